@@ -1,0 +1,34 @@
+"""Observation masking: old tool results become short placeholders, nothing else changes.
+
+The core knows no proxy, no clock and no file; `addon` puts it in front of a provider.
+"""
+
+from masking.model import (
+    ChatMessage,
+    ConfigError,
+    Decision,
+    Replacement,
+    TextSlot,
+    ToolHistory,
+    ToolResult,
+    WireError,
+)
+from masking.policy import MaskPolicy
+from masking.rewrite import Rewrite, rewrite
+from masking.window import decide, mask_old_tool_results
+
+__all__ = [
+    "ChatMessage",
+    "ConfigError",
+    "Decision",
+    "MaskPolicy",
+    "Replacement",
+    "Rewrite",
+    "TextSlot",
+    "ToolHistory",
+    "ToolResult",
+    "WireError",
+    "decide",
+    "mask_old_tool_results",
+    "rewrite",
+]

@@ -1,0 +1,50 @@
+"""What may be masked: one frozen policy, every default in one place."""
+
+from dataclasses import KW_ONLY, dataclass
+
+from masking.model import ConfigError
+from masking.placeholder import parse_template
+
+DEFAULT_TEMPLATE = (
+    "[Observation masquée: résultat d’outil ancien "  # noqa: RUF001 - the template's own spelling
+    "(tool_call_id={tool_call_id}, outil={tool_name}, chars={original_chars})]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MaskPolicy:
+    """Schéma 1's five settings, in its order, and what was added to them since.
+
+    enabled: off, nothing is ever masked.
+    window_turns: how many of the last tool turns keep their results; 0 or less is off.
+    keep_errors: keep results that look like an error.
+    keep_last_k_per_tool: keep the last K results of each tool; None, 0 or less is off.
+    placeholder_template: fields {tool_call_id}, {tool_name}, {original_chars} (code points).
+    skip_if_not_shorter: leave a text alone where its placeholder would not be shorter.
+    mask_text_parts: also mask a content that is a list of nothing but text parts.
+    error_words_max_chars: up to this length single words make an error, above it only
+        anchored signs do (see `masking.errors`).
+
+    Raises ConfigError (a ValueError) for a template with an unknown field or a blank one, and
+    for a negative `error_words_max_chars`.
+    """
+
+    enabled: bool = False
+    window_turns: int = 8
+    keep_errors: bool = True
+    keep_last_k_per_tool: int | None = None
+    placeholder_template: str = DEFAULT_TEMPLATE
+    _: KW_ONLY
+    skip_if_not_shorter: bool = False
+    mask_text_parts: bool = False
+    error_words_max_chars: int = 2_000
+
+    def __post_init__(self) -> None:
+        parse_template(self.placeholder_template)
+        if self.error_words_max_chars < 0:
+            raise ConfigError("must not be negative", "error_words_max_chars")
+
+    @property
+    def masks(self) -> bool:
+        """Whether this policy can mask anything at all."""
+        return self.enabled and self.window_turns > 0

@@ -1,0 +1,44 @@
+"""Bytes in, bytes and decisions out: the one road through the core."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from masking.model import Decision, ToolHistory, WireError, replacements_of
+from masking.policy import MaskPolicy
+from masking.splice import decode, splice
+from masking.window import decide
+from masking.wire.chat import find_tool_results
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewrite:
+    """A request as it is to leave: its body, and what was decided about its tool results.
+
+    `body` is the very object that came in where nothing was masked. `document` is the decoded
+    request as it came in.
+    """
+
+    body: bytes
+    document: Mapping[str, object]
+    history: ToolHistory
+    decisions: tuple[Decision, ...]
+
+
+def rewrite(body: bytes, policy: MaskPolicy) -> Rewrite:
+    """Mask the old tool results of a Chat Completions request.
+
+    Every byte outside the replaced strings stays the client's. Pure; raises WireError where
+    the body is no JSON object with a list of messages, and then it is to be sent as it came.
+    """
+    document = decode(body)
+    if not isinstance(document, dict):
+        raise WireError(f"expected object, got {type(document).__name__}")
+    history = find_tool_results(document)
+    decisions = decide(history, policy)
+    replacements = replacements_of(decisions)
+    return Rewrite(
+        body=splice(body, document, replacements) if replacements else body,
+        document=document,
+        history=history,
+        decisions=decisions,
+    )

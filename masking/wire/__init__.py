@@ -1,0 +1,1 @@
+"""Reads the tool results of a request, wire format by wire format."""
