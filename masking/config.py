@@ -1,0 +1,153 @@
+"""TOML to settings; every error names the key.
+
+Only the tables under `[observation_masking]` are ours, and all of them are.
+"""
+
+import dataclasses
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, cast, get_type_hints
+
+import tomli
+
+from masking.model import ConfigError
+from masking.policy import MaskPolicy
+
+ROOT = "observation_masking"
+
+CachePricing = Literal["none", "auto"] | tuple[float, float]
+"""Prices of a cached and of a written token, relative to a plain input token, or their source."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsSettings:
+    """Where the records go. An empty path is `requests.jsonl` in the user's state directory.
+
+    At `max_megabytes` the file becomes `<path>.1`, in place of an earlier one.
+    """
+
+    path: str = ""
+    max_megabytes: int = 50
+
+    def __post_init__(self) -> None:
+        if self.max_megabytes < 1:
+            raise ConfigError("must be at least 1", "max_megabytes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSettings:
+    """Host name patterns (`*` matches anything), in lower case.
+
+    only: where not empty, every other host is left alone.
+    never: left alone in any case; their TLS is not opened either.
+    """
+
+    only: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All of our tables."""
+
+    schema1: MaskPolicy = field(default_factory=MaskPolicy)
+    cache_pricing: CachePricing = "none"
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    hosts: HostSettings = field(default_factory=HostSettings)
+
+
+def parse_settings(data: bytes) -> Settings | None:
+    """Read a TOML file's settings; None where it has no table of ours.
+
+    Raises ConfigError with the key's full path for an unknown key, a wrong type or a bad value,
+    and for a file that is no TOML.
+    """
+    try:
+        document = tomli.loads(data.decode())
+    except UnicodeDecodeError:
+        raise ConfigError("not UTF-8", "file") from None
+    except tomli.TOMLDecodeError as error:
+        raise ConfigError(f"not TOML: {error}", "file") from None
+    if ROOT not in document:
+        return None
+    return _read_settings(_as_table(document[ROOT], ROOT))
+
+
+def _read_settings(tables: Mapping[str, object]) -> Settings:
+    _refuse_unknown(tables, ("schema1", "metrics", "hosts"), ROOT)
+    schema1 = dict(_as_table(tables.get("schema1", {}), f"{ROOT}.schema1"))
+    pricing = schema1.pop("cache_pricing", "none")
+    return Settings(
+        schema1=_read(MaskPolicy, schema1, f"{ROOT}.schema1", also=("cache_pricing",)),
+        cache_pricing=_read_cache_pricing(pricing, f"{ROOT}.schema1.cache_pricing"),
+        metrics=_read(MetricsSettings, tables.get("metrics", {}), f"{ROOT}.metrics"),
+        hosts=_read(HostSettings, tables.get("hosts", {}), f"{ROOT}.hosts"),
+    )
+
+
+_Table = TypeVar("_Table", MaskPolicy, MetricsSettings, HostSettings)
+_Kind = TypeVar("_Kind")
+
+
+def _read(kind: type[_Table], table: object, path: str, also: Iterable[str] = ()) -> _Table:
+    values = _as_table(table, path)
+    names: list[str] = [f.name for f in dataclasses.fields(kind)]
+    _refuse_unknown(values, (*names, *also), path)
+    types = get_type_hints(kind)
+    checked: dict[str, Any] = {
+        name: _checked(value, types[name], f"{path}.{name}") for name, value in values.items()
+    }
+    try:
+        return kind(**checked)
+    except ConfigError as error:
+        raise ConfigError(error.problem, f"{path}.{error.path}") from None
+
+
+def _as_table(value: object, path: str) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"expected table, got {type(value).__name__}", path)
+    return value
+
+
+def _refuse_unknown(table: Mapping[str, object], known: Iterable[str], path: str) -> None:
+    names = tuple(known)
+    for key in table:
+        if key not in names:
+            close = difflib.get_close_matches(key, names, n=1)
+            hint = f" (did you mean '{close[0]}'?)" if close else f" (known: {', '.join(names)})"
+            raise ConfigError(f"unknown key{hint}", f"{path}.{key}")
+
+
+def _checked(value: object, expected: object, path: str) -> object:
+    if expected == tuple[str, ...]:
+        return _read_strings(value, path)
+    return _expect(int if expected == int | None else cast(type, expected), value, path)
+
+
+def _expect(kind: type[_Kind], value: object, path: str) -> _Kind:
+    if type(value) is not kind:  # a boolean is no int
+        raise ConfigError(f"expected {kind.__name__}, got {type(value).__name__}", path)
+    return value
+
+
+def _read_strings(value: object, path: str) -> tuple[str, ...]:
+    items = _expect(list, value, path)
+    return tuple(_expect(str, item, f"{path}[{i}]").lower() for i, item in enumerate(items))
+
+
+def _read_cache_pricing(value: object, path: str) -> CachePricing:
+    if value == "none" or value == "auto":
+        return "none" if value == "none" else "auto"
+    if not isinstance(value, list) or len(value) != 2:
+        raise ConfigError('expected "none", "auto" or [read, write]', path)
+    read, write = (_read_price(item, f"{path}[{place}]") for place, item in enumerate(value))
+    return read, write
+
+
+def _read_price(value: object, path: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ConfigError(f"expected number, got {type(value).__name__}", path)
+    if not 0 <= value < float("inf"):
+        raise ConfigError("must be a number from 0 up", path)
+    return float(value)
