@@ -1,0 +1,1 @@
+"""Measures, off the request's path."""
