@@ -1,0 +1,1 @@
+"""The proxy's side: the only code that imports mitmproxy."""

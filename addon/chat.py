@@ -1,0 +1,43 @@
+"""Which requests are ours, and which of them must not be touched."""
+
+import re
+
+from mitmproxy import http
+
+_PATH_ENDING = "/chat/completions"
+
+_SIGNATURES = (
+    ("authorization", re.compile(r"AWS4-", re.IGNORECASE)),
+    ("x-amz-content-sha256", re.compile("")),
+    ("content-md5", re.compile("")),
+    ("content-digest", re.compile("")),
+    ("digest", re.compile("")),
+)
+"""Headers that vouch for the body, and what their value begins with then."""
+
+_SIGNED_QUERY = "x-amz-signature"
+
+
+def is_chat_request(request: http.Request) -> bool:
+    """Whether a request is a Chat Completions call, at whatever host and under any prefix."""
+    return request.method == "POST" and path_of(request).endswith(_PATH_ENDING)
+
+
+def path_of(request: http.Request) -> str:
+    """Return the path without its query, which may hold keys."""
+    return request.path.partition("?")[0]
+
+
+def is_signed(request: http.Request) -> bool:
+    """Whether something in the request vouches for its body, byte by byte."""
+    return any(
+        signature.match(value)
+        for name, signature in _SIGNATURES
+        for value in request.headers.get_all(name)
+    ) or any(name.lower() == _SIGNED_QUERY for name in request.query)
+
+
+def is_event_stream(response: http.Response) -> bool:
+    """Whether a response is to reach the client event by event."""
+    content_type: str = response.headers.get("content-type", "")
+    return content_type.partition(";")[0].strip().lower() == "text/event-stream"

@@ -1,0 +1,90 @@
+"""The configuration file: where it is, and what it says now."""
+
+import logging
+import os
+from pathlib import Path
+
+from addon.shipped import shipped
+from masking.config import ROOT, Settings, parse_settings
+from masking.model import ConfigError
+
+logger = logging.getLogger("observation_masking")
+
+ENVIRONMENT = "OBSMASK_CONFIG"
+NAME = "config.toml"
+
+
+class ConfigFile:
+    """A file of settings, read again whenever its bytes have changed.
+
+    Raises ConfigError, with the file named, where the file cannot be read or used at first.
+    Later on a mistake leaves the settings as they were and is logged once.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._data = _read_bytes(path)
+        self._problem: str | None = None
+        self.settings = _parse(path, self._data)
+
+    def refresh(self) -> bool:
+        """Take up an edit; whether the settings are other ones now."""
+        try:
+            data = _read_bytes(self.path)
+            if data == self._data:
+                return False
+            self._data = data
+            settings = _parse(self.path, data)
+        except ConfigError as error:
+            self._warn_once(str(error))
+            return False
+        self._problem = None
+        changed = settings != self.settings
+        self.settings = settings
+        return changed
+
+    def _warn_once(self, problem: str) -> None:
+        if problem != self._problem:
+            logger.warning(f"configuration unchanged: {problem}")
+        self._problem = problem
+
+
+def find_config(option: str, beside: Path) -> Path:
+    """Return the file that holds: the option's, the environment's, the working directory's, ours.
+
+    Ours lies beside the addon's script, or a folder above it.
+
+    A `config.toml` in the working directory without a table of ours is passed over, and the log
+    says so.
+    """
+    explicit = option or os.environ.get(ENVIRONMENT)
+    if explicit:
+        return Path(explicit).expanduser()
+    local = Path.cwd() / NAME
+    if not local.is_file():
+        return shipped(NAME, beside)
+    if _parse_or_none(local, _read_bytes(local)) is None:
+        logger.info(f"{local} has no [{ROOT}] table: passed over")
+        return shipped(NAME, beside)
+    return local
+
+
+def _parse(path: Path, data: bytes) -> Settings:
+    settings = _parse_or_none(path, data)
+    if settings is None:
+        raise ConfigError(f"{path}: no such table", ROOT)
+    return settings
+
+
+def _parse_or_none(path: Path, data: bytes) -> Settings | None:
+    try:
+        return parse_settings(data)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.problem}", error.path) from None
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}", "file") from None

@@ -1,0 +1,205 @@
+"""`mitmdump -s addon/mask.py`: masks old tool results in what passes by.
+
+Whatever goes wrong in here, the client's own bytes go out.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from mitmproxy import ctx, exceptions, http
+from mitmproxy.addonmanager import Loader
+
+from addon.chat import is_chat_request, is_event_stream, is_signed, path_of
+from addon.config_file import ConfigFile, find_config
+from addon.exchange import Blame, Exchange
+from addon.metrics import Metrics
+from addon.passthrough import Passthrough, is_ours
+from addon.startup import find_option_mistake, render_start
+from addon.tap import Tap
+from masking.config import HostSettings
+from masking.model import ConfigError, Decision, WireError
+from masking.policy import MaskPolicy
+from masking.rewrite import Rewrite, rewrite
+
+logger = logging.getLogger("observation_masking")
+
+METADATA = "observation_masking"
+
+
+class _Open(NamedTuple):
+    exchange: Exchange
+    tap: Tap
+
+
+class ObservationMasking:
+    """The hooks: each one guards, hands over to a function, and lets the traffic go."""
+
+    def __init__(self) -> None:
+        self._config: ConfigFile | None = None
+        self._metrics: Metrics | None = None
+        self._open: WeakKeyDictionary[http.HTTPFlow, _Open] = WeakKeyDictionary()
+        self._is_running = False
+        self.addons = [Passthrough(self._hosts)]
+
+    def load(self, loader: Loader) -> None:
+        loader.add_option("mask_config", str, "", "The configuration file of observation-masking.")
+
+    def configure(self, updated: set[str]) -> None:
+        """Validate the options; a mistake stops the start, or undoes a change later on."""
+        try:
+            if mistake := find_option_mistake(ctx.options):
+                raise ConfigError(*mistake)
+            if self._config is None or "mask_config" in updated:
+                self._use(ConfigFile(find_config(ctx.options.mask_config, beside=Path(__file__))))
+        except ConfigError as error:
+            if self._is_running:
+                raise exceptions.OptionsError(str(error)) from None  # type: ignore[no-untyped-call]
+            logger.error(str(error))  # at the start this ends mitmproxy, without a traceback
+
+    def running(self) -> None:
+        self._is_running = True
+        if self._config is not None:
+            logger.info(render_start(self._config))
+
+    async def request(self, flow: http.HTTPFlow) -> None:
+        if self._config is None or self._metrics is None or not is_chat_request(flow.request):
+            return
+        if self._config.refresh():
+            self._metrics.configure(self._config.settings.metrics)
+            logger.info(render_start(self._config))
+        settings = self._config.settings
+        if not is_ours(flow.request.pretty_host, settings.hosts):
+            return
+        exchange = _open_exchange(flow, settings.schema1)
+        self._open[flow] = _Open(exchange, Tap())
+        await asyncio.to_thread(_mask, flow, exchange, settings.schema1, self._metrics)
+
+    def responseheaders(self, flow: http.HTTPFlow) -> None:
+        """Let every event stream through as it comes; remember ours on the way."""
+        if flow.response is None or flow.response.stream:
+            return
+        found = self._open.get(flow)
+        if found is not None and (found.exchange.stream or is_event_stream(flow.response)):
+            flow.response.stream = found.tap
+        elif is_event_stream(flow.response):
+            flow.response.stream = True
+
+    def response(self, flow: http.HTTPFlow) -> None:
+        self._finish(flow)
+
+    def error(self, flow: http.HTTPFlow) -> None:
+        self._finish(flow)
+
+    def done(self) -> None:
+        if self._metrics is not None:
+            self._metrics.close()
+            logger.info(str(self._metrics.totals))
+
+    def _use(self, config: ConfigFile) -> None:
+        self._config = config
+        if self._metrics is None:
+            self._metrics = Metrics(config.settings.metrics)
+        else:
+            self._metrics.configure(config.settings.metrics)
+
+    def _hosts(self) -> HostSettings:
+        return HostSettings() if self._config is None else self._config.settings.hosts
+
+    def _finish(self, flow: http.HTTPFlow) -> None:
+        found = self._open.pop(flow, None)
+        if found is None or self._metrics is None:
+            return
+        exchange, tap = found
+        if flow.response is not None:
+            exchange.status = flow.response.status_code
+            if flow.response.raw_content is None:  # streamed: what a recording keeps
+                flow.response.data.content = tap.body
+        if flow.error is not None:
+            exchange.error = _blame(flow, flow.error.msg)
+        self._metrics.finish(exchange, flow.response)
+
+
+def _open_exchange(flow: http.HTTPFlow, policy: MaskPolicy) -> Exchange:
+    return Exchange(
+        host=flow.request.pretty_host,
+        path=path_of(flow.request),
+        masking="on" if policy.masks else "off",
+        replay=not flow.live or flow.is_replay is not None,
+    )
+
+
+def _blame(flow: http.HTTPFlow, message: str) -> Blame:
+    """Return who ended it; mitmproxy's own message may quote what was sent."""
+    left = not flow.client_conn.connected or "by client" in message
+    return "client left" if left else "provider failed"
+
+
+def _mask(flow: http.HTTPFlow, exchange: Exchange, policy: MaskPolicy, metrics: Metrics) -> None:
+    started = time.perf_counter_ns()
+    exchange.bytes_before = exchange.bytes_after = len(flow.request.raw_content or b"")
+    try:
+        original, outcome = _rewrite(flow.request, policy)
+        if outcome.body is not original:
+            flow.request.content = outcome.body
+        exchange.bytes_after = len(flow.request.raw_content or b"")
+        _read_request(exchange, outcome)
+        _annotate(flow, outcome.decisions)
+        metrics.measure(exchange, outcome, original)
+    except WireError as error:
+        exchange.passed_through = str(error)
+    except Exception as error:  # noqa: BLE001 - the client's bytes go out, whatever happened
+        exchange.passed_through = f"internal error ({type(error).__name__})"
+    exchange.hook_us = (time.perf_counter_ns() - started) // 1000
+
+
+def _rewrite(request: http.Request, policy: MaskPolicy) -> tuple[bytes, Rewrite]:
+    if is_signed(request):
+        raise WireError("signed")
+    try:
+        original = request.content
+    except ValueError:
+        raise WireError("unknown or broken content encoding") from None
+    if original is None:
+        raise WireError("streamed past the addon")
+    return original, rewrite(original, policy)
+
+
+def _read_request(exchange: Exchange, outcome: Rewrite) -> None:
+    model = outcome.document.get("model")
+    exchange.model = model if isinstance(model, str) else None
+    exchange.stream = outcome.document.get("stream") is True
+
+
+def _annotate(flow: http.HTTPFlow, decisions: Iterable[Decision]) -> None:
+    """Mark the flow for mitmproxy's own interfaces and for what is saved with `-w`."""
+    flow.metadata[METADATA] = [_describe(decision) for decision in decisions]
+    masked = [decision for decision in decisions if decision.reason == "masked"]
+    if masked:
+        before = sum(decision.chars_before for decision in masked)
+        after = sum(decision.chars_after for decision in masked)
+        flow.comment = f"masked {len(masked)} tool results: {before:,} -> {after:,} characters"
+
+
+def _describe(decision: Decision) -> dict[str, str | int | None]:
+    result = decision.result
+    return {
+        "call_id": _storable(result.call_id),
+        "tool": _storable(result.tool),
+        "turn": result.turn,
+        "reason": decision.reason,
+        "chars_before": decision.chars_before,
+        "chars_after": decision.chars_after,
+    }
+
+
+def _storable(name: str | None) -> str | None:
+    """Return a name as a flow file can hold it; a lone surrogate is none of UTF-8."""
+    return None if name is None else name.encode("utf-8", "replace").decode()
+
+
+addons = [ObservationMasking()]

@@ -1,0 +1,40 @@
+"""What is said, and refused, when the proxy starts."""
+
+from importlib.metadata import version
+
+from mitmproxy.options import Options
+
+from addon.config_file import ConfigFile
+from masking.policy import MaskPolicy
+
+_PREFIX = "mask_"
+
+
+def find_option_mistake(options: Options) -> tuple[str, str] | None:
+    """Return a problem and the option it is with, where mitmproxy itself says nothing."""
+    if options.stream_large_bodies:
+        return (
+            "would send large requests past the addon, and they are the ones worth masking: "
+            "leave it out",
+            "stream_large_bodies",
+        )
+    unknown = next((name for name in options.deferred if name.startswith(_PREFIX)), None)
+    return None if unknown is None else ("no such option", unknown)
+
+
+def render_start(config: ConfigFile) -> str:
+    """Return the line that says whether masking is on, how, and by which file."""
+    policy = config.settings.schema1
+    state = f"ON, {_render_policy(policy)}" if policy.masks else "OFF"
+    pricing = config.settings.cache_pricing
+    note = "" if pricing == "none" else f" (cache_pricing {pricing!r} has no effect yet)"
+    return f"observation-masking {version('observation-masking')} {state} ({config.path}){note}"
+
+
+def _render_policy(policy: MaskPolicy) -> str:
+    words = [f"window of {policy.window_turns} tool turns"]
+    if policy.keep_errors:
+        words.append("errors kept")
+    if policy.keep_last_k_per_tool and policy.keep_last_k_per_tool > 0:
+        words.append(f"last {policy.keep_last_k_per_tool} of each tool kept")
+    return ", ".join(words)
