@@ -111,7 +111,7 @@ def measure(rewrite: Rewrite, original: bytes, counter: TokenCounter | None) -> 
 
 
 def _count_tokens(rewrite: Rewrite, counter: TokenCounter) -> dict[str, int]:
-    tool_before = sum(counter.count(s.text) for d in rewrite.decisions for s in d.result.slots)
+    tool_before = sum(counter.count(text) for d in rewrite.decisions for text in d.result.texts)
     saved = sum(_saved_tokens(d, counter) for d in rewrite.decisions)
     request_before = request_tokens(counter, rewrite.document)
     return {
@@ -123,9 +123,7 @@ def _count_tokens(rewrite: Rewrite, counter: TokenCounter) -> dict[str, int]:
 
 
 def _saved_tokens(decision: Decision, counter: TokenCounter) -> int:
-    return sum(
-        counter.count(r.slot.text) - counter.count(r.placeholder) for r in decision.replacements
-    )
+    return sum(counter.count(r.text) - counter.count(r.placeholder) for r in decision.replacements)
 
 
 def _count_chars(body: bytes) -> int:

@@ -48,19 +48,12 @@ class WireError(ValueError):
         self.path = path
 
 
-class TextSlot(NamedTuple):
-    """One string of a document that a placeholder may take the place of."""
-
-    path: Path
-    text: str
-
-
 class ToolResult(NamedTuple):
     """One tool result of a request, as its finder saw it.
 
     `path` is its content's. `call_id` is None where the result names no call, `turn` where no
-    turn declares the call, `tool` where the name is unknown. `slots` are the texts in its
-    content, in order, whatever else the content holds. Turns count from 0, the oldest.
+    turn declares the call, `tool` where the name is unknown. `texts` are those in its content,
+    in order, whatever else the content holds. Turns count from 0, the oldest.
     """
 
     path: Path
@@ -68,12 +61,16 @@ class ToolResult(NamedTuple):
     tool: str | None
     turn: int | None
     kind: ContentKind
-    slots: tuple[TextSlot, ...]
+    texts: tuple[str, ...]
     is_error: bool
 
     @property
     def text(self) -> str:
-        return self.slots[0].text if len(self.slots) == 1 else "".join(s.text for s in self.slots)
+        return self.texts[0] if len(self.texts) == 1 else "".join(self.texts)
+
+    def path_of_text(self, place: int) -> Path:
+        """Return where the text at `place` stands; not for a content of the kind `other`."""
+        return self.path if self.kind == "string" else (*self.path, place, "text")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +82,10 @@ class ToolHistory:
 
 
 class Replacement(NamedTuple):
-    """A slot and the placeholder that takes the place of its text."""
+    """A text, where it stands, and the placeholder that takes its place."""
 
-    slot: TextSlot
+    path: Path
+    text: str
     placeholder: str
 
 
@@ -100,13 +98,11 @@ class Decision(NamedTuple):
 
     @property
     def chars_before(self) -> int:
-        return sum(len(slot.text) for slot in self.result.slots)
+        return sum(map(len, self.result.texts))
 
     @property
     def chars_after(self) -> int:
-        return self.chars_before + sum(
-            len(r.placeholder) - len(r.slot.text) for r in self.replacements
-        )
+        return self.chars_before + sum(len(r.placeholder) - len(r.text) for r in self.replacements)
 
 
 def replacements_of(decisions: Iterable[Decision]) -> tuple[Replacement, ...]:

@@ -10,8 +10,6 @@ strings' own spans.
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
-from operator import getitem
 from typing import Any, TypeAlias, cast
 
 import orjson
@@ -74,11 +72,14 @@ def _is_proven(
     """Whether the outcome is the document again once its placeholders are taken back."""
     try:
         outcome: Any = decode(spliced)
-        for (path, text), placeholder in replacements:
-            parent = reduce(getitem, path[:-1], outcome)
-            if parent[path[-1]] != placeholder:
+        for path, text, placeholder in replacements:
+            *parents, last = path
+            parent = outcome
+            for step in parents:
+                parent = parent[step]
+            if parent[last] != placeholder:
                 return False
-            parent[path[-1]] = text
+            parent[last] = text
     except (WireError, LookupError, TypeError):
         return False
     return bool(outcome == document)
@@ -88,7 +89,7 @@ def _cut_quickly(body: bytes, replacements: Iterable[Replacement]) -> bytes | No
     ascii_only = body.isascii()
     pieces: list[bytes] = []
     done = 0
-    for (_, text), placeholder in replacements:
+    for _, text, placeholder in replacements:
         token = _encode(text, ascii_only)
         start = _find_token(body, token, done)
         if start < 0:
@@ -187,7 +188,7 @@ def _encode(text: str, ascii_only: bool) -> bytes:
 def _as_tree(replacements: Iterable[Replacement]) -> dict[str | int, _Edits]:
     tree: dict[str | int, _Edits] = {}
     for replacement in replacements:
-        *parents, last = replacement.slot.path
+        *parents, last = replacement.path
         branch = tree
         for step in parents:
             branch = cast(dict[str | int, _Edits], branch.setdefault(step, {}))

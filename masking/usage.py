@@ -4,6 +4,7 @@ How providers differ is data, and what a provider does not say stays None.
 """
 
 import functools
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -87,7 +88,7 @@ class Usage:
     completion: int | None = None
 
     def merge(self, later: "Usage") -> "Usage":
-        """What both chunks of one response say together; the later one wins."""
+        """What two chunks of one response say together: the later one wins, but for a 0."""
         return Usage(
             prompt=_first((later.prompt, self.prompt)),
             cached=_first((later.cached, self.cached)),
@@ -104,17 +105,15 @@ def read_usage(body: bytes) -> Usage | None:
     """
     content = body.removeprefix(b"\xef\xbb\xbf").lstrip()
     chunks = [content] if content.startswith((b"{", b"[")) else _find_data(content)
-    found = (find_usage(_decode(chunk)) for chunk in chunks if _MAY_HOLD_USAGE.search(chunk))
-    return functools.reduce(_merge, found, None)
+    payloads = (_decode(chunk) for chunk in chunks if _MAY_HOLD_USAGE.search(chunk))
+    return functools.reduce(_merge, map(find_usage, itertools.chain.from_iterable(payloads)), None)
 
 
 def find_usage(payload: object) -> Usage | None:
-    """The usage in a decoded JSON response or chunk, or in a list of chunks; None without one.
+    """The usage in a decoded JSON response, or in one chunk of a stream; None without one.
 
     Counts are whole numbers from 0 up; anything else is passed over.
     """
-    if isinstance(payload, list):
-        return functools.reduce(_merge, map(find_usage, payload), None)
     places = (_at(payload, place) for place in _PLACES)
     blocks = [block for block in places if isinstance(block, dict)]
     usage = Usage(
@@ -137,12 +136,13 @@ def _find_data(stream: bytes) -> Iterator[bytes]:
             data = []
 
 
-def _decode(chunk: bytes) -> object:
+def _decode(chunk: bytes) -> list[object]:
+    """The payloads in a chunk: one, none where it is no JSON, or those of Gemini's JSON array."""
     try:
         document: object = json.loads(chunk.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
-        return None
-    return document
+        return []
+    return document if isinstance(document, list) else [document]
 
 
 def _merge(earlier: Usage | None, later: Usage | None) -> Usage | None:

@@ -1,7 +1,6 @@
 """Schéma 1: tool results older than a window of tool turns become placeholders."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -70,54 +69,47 @@ def _find_last_of_each_tool(history: ToolHistory, k: int) -> frozenset[Path]:
 
 
 def _decide_one(result: ToolResult, view: _View) -> Decision:
-    for reason, keeps in _KEEP_RULES:
-        if keeps(result, view):
-            return Decision(result, reason)
-    return _mask(result, view)
+    reason = _find_reason_to_keep(result, view)
+    return _mask(result, view) if reason is None else Decision(result, reason)
 
 
-def _is_in_window(result: ToolResult, view: _View) -> bool:
-    return result.turn is not None and result.turn >= view.edge
+def _find_reason_to_keep(result: ToolResult, view: _View) -> KeepReason | None:
+    """Return the first reason that holds whatever the placeholder is, in the contract's order."""
+    if not view.policy.masks:
+        return "off"
+    if result.call_id is None:
+        return "bad_id"
+    if result.turn is None:
+        return "orphan"
+    if result.turn >= view.edge:
+        return "in_window"
+    if result.path in view.last_of_each_tool:
+        return "last_k"
+    is_maskable = result.kind == "string" or (
+        result.kind == "text_parts" and view.policy.mask_text_parts
+    )
+    if view.policy.keep_errors and _is_error(result, view.policy, is_maskable):
+        return "error"
+    return None if is_maskable else "not_string"
 
 
-def _is_last_of_its_tool(result: ToolResult, view: _View) -> bool:
-    return result.path in view.last_of_each_tool
-
-
-def _is_kept_error(result: ToolResult, view: _View) -> bool:
-    if not view.policy.keep_errors or result.is_error:
-        return view.policy.keep_errors
-    limit = view.policy.error_words_max_chars
-    return _is_maskable(result, view) and looks_like_error(result.text, limit)
-
-
-def _is_maskable(result: ToolResult, view: _View) -> bool:
-    return result.kind == "string" or (result.kind == "text_parts" and view.policy.mask_text_parts)
-
-
-_KEEP_RULES: tuple[tuple[KeepReason, Callable[[ToolResult, _View], bool]], ...] = (
-    ("off", lambda result, view: not view.policy.masks),
-    ("bad_id", lambda result, view: result.call_id is None),
-    ("orphan", lambda result, view: result.turn is None),
-    ("in_window", _is_in_window),
-    ("last_k", _is_last_of_its_tool),
-    ("error", _is_kept_error),
-    ("not_string", lambda result, view: not _is_maskable(result, view)),
-)
-"""The reasons to keep a result whatever its placeholder, in the order in which they hold."""
+def _is_error(result: ToolResult, policy: MaskPolicy, is_maskable: bool) -> bool:
+    return result.is_error or (
+        is_maskable and looks_like_error(result.text, policy.error_words_max_chars)
+    )
 
 
 def _mask(result: ToolResult, view: _View) -> Decision:
-    call_id = result.call_id or ""
+    call_id, tool, template = result.call_id or "", result.tool, view.template
     must_shrink = view.policy.skip_if_not_shorter or result.kind == "text_parts"
     replacements = []
     reason: KeepReason = "already_masked"
-    for slot in result.slots:
-        if view.template.could_have_rendered(slot.text, call_id, result.tool):
+    for place, text in enumerate(result.texts):
+        if template.could_have_rendered(text, call_id, tool):
             continue
-        placeholder = view.template.render(call_id, result.tool, len(slot.text))
-        if must_shrink and len(placeholder) >= len(slot.text):
+        placeholder = template.render(call_id, tool, len(text))
+        if must_shrink and len(placeholder) >= len(text):
             reason = "not_shorter"
         else:
-            replacements.append(Replacement(slot, placeholder))
+            replacements.append(Replacement(result.path_of_text(place), text, placeholder))
     return Decision(result, "masked" if replacements else reason, tuple(replacements))

@@ -6,7 +6,7 @@ its id, and one that comes before its call to the first later turn that does.
 
 from collections.abc import Iterable, Mapping
 
-from masking.model import ContentKind, Path, TextSlot, ToolHistory, ToolResult, WireError
+from masking.model import ContentKind, ToolHistory, ToolResult, WireError
 
 
 def find_tool_results(body: Mapping[str, object]) -> ToolHistory:
@@ -25,7 +25,7 @@ def find_tool_results(body: Mapping[str, object]) -> ToolHistory:
 
 def _bind(messages: Iterable[tuple[int, object]]) -> ToolHistory:
     turns = 0
-    declared: dict[str, tuple[int, str | None]] = {}
+    declared: dict[str, _Declared] = {}
     waiting: dict[str, list[int]] = {}
     results: list[ToolResult] = []
     for index, message in messages:
@@ -34,26 +34,33 @@ def _bind(messages: Iterable[tuple[int, object]]) -> ToolHistory:
         role = message.get("role")
         if role == "tool":
             result = _read_result(index, message, declared)
-            if result.call_id is not None and result.turn is None:
+            if result.turn is None and result.call_id is not None:
                 waiting.setdefault(result.call_id, []).append(len(results))
             results.append(result)
-        elif role == "assistant" and (calls := _read_calls(message)):
-            for call_id, tool in calls.items():
+        elif role == "assistant" and (calls := message.get("tool_calls")):
+            names = _read_names(calls)
+            for call_id, tool in names.items():
                 declared[call_id] = (turns, tool)
                 for early in waiting.pop(call_id, ()):
                     results[early] = results[early]._replace(turn=turns, tool=tool)
-            turns += 1
+            turns += bool(names)
     return ToolHistory(turns=turns, results=tuple(results))
 
 
-def _read_calls(message: Mapping[str, object]) -> dict[str, str | None]:
-    calls = message.get("tool_calls")
+_Declared = tuple[int, str | None]
+"""The last turn that declared an id, and the tool it called there."""
+
+_UNDECLARED = (None, None)
+
+
+def _read_names(calls: object) -> dict[str, str | None]:
+    """Return the tool's name by the call's id; a call without an id is passed over."""
     if not isinstance(calls, list):
         return {}
     return {
         call_id: _read_name(call)
         for call in calls
-        if isinstance(call, dict) and (call_id := _non_empty(call.get("id"))) is not None
+        if isinstance(call, dict) and (call_id := _non_empty(call.get("id")))
     }
 
 
@@ -63,34 +70,22 @@ def _read_name(call: Mapping[str, object]) -> str | None:
 
 
 def _read_result(
-    index: int, message: Mapping[str, object], declared: Mapping[str, tuple[int, str | None]]
+    index: int, message: Mapping[str, object], declared: Mapping[str, _Declared]
 ) -> ToolResult:
-    call_id = _non_empty(message.get("tool_call_id"))
-    turn, tool = declared.get(call_id, (None, None)) if call_id is not None else (None, None)
     path = ("messages", index, "content")
-    kind, slots = _read_content(path, message.get("content"))
-    return ToolResult(
-        path=path,
-        call_id=call_id,
-        tool=tool,
-        turn=turn,
-        kind=kind,
-        slots=slots,
-        is_error=message.get("is_error") is True,
-    )
+    call_id = _non_empty(message.get("tool_call_id"))
+    turn, tool = declared.get(call_id, _UNDECLARED) if call_id else _UNDECLARED
+    kind, texts = _read_content(message.get("content"))
+    return ToolResult(path, call_id, tool, turn, kind, texts, message.get("is_error") is True)
 
 
-def _read_content(path: Path, content: object) -> tuple[ContentKind, tuple[TextSlot, ...]]:
+def _read_content(content: object) -> tuple[ContentKind, tuple[str, ...]]:
     if isinstance(content, str):
-        return "string", (TextSlot(path, content),)
+        return "string", (content,)
     if not isinstance(content, list):
         return "other", ()
-    slots = tuple(
-        TextSlot((*path, place, "text"), part["text"])
-        for place, part in enumerate(content)
-        if _is_text_part(part)
-    )
-    return ("text_parts" if slots and len(slots) == len(content) else "other"), slots
+    texts = tuple(part["text"] for part in content if _is_text_part(part))
+    return ("text_parts" if texts and len(texts) == len(content) else "other"), texts
 
 
 def _is_text_part(part: object) -> bool:
