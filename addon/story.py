@@ -1,0 +1,91 @@
+"""What a scripted model says: replies as data, and a story that tells them in order.
+
+A script is any function from a decoded request to a `Reply`. A `Story` is the usual one: it keeps
+no state and finds its place by what the request already holds, so retries, side requests and
+several conversations at once cannot lead it astray.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+SIDE_ANSWER = "A short answer to a side question."
+OUT_OF_LINES = "The story is over."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One tool call; `arguments` is the text a model would write, JSON or not."""
+
+    id: str
+    tool: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """One answer of the provider.
+
+    `status` other than 200 answers with an error body of OpenAI's form. `pause` is the time in
+    seconds between two pieces of a stream (or before the body, when nothing is streamed).
+    `dies_after` closes the connection after that many events of a stream, or, when nothing is
+    streamed, before the answer (0) or in the middle of its body. `gzip` compresses the answer.
+    """
+
+    content: str | None = None
+    calls: tuple[Call, ...] = ()
+    status: int = 200
+    pause: float = 0.0
+    dies_after: int | None = None
+    gzip: bool = False
+
+
+Script = Callable[[Mapping[str, Any]], Reply]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """Replies told one after the other, each conversation at its own place.
+
+    A request's place is the number of its assistant messages that are the story's own, in order.
+    A request that offers no tools (a title, a summary) gets `SIDE_ANSWER`; one past the end gets
+    `OUT_OF_LINES`.
+    """
+
+    replies: tuple[Reply, ...]
+
+    def __call__(self, request: Mapping[str, Any]) -> Reply:
+        if not request.get("tools"):
+            return Reply(content=SIDE_ANSWER)
+        place = self.place(request.get("messages", ()))
+        return self.replies[place] if place < len(self.replies) else Reply(content=OUT_OF_LINES)
+
+    def place(self, messages: Iterable[Mapping[str, Any]]) -> int:
+        """How many of the story's replies the conversation already holds."""
+        place = 0
+        for message in messages:
+            if place < len(self.replies) and _is_said(self.replies[place], message):
+                place += 1
+        return place
+
+
+def call(call_id: str, tool_name: str, /, **arguments: object) -> Call:
+    """A tool call with its arguments as JSON."""
+    return Call(id=call_id, tool=tool_name, arguments=json.dumps(arguments, ensure_ascii=False))
+
+
+def _is_said(reply: Reply, message: Mapping[str, Any]) -> bool:
+    """By tool names, or else by text: agents spell ids and arguments anew, names they keep."""
+    if message.get("role") != "assistant":
+        return False
+    tools = [each["function"]["name"] for each in message.get("tool_calls") or ()]
+    if tools or reply.calls:
+        return tools == [each.tool for each in reply.calls]
+    return _text(message.get("content")) == (reply.content or "")
+
+
+def _text(content: object) -> str:
+    if isinstance(content, list):
+        return "".join(part.get("text", "") for part in content)
+    return content if isinstance(content, str) else ""
