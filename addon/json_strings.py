@@ -1,0 +1,91 @@
+"""Every string value of a JSON text, where it stands: to look at, or to write anew.
+
+Unlike `masking.splice`, which changes a few strings at known places, this reaches all of them, the
+values of duplicate keys included, since nothing may be overlooked where a text is to be published.
+What is not a string value keeps its bytes.
+"""
+
+import json
+import re
+from collections.abc import Callable, Generator, Iterator
+from typing import NamedTuple
+
+Path = tuple[str | int, ...]
+"""Where a value is: object keys and array indices, from the root."""
+
+_BLANKS = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder(strict=False)
+
+
+class Span(NamedTuple):
+    """A string value, and where its token stands in the text, quotes included."""
+
+    path: Path
+    start: int
+    end: int
+    value: str
+
+
+def find_strings(text: str) -> Iterator[Span]:
+    """The string values of a JSON text, in its order. Raises ValueError where it is no JSON."""
+    try:
+        _DECODER.decode(text)
+        yield from _find(text, _skip(text, 0), ())
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def edit_strings(text: str, edit: Callable[[Path, str], str]) -> str:
+    """The JSON text with each string value written as `edit(path, value)` says.
+
+    A string that stays keeps its spelling; one that changes is escaped to ASCII exactly where its
+    predecessor was. Raises ValueError where the text is no JSON.
+    """
+    pieces = []
+    done = 0
+    for path, start, end, value in find_strings(text):
+        edited = edit(path, value)
+        if edited != value:
+            pieces += [text[done:start], _token(edited, ascii_only=text[start:end].isascii())]
+            done = end
+    return "".join((*pieces, text[done:]))
+
+
+def _token(value: str, *, ascii_only: bool) -> str:
+    token = json.dumps(value, ensure_ascii=ascii_only)
+    try:
+        token.encode()
+    except UnicodeEncodeError:  # a lone surrogate, which only an escape can spell
+        return json.dumps(value)
+    return token
+
+
+def _find(text: str, at: int, path: Path) -> Generator[Span, None, int]:
+    """Yields the strings of the value at `at`; returns where it ends."""
+    if text[at] in "{[":
+        return (yield from _find_members(text, at, path))
+    value, end = _DECODER.raw_decode(text, at)
+    if isinstance(value, str):
+        yield Span(path, at, end, value)
+    return end
+
+
+def _find_members(text: str, at: int, path: Path) -> Generator[Span, None, int]:
+    is_object = text[at] == "{"
+    index = 0
+    at = _skip(text, at + 1)
+    while text[at] not in "]}":
+        key: str | int = index
+        if is_object:
+            key, at = _DECODER.raw_decode(text, at)
+            at = _skip(text, _skip(text, at) + len(":"))
+        at = _skip(text, (yield from _find(text, at, (*path, key))))
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+        index += 1
+    return at + 1
+
+
+def _skip(text: str, at: int) -> int:
+    blanks = _BLANKS.match(text, at)
+    return blanks.end() if blanks else at

@@ -1,0 +1,174 @@
+import asyncio
+import contextlib
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mitmproxy import flow, http, tcp
+from mitmproxy.test import tflow
+
+from addon.flows import read_flows, replay, write_flows
+from addon.launch import MITMDUMP
+from addon.shipped import recordings
+
+HOOKS = ("requestheaders", "request", "responseheaders", "response", "error")
+
+NOTING_SCRIPT = """
+def note(name):
+    def hook(flow):
+        with open({out!r}, "a") as file:
+            print(name, flow.request.path, flow.live, bool(flow.response), file=file)
+    return hook
+for name in {hooks!r}:
+    globals()[name] = note(name)
+"""
+
+
+class Noting:
+    """Notes the hooks it hears, the way `NOTING_SCRIPT` does."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        for name in HOOKS:
+            setattr(self, name, lambda each, name=name: self._note(name, each))
+
+    def _note(self, name: str, each: http.HTTPFlow) -> None:
+        self.heard.append(f"{name} {each.request.path} {each.live} {bool(each.response)}")
+
+
+def answered(path: str = "/answered") -> http.HTTPFlow:
+    made = tflow.tflow(resp=True)
+    made.request.path = path
+    return made
+
+
+def failed(path: str = "/failed") -> http.HTTPFlow:
+    made = tflow.tflow(err=True)
+    made.request.path = path
+    return made
+
+
+def died_in_its_answer() -> http.HTTPFlow:
+    made = answered("/died")
+    made.error = flow.Error("gone")
+    return made
+
+
+def unanswered() -> http.HTTPFlow:
+    made = tflow.tflow()
+    made.request.path = "/unanswered"
+    return made
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    path = tmp_path / "some.flow"
+    write_flows(path, [answered(), failed(), died_in_its_answer(), unanswered()])
+    return path
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    flows = [answered(), failed(), died_in_its_answer()]
+    assert write_flows(tmp_path / "some.flow", flows) == 3
+    read = list(read_flows(tmp_path / "some.flow"))
+    assert [each.get_state() for each in read] == [each.get_state() for each in flows]
+
+
+def test_flows_of_other_protocols_are_passed_over(tmp_path: Path) -> None:
+    other: tcp.TCPFlow = tflow.ttcpflow()
+    write_flows(tmp_path / "some.flow", [answered(), other, failed()])  # type: ignore[list-item]
+    assert len(list(read_flows(tmp_path / "some.flow"))) == 2
+
+
+def test_an_empty_file_holds_no_flow(tmp_path: Path) -> None:
+    (tmp_path / "empty.flow").touch()
+    assert list(read_flows(tmp_path / "empty.flow")) == []
+
+
+def test_the_flows_before_the_cut_are_read(recording: Path) -> None:
+    recording.write_bytes(recording.read_bytes()[:-100])
+    flows = read_flows(recording)
+    assert [next(flows).request.path for _ in range(3)] == ["/answered", "/failed", "/died"]
+    with pytest.raises(ValueError, match=r"some\.flow is no complete mitmproxy recording"):
+        next(flows)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"plain text", id="text"),
+        pytest.param(b'{"log": {}}', id="JSON that is no HAR"),
+        pytest.param(b"4:true!", id="a value that is no flow"),
+        pytest.param(b"0:}", id="a flow without anything"),
+        pytest.param(b"22:7:version;7:9999999#;}", id="broken inside"),
+        pytest.param(b"20:7:version;6:999999#}", id="a version to come"),
+        pytest.param(b"\x00\xff" * 50, id="binary"),
+    ],
+)
+def test_a_foreign_file_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "foreign.flow"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"foreign\.flow is no complete mitmproxy recording"):
+        list(read_flows(path))
+
+
+def test_a_missing_file_is_the_systems_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        list(read_flows(tmp_path / "missing.flow"))
+
+
+@given(st.integers(0, 400), st.binary(max_size=8))
+def test_a_damaged_recording_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, at: int, damage: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("damaged") / "some.flow"
+    write_flows(path, [answered()])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:at] + damage + whole[at + len(damage) :])
+    with contextlib.suppress(ValueError):
+        list(read_flows(path))
+
+
+def test_replay_calls_the_hooks_that_mitmdump_calls(recording: Path, tmp_path: Path) -> None:
+    out, script = tmp_path / "heard", tmp_path / "noting_script.py"
+    script.write_text(NOTING_SCRIPT.format(out=str(out), hooks=HOOKS))
+    command = [*MITMDUMP, "-q", "-n", "-r", str(recording), "-s", str(script)]
+    subprocess.run([*command, "--set", f"confdir={tmp_path}"], check=True)
+    noting = Noting()
+    assert asyncio.run(replay(recording, noting)) == 4
+    assert noting.heard == out.read_text().splitlines()
+
+
+def test_replay_awaits_hooks_and_keeps_the_order_of_the_addons(recording: Path) -> None:
+    heard = []
+
+    class Slow:
+        async def request(self, each: http.HTTPFlow) -> None:
+            await asyncio.sleep(0)
+            each.comment = "seen"
+
+    class Quick:
+        def request(self, each: http.HTTPFlow) -> None:
+            heard.append((each.request.path, each.comment))
+
+    asyncio.run(replay(recording, Slow(), Quick()))
+    paths = ("/answered", "/failed", "/died", "/unanswered")
+    assert heard == [(path, "seen") for path in paths]
+
+
+def test_what_a_hook_raises_replay_raises(recording: Path) -> None:
+    class Broken:
+        def response(self, each: http.HTTPFlow) -> None:
+            raise LookupError(each.request.path)
+
+    with pytest.raises(LookupError, match="/answered"):
+        asyncio.run(replay(recording, Broken()))
+
+
+def test_every_shipped_recording_replays() -> None:
+    for path in recordings():
+        noting = Noting()
+        count = asyncio.run(replay(path, noting))
+        assert len(noting.heard) == 4 * count
