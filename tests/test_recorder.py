@@ -1,0 +1,139 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from addon import scratch
+from addon.clients import CLIENTS
+from addon.completions import completion
+from addon.flows import read_flows
+from addon.launch import running_proxy
+from addon.provider import HOST, Provider
+from addon.recorder import REDIRECT, record, tell
+from addon.shipped import shipped
+from addon.story import Reply
+
+SHORT = scratch.TURNS[:2]
+
+
+def bodies(path: Path) -> list[tuple[bytes | None, bytes | None]]:
+    return [
+        (each.request.content, each.response.content if each.response else None)
+        for each in read_flows(path)
+    ]
+
+
+@pytest.mark.parametrize("agent", ["openai", "openai-stream"])
+def test_records_a_short_story(agent: str, tmp_path: Path) -> None:
+    out = tmp_path / "short.flow"
+    assert record(agent, out, turns=SHORT) == 3
+    flows = list(read_flows(out))
+    assert {each.request.url for each in flows} == {"https://api.openai.com/v1/chat/completions"}
+    messages: Any = json.loads(flows[-1].request.content or b"")["messages"]
+    assert [each["role"] for each in messages] == [
+        *("system", "user", "assistant", "tool", "assistant", "tool", "tool")
+    ]
+    assert messages[1]["content"] == scratch.TASK
+    assert messages[3]["content"].startswith("README.md\ndata/orders.json\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["short.flow"]
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="tracebacks differ between Pythons")
+@pytest.mark.parametrize("agent", ["openai", "openai-stream"])
+def test_shipped_recordings_regenerate(agent: str, tmp_path: Path) -> None:
+    record(agent, tmp_path / "again.flow")
+    expected = bodies(shipped("recordings") / f"{agent}-scratch.flow")
+    assert bodies(tmp_path / "again.flow") == expected
+
+
+def test_an_unknown_agent_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="unknown agent 'nobody', expected one of openai, "):
+        record("nobody", tmp_path / "out.flow")
+
+
+def test_a_client_that_stops_early_leaves_no_recording(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="the client stopped at turn 0 of 2"):
+        record("openai", tmp_path / "out.flow", turns=SHORT, time_limit=0)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("agent", CLIENTS)
+def test_a_story_is_told_in_the_clients_own_tools(agent: str) -> None:
+    client = CLIENTS[agent]
+    story = tell(client, scratch.TURNS, Path("/project"))
+    told: list[dict[str, Any]] = []
+    for reply in story.replies:
+        assert story({"tools": [client.shell.name], "messages": told}) == reply
+        told.append(completion({}, reply, {})["choices"][0]["message"])
+    calls = [each for reply in story.replies for each in reply.calls]
+    tools = {client.shell.name, client.read.name if client.read else client.shell.name}
+    assert {each.tool for each in calls} == tools
+    assert all(json.loads(each.arguments).keys() for each in calls)
+    assert not any("{work}" in each.arguments or "{what}" in each.arguments for each in calls)
+
+
+def test_the_recorders_proxy_goes_nowhere_else(tmp_path: Path) -> None:
+    with (
+        Provider(lambda _: Reply(content="Hello."), tls_folder=tmp_path) as provider,
+        running_proxy(tmp_path, *settings(provider), script=REDIRECT) as proxy,
+        httpx.Client(proxy=proxy.url, verify=False) as client,
+    ):
+        assert client.get("http://example.com/").status_code == 403
+        with pytest.raises(httpx.ProxyError, match="403"):
+            client.get("https://example.com/")
+        assert provider.requests == []
+
+
+def test_one_connection_carries_many_requests(tmp_path: Path) -> None:
+    url = "https://api.openai.com/v1/chat/completions"
+    with (
+        Provider(lambda _: Reply(content="Hello."), tls_folder=tmp_path) as provider,
+        running_proxy(tmp_path, *settings(provider), script=REDIRECT) as proxy,
+        httpx.Client(proxy=proxy.url, verify=False) as client,
+    ):
+        answers = [client.post(url, json={"messages": []}, timeout=10) for _ in range(8)]
+    assert [each.status_code for each in answers] == [200] * 8
+
+
+def settings(provider: Provider) -> tuple[str, ...]:
+    return (
+        *("--set", "connection_strategy=lazy"),
+        *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
+        *("--set", f"provider={HOST}:{provider.port}"),
+    )
+
+
+def test_the_scratch_project_is_the_same_everywhere(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        scratch.write_project(tmp_path / name)
+    one, two = (
+        {path.relative_to(root): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+        for root in (tmp_path / "one", tmp_path / "two")
+    )
+    assert one == two
+    assert len(one) == 10
+
+
+def test_the_story_repairs_the_scratch_project(tmp_path: Path) -> None:
+    scratch.write_project(tmp_path)
+    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    codes, output = [], ""
+    for step in (step for turn in scratch.TURNS for step in turn if step.kind == "shell"):
+        done = subprocess.run(
+            step.what,
+            shell=True,
+            cwd=tmp_path,
+            env={"PATH": programs, "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        codes.append(done.returncode)
+        output = done.stdout
+    assert output == "12 passed, 0 failed\n"
+    assert sum(map(bool, codes)) == 4
