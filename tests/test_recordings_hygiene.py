@@ -1,0 +1,185 @@
+"""What may be in a shipped recording, and what must be: nothing here knows how it was made."""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mitmproxy import http
+
+from addon import scratch
+from addon.flows import read_flows
+from addon.scrub import EPOCH, REQUEST_HEADERS, RESPONSE_HEADERS, Ours, scrub
+from addon.shipped import recordings
+from addon.story import SIDE_ANSWER
+from addon.suspects import check
+
+OURS = Ours(texts=frozenset({scratch.TASK, scratch.ENDING, SIDE_ANSWER}))
+
+MACHINE_PATH = re.compile(
+    r"(?<![\w.])/(?:home|root|tmp|Users|var|opt|usr|work|mnt|private|srv)/(?!user\b|client\b)"
+)
+DATE = re.compile(r"\b20[2-9]\d-[01]\d-[0-3]\d\b|\b[0-2]\d:[0-5]\d:[0-5]\d\b|\bGMT\b")
+
+LABELS = re.compile(
+    r"<path>/project/[\w./]+</path>|</?content>|<type>file</type>|\(End of file - total \d+ lines\)"
+    r"|\(no output\)|Directory: \(root\)|Error: \(none\)|Output: \(empty\)|Signal: 0"
+    r"|Exit Code: [01]|Exit code: 1|Process Group PGID: 1000"
+)
+"""Lines that clients put around the output of a tool, none of them a sentence."""
+
+FRAME = re.compile(r"^(?:\d+: ?|Output: |Command: )")
+"""What clients put before a line of it."""
+
+ALL = pytest.mark.parametrize("path", recordings(), ids=lambda path: path.stem)
+
+
+@cache
+def flows(path: Path) -> tuple[http.HTTPFlow, ...]:
+    return tuple(read_flows(path))
+
+
+def request(flow: http.HTTPFlow) -> Any:  # noqa: ANN401 - JSON
+    return json.loads(flow.request.content or b"")
+
+
+def conversation(path: Path) -> list[dict[str, Any]]:
+    """The messages of the longest request."""
+    return max((request(each)["messages"] for each in flows(path)), key=len)
+
+
+def turns(path: Path) -> list[list[str]]:
+    """The call ids of each tool turn."""
+    return [
+        [call["id"] for call in message["tool_calls"]]
+        for message in conversation(path)
+        if message.get("tool_calls")
+    ]
+
+
+def results(path: Path) -> list[str]:
+    return [
+        content if isinstance(content, str) else "".join(part["text"] for part in content)
+        for message in conversation(path)
+        if message["role"] == "tool"
+        for content in [message["content"]]
+    ]
+
+
+def output(result: str) -> str:
+    """The text itself, where a client sends it inside a JSON object of its own."""
+    try:
+        framed = json.loads(result)
+    except ValueError:
+        return result
+    if not isinstance(framed, dict) or "output" not in framed:
+        return result
+    assert framed.keys() == {"returncode", "output"}
+    return str(framed["output"])
+
+
+def test_there_are_recordings_of_five_clients() -> None:
+    assert len(recordings()) == 5
+
+
+@ALL
+def test_nothing_looks_like_a_secret(path: Path) -> None:
+    for number, each in enumerate(flows(path)):
+        check(each, number)
+
+
+@ALL
+def test_scrubbing_once_more_changes_nothing(path: Path) -> None:
+    for number, each in enumerate(flows(path)):
+        assert scrub(each, number, OURS).get_state() == each.get_state()
+
+
+@ALL
+def test_only_allowed_headers_are_left(path: Path) -> None:
+    for each in flows(path):
+        assert each.response
+        assert {name.lower() for name in each.request.headers} <= REQUEST_HEADERS
+        assert {name.lower() for name in each.response.headers} <= RESPONSE_HEADERS
+        assert "(" not in each.request.headers["user-agent"]
+
+
+@ALL
+def test_nothing_of_the_machine_is_left(path: Path) -> None:
+    text = path.read_bytes().decode()
+    assert (MACHINE_PATH.findall(text), DATE.findall(text)) == ([], [])
+    for number, each in enumerate(flows(path)):
+        assert each.request.url == "https://api.openai.com/v1/chat/completions"
+        assert each.client_conn.peername == ("127.0.0.1", 50000)
+        assert not each.client_conn.certificate_list
+        assert not each.server_conn.certificate_list
+        assert (each.server_conn.peername, each.metadata) == (None, {})
+        assert each.request.timestamp_start == EPOCH + number
+
+
+@ALL
+def test_it_is_of_moderate_size(path: Path) -> None:
+    assert path.stat().st_size < 2_000_000
+
+
+@ALL
+def test_it_holds_a_whole_session(path: Path) -> None:
+    assert len(turns(path)) == 20
+    assert len(results(path)) == sum(map(len, turns(path))) == 27
+    lengths = [len(request(each)["messages"]) for each in flows(path) if request(each).get("tools")]
+    assert len(lengths) == 21
+    assert all(earlier < later for earlier, later in pairwise(lengths))
+
+
+@ALL
+def test_a_request_repeats_the_one_before(path: Path) -> None:
+    requests = [request(each)["messages"] for each in flows(path) if request(each).get("tools")]
+    for earlier, later in pairwise(requests):
+        assert later[: len(earlier)] == earlier
+
+
+@ALL
+def test_results_are_of_every_kind(path: Path) -> None:
+    found = [output(each) for each in results(path)]
+    sizes = sorted(map(len, found))
+    assert (sizes[0] < 250, sizes[-1] > 8_000, sizes[-1] < 10_500) == (True, True, True)
+    assert sum(size > 2_000 for size in sizes) >= 5
+    assert any("Traceback (most recent call last)" in each for each in found)
+    assert any("No such file or directory" in each for each in found)
+    assert any("12 passed, 0 failed" in each for each in found)
+
+
+@ALL
+def test_calls_are_parallel_and_their_ids_come_again(path: Path) -> None:
+    assert {len(ids) for ids in turns(path)} == {1, 2, 3}
+    assert all(ids[0] == "call_0" for ids in turns(path))
+
+
+@ALL
+def test_results_hold_our_own_lines_and_labels(path: Path) -> None:
+    """A line is what a command of ours printed, the command, or a label; nothing else."""
+    ours = set(_our_lines())
+    for line in (line for each in results(path) for line in output(each).splitlines()):
+        bare = FRAME.sub("", line)
+        assert line in ours or bare in ours or LABELS.fullmatch(line), line
+
+
+def _our_lines() -> Iterator[str]:
+    for path in recordings():
+        if path.stem == "openai-scratch":
+            for each in results(path):
+                yield from each.splitlines()
+    for step in (step for turn in scratch.TURNS for step in turn):
+        yield from step.what.splitlines()
+
+
+@ALL
+def test_the_provider_reports_cached_tokens(path: Path) -> None:
+    last = flows(path)[-1].response
+    assert last
+    cached = re.search(rb'"cached_tokens": ?(\d+)', last.content or b"")
+    assert cached
+    assert int(cached[1]) >= 1_024
