@@ -67,7 +67,7 @@ def parse_settings(data: bytes) -> Settings | None:
         document = tomli.loads(data.decode())
     except UnicodeDecodeError:
         raise ConfigError("not UTF-8", "file") from None
-    except tomli.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # too many digits, too deep, no TOML at all
         raise ConfigError(f"not TOML: {error}", "file") from None
     if ROOT not in document:
         return None
@@ -85,6 +85,8 @@ def _read_settings(tables: Mapping[str, object]) -> Settings:
         hosts=_read(HostSettings, tables.get("hosts", {}), f"{ROOT}.hosts"),
     )
 
+
+_MAX_PRICE = 1e6
 
 _Table = TypeVar("_Table", MaskPolicy, MetricsSettings, HostSettings)
 _Kind = TypeVar("_Kind")
@@ -148,6 +150,6 @@ def _read_cache_pricing(value: object, path: str) -> CachePricing:
 def _read_price(value: object, path: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ConfigError(f"expected number, got {type(value).__name__}", path)
-    if not 0 <= value < float("inf"):
-        raise ConfigError("must be a number from 0 up", path)
+    if not 0 <= value < _MAX_PRICE:
+        raise ConfigError(f"must be from 0 up and below {_MAX_PRICE:g}", path)
     return float(value)

@@ -44,6 +44,9 @@ one pass; regular expressions over the whole text take ten times as long."""
 
 _CUES = AhoCorasick(_SIGNS, matchkind=MATCHKIND_LEFTMOST_FIRST)
 
+_NO_ERROR = "Error: (none)"
+"""What qwen-code writes into the result of every command that ran well."""
+
 _SIGN_REACH = 160
 """Code points between the start of a line and its cue, at most."""
 
@@ -57,7 +60,9 @@ def looks_like_error(text: str, words_max_chars: int) -> bool:
     case, at every length.
     """
     has_sign = _has_word if len(text) <= words_max_chars else _has_anchored_sign
-    return has_sign(text) or _is_json_error(text)
+    if has_sign(text) and (_NO_ERROR not in text or has_sign(text.replace(_NO_ERROR, ""))):
+        return True
+    return _is_json_error(text)
 
 
 def _has_word(text: str) -> bool:
