@@ -1,0 +1,102 @@
+"""Everything around the addon that a person starts by hand."""
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from rich.console import Console
+
+from addon.clients import CLIENTS
+from addon.demo import run_demo
+from addon.expectations import expectation_file, replay_recording
+from addon.launch import client_environment, user_bundle
+from addon.recorder import record
+from addon.scrub import scrub_recording
+from addon.shipped import recordings
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit code: 0, or 1 with a line on standard error."""
+    options = _parser().parse_args(arguments)
+    command: Command = options.command
+    try:
+        return command(options)
+    except (OSError, ValueError, RuntimeError) as error:
+        print(f"obsmask: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="obsmask", description=__doc__)
+    parser.add_argument("--version", action="version", version=version("observation-masking"))
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    demo = commands.add_parser("demo", help="play a recorded session through the proxy, offline")
+    demo.set_defaults(command=_demo)
+
+    env = commands.add_parser("env", help='print a client\'s environment: eval "$(obsmask env)"')
+    env.add_argument("--proxy", default="http://127.0.0.1:8080", help="default: %(default)s")
+    env.set_defaults(command=_env)
+
+    rec = commands.add_parser("record", help="record a real agent against a scripted provider")
+    rec.add_argument("agent", choices=sorted(CLIENTS))
+    rec.add_argument("out", type=Path, help="the .flow file to write")
+    rec.set_defaults(command=_record)
+
+    scrub = commands.add_parser("scrub", help="replace all prose and secrets in a recording")
+    scrub.add_argument("recording", type=Path)
+    scrub.add_argument("out", type=Path, help="the .flow file to write")
+    scrub.set_defaults(command=_scrub)
+
+    expect = commands.add_parser("expect", help="write down what replaying recordings yields")
+    expect.add_argument("recording", type=Path, nargs="*", help="default: the shipped ones")
+    expect.add_argument("--check", action="store_true", help="compare instead; exit 1 if different")
+    expect.set_defaults(command=_expect)
+    return parser
+
+
+def _demo(options: argparse.Namespace) -> int:
+    run_demo(Console())
+    return 0
+
+
+def _env(options: argparse.Namespace) -> int:
+    for name, value in client_environment(options.proxy, user_bundle()).items():
+        print(f"export {name}={shlex.quote(value)}")
+    return 0
+
+
+def _record(options: argparse.Namespace) -> int:
+    count = record(options.agent, options.out)
+    print(f"{options.out}: {count} requests")
+    return 0
+
+
+def _scrub(options: argparse.Namespace) -> int:
+    count = scrub_recording(options.recording, options.out)
+    print(f"{options.out}: {count} requests")
+    return 0
+
+
+def _expect(options: argparse.Namespace) -> int:
+    differing = 0
+    for recording in options.recording or recordings():
+        file = expectation_file(recording)
+        text = json.dumps(replay_recording(recording), indent=1, ensure_ascii=False) + "\n"
+        if options.check and file.read_text(encoding="utf-8") != text:
+            print(f"{file}: a replay yields something else", file=sys.stderr)
+            differing += 1
+        elif not options.check:
+            file.write_text(text, encoding="utf-8")
+            print(file)
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

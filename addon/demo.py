@@ -1,0 +1,135 @@
+"""`obsmask demo`: a recorded session, sent once more as live TLS traffic through the proxy."""
+
+import json
+import ssl
+import tempfile
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mitmproxy import http
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from addon.expectations import read_records, write_config
+from addon.flows import read_flows
+from addon.launch import ADDON, Proxy, running_proxy, write_bundle
+from addon.metrics import render_change
+from addon.provider import Provider
+from addon.shipped import shipped
+from addon.story import Call, Reply, Script
+
+RECORDING = "mini-swe-agent-scratch.flow"
+
+Record = dict[str, Any]
+
+
+def run_demo(console: Console) -> None:
+    """Play the session, show what became of it, and say how to go on.
+
+    Raises RuntimeError where the proxy does not start or an answer does not arrive as it was
+    sent.
+    """
+    flows = list(read_flows(shipped("recordings") / RECORDING))
+    records = _play(flows, console)
+    console.print(_render_table(records))
+    console.print(_render_summary(records), highlight=False)
+    console.print(_NEXT_STEPS.format(addon=ADDON), soft_wrap=True, highlight=False)
+
+
+_NEXT_STEPS = """\
+In front of your own agent, in two terminals:
+  mitmdump -s {addon}
+  eval "$(obsmask env)"
+  [italic]your-agent[/italic]"""
+
+
+def _play(flows: Sequence[http.HTTPFlow], console: Console) -> list[Record]:
+    with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
+        folder = Path(name)
+        config = write_config(folder)
+        with Provider(_answers(flows), tls_folder=folder / "provider") as provider:
+            options = (
+                *("--set", f"mask_config={config}"),
+                *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
+            )
+            with running_proxy(folder, *options) as proxy, Progress(console=console) as progress:
+                opener = _opener(proxy, folder)
+                for flow in progress.track(flows, description="agent -> proxy -> provider"):
+                    _send(opener, f"{provider.url}/chat/completions", flow)
+        return read_records(folder / "requests.jsonl")
+
+
+def _answers(flows: Sequence[http.HTTPFlow]) -> Script:
+    """Return a script that says what the recorded provider said, by the length of a request."""
+    said = {len(_request(flow)["messages"]): _said(flow) for flow in flows}
+    return lambda request: said[len(request["messages"])]
+
+
+def _request(flow: http.HTTPFlow) -> dict[str, Any]:
+    return json.loads(flow.request.content or b"")  # type: ignore[no-any-return]
+
+
+def _said(flow: http.HTTPFlow) -> Reply:
+    message = json.loads((flow.response and flow.response.content) or b"")["choices"][0]["message"]
+    calls = (
+        Call(id=c["id"], tool=c["function"]["name"], arguments=c["function"]["arguments"])
+        for c in message.get("tool_calls") or ()
+    )
+    return Reply(content=message.get("content"), calls=tuple(calls))
+
+
+def _opener(proxy: Proxy, folder: Path) -> urllib.request.OpenerDirector:
+    bundle = write_bundle(folder / "bundle.pem", [proxy.ca])
+    return urllib.request.build_opener(
+        urllib.request.ProxyHandler({"https": proxy.url}),
+        urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=str(bundle))),
+    )
+
+
+def _send(opener: urllib.request.OpenerDirector, url: str, flow: http.HTTPFlow) -> None:
+    headers = {"content-type": "application/json", "authorization": "Bearer none"}
+    request = urllib.request.Request(url, flow.request.content, headers)  # noqa: S310 - https
+    with opener.open(request, timeout=30) as response:
+        answer = json.load(response)["choices"][0]["message"]
+    if answer.get("content") != _said(flow).content:
+        raise RuntimeError("an answer did not arrive as the provider sent it")
+
+
+_COLUMNS = ("request", "tool results", "masked", "tokens", "after masking", "saved", "ms")
+
+
+def describe_request(number: int, record: Record) -> tuple[str, ...]:
+    """Return a request's row of the table, but for the time it took."""
+    before, after = record["request_tokens_before"], record["request_tokens_after"]
+    return (
+        str(number),
+        str(record["tool_results"]),
+        str(record["masked"]),
+        f"{before:,}",
+        f"{after:,}",
+        f"{(before - after) / before:.0%}",
+    )
+
+
+def _render_table(records: Sequence[Record]) -> Table:
+    table = Table(title="One session, request by request", title_justify="left")
+    for name in _COLUMNS:
+        table.add_column(name, justify="right")
+    for number, record in enumerate(records, 1):
+        table.add_row(*describe_request(number, record), f"{record['hook_us'] / 1000:.1f}")
+    return table
+
+
+def _render_summary(records: Sequence[Record]) -> str:
+    before = sum(record["request_tokens_before"] for record in records)
+    after = sum(record["request_tokens_after"] for record in records)
+    ms = sum(record["hook_us"] for record in records) / 1000
+    return (
+        f"\n{len(records)} requests: {render_change(before, after)}, every answer intact, "
+        f"{ms:.0f} ms spent in the addon.\n"
+        "These are tokens, not money: a window that slides at every turn breaks a provider's\n"
+        'prompt cache. README.md, "Limits", says what that means.\n'
+    )

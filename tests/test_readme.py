@@ -1,0 +1,63 @@
+"""The README is true: its table is the demo's, its keys are the configuration's."""
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from addon.demo import RECORDING, describe_request
+from addon.exchange import Exchange
+from addon.expectations import expectation_file
+from masking.config import HostSettings, MetricsSettings
+from masking.policy import MaskPolicy
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def read_rows(columns: int) -> list[list[str]]:
+    rows = [line.strip("| ").split(" | ") for line in README.splitlines() if line.startswith("|")]
+    return [row for row in rows if len(row) == columns]
+
+
+def test_the_first_table_is_what_the_demo_prints() -> None:
+    records = json.loads(expectation_file(ROOT / "recordings" / RECORDING).read_text())
+    described = [list(describe_request(n, record)) for n, record in enumerate(records, 1)]
+    rows = [row for row in read_rows(6) if row[0].isdigit()]
+    assert len(rows) >= 3
+    assert [row for row in rows if row in described] == rows
+    assert rows[-1] == described[-1]
+
+
+@pytest.mark.parametrize(
+    ("table", "settings", "others"),
+    [
+        ("schema1", MaskPolicy, ["cache_pricing"]),
+        ("metrics", MetricsSettings, []),
+        ("hosts", HostSettings, []),
+    ],
+)
+def test_every_key_is_described(table: str, settings: type, others: list[str]) -> None:
+    section = README.partition(f"| `[observation_masking.{table}]` |")[2].partition("\n\n")[0]
+    described = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert [f.name for f in dataclasses.fields(settings)] + others == sort_like(described, settings)
+
+
+def sort_like(names: list[str], settings: type) -> list[str]:
+    order = [f.name for f in dataclasses.fields(settings)]
+    return sorted(names, key=lambda name: order.index(name) if name in order else len(order))
+
+
+def test_every_field_of_a_record_is_described() -> None:
+    record = Exchange(host="h", path="/p", masking="on", replay=False).as_record()
+    section = README.partition("## Metrics")[2].partition("\n## ")[0]
+    patterns = [name.replace("*", r"\w+") for name in re.findall(r"`([a-z_*]+)`", section)]
+    undescribed = [f for f in record if not any(re.fullmatch(p, f) for p in patterns)]
+    assert undescribed == []
+
+
+def test_the_two_commands_stand_alone() -> None:
+    commands = re.findall(r"^python3 -m venv .*$", README, re.MULTILINE)
+    assert [command.rpartition("/")[2] for command in commands] == ["obsmask demo", "pytest"]
