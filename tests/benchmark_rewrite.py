@@ -1,4 +1,4 @@
-"""What rewriting costs, in ratios measured in one run: `python tests/benchmark_rewrite.py`.
+"""What rewriting costs, in ratios measured in one run: `python -m tests.benchmark_rewrite`.
 
 The body is what an agent sends after 200 tool turns: source code, logs, JSON and listings, 1 MB
 together. Every round times all the functions, one after the other, and the median round counts.
@@ -63,7 +63,9 @@ def _tool_outputs(random_: random.Random) -> Iterator[str]:
             f"2026-01-02T03:04:{n % 60:02}.{n:06} INFO  worker-{n % 7} batch {n} took {n % 97} ms\n"
             for n in range(2000)
         )
-        yield json.dumps([{"id": n, "name": f"item {n}", "ok": True} for n in range(2000)], indent=1)
+        yield json.dumps(
+            [{"id": n, "name": f"item {n}", "ok": True} for n in range(2000)], indent=1
+        )
         yield "".join(f"./src/package_{n % 13}/module_{n}.py\n" for n in range(4000))
         yield "".join(f"│ naïve café № {n} │ “quoted” │\n" for n in range(3000))
 
