@@ -16,10 +16,11 @@ from pathlib import Path
 
 from mitmproxy import connection, flow, http
 
-from addon import json_strings
 from addon.chat import path_of
 from addon.flows import read_flows, write_flows
 from addon.suspects import check
+from masking.json_strings import edit_strings
+from masking.model import Path as JsonPath
 
 FILLER = "these words stand where other words stood and they say nothing at all; "
 
@@ -202,10 +203,10 @@ def _edit_line(line: str) -> str:
     return line if field == "event" and _is_identifier(value.strip()) else fill(line)
 
 
-def _edit_strings(text: str, edit: Callable[[json_strings.Path, str], str]) -> str:
+def _edit_strings(text: str, edit: Callable[[JsonPath, str], str]) -> str:
     """The JSON text with its strings edited; what is no JSON becomes filler as a whole."""
     try:
-        return json_strings.edit_strings(text, edit)
+        return edit_strings(text, edit)
     except ValueError:
         return fill(text)
 
@@ -232,7 +233,7 @@ class _Rule:
     roles: tuple[object, ...] = ()
     ours: Ours | None = None
 
-    def edit(self, path: json_strings.Path, value: str) -> str:
+    def edit(self, path: JsonPath, value: str) -> str:
         if self._is_structure(path, value) or (self.ours and self._is_ours(path)):
             return value
         if path[-1:] == ("arguments",) and value.lstrip()[:1] == "{":
@@ -241,7 +242,7 @@ class _Rule:
         kept = next((text for text in texts if text in value), None)
         return fill(value) if kept is None else kept.join(map(fill, value.split(kept)))
 
-    def _is_structure(self, path: json_strings.Path, value: str) -> bool:
+    def _is_structure(self, path: JsonPath, value: str) -> bool:
         keys = [step for step in path if isinstance(step, str)]
         if not keys or keys[-1] not in STRUCTURE or not FREE.isdisjoint(keys[:-1]):
             return False
@@ -250,7 +251,7 @@ class _Rule:
                 return False  # a person's, not a tool's
         return "input" not in keys[1:-1] and _is_identifier(value)
 
-    def _is_ours(self, path: json_strings.Path) -> bool:
+    def _is_ours(self, path: JsonPath) -> bool:
         match path:
             case ("messages", int(index), "content", *_):
                 return self._role(index) == "tool"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mitmproxy import http
 
-from addon import json_strings
+from masking import json_strings
 
 SECRETS = {
     "an API key": re.compile(r"\bsk-[A-Za-z0-9_-]{16,}"),

@@ -19,7 +19,7 @@ _WORDS = AhoCorasick(
 _EXIT_CODE = re.compile(
     r"\W{0,8}(?:\w{1,20} ){0,4}"
     r"(?:exit[ _]?(?:code|status)|exited with(?: code| status)?|returncode)"
-    r"\W{1,4}0*[1-9]",
+    r"[^\w\n]{1,4}0*[1-9]",
     re.IGNORECASE | re.ASCII,
 )
 """As agents print it: `Exit Code: 1`, `<returncode>1</returncode>`, `"returncode": 1`, `Process

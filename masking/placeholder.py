@@ -11,7 +11,7 @@ from masking.model import ConfigError
 
 UNKNOWN_TOOL = "inconnu"
 
-_FIELD = re.compile(r"(\{[^{}\s\"']*\})")
+_FIELD = re.compile(r"(\{ *[^{}\s\"']* *\})")
 _COUNT = "{original_chars}"
 _FIELDS = frozenset({"{tool_call_id}", "{tool_name}", _COUNT})
 _LONGEST_COUNT = 20

@@ -8,26 +8,21 @@ strings' own spans.
 """
 
 import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import orjson
 
+from masking.json_strings import BOM, Number, encode_string, find_strings
 from masking.model import Replacement, WireError
 
 _Edits: TypeAlias = "str | dict[str | int, _Edits]"
 """The placeholders of a document as a tree, keys and indices leading to them."""
 
-_Span = tuple[int, int, str]
-"""Start and end of a string's token, quotes included, and the placeholder for it."""
-
 _NEEDLE_BYTES = 48
 """A longer needle makes `bytes.find` slow, and this much is nearly always unique."""
 
-_BOM = "\ufeff"
-_BLANKS = re.compile(r"[ \t\r\n]*")
-_EXACT = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
+_EXACT = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number)
 """Takes lone surrogates and numbers of any size, and leaves every number as it is spelled."""
 
 
@@ -35,12 +30,23 @@ def decode(body: bytes) -> object:
     """Decode a JSON document in UTF-8, with or without a byte-order mark.
 
     Takes what the standard library takes: NaN, lone surrogates, duplicate keys (the last one
-    holds). Where one of these occurs, numbers come back as their spelling. Raises WireError.
+    holds). Where one of these occurs, every number comes back as a `Number`. Raises WireError.
     """
     try:
         document: object = orjson.loads(body)
     except orjson.JSONDecodeError:
-        return _decode_exactly(_as_text(body))
+        return decode_exactly(body)
+    return document
+
+
+def decode_exactly(body: bytes) -> object:
+    """Decode as `decode` does, but every number to a `Number`. Raises WireError."""
+    try:
+        document: object = _EXACT.decode(_as_text(body).removeprefix(BOM))
+    except RecursionError:
+        raise WireError("nested too deeply") from None
+    except ValueError as error:
+        raise error if isinstance(error, WireError) else WireError("not JSON") from None
     return document
 
 
@@ -60,18 +66,27 @@ def splice(
     outcome is proven to decode to the document with exactly these strings exchanged; raises
     WireError where it does not.
     """
-    spliced = _cut_quickly(body, replacements)
-    if spliced is not None and _is_proven(spliced, document, replacements):
-        return spliced
-    return _cut_exactly(body, replacements)
+    try:
+        spliced = _cut_quickly(body, replacements)
+        if spliced is not None and _is_proven(spliced, decode, document, replacements):
+            return spliced
+        spliced = _cut_exactly(body, replacements)
+        if _is_proven(spliced, decode_exactly, decode_exactly(body), replacements):
+            return spliced
+    except RecursionError:
+        raise WireError("nested too deeply") from None
+    raise WireError("cannot replace these strings and nothing else")
 
 
 def _is_proven(
-    spliced: bytes, document: Mapping[str, object], replacements: Iterable[Replacement]
+    spliced: bytes,
+    decoder: Callable[[bytes], object],
+    document: object,
+    replacements: Iterable[Replacement],
 ) -> bool:
     """Whether the outcome is the document again once its placeholders are taken back."""
     try:
-        outcome: Any = decode(spliced)
+        outcome: Any = decoder(spliced)
         for path, text, placeholder in replacements:
             *parents, last = path
             parent = outcome
@@ -108,54 +123,19 @@ def _find_token(body: bytes, token: bytes, at: int) -> int:
 
 
 def _cut_exactly(body: bytes, replacements: Iterable[Replacement]) -> bytes:
-    edits = _as_tree(replacements)
-    text = _as_text(body)
-    meant = _replace(_decode_exactly(text), edits)
     ascii_only = body.isascii()
+    text = _as_text(body)
+    placeholders = {r.path: r.placeholder for r in replacements}
+    try:
+        spans = {span.path: span for span in find_strings(text) if span.path in placeholders}
+    except ValueError:  # it is JSON, so there is but one thing it can be
+        raise WireError("nested too deeply") from None
     pieces: list[str] = []
     done = 0
-    for start, end, placeholder in sorted(
-        _locate(text, _skip_blanks(text, _start(text)), edits)[1]
-    ):
-        pieces += (text[done:start], _encode(placeholder, ascii_only).decode())
+    for path, start, end, _ in sorted(spans.values(), key=lambda span: span.start):
+        pieces += (text[done:start], encode_string(placeholders[path], ascii_only=ascii_only))
         done = end
-    spliced = "".join((*pieces, text[done:]))
-    if _decode_exactly(spliced) != meant:
-        raise WireError("cannot replace these strings and nothing else")
-    return spliced.encode()
-
-
-def _locate(text: str, at: int, edits: "_Edits | None") -> tuple[int, list[_Span]]:
-    """Return where the value at `at` ends, and the spans of the edits inside it."""
-    if isinstance(edits, dict):
-        return _locate_members(text, at, edits)
-    end = _EXACT.raw_decode(text, at)[1]
-    return end, [] if edits is None else [(at, end, edits)]
-
-
-def _locate_members(text: str, at: int, edits: dict[str | int, _Edits]) -> tuple[int, list[_Span]]:
-    is_object = text[at] == "{"
-    spans: dict[str | int, list[_Span]] = {}
-    at = _skip_blanks(text, at + 1)
-    while text[at] not in "]}":
-        key: str | int = len(spans)
-        if is_object:
-            key, at = _EXACT.raw_decode(text, at)
-            at = _skip_blanks(text, _skip_blanks(text, at) + len(":"))
-        at, spans[key] = _locate(text, at, edits.get(key))
-        at = _skip_blanks(text, at)
-        if text[at] == ",":
-            at = _skip_blanks(text, at + 1)
-    return at + 1, [span for found in spans.values() for span in found]
-
-
-def _skip_blanks(text: str, at: int) -> int:
-    blanks = _BLANKS.match(text, at)
-    return blanks.end() if blanks else at
-
-
-def _start(text: str) -> int:
-    return len(_BOM) if text.startswith(_BOM) else 0
+    return "".join((*pieces, text[done:])).encode()
 
 
 def _as_text(body: bytes) -> str:
@@ -163,16 +143,6 @@ def _as_text(body: bytes) -> str:
         return body.decode()
     except UnicodeDecodeError:
         raise WireError("not UTF-8") from None
-
-
-def _decode_exactly(text: str) -> object:
-    try:
-        document: object = _EXACT.decode(text[_start(text) :])
-    except RecursionError:
-        raise WireError("nested too deeply") from None
-    except ValueError:
-        raise WireError("not JSON") from None
-    return document
 
 
 def _encode(text: str, ascii_only: bool) -> bytes:

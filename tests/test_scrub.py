@@ -11,9 +11,9 @@ from mitmproxy.net import encoding
 from mitmproxy.test import tflow
 
 from addon.flows import read_flows, write_flows
-from addon.json_strings import edit_strings, find_strings
 from addon.scrub import EPOCH, Ours, fill, scrub, scrub_recording
 from addon.shipped import recordings
+from masking.json_strings import edit_strings, find_strings
 from tests.builders import SECRET, Spelling, documents, spellings
 
 KEY = "sk-" + "a1B2" * 8

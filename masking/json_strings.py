@@ -1,8 +1,7 @@
 """Every string value of a JSON text, where it stands: to look at, or to write anew.
 
-Unlike `masking.splice`, which changes a few strings at known places, this reaches all of them, the
-values of duplicate keys included, since nothing may be overlooked where a text is to be published.
-What is not a string value keeps its bytes.
+All of them, the values of duplicate keys included: where a key stands twice, a path occurs twice,
+and the last one holds. What is not a string value keeps its bytes.
 """
 
 import json
@@ -10,11 +9,23 @@ import re
 from collections.abc import Callable, Generator, Iterator
 from typing import NamedTuple
 
-Path = tuple[str | int, ...]
-"""Where a value is: object keys and array indices, from the root."""
+from masking.model import Path
+
+BOM = "\ufeff"
+"""A byte-order mark, which a text may begin with."""
 
 _BLANKS = re.compile(r"[ \t\r\n]*")
-_DECODER = json.JSONDecoder(strict=False)
+
+
+class Number(NamedTuple):
+    """A number of a JSON text, which has no value here, only a spelling."""
+
+    spelling: str
+
+
+_DECODER = json.JSONDecoder(
+    parse_int=Number, parse_float=Number, parse_constant=Number, strict=False
+)
 
 
 class Span(NamedTuple):
@@ -27,10 +38,13 @@ class Span(NamedTuple):
 
 
 def find_strings(text: str) -> Iterator[Span]:
-    """The string values of a JSON text, in its order. Raises ValueError where it is no JSON."""
+    """The string values of a JSON text, in its order.
+
+    Raises ValueError where it is no JSON, or nested too deeply.
+    """
     try:
-        _DECODER.decode(text)
-        yield from _find(text, _skip(text, 0), ())
+        _DECODER.decode(text.removeprefix(BOM))
+        yield from _find(text, _skip(text, len(BOM) if text.startswith(BOM) else 0), ())
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -46,12 +60,15 @@ def edit_strings(text: str, edit: Callable[[Path, str], str]) -> str:
     for path, start, end, value in find_strings(text):
         edited = edit(path, value)
         if edited != value:
-            pieces += [text[done:start], _token(edited, ascii_only=text[start:end].isascii())]
+            pieces += [
+                text[done:start],
+                encode_string(edited, ascii_only=text[start:end].isascii()),
+            ]
             done = end
     return "".join((*pieces, text[done:]))
 
 
-def _token(value: str, *, ascii_only: bool) -> str:
+def encode_string(value: str, *, ascii_only: bool) -> str:
     token = json.dumps(value, ensure_ascii=ascii_only)
     try:
         token.encode()

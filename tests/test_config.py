@@ -1,0 +1,226 @@
+import dataclasses
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from masking import ConfigError, MaskPolicy
+from masking.config import HostSettings, MetricsSettings, Settings, parse_settings
+from tests.builders import TEMPLATE
+
+SHIPPED = Path(__file__).parents[1] / "config.toml"
+
+
+def parse(table: str, lines: str) -> Settings | None:
+    return parse_settings(f"[observation_masking{table}]\n{lines}\n".encode())
+
+
+class Setting(NamedTuple):
+    table: str
+    line: str
+    expected: Settings
+
+
+def schema1(**changes: object) -> Settings:
+    return Settings(schema1=dataclasses.replace(MaskPolicy(), **changes))  # type: ignore[arg-type]
+
+
+SETTINGS = [
+    Setting(".schema1", "enabled = true", schema1(enabled=True)),
+    Setting(".schema1", "enabled = false", schema1(enabled=False)),
+    Setting(".schema1", "window_turns = 3", schema1(window_turns=3)),
+    Setting(".schema1", "window_turns = 0", schema1(window_turns=0)),
+    Setting(".schema1", "window_turns = -1", schema1(window_turns=-1)),
+    Setting(".schema1", "keep_errors = false", schema1(keep_errors=False)),
+    Setting(".schema1", "keep_last_k_per_tool = 2", schema1(keep_last_k_per_tool=2)),
+    Setting(".schema1", "keep_last_k_per_tool = 0", schema1(keep_last_k_per_tool=0)),
+    Setting(".schema1", "keep_last_k_per_tool = -1", schema1(keep_last_k_per_tool=-1)),
+    Setting(
+        ".schema1", f"placeholder_template = '{TEMPLATE}'", schema1(placeholder_template=TEMPLATE)
+    ),
+    Setting(".schema1", "skip_if_not_shorter = true", schema1(skip_if_not_shorter=True)),
+    Setting(".schema1", "mask_text_parts = true", schema1(mask_text_parts=True)),
+    Setting(".schema1", "error_words_max_chars = 0", schema1(error_words_max_chars=0)),
+    Setting(".schema1", 'cache_pricing = "none"', Settings(cache_pricing="none")),
+    Setting(".schema1", 'cache_pricing = "auto"', Settings(cache_pricing="auto")),
+    Setting(".schema1", "cache_pricing = [0.1, 1.25]", Settings(cache_pricing=(0.1, 1.25))),
+    Setting(".schema1", "cache_pricing = [0, 1]", Settings(cache_pricing=(0.0, 1.0))),
+    Setting(".metrics", 'path = "m.jsonl"', Settings(metrics=MetricsSettings(path="m.jsonl"))),
+    Setting(".metrics", "max_megabytes = 1", Settings(metrics=MetricsSettings(max_megabytes=1))),
+    Setting(".hosts", 'only = ["A.example"]', Settings(hosts=HostSettings(only=("a.example",)))),
+    Setting(".hosts", "never = []", Settings(hosts=HostSettings(never=()))),
+    Setting(".hosts", 'never = ["*.a", "b"]', Settings(hosts=HostSettings(never=("*.a", "b")))),
+    Setting(".schema1", "", Settings()),
+    Setting("", "", Settings()),
+]
+
+
+@pytest.mark.parametrize("given", SETTINGS, ids=lambda given: f"{given.table} {given.line}")
+def test_a_setting(given: Setting) -> None:
+    assert given.expected == parse(given.table, given.line)
+
+
+class Mistake(NamedTuple):
+    table: str
+    line: str
+    path: str
+    problem: str = ""
+
+
+MISTAKES = [
+    Mistake(".schema1", 'enabled = "false"', ".schema1.enabled", "expected bool, got str"),
+    Mistake(".schema1", 'enabled = "true"', ".schema1.enabled", "expected bool, got str"),
+    Mistake(".schema1", "enabled = 1", ".schema1.enabled", "expected bool, got int"),
+    Mistake(".schema1", 'window_turns = "8"', ".schema1.window_turns", "expected int, got str"),
+    Mistake(".schema1", "window_turns = 8.0", ".schema1.window_turns", "expected int, got float"),
+    Mistake(".schema1", "window_turns = true", ".schema1.window_turns", "expected int, got bool"),
+    Mistake(".schema1", "window_turns = [8]", ".schema1.window_turns", "expected int, got list"),
+    Mistake(".schema1", "window_turns = 2026-01-01", ".schema1.window_turns", "expected int"),
+    Mistake(".schema1", "keep_errors = 0", ".schema1.keep_errors", "expected bool, got int"),
+    Mistake(".schema1", "keep_last_k_per_tool = false", ".schema1.keep_last_k_per_tool",
+            "expected int, got bool"),
+    Mistake(".schema1", 'keep_last_k_per_tool = ""', ".schema1.keep_last_k_per_tool",
+            "expected int, got str"),
+    Mistake(".schema1", "placeholder_template = 3", ".schema1.placeholder_template",
+            "expected str, got int"),
+    Mistake(".schema1", "placeholder_template = '{nope}'", ".schema1.placeholder_template",
+            "unknown field {nope}"),
+    Mistake(".schema1", "placeholder_template = ''", ".schema1.placeholder_template",
+            "must not be blank"),
+    Mistake(".schema1", "skip_if_not_shorter = 1", ".schema1.skip_if_not_shorter", "expected bool"),
+    Mistake(".schema1", "mask_text_parts = 'yes'", ".schema1.mask_text_parts", "expected bool"),
+    Mistake(".schema1", "error_words_max_chars = 1e3", ".schema1.error_words_max_chars",
+            "expected int, got float"),
+    Mistake(".schema1", "error_words_max_chars = -1", ".schema1.error_words_max_chars",
+            "must not be negative"),
+    Mistake(".schema1", "cache_pricing = 'cheap'", ".schema1.cache_pricing", "expected"),
+    Mistake(".schema1", "cache_pricing = true", ".schema1.cache_pricing", "expected"),
+    Mistake(".schema1", "cache_pricing = 0.1", ".schema1.cache_pricing", "expected"),
+    Mistake(".schema1", "cache_pricing = []", ".schema1.cache_pricing", "expected"),
+    Mistake(".schema1", "cache_pricing = [0.1]", ".schema1.cache_pricing", "expected"),
+    Mistake(".schema1", "cache_pricing = [0.1, 1, 1]", ".schema1.cache_pricing", "expected"),
+    Mistake(".schema1", "cache_pricing = ['0.1', 1]", ".schema1.cache_pricing[0]",
+            "expected number, got str"),
+    Mistake(".schema1", "cache_pricing = [0.1, true]", ".schema1.cache_pricing[1]",
+            "expected number, got bool"),
+    Mistake(".schema1", "cache_pricing = [-0.1, 1]", ".schema1.cache_pricing[0]", "from 0 up"),
+    Mistake(".schema1", "cache_pricing = [0.1, nan]", ".schema1.cache_pricing[1]", "from 0 up"),
+    Mistake(".schema1", "cache_pricing = [inf, 1]", ".schema1.cache_pricing[0]", "from 0 up"),
+    Mistake(".schema1", f"cache_pricing = [1{'0' * 400}, 1]", ".schema1.cache_pricing[0]"),
+    Mistake(".schema1", "window_turn = 3", ".schema1.window_turn", "did you mean 'window_turns'?"),
+    Mistake(".schema1", "zzz = 3", ".schema1.zzz", "unknown key (known: enabled, window_turns"),
+    Mistake(".schema1", "_ = 3", ".schema1._", "unknown key"),
+    Mistake(".schema1", "Enabled = true", ".schema1.Enabled", "did you mean 'enabled'?"),
+    Mistake(".schema1.window_turns", "x = 1", ".schema1.window_turns", "expected int, got dict"),
+    Mistake(".schema1.extra", "x = 1", ".schema1.extra", "unknown key"),
+    Mistake(".metrics", "path = 3", ".metrics.path", "expected str, got int"),
+    Mistake(".metrics", "max_megabytes = 0", ".metrics.max_megabytes", "must be at least 1"),
+    Mistake(".metrics", "max_megabytes = '50'", ".metrics.max_megabytes", "expected int, got str"),
+    Mistake(".metrics", "file = ''", ".metrics.file", "unknown key"),
+    Mistake(".hosts", "only = 'a'", ".hosts.only", "expected list, got str"),
+    Mistake(".hosts", "never = ['a', 3]", ".hosts.never[1]", "expected str, got int"),
+    Mistake(".hosts", "always = []", ".hosts.always", "unknown key"),
+    Mistake(".schema2", "enabled = true", ".schema2", "did you mean 'schema1'?"),
+    Mistake("", "enabled = true", ".enabled", "unknown key"),
+    Mistake("", "schema1 = true", ".schema1", "expected table, got bool"),
+    Mistake("", "metrics = 'on'", ".metrics", "expected table, got str"),
+    Mistake("", "hosts = []", ".hosts", "expected table, got list"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", MISTAKES, ids=lambda given: f"{given.table} {given.line[:40]}")
+def test_a_mistake_is_an_error_that_names_the_key(given: Mistake) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(given.table, given.line)
+    path = "observation_masking" + given.path
+    assert path == caught.value.path
+    assert str(caught.value).endswith(f" in '{path}'")
+    assert given.problem in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["observation_masking = 3", "observation_masking = true", "[[observation_masking]]\nx = 1"],
+)
+def test_our_table_is_a_table(source: str) -> None:
+    with pytest.raises(ConfigError, match=r"expected table, got \w+ in 'observation_masking'"):
+        parse_settings(source.encode())
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"",
+        b"# nothing",
+        b"x = 1",
+        b"[schema1]\nenabled = 'nonsense'",
+        b"[tool.observation_masking.schema1]\nenabled = 3",
+        b'["observation_masking.schema1"]\nenabled = 3',
+        b"[Observation_Masking]\nenabled = 3",
+        b"[providers.x]\nobservation_masking = 3",
+    ],
+)
+def test_a_file_without_our_table_has_no_settings(source: bytes) -> None:
+    assert parse_settings(source) is None
+
+
+def test_other_tables_are_none_of_our_business() -> None:
+    source = (
+        b"x = 'y'\n[proxy]\nenabled = 3\n[observation_masking.schema1]\nwindow_turns = 5\n[z]\n"
+    )
+    assert schema1(window_turns=5) == parse_settings(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        (b"[observation_masking", "not TOML"),
+        (b"x = ", "not TOML"),
+        (b"[a]\n[a]\n", "not TOML"),
+        (b"x = 1\nx = 2\n", "not TOML"),
+        (b"\xff\xfe", "not UTF-8"),
+        ("x = 'é'".encode("latin-1"), "not UTF-8"),
+        (b"x = " + b"9" * 5000, "not TOML"),
+        (b"x = " + b"[" * 5000, "not TOML"),
+        (b"x = " + b"[" * 5000 + b"]" * 5000, "not TOML"),
+        (b"x" + b".x" * 5000 + b" = 1", "not TOML"),
+    ],
+    ids=lambda value: value[:20],
+)
+def test_what_is_no_toml(source: bytes, problem: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{problem}.* in 'file'$"):
+        parse_settings(source)
+
+
+def test_the_shipped_file_is_on_with_the_values_of_the_guide() -> None:
+    found = parse_settings(SHIPPED.read_bytes())
+    expected = MaskPolicy(
+        True, 8, True, 0, MaskPolicy().placeholder_template, skip_if_not_shorter=True,
+        mask_text_parts=True, error_words_max_chars=2_000,
+    )  # fmt: skip
+    assert found is not None
+    assert (expected, "none", MetricsSettings()) == (
+        found.schema1,
+        found.cache_pricing,
+        found.metrics,
+    )
+    assert found.hosts.only == ()
+
+
+def test_the_shipped_file_gives_every_key_with_a_comment() -> None:
+    lines = SHIPPED.read_text("utf-8").splitlines()
+    keys = [line.split(" = ")[0] for line in lines if " = " in line and not line.startswith("#")]
+    expected = [
+        *(field.name for kind in (MaskPolicy, MetricsSettings, HostSettings)
+          for field in dataclasses.fields(kind)),
+        "cache_pricing",
+    ]  # fmt: skip
+    assert sorted(expected) == sorted(keys)
+    for key in keys:
+        before = next(i for i, line in enumerate(lines) if line.startswith(f"{key} = ")) - 1
+        assert lines[before].startswith("#")
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Settings().cache_pricing = "auto"  # type: ignore[misc]

@@ -1,0 +1,35 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+_LOADED = """
+import importlib, json, pkgutil, sys
+import masking
+for found in pkgutil.walk_packages(masking.__path__, "masking."):
+    if not found.name.startswith({off_the_path}):
+        importlib.import_module(found.name)
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def load(off_the_path: str) -> set[str]:
+    """Import the core, but for what begins like this; return all modules that are then there."""
+    source = _LOADED.format(off_the_path=repr(off_the_path))
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, check=True)
+    return {*json.loads(done.stdout)}
+
+
+@pytest.mark.parametrize(
+    ("off_the_path", "unwanted"),
+    [
+        ("nothing", {"mitmproxy", "addon"}),
+        ("masking.analysis", {"mitmproxy", "addon", "tiktoken", "rich", "masking.analysis.tokens"}),
+    ],
+    ids=["the whole core", "what is on a request's path"],
+)
+def test_importing_the_core_loads_no_proxy(off_the_path: str, unwanted: set[str]) -> None:
+    loaded = load(off_the_path)
+    assert {"masking.window", "masking.wire.chat", "masking.config"} <= loaded
+    assert set() == unwanted & loaded

@@ -1,0 +1,69 @@
+import dataclasses
+
+import pytest
+
+from masking import ConfigError, MaskPolicy
+from tests.builders import TEMPLATE, policy
+
+
+def test_the_tech_specs_five_fields_come_first_in_its_order() -> None:
+    found = MaskPolicy(True, 5, False, 2, TEMPLATE)
+    assert (
+        found.enabled,
+        found.window_turns,
+        found.keep_errors,
+        found.keep_last_k_per_tool,
+        found.placeholder_template,
+    ) == (True, 5, False, 2, TEMPLATE)
+
+
+def test_every_added_field_has_a_default_that_leaves_the_tech_spec_unchanged() -> None:
+    found = MaskPolicy(True, 5, False, None, TEMPLATE)
+    assert (
+        found.skip_if_not_shorter,
+        found.mask_text_parts,
+        found.error_words_max_chars,
+    ) == (False, False, 2_000)
+
+
+def test_added_fields_are_keyword_only() -> None:
+    with pytest.raises(TypeError):
+        MaskPolicy(True, 5, False, None, TEMPLATE, True)  # type: ignore[call-arg]
+
+
+def test_defaults() -> None:
+    expected = (False, 8, True, None)
+    found = MaskPolicy()
+    assert expected == (
+        found.enabled,
+        found.window_turns,
+        found.keep_errors,
+        found.keep_last_k_per_tool,
+    )
+
+
+def test_is_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        MaskPolicy().enabled = True  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"placeholder_template": "{nope}"}, "placeholder_template"),
+        ({"placeholder_template": " "}, "placeholder_template"),
+        ({"error_words_max_chars": -1}, "error_words_max_chars"),
+    ],
+)
+def test_a_bad_value_is_a_configuration_error(changes: dict[str, object], path: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        policy(**changes)
+    assert path == caught.value.path
+
+
+@pytest.mark.parametrize(
+    ("enabled", "window", "expected"),
+    [(True, 1, True), (True, 0, False), (True, -1, False), (False, 8, False)],
+)
+def test_off_is_disabled_or_no_window(enabled: bool, window: int, expected: bool) -> None:
+    assert expected == MaskPolicy(enabled, window).masks
