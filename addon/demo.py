@@ -1,7 +1,9 @@
 """`obsmask demo`: a recorded session, sent once more as live TLS traffic through the proxy."""
 
 import json
+import shutil
 import ssl
+import sys
 import tempfile
 import urllib.request
 from collections.abc import Sequence
@@ -36,14 +38,21 @@ def run_demo(console: Console) -> None:
     records = _play(flows, console)
     console.print(_render_table(records))
     console.print(_render_summary(records), highlight=False)
-    console.print(_NEXT_STEPS.format(addon=ADDON), soft_wrap=True, highlight=False)
+    console.print(_render_next_steps(), soft_wrap=True, highlight=False)
 
 
-_NEXT_STEPS = """\
-In front of your own agent, in two terminals:
-  mitmdump -s {addon}
-  eval "$(obsmask env)"
-  [italic]your-agent[/italic]"""
+def _render_next_steps() -> str:
+    return (
+        "In front of your own agent, in two terminals:\n"
+        f"  {_program('mitmdump')} -s {ADDON}\n"
+        f'  eval "$({_program("obsmask")} env)"\n'
+        "  [italic]your-agent[/italic]"
+    )
+
+
+def _program(name: str) -> str:
+    """Return how to start one of this environment's programs from where the user is."""
+    return name if shutil.which(name) else str(Path(sys.executable).with_name(name))
 
 
 def _play(flows: Sequence[http.HTTPFlow], console: Console) -> list[Record]:
