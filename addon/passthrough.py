@@ -10,12 +10,15 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 
 from mitmproxy import tls
+from mitmproxy.proxy.mode_specs import ReverseMode
 
 from masking.config import HostSettings
 
 logger = logging.getLogger("observation_masking")
 
-_DISTRUST = "does not trust the proxy's certificate"
+_DISTRUST = "The client does not trust"
+"""How mitmproxy begins when the client said so; of one that hangs up it only supposes it."""
+
 _MAX_HANGUPS = 2
 """Handshakes in a row that a client broke off without saying why; one may be a cancelled one."""
 
@@ -39,18 +42,26 @@ class Passthrough:
         self._hangups: Counter[_Peer] = Counter()
         self.refused: set[_Peer] = set()
 
+    def render_total(self) -> str:
+        """Return what the totals of a run say of it, nothing where there is nothing to say."""
+        count = len(self.refused)
+        return f"; hosts passed through unopened, for want of trust: {count}" if count else ""
+
     def tls_clienthello(self, data: tls.ClientHelloData) -> None:
-        peer = _read_peer(data.context.client.peername, data.client_hello.sni, data)
-        if peer in self.refused or not is_ours(peer[1], self._hosts()):
+        peer = _read_peer(data, data.client_hello.sni)
+        if peer is not None and (peer in self.refused or not is_ours(peer[1], self._hosts())):
             data.ignore_connection = True
 
     def tls_established_client(self, data: tls.TlsData) -> None:
-        self._hangups.pop(_read_peer(data.context.client.peername, data.conn.sni, data), None)
+        if peer := _read_peer(data, data.conn.sni):
+            self._hangups.pop(peer, None)
 
     def tls_failed_client(self, data: tls.TlsData) -> None:
-        peer = _read_peer(data.context.client.peername, data.conn.sni, data)
+        peer = _read_peer(data, data.conn.sni)
+        if peer is None:
+            return
         self._hangups[peer] += 1
-        distrusted = _DISTRUST in (data.conn.error or "")
+        distrusted = (data.conn.error or "").startswith(_DISTRUST)
         if distrusted or self._hangups[peer] >= _MAX_HANGUPS:
             self._give_up(peer)
 
@@ -65,10 +76,13 @@ class Passthrough:
         )
 
 
-def _read_peer(
-    peername: tuple[str, ...] | tuple[str, int] | None,
-    sni: str | None,
-    data: tls.ClientHelloData | tls.TlsData,
-) -> _Peer:
-    address = data.context.server.address
-    return (str(peername[0]) if peername else "?", sni or (address[0] if address else "?"))
+def _read_peer(data: tls.ClientHelloData | tls.TlsData, sni: str | None) -> _Peer | None:
+    """Return who wants to reach whom; None where it is the proxy itself that is spoken to."""
+    client, server = data.context.client, data.context.server.address
+    if server is None:
+        return None
+    names_us = isinstance(client.proxy_mode, ReverseMode)
+    return (
+        str(client.peername[0]) if client.peername else "?",
+        server[0] if names_us or not sni else sni,
+    )
