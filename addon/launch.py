@@ -1,5 +1,6 @@
 """Starts the proxy as a user would, and tells a client how to go through it."""
 
+import os
 import re
 import signal
 import subprocess
@@ -84,16 +85,21 @@ def write_bundle(path: Path, authorities: Sequence[Path]) -> Path:
 
 
 def user_bundle() -> Path:
-    """Write and return the user's own bundle: the public authorities and mitmproxy's.
+    """Write and return the user's own bundle: the authorities trusted so far, and mitmproxy's.
 
     mitmproxy's is made, as mitmproxy itself would on its first start, where there is none yet.
+    Raises OSError where `SSL_CERT_FILE` names no readable file.
     """
     confdir = Path(options.CONF_DIR).expanduser()
     certs.CertStore.from_store(confdir, options.CONF_BASENAME, options.KEY_SIZE)
+    authority = (confdir / f"{options.CONF_BASENAME}-ca-cert.pem").read_bytes()
+    trusted = Path(os.environ.get("SSL_CERT_FILE") or certifi.where()).read_bytes()
     folder = platformdirs.user_data_path("observation-masking", appauthor=False)
     folder.mkdir(parents=True, exist_ok=True)
-    authority = confdir / f"{options.CONF_BASENAME}-ca-cert.pem"
-    return write_bundle(folder / "ca-bundle.pem", [authority])
+    bundle = folder / "ca-bundle.pem"
+    # the variable may already name this very bundle
+    bundle.write_bytes(trusted if authority in trusted else trusted + b"\n" + authority)
+    return bundle
 
 
 def client_environment(url: str, bundle: Path) -> dict[str, str]:
