@@ -12,7 +12,7 @@ from masking.model import Decision
 from masking.rewrite import Rewrite
 from masking.usage import Usage
 
-Blame = Literal["client left", "provider failed"]
+Blame = Literal["client left", "provider failed", "proxy ended"]
 """Why an exchange came to no end."""
 
 _MAX_NAME = 200

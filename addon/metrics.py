@@ -3,8 +3,10 @@
 All of it happens in one thread of its own, after the request has left.
 """
 
+import contextlib
 import json
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -111,7 +113,7 @@ class Totals:
 
 
 class Metrics:
-    """Takes exchanges on the event loop, measures and records them in its own thread."""
+    """Takes exchanges from any thread, measures and records them in its own."""
 
     def __init__(self, settings: MetricsSettings) -> None:
         self.totals = Totals()
@@ -119,6 +121,7 @@ class Metrics:
         self._counter = TokenCounter()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="metrics")
         self._pending_bytes = 0
+        self._lock = threading.Lock()
 
     def configure(self, settings: MetricsSettings) -> None:
         """Write the next record where these settings say."""
@@ -127,10 +130,10 @@ class Metrics:
     def measure(self, exchange: Exchange, rewrite: Rewrite, original: bytes) -> None:
         """Measure a request; when too many wait, leave its tokens uncounted."""
         counter = self._counter if self._pending_bytes < _MAX_PENDING_BYTES else None
-        self._pending_bytes += len(original)
+        self._add_pending(len(original))
 
         def job() -> None:
-            self._pending_bytes -= len(original)
+            self._add_pending(-len(original))
             exchange.sizes = measure(rewrite, original, counter)
 
         self._run(job)
@@ -150,8 +153,13 @@ class Metrics:
         self._thread.shutdown(wait=True)
         self._file.close()
 
+    def _add_pending(self, size: int) -> None:
+        with self._lock:
+            self._pending_bytes += size
+
     def _run(self, job: Callable[[], None]) -> None:
-        self._thread.submit(_guarded, job)
+        with contextlib.suppress(RuntimeError):  # closed: the proxy is ending
+            self._thread.submit(_guarded, job)
 
     def _reopen(self, settings: MetricsSettings) -> None:
         self._file.close()
