@@ -12,10 +12,13 @@ _SIGNATURES = (
     ("content-md5", re.compile("")),
     ("content-digest", re.compile("")),
     ("digest", re.compile("")),
+    ("repr-digest", re.compile("")),
 )
 """Headers that vouch for the body, and what their value begins with then."""
 
 _SIGNED_QUERY = "x-amz-signature"
+
+_BULK_BYTES = 1_000_000
 
 
 def is_chat_request(request: http.Request) -> bool:
@@ -35,6 +38,15 @@ def is_signed(request: http.Request) -> bool:
         for name, signature in _SIGNATURES
         for value in request.headers.get_all(name)
     ) or any(name.lower() == _SIGNED_QUERY for name in request.query)
+
+
+def is_bulk(message: http.Message) -> bool:
+    """Whether a body is a download or an upload that must not be collected before it goes on."""
+    size: str = message.headers.get("content-length", "")
+    if size.isdecimal():
+        return int(size) > _BULK_BYTES
+    media_type: str = message.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return media_type == "application/octet-stream" or media_type.startswith(("audio/", "video/"))
 
 
 def is_event_stream(response: http.Response) -> bool:

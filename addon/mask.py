@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from mitmproxy import ctx, exceptions, http
 from mitmproxy.addonmanager import Loader
 
-from addon.chat import is_chat_request, is_event_stream, is_signed, path_of
+from addon.chat import is_bulk, is_chat_request, is_event_stream, is_signed, path_of
 from addon.config_file import ConfigFile, find_config
 from addon.exchange import Blame, Exchange
 from addon.metrics import Metrics
@@ -44,7 +44,8 @@ class ObservationMasking:
         self._metrics: Metrics | None = None
         self._open: WeakKeyDictionary[http.HTTPFlow, _Open] = WeakKeyDictionary()
         self._is_running = False
-        self.addons = [Passthrough(self._hosts)]
+        self._passthrough = Passthrough(self._hosts)
+        self.addons = [self._passthrough]
 
     def load(self, loader: Loader) -> None:
         loader.add_option("mask_config", str, "", "The configuration file of observation-masking.")
@@ -66,6 +67,11 @@ class ObservationMasking:
         if self._config is not None:
             logger.info(render_start(self._config))
 
+    def requestheaders(self, flow: http.HTTPFlow) -> None:
+        """Let uploads that are none of ours through as they come."""
+        if not is_chat_request(flow.request) and is_bulk(flow.request):
+            flow.request.stream = True
+
     async def request(self, flow: http.HTTPFlow) -> None:
         if self._config is None or self._metrics is None or not is_chat_request(flow.request):
             return
@@ -80,13 +86,13 @@ class ObservationMasking:
         await asyncio.to_thread(_mask, flow, exchange, settings.schema1, self._metrics)
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
-        """Let every event stream through as it comes; remember ours on the way."""
+        """Let event streams and downloads through as they come; remember our streams."""
         if flow.response is None or flow.response.stream:
             return
         found = self._open.get(flow)
         if found is not None and (found.exchange.stream or is_event_stream(flow.response)):
             flow.response.stream = found.tap
-        elif is_event_stream(flow.response):
+        elif is_event_stream(flow.response) or (found is None and is_bulk(flow.response)):
             flow.response.stream = True
 
     def response(self, flow: http.HTTPFlow) -> None:
@@ -97,8 +103,11 @@ class ObservationMasking:
 
     def done(self) -> None:
         if self._metrics is not None:
+            for flow in tuple(self._open):
+                self._open[flow].exchange.error = "proxy ended"
+                self._finish(flow)
             self._metrics.close()
-            logger.info(str(self._metrics.totals))
+            logger.info(f"{self._metrics.totals}{self._passthrough.render_total()}")
 
     def _use(self, config: ConfigFile) -> None:
         self._config = config
@@ -151,7 +160,7 @@ def _mask(flow: http.HTTPFlow, exchange: Exchange, policy: MaskPolicy, metrics: 
         _annotate(flow, outcome.decisions)
         metrics.measure(exchange, outcome, original)
     except WireError as error:
-        exchange.passed_through = str(error)
+        exchange.passed_through = error.problem if error.path == "body" else str(error)
     except Exception as error:  # noqa: BLE001 - the client's bytes go out, whatever happened
         exchange.passed_through = f"internal error ({type(error).__name__})"
     exchange.hook_us = (time.perf_counter_ns() - started) // 1000
