@@ -146,7 +146,8 @@ def _prefixes(request: Mapping[str, Any]) -> Iterator[tuple[bytes, int]]:
     opening = json.dumps([request.get("model"), request.get("tools")])
     digest = hashlib.sha256(opening.encode())
     chars = len(opening)
-    for message in request.get("messages", ()):
+    messages = request.get("messages")
+    for message in messages if isinstance(messages, list) else ():
         text = json.dumps(message)
         digest.update(text.encode())
         chars += len(text)
