@@ -1,0 +1,91 @@
+"""`obsmask`, command by command."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from addon.cli import main
+from addon.demo import RECORDING
+from addon.expectations import expectation_file
+from addon.flows import read_flows
+from addon.shipped import recordings, shipped
+
+SESSION = shipped("recordings") / RECORDING
+
+
+def test_the_demo_shows_each_request_and_the_way_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo"]) == 0
+    shown = capsys.readouterr().out
+    expected = json.loads(expectation_file(SESSION).read_text(encoding="utf-8"))
+    numbers = [line.split("│")[1].strip() for line in shown.splitlines() if line.startswith("│")]
+    assert [str(n) for n in range(1, len(expected) + 1)] == numbers
+    assert f"{expected[-1]['request_tokens_after']:,}" in shown
+    assert "every answer intact" in shown
+    assert f"mitmdump -s {shipped('mask.py', Path(main.__code__.co_filename))}" in shown
+
+
+def test_the_environment_names_a_bundle_with_the_proxys_authority(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    assert main(["env", "--proxy", "http://127.0.0.1:9"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    variables = dict(line.removeprefix("export ").split("=", 1) for line in lines)
+    assert variables["HTTPS_PROXY"] == "http://127.0.0.1:9"
+    authority = (tmp_path / ".mitmproxy" / "mitmproxy-ca-cert.pem").read_text()
+    bundles = {variables[n] for n in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")}
+    assert [authority in Path(bundle).read_text() for bundle in bundles] == [True]
+
+
+def test_a_scrubbed_recording_holds_as_many_requests(tmp_path: Path) -> None:
+    out = tmp_path / "scrubbed.flow"
+    assert main(["scrub", str(SESSION), str(out)]) == 0
+    assert len(list(read_flows(SESSION))) == len(list(read_flows(out)))
+    assert b"weekly report" not in out.read_bytes()
+
+
+def test_expectations_are_written_and_compared(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    recording = Path(shutil.copy(recordings()[0], tmp_path))
+    assert main(["expect", str(recording)]) == 0
+    written = expectation_file(recording)
+    assert expectation_file(recordings()[0]).read_text() == written.read_text()
+    assert main(["expect", "--check", str(recording)]) == 0
+    written.write_text(written.read_text().replace('"masked": 0', '"masked": 1', 1))
+    assert main(["expect", "--check", str(recording)]) == 1
+    assert "yields something else" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["scrub", "missing.flow", "out.flow"], "missing.flow"),
+        (["scrub", __file__, "out.flow"], "no complete mitmproxy recording"),
+        (["expect", __file__], "test_cli.py"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_the_place(
+    arguments: list[str],
+    problem: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("obsmask: ")
+    assert problem in said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["dance"], ["record", "nobody", "out.flow"]])
+def test_a_call_that_cannot_be_read_exits_with_2(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
