@@ -22,9 +22,6 @@ _Edits: TypeAlias = "str | dict[str | int, _Edits]"
 _NEEDLE_BYTES = 48
 """A longer needle makes `bytes.find` slow, and this much is nearly always unique."""
 
-_NEARBY_BYTES = 16_384
-"""The next result is seldom further away, and `bytes.find` needs no preparation for so little."""
-
 _EXACT = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number)
 """Takes lone surrogates and numbers of any size, and leaves every number as it is spelled."""
 
@@ -118,8 +115,7 @@ def _cut_quickly(body: bytes, replacements: Iterable[Replacement]) -> bytes | No
 
 def _find_token(body: bytes, token: bytes, at: int) -> int:
     needle = token[:_NEEDLE_BYTES]
-    nearby = body.find(needle, at, at + _NEARBY_BYTES)
-    at = nearby if nearby >= 0 else body.find(needle, at)
+    at = body.find(needle, at)
     while at >= 0 and not body.startswith(token, at):
         at = body.find(needle, at + 1)
     return at

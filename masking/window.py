@@ -39,13 +39,15 @@ def mask_old_tool_results(messages: list[ChatMessage], policy: MaskPolicy) -> li
 
 def decide(history: ToolHistory, policy: MaskPolicy) -> tuple[Decision, ...]:
     """Decide every tool result of a request, in order; one decision per result."""
+    if not policy.masks:
+        return tuple(Decision(result, "off") for result in history.results)
     view = _View(
         policy=policy,
         template=parse_template(policy.placeholder_template),
         edge=max(0, history.turns - policy.window_turns),
         last_of_each_tool=_find_last_of_each_tool(history, policy.keep_last_k_per_tool or 0),
     )
-    return tuple(_decide_one(result, view) for result in history.results)
+    return tuple([_decide_one(result, view) for result in history.results])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,7 @@ class _View:
 def _find_last_of_each_tool(history: ToolHistory, k: int) -> frozenset[Path]:
     seen: Counter[str] = Counter()
     last: set[Path] = set()
-    for result in reversed(history.results):
+    for result in reversed(history.results) if k > 0 else ():
         if result.tool is not None and seen[result.tool] < k:
             seen[result.tool] += 1
             last.add(result.path)
@@ -75,8 +77,6 @@ def _decide_one(result: ToolResult, view: _View) -> Decision:
 
 def _find_reason_to_keep(result: ToolResult, view: _View) -> KeepReason | None:
     """Return the first reason that holds whatever the placeholder is, in the contract's order."""
-    if not view.policy.masks:
-        return "off"
     if result.call_id is None:
         return "bad_id"
     if result.turn is None:
@@ -85,10 +85,9 @@ def _find_reason_to_keep(result: ToolResult, view: _View) -> KeepReason | None:
         return "in_window"
     if result.path in view.last_of_each_tool:
         return "last_k"
-    is_maskable = result.kind == "string" or (
-        result.kind == "text_parts" and view.policy.mask_text_parts
-    )
-    if view.policy.keep_errors and _is_error(result, view.policy, is_maskable):
+    policy, kind = view.policy, result.kind
+    is_maskable = kind == "string" or (kind == "text_parts" and policy.mask_text_parts)
+    if policy.keep_errors and _is_error(result, policy, is_maskable):
         return "error"
     return None if is_maskable else "not_string"
 

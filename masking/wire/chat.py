@@ -25,7 +25,7 @@ def find_tool_results(body: Mapping[str, object]) -> ToolHistory:
 
 def _bind(messages: Iterable[tuple[int, object]]) -> ToolHistory:
     turns = 0
-    declared: dict[str, _Declared] = {}
+    declared: dict[str | None, _Declared] = {}
     waiting: dict[str, list[int]] = {}
     results: list[ToolResult] = []
     for index, message in messages:
@@ -37,13 +37,12 @@ def _bind(messages: Iterable[tuple[int, object]]) -> ToolHistory:
             if result.turn is None and result.call_id is not None:
                 waiting.setdefault(result.call_id, []).append(len(results))
             results.append(result)
-        elif role == "assistant" and (calls := message.get("tool_calls")):
-            names = _read_names(calls)
+        elif role == "assistant" and (names := _read_names(message.get("tool_calls"))):
             for call_id, tool in names.items():
                 declared[call_id] = (turns, tool)
-                for early in waiting.pop(call_id, ()):
+                for early in waiting.pop(call_id, ()) if waiting else ():
                     results[early] = results[early]._replace(turn=turns, tool=tool)
-            turns += bool(names)
+            turns += 1
     return ToolHistory(turns=turns, results=tuple(results))
 
 
@@ -55,28 +54,24 @@ _UNDECLARED = (None, None)
 
 def _read_names(calls: object) -> dict[str, str | None]:
     """Return the tool's name by the call's id; a call without an id is passed over."""
-    if not isinstance(calls, list):
-        return {}
-    return {
-        call_id: _read_name(call)
-        for call in calls
-        if isinstance(call, dict) and (call_id := _non_empty(call.get("id")))
-    }
-
-
-def _read_name(call: Mapping[str, object]) -> str | None:
-    function = call.get("function")
-    return _non_empty(function.get("name")) if isinstance(function, dict) else None
+    names: dict[str, str | None] = {}
+    for call in calls if isinstance(calls, list) else ():
+        if isinstance(call, dict) and (call_id := _non_empty(call.get("id"))):
+            function = call.get("function")
+            names[call_id] = (
+                _non_empty(function.get("name")) if isinstance(function, dict) else None
+            )
+    return names
 
 
 def _read_result(
-    index: int, message: Mapping[str, object], declared: Mapping[str, _Declared]
+    index: int, message: Mapping[str, object], declared: Mapping[str | None, _Declared]
 ) -> ToolResult:
-    path = ("messages", index, "content")
     call_id = _non_empty(message.get("tool_call_id"))
-    turn, tool = declared.get(call_id, _UNDECLARED) if call_id else _UNDECLARED
+    turn, tool = declared.get(call_id, _UNDECLARED)
     kind, texts = _read_content(message.get("content"))
-    return ToolResult(path, call_id, tool, turn, kind, texts, message.get("is_error") is True)
+    is_error = message.get("is_error") is True
+    return ToolResult(("messages", index, "content"), call_id, tool, turn, kind, texts, is_error)
 
 
 def _read_content(content: object) -> tuple[ContentKind, tuple[str, ...]]:
