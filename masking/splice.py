@@ -22,6 +22,9 @@ _Edits: TypeAlias = "str | dict[str | int, _Edits]"
 _NEEDLE_BYTES = 48
 """A longer needle makes `bytes.find` slow, and this much is nearly always unique."""
 
+_MAX_NEAR_MISSES = 100
+"""Places that begin like a token and are not it; the exact road is linear whatever stands there."""
+
 _EXACT = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number)
 """Takes lone surrogates and numbers of any size, and leaves every number as it is spelled."""
 
@@ -115,10 +118,12 @@ def _cut_quickly(body: bytes, replacements: Iterable[Replacement]) -> bytes | No
 
 def _find_token(body: bytes, token: bytes, at: int) -> int:
     needle = token[:_NEEDLE_BYTES]
-    at = body.find(needle, at)
-    while at >= 0 and not body.startswith(token, at):
-        at = body.find(needle, at + 1)
-    return at
+    for _ in range(_MAX_NEAR_MISSES):
+        at = body.find(needle, at)
+        if at < 0 or body.startswith(token, at):
+            return at
+        at += 1
+    return -1
 
 
 def _cut_exactly(body: bytes, replacements: Iterable[Replacement]) -> bytes:

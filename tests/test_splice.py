@@ -352,3 +352,15 @@ def test_replace_strings_shares_what_it_leaves() -> None:
     assert before == json.dumps(document)
     assert after["x"] is document["x"]
     assert after["messages"][0] is document["messages"][0]  # type: ignore[index]
+
+
+def test_a_text_that_nearly_matches_everywhere_takes_the_exact_road() -> None:
+    """Or else each of a hundred thousand near misses would be compared at length."""
+    quotes = '"' * 50_000
+    kept = {"role": "user", "content": quotes * 2}
+    old = {"role": "tool", "content": f"{quotes}x"}
+    body = json.dumps({"messages": [kept, old]}).encode()
+    replacement = Replacement(("messages", 1, "content"), f"{quotes}x", "gone")
+    document = json.loads(body)
+    expected = json.dumps({"messages": [kept, {**old, "content": "gone"}]}).encode()
+    assert expected == splice(body, document, [replacement])
