@@ -28,19 +28,18 @@ class ConfigFile:
         self.settings = _parse(path, self._data)
 
     def refresh(self) -> bool:
-        """Take up an edit; whether the settings are other ones now."""
+        """Take up an edit; whether it is worth a line: other settings, or a mistake mended."""
         try:
             data = _read_bytes(self.path)
-            if data == self._data:
+            if data == self._data and self._problem is None:
                 return False
             self._data = data
             settings = _parse(self.path, data)
         except ConfigError as error:
             self._warn_once(str(error))
             return False
-        self._problem = None
-        changed = settings != self.settings
-        self.settings = settings
+        changed = settings != self.settings or self._problem is not None
+        self.settings, self._problem = settings, None
         return changed
 
     def _warn_once(self, problem: str) -> None:
@@ -59,7 +58,7 @@ def find_config(option: str, beside: Path) -> Path:
     """
     explicit = option or os.environ.get(ENVIRONMENT)
     if explicit:
-        return Path(explicit).expanduser()
+        return _expand(explicit)
     local = Path.cwd() / NAME
     if not local.is_file():
         return shipped(NAME, beside)
@@ -69,10 +68,17 @@ def find_config(option: str, beside: Path) -> Path:
     return local
 
 
+def _expand(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:  # no such user
+        raise ConfigError(str(error), name) from None
+
+
 def _parse(path: Path, data: bytes) -> Settings:
     settings = _parse_or_none(path, data)
     if settings is None:
-        raise ConfigError(f"{path}: no such table", ROOT)
+        raise ConfigError(f"no [{ROOT}] table", str(path))
     return settings
 
 
@@ -86,5 +92,5 @@ def _parse_or_none(path: Path, data: bytes) -> Settings | None:
 def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}", "file") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(getattr(error, "strerror", None) or str(error), str(path)) from None

@@ -14,8 +14,7 @@ def find_option_mistake(options: Options) -> tuple[str, str] | None:
     """Return a problem and the option it is with, where mitmproxy itself says nothing."""
     if options.stream_large_bodies:
         return (
-            "would send large requests past the addon, and they are the ones worth masking: "
-            "leave it out",
+            "large requests, the ones worth masking, would be sent past the addon",
             "stream_large_bodies",
         )
     unknown = next((name for name in options.deferred if name.startswith(_PREFIX)), None)
@@ -25,10 +24,14 @@ def find_option_mistake(options: Options) -> tuple[str, str] | None:
 def render_start(config: ConfigFile) -> str:
     """Return the line that says whether masking is on, how, and by which file."""
     policy = config.settings.schema1
-    state = f"ON, {_render_policy(policy)}" if policy.masks else "OFF"
+    state = f"ON, {_render_policy(policy)}" if policy.masks else f"OFF, {_render_off(policy)}"
     pricing = config.settings.cache_pricing
     note = "" if pricing == "none" else f" (cache_pricing {pricing!r} has no effect yet)"
     return f"observation-masking {version('observation-masking')} {state} ({config.path}){note}"
+
+
+def _render_off(policy: MaskPolicy) -> str:
+    return "window_turns is 0 or less" if policy.enabled else "enabled is not true"
 
 
 def _render_policy(policy: MaskPolicy) -> str:

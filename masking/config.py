@@ -5,6 +5,7 @@ Only the tables under `[observation_masking]` are ours, and all of them are.
 
 import dataclasses
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, cast, get_type_hints
@@ -15,6 +16,9 @@ from masking.model import ConfigError
 from masking.policy import MaskPolicy
 
 ROOT = "observation_masking"
+
+_HOST_PATTERN = re.compile(r"[^\s/:?\[\]]+|[0-9a-f:.]*:[0-9a-f:.]*:[0-9a-f:.]*")
+"""A name or an address, with or without `*`; with more than one colon it is one of IPv6."""
 
 CachePricing = Literal["none", "auto"] | tuple[float, float]
 """Prices of a cached and of a written token, relative to a plain input token, or their source."""
@@ -41,10 +45,20 @@ class HostSettings:
 
     only: where not empty, every other host is left alone.
     never: left alone in any case; their TLS is not opened either.
+
+    Raises ConfigError for what can be no host: an empty name, a URL, a port.
     """
 
     only: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, patterns in (("only", self.only), ("never", self.never)):
+            for place, pattern in enumerate(patterns):
+                if not _HOST_PATTERN.fullmatch(pattern):
+                    raise ConfigError(
+                        "expected a host name without scheme, port or path", f"{name}[{place}]"
+                    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,6 +69,7 @@ def edit_strings(text: str, edit: Callable[[Path, str], str]) -> str:
 
 
 def encode_string(value: str, *, ascii_only: bool) -> str:
+    """Return a text's JSON token: in ASCII where that is asked for, or cannot be helped."""
     token = json.dumps(value, ensure_ascii=ascii_only)
     try:
         token.encode()

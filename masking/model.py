@@ -66,6 +66,7 @@ class ToolResult(NamedTuple):
 
     @property
     def text(self) -> str:
+        """All of its texts, joined."""
         return self.texts[0] if len(self.texts) == 1 else "".join(self.texts)
 
     def path_of_text(self, place: int) -> Path:
@@ -98,10 +99,12 @@ class Decision(NamedTuple):
 
     @property
     def chars_before(self) -> int:
+        """Code points of the result's texts."""
         return sum(map(len, self.result.texts))
 
     @property
     def chars_after(self) -> int:
+        """Code points that are left of them, placeholders included."""
         return self.chars_before + sum(len(r.placeholder) - len(r.text) for r in self.replacements)
 
 

@@ -105,8 +105,6 @@ def test_a_tilde_is_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         (ON.replace(b"= true", b'= "false"', 1), "observation_masking.schema1.enabled"),
         (ON.replace(b"{tool_name}", b"{tool}"), "observation_masking.schema1.placeholder_template"),
         (b"[observation_masking.scheme1]", "observation_masking.scheme1"),
-        (FOREIGN, "observation_masking"),
-        (b"", "observation_masking"),
         (b"not TOML", "file"),
         (b"\xff", "file"),
     ],
@@ -119,6 +117,20 @@ def test_a_mistake_is_an_error_that_names_the_file_and_the_key(
         ConfigFile(config)
     assert raised.value.path == place
     assert str(config) in str(raised.value)
+
+
+@pytest.mark.parametrize("data", [FOREIGN, b""])
+def test_a_file_without_our_table_is_an_error(config: Path, data: bytes) -> None:
+    config.write_bytes(data)
+    with pytest.raises(ConfigError) as raised:
+        ConfigFile(config)
+    assert f"no [observation_masking] table in '{config}'" == str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["~nobody-of-this-name/x", "a\0b"])
+def test_a_name_that_can_be_no_file_is_an_error(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        ConfigFile(find_config(name, beside=tmp_path))
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
@@ -149,9 +161,20 @@ def test_a_wrong_edit_changes_nothing_and_is_said_once(
     assert [file.refresh() for _ in range(3)] == [False] * 3
     assert file.settings is before
     assert len(caplog.messages) == 1
-    assert caplog.messages[0].startswith(f"configuration unchanged: {config}: ")
+    assert caplog.messages[0].startswith("configuration unchanged: ")
+    assert str(config) in caplog.messages[0]
     config.write_bytes(OFF)
     assert [file.refresh(), file.settings.schema1.enabled] == [True, False]
+
+
+def test_a_mistake_taken_back_is_worth_a_line(config: Path) -> None:
+    file = ConfigFile(config)
+    right = config.read_bytes()
+    for _ in range(2):
+        config.write_bytes(MISSPELT)
+        assert not file.refresh()
+        config.write_bytes(right)
+        assert [file.refresh(), file.refresh()] == [True, False]
 
 
 # In a running proxy
