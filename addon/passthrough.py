@@ -5,9 +5,10 @@ client has just refused: that client's next connections to it are its own again.
 """
 
 import logging
-from collections import Counter
+import time
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from typing import NamedTuple, TypeVar
 
 from mitmproxy import tls
 from mitmproxy.proxy.mode_specs import ReverseMode
@@ -19,11 +20,20 @@ logger = logging.getLogger("observation_masking")
 _DISTRUST = "The client does not trust"
 """How mitmproxy begins when the client said so; of one that hangs up it only supposes it."""
 
-_MAX_HANGUPS = 2
-"""Handshakes in a row that a client broke off without saying why; one may be a cancelled one."""
+_HANGUP_SECONDS = 60.0
+"""Two handshakes broken off within this time, without a word, are distrust; one, or two that are
+further apart, may be connections that were no longer wanted."""
 
-_Peer = tuple[str, str]
-"""A client's address and the host it wants."""
+_MAX_REMEMBERED = 1_000
+
+_Program = tuple[object, ...]
+"""What tells one client program from another at the same address: the TLS that it offers."""
+
+
+class _Peer(NamedTuple):
+    address: str
+    host: str
+    program: _Program
 
 
 def is_ours(host: str, hosts: HostSettings) -> bool:
@@ -35,54 +45,77 @@ def is_ours(host: str, hosts: HostSettings) -> bool:
 
 
 class Passthrough:
-    """The TLS hooks; `refused` counts the hosts that a client's distrust put out of reach."""
+    """The TLS hooks. A program that distrusts the proxy is told from others at its address."""
 
     def __init__(self, hosts: Callable[[], HostSettings]) -> None:
         self._hosts = hosts
-        self._hangups: Counter[_Peer] = Counter()
-        self.refused: set[_Peer] = set()
+        self._programs: dict[str, _Program] = {}
+        self._hangups: dict[_Peer, float] = {}
+        self._refused: dict[_Peer, None] = {}
 
     def render_total(self) -> str:
         """Return what the totals of a run say of it, nothing where there is nothing to say."""
-        count = len(self.refused)
+        count = len({(peer.address, peer.host) for peer in self._refused})
         return f"; hosts passed through unopened, for want of trust: {count}" if count else ""
 
     def tls_clienthello(self, data: tls.ClientHelloData) -> None:
-        peer = _read_peer(data, data.client_hello.sni)
-        if peer is not None and (peer in self.refused or not is_ours(peer[1], self._hosts())):
+        _remember(self._programs, data.context.client.id, _read_program(data.client_hello))
+        peer = self._read_peer(data, data.client_hello.sni)
+        if peer is not None and (peer in self._refused or not is_ours(peer.host, self._hosts())):
             data.ignore_connection = True
 
     def tls_established_client(self, data: tls.TlsData) -> None:
-        if peer := _read_peer(data, data.conn.sni):
+        if peer := self._read_peer(data, data.conn.sni):
             self._hangups.pop(peer, None)
 
     def tls_failed_client(self, data: tls.TlsData) -> None:
-        peer = _read_peer(data, data.conn.sni)
-        if peer is None:
+        peer = self._read_peer(data, data.conn.sni)
+        if peer is None or peer in self._refused:
             return
-        self._hangups[peer] += 1
-        distrusted = (data.conn.error or "").startswith(_DISTRUST)
-        if distrusted or self._hangups[peer] >= _MAX_HANGUPS:
+        now = time.monotonic()
+        hung_up = self._hangups.pop(peer, None)
+        is_distrust = (data.conn.error or "").startswith(_DISTRUST)
+        if is_distrust or (hung_up is not None and now - hung_up < _HANGUP_SECONDS):
             self._give_up(peer)
+        else:
+            _remember(self._hangups, peer, now)
 
     def _give_up(self, peer: _Peer) -> None:
-        if peer in self.refused:
-            return
-        self.refused.add(peer)
-        client, host = peer
+        _remember(self._refused, peer, None)
         logger.warning(
-            f"{client} does not trust the proxy's certificate: its connections to {host} are now "
-            "passed through unopened and UNMASKED. Give it the CA and restart the proxy."
+            f"a program at {peer.address} does not trust the proxy's certificate: until the proxy "
+            f"is restarted, its connections to {peer.host} pass through unopened and UNMASKED"
+        )
+
+    def _read_peer(self, data: tls.ClientHelloData | tls.TlsData, sni: str | None) -> _Peer | None:
+        """Return who wants to reach whom; None where it is the proxy itself that is spoken to."""
+        client, server = data.context.client, data.context.server.address
+        if server is None:
+            return None
+        names_us = isinstance(client.proxy_mode, ReverseMode)
+        return _Peer(
+            address=str(client.peername[0]) if client.peername else "?",
+            host=server[0] if names_us or not sni else sni,
+            program=self._programs.get(client.id, ()),
         )
 
 
-def _read_peer(data: tls.ClientHelloData | tls.TlsData, sni: str | None) -> _Peer | None:
-    """Return who wants to reach whom; None where it is the proxy itself that is spoken to."""
-    client, server = data.context.client, data.context.server.address
-    if server is None:
-        return None
-    names_us = isinstance(client.proxy_mode, ReverseMode)
-    return (
-        str(client.peername[0]) if client.peername else "?",
-        server[0] if names_us or not sni else sni,
-    )
+def _read_program(hello: tls.ClientHello) -> _Program:
+    ciphers = tuple(suite for suite in hello.cipher_suites if not _is_grease(suite))
+    return (*ciphers, *hello.alpn_protocols)
+
+
+def _is_grease(value: int) -> bool:
+    """Whether a value is one of those that stand for nothing and change every time (RFC 8701)."""
+    return value & 0x0F0F == 0x0A0A
+
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+def _remember(table: dict[_Key, _Value], key: _Key, value: _Value) -> None:
+    """Enter something into a table that forgets its oldest entries."""
+    table[key] = value
+    if len(table) > _MAX_REMEMBERED:
+        del table[next(iter(table))]

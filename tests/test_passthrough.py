@@ -82,9 +82,11 @@ def test_a_client_that_distrusts_the_proxy_fails_once_and_then_passes_through(
         eventually(lambda: "UNMASKED" in live.proxy.log or None)
         assert [post(distrusting(live), live) for _ in range(2)] == [BODY, BODY]
         assert live.proxy.log.count("UNMASKED") == 1
-        assert "its connections to localhost are now passed through" in live.proxy.log
-    assert "0 requests: none; 0 results masked, 0 tokens; hosts passed through unopened, for want of trust: 1" in live.proxy.log
-    assert live.records() == []
+        assert "its connections to localhost pass through unopened" in live.proxy.log
+        assert post(live.client(http2=True), live) == masked(BODY)  # another program
+    assert "1 requests: 1 with masking on" in live.proxy.log
+    assert "hosts passed through unopened, for want of trust: 1" in live.proxy.log
+    assert len(live.records()) == 1
     assert "Traceback" not in live.proxy.log
 
 
@@ -130,7 +132,7 @@ def test_hanging_up_in_one_handshake_is_no_distrust(upstream: Upstream, tmp_path
         break_off_a_handshake(live)
         break_off_a_handshake(live)
         eventually(lambda: "UNMASKED" in live.proxy.log or None)
-        assert post(distrusting(live), live) == BODY
+        assert post(live.client(), live) == masked(BODY)  # another program
 
 
 def test_a_tunnel_opened_in_advance_and_never_used_is_no_distrust(
@@ -160,3 +162,13 @@ def test_hosts_are_those_behind_the_proxy_not_the_proxy_itself(
             client.post(f"{behind}/secure{CHAT}", content=BODY)
     arrived = [live.sink.last(f"/{prefix}{CHAT}").body for prefix in ("reverse", "secure")]
     assert arrived == [masked(BODY)] * 2
+
+
+def test_an_edit_of_the_hosts_is_taken_up_although_no_request_is_seen(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    closed = ON + b'[observation_masking.hosts]\nonly = ["api.opnai.com"]\n'
+    with running_addon(tmp_path, upstream, config=closed) as live:
+        assert post(distrusting(live), live) == BODY
+        live.configure(ON)
+        assert post(live.client(), live) == masked(BODY)
