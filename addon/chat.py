@@ -19,6 +19,7 @@ _SIGNATURES = (
 _SIGNED_QUERY = "x-amz-signature"
 
 _BULK_BYTES = 1_000_000
+_MAX_DIGITS = 15
 
 
 def is_chat_request(request: http.Request) -> bool:
@@ -41,12 +42,11 @@ def is_signed(request: http.Request) -> bool:
 
 
 def is_bulk(message: http.Message) -> bool:
-    """Whether a body is a download or an upload that must not be collected before it goes on."""
+    """Whether a body is large, or comes bit by bit, and so must not be collected first."""
     size: str = message.headers.get("content-length", "")
     if size.isdecimal():
-        return int(size) > _BULK_BYTES
-    media_type: str = message.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return media_type == "application/octet-stream" or media_type.startswith(("audio/", "video/"))
+        return len(size) > _MAX_DIGITS or int(size) > _BULK_BYTES
+    return isinstance(message, http.Response) or "transfer-encoding" in message.headers
 
 
 def is_event_stream(response: http.Response) -> bool:

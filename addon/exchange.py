@@ -40,7 +40,7 @@ class Sizes:
 
 @dataclass(slots=True, kw_only=True)
 class Exchange:
-    """A request on its way, filled in as it goes."""
+    """A request on its way, filled in as it goes; its names are `printable`."""
 
     host: str
     path: str
@@ -69,9 +69,9 @@ class Exchange:
         counted = sizes is not None and sizes.request_tokens_before is not None
         return {
             "time": self.time.isoformat(timespec="milliseconds"),
-            "host": printable(self.host),
-            "path": printable(self.path),
-            "model": None if self.model is None else printable(self.model),
+            "host": self.host,
+            "path": self.path,
+            "model": self.model,
             "stream": self.stream,
             "masking": self.masking,
             "passed_through": self.passed_through,
@@ -89,7 +89,7 @@ class Exchange:
 
 
 _SIZE_FIELDS = tuple(Sizes.__dataclass_fields__)
-_USAGE_FIELDS = ("prompt", "cached", "completion")
+_USAGE_FIELDS = ("prompt", "cached", "written", "completion")
 
 
 def measure(rewrite: Rewrite, original: bytes, counter: TokenCounter | None) -> Sizes:

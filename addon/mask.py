@@ -16,12 +16,12 @@ from mitmproxy.addonmanager import Loader
 
 from addon.chat import is_bulk, is_chat_request, is_event_stream, is_signed, path_of
 from addon.config_file import ConfigFile, find_config
-from addon.exchange import Blame, Exchange
+from addon.exchange import Blame, Exchange, printable
 from addon.metrics import Metrics
 from addon.passthrough import Passthrough, is_ours
 from addon.startup import find_option_mistake, render_start
 from addon.tap import Tap
-from masking.config import HostSettings
+from masking.config import Settings
 from masking.model import ConfigError, Decision, WireError
 from masking.policy import MaskPolicy
 from masking.rewrite import Rewrite, rewrite
@@ -44,7 +44,7 @@ class ObservationMasking:
         self._metrics: Metrics | None = None
         self._open: WeakKeyDictionary[http.HTTPFlow, _Open] = WeakKeyDictionary()
         self._is_running = False
-        self._passthrough = Passthrough(self._hosts)
+        self._passthrough = Passthrough(lambda: self._read_settings().hosts)
         self.addons = [self._passthrough]
 
     def load(self, loader: Loader) -> None:
@@ -73,27 +73,26 @@ class ObservationMasking:
             flow.request.stream = True
 
     async def request(self, flow: http.HTTPFlow) -> None:
-        if self._config is None or self._metrics is None or not is_chat_request(flow.request):
+        started = time.perf_counter_ns()
+        if self._metrics is None or not is_chat_request(flow.request):
             return
-        if self._config.refresh():
-            self._metrics.configure(self._config.settings.metrics)
-            logger.info(render_start(self._config))
-        settings = self._config.settings
+        settings = self._read_settings()
         if not is_ours(flow.request.pretty_host, settings.hosts):
             return
         exchange = _open_exchange(flow, settings.schema1)
         self._open[flow] = _Open(exchange, Tap())
         await asyncio.to_thread(_mask, flow, exchange, settings.schema1, self._metrics)
+        exchange.hook_us = (time.perf_counter_ns() - started) // 1000
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
-        """Let event streams and downloads through as they come; remember our streams."""
+        """Let streams and downloads through as they come; remember our own streams."""
         if flow.response is None or flow.response.stream:
             return
         found = self._open.get(flow)
-        if found is not None and (found.exchange.stream or is_event_stream(flow.response)):
+        if found is None:
+            flow.response.stream = is_event_stream(flow.response) or is_bulk(flow.response)
+        elif found.exchange.stream or is_event_stream(flow.response):
             flow.response.stream = found.tap
-        elif is_event_stream(flow.response) or (found is None and is_bulk(flow.response)):
-            flow.response.stream = True
 
     def response(self, flow: http.HTTPFlow) -> None:
         self._finish(flow)
@@ -116,8 +115,14 @@ class ObservationMasking:
         else:
             self._metrics.configure(config.settings.metrics)
 
-    def _hosts(self) -> HostSettings:
-        return HostSettings() if self._config is None else self._config.settings.hosts
+    def _read_settings(self) -> Settings:
+        """Return what the file says now."""
+        if self._config is None:
+            return Settings()
+        if self._config.refresh() and self._metrics is not None:
+            self._metrics.configure(self._config.settings.metrics)
+            logger.info(render_start(self._config))
+        return self._config.settings
 
     def _finish(self, flow: http.HTTPFlow) -> None:
         found = self._open.pop(flow, None)
@@ -135,8 +140,8 @@ class ObservationMasking:
 
 def _open_exchange(flow: http.HTTPFlow, policy: MaskPolicy) -> Exchange:
     return Exchange(
-        host=flow.request.pretty_host,
-        path=path_of(flow.request),
+        host=printable(flow.request.pretty_host),
+        path=printable(path_of(flow.request)),
         masking="on" if policy.masks else "off",
         replay=not flow.live or flow.is_replay is not None,
     )
@@ -149,21 +154,19 @@ def _blame(flow: http.HTTPFlow, message: str) -> Blame:
 
 
 def _mask(flow: http.HTTPFlow, exchange: Exchange, policy: MaskPolicy, metrics: Metrics) -> None:
-    started = time.perf_counter_ns()
     exchange.bytes_before = exchange.bytes_after = len(flow.request.raw_content or b"")
     try:
         original, outcome = _rewrite(flow.request, policy)
-        if outcome.body is not original:
-            flow.request.content = outcome.body
-        exchange.bytes_after = len(flow.request.raw_content or b"")
         _read_request(exchange, outcome)
         _annotate(flow, outcome.decisions)
         metrics.measure(exchange, outcome, original)
+        if outcome.body is not original:
+            flow.request.content = outcome.body
+            exchange.bytes_after = len(flow.request.raw_content or b"")
     except WireError as error:
         exchange.passed_through = error.problem if error.path == "body" else str(error)
     except Exception as error:  # noqa: BLE001 - the client's bytes go out, whatever happened
         exchange.passed_through = f"internal error ({type(error).__name__})"
-    exchange.hook_us = (time.perf_counter_ns() - started) // 1000
 
 
 def _rewrite(request: http.Request, policy: MaskPolicy) -> tuple[bytes, Rewrite]:
@@ -180,7 +183,7 @@ def _rewrite(request: http.Request, policy: MaskPolicy) -> tuple[bytes, Rewrite]
 
 def _read_request(exchange: Exchange, outcome: Rewrite) -> None:
     model = outcome.document.get("model")
-    exchange.model = model if isinstance(model, str) else None
+    exchange.model = printable(model) if isinstance(model, str) else None
     exchange.stream = outcome.document.get("stream") is True
 
 

@@ -41,29 +41,39 @@ class RecordFile:
     """
 
     def __init__(self, settings: MetricsSettings) -> None:
-        self.path = Path(settings.path).expanduser() if settings.path else default_path()
+        self._name = settings.path
         self._max_bytes = settings.max_megabytes * 1_000_000
         self._file: _LineFile | None = None
         self._warned = False
 
+    @property
+    def path(self) -> Path:
+        """Where the records go. Raises RuntimeError for the home of no user."""
+        return Path(self._name).expanduser() if self._name else default_path()
+
     def write(self, record: dict[str, object]) -> None:
+        """Append one line, and flush it."""
         try:
             line = json.dumps(record, ensure_ascii=False)
             self._opened().emit(logging.makeLogRecord({"msg": line}))
-        except OSError as error:
+        except (OSError, ValueError, RuntimeError) as error:  # no such user, no such name, ...
             if not self._warned:
-                logger.warning(f"no records: {self.path}: {error.strerror or error}")
+                place = self._name or "the user's state directory"
+                logger.warning(f"no records in {place}: {getattr(error, 'strerror', 0) or error}")
             self._warned = True
 
     def close(self) -> None:
+        """Close the file; a later record would open it again."""
         if self._file is not None:
             self._file.close()
+        self._file = None
 
     def _opened(self) -> "_LineFile":
         if self._file is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            path = self.path
+            path.parent.mkdir(parents=True, exist_ok=True)
             self._file = _LineFile(
-                self.path,
+                path,
                 maxBytes=self._max_bytes,
                 backupCount=1,
                 encoding="utf-8",
@@ -89,6 +99,7 @@ class Totals:
     tokens_after: int = 0
 
     def add(self, exchange: Exchange) -> None:
+        """Count an exchange that has come to its end."""
         self.requests[exchange.masking] += 1
         self.failures[exchange.masking] += exchange.failed
         if exchange.passed_through is not None:
@@ -166,10 +177,10 @@ class Metrics:
         self._file = RecordFile(settings)
 
     def _record(self, exchange: Exchange) -> None:
-        self._file.write(exchange.as_record())
-        logger.info(render_line(exchange))
         if not exchange.replay:
             self.totals.add(exchange)
+        self._file.write(exchange.as_record())
+        logger.info(render_line(exchange))
 
 
 def _guarded(job: Callable[[], None]) -> None:
@@ -181,14 +192,22 @@ def _guarded(job: Callable[[], None]) -> None:
 
 def render_line(exchange: Exchange) -> str:
     """Return the line that tells a person what became of a request."""
-    head = f"{exchange.host} {exchange.model or '?'} {exchange.status or exchange.error or '?'}"
-    return f"{'replay ' if exchange.replay else ''}{head}: {_render_outcome(exchange)}"
+    words = (
+        "replay" if exchange.replay else None,
+        exchange.host,
+        exchange.model or "?",
+        exchange.status,
+        exchange.error,
+    )
+    return f"{' '.join(str(word) for word in words if word)}: {_render_outcome(exchange)}"
 
 
 def _render_outcome(exchange: Exchange) -> str:
     sizes = exchange.sizes
-    if exchange.passed_through is not None or sizes is None:
-        return f"passed through untouched, {exchange.passed_through or 'not measured'}"
+    if exchange.passed_through is not None:
+        return f"passed through untouched, {exchange.passed_through}"
+    if sizes is None:
+        return "not measured"
     if exchange.masking == "off":
         return f"masking off, {sizes.tool_results} tool results"
     before, after = sizes.request_tokens_before, sizes.request_tokens_after
@@ -201,4 +220,8 @@ def render_change(before: int, after: int) -> str:
     """Return two token counts and their difference: `12,000 -> 3,000 tokens (-75%)`."""
     if before == after:
         return f"{before:,} tokens"
-    return f"{before:,} -> {after:,} tokens ({(after - before) / before:+.0%})"
+    return f"{before:,} -> {after:,} tokens ({_render_share(after / before - 1)})"
+
+
+def _render_share(share: float) -> str:
+    return f"{share:+.0%}" if abs(share) >= 0.005 else "less than 1%"

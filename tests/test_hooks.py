@@ -187,14 +187,15 @@ def test_an_event_stream_is_known_by_its_type(content_type: str, expected: bool)
         ({"content-length": "1000001"}, True),
         ({"content-length": "1000000"}, False),
         ({"content-length": "1000", "content-type": "video/mp4"}, False),
-        ({"content-length": "-1", "content-type": "text/html"}, False),
-        ({"content-type": "application/octet-stream"}, True),
-        ({"content-type": "Audio/mpeg; rate=1"}, True),
-        ({"content-type": "application/json"}, False),
-        ({}, False),
+        ({"content-length": "9" * 5_000}, True),
+        ({"content-length": "-1", "content-type": "text/html"}, True),
+        ({"content-type": "application/x-ndjson"}, True),
+        ({}, True),
     ],
 )
-def test_bulk_is_known_by_its_size_or_type(headers: dict[str, str], expected: bool) -> None:
+def test_a_response_is_bulk_when_it_is_large_or_of_no_known_size(
+    headers: dict[str, str], expected: bool
+) -> None:
     assert (
         is_bulk(
             tutils.tresp(
@@ -203,6 +204,15 @@ def test_bulk_is_known_by_its_size_or_type(headers: dict[str, str], expected: bo
         )
         is expected
     )
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [({}, False), ({"transfer-encoding": "chunked"}, True), ({"content-length": "10"}, False)],
+)
+def test_a_request_is_bulk_only_when_it_has_a_body(headers: dict[str, str], expected: bool) -> None:
+    fields = http.Headers([(k.encode(), v.encode()) for k, v in headers.items()])
+    assert is_bulk(tutils.treq(headers=fields)) is expected
 
 
 @pytest.mark.parametrize(("path", "expected"), [("/v1/files", True), ("/chat/completions", False)])

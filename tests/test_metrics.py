@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from addon.exchange import Exchange
+from addon.exchange import Exchange, printable
 from addon.flows import read_flows
-from addon.metrics import RecordFile, Totals, default_path, render_change
+from addon.metrics import RecordFile, Totals, default_path, render_change, render_line
 from masking.config import MetricsSettings
 from tests.live import (
     OFF,
@@ -90,7 +90,17 @@ def test_a_file_that_cannot_be_written_is_one_warning(
         file.write({})
     file.close()
     assert len(caplog.messages) == 1
-    assert caplog.messages[0].startswith(f"no records: {file.path}: ")
+    assert caplog.messages[0].startswith(f"no records in {file.path}: ")
+
+
+@pytest.mark.parametrize("path", ["~nobody-of-this-name/x", "a\0b"])
+def test_a_path_that_can_be_no_file_is_a_warning(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = RecordFile(MetricsSettings(path=path))
+    file.write({})
+    file.close()
+    assert len(caplog.messages) == 1
 
 
 def test_a_file_that_comes_to_be_writable_is_written(tmp_path: Path) -> None:
@@ -127,10 +137,14 @@ def test_a_failure_is_the_providers(status: int | None, error: str | None, expec
 
 
 def test_names_from_the_wire_are_short_and_stay_on_one_line() -> None:
-    names = {"host": "h\n{}", "path": "/\x1b[31m", "model": "m" * 1_000}
-    record = Exchange(masking="on", replay=False, **names).as_record()  # type: ignore[arg-type]
-    assert (record["host"], record["path"]) == ("h\ufffd{}", "/\ufffd[31m")
-    assert record["model"] == "m" * 200
+    names = ["h\n{}", "/\x1b[31m", "m" * 1_000, "a\ud800"]
+    assert ["h\ufffd{}", "/\ufffd[31m", "m" * 200, "a\ufffd"] == list(map(printable, names))
+
+
+def test_a_line_says_both_the_status_and_who_ended_it() -> None:
+    exchange = Exchange(host="h", path="/p", masking="on", replay=False, status=200)
+    exchange.error = "provider failed"
+    assert "h ? 200 provider failed: not measured" == render_line(exchange)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +154,7 @@ def test_names_from_the_wire_are_short_and_stay_on_one_line() -> None:
         (1_000, 1_000, "1,000 tokens"),
         (12_000, 3_000, "12,000 -> 3,000 tokens (-75%)"),
         (10, 11, "10 -> 11 tokens (+10%)"),
+        (10_000, 9_999, "10,000 -> 9,999 tokens (less than 1%)"),
     ],
 )
 def test_a_change_is_told_in_tokens_and_percent(before: int, after: int, expected: str) -> None:
@@ -182,6 +197,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "tokenizer_exact": True,
         "prompt_tokens": 90,
         "cached_tokens": None,
+        "written_tokens": None,
         "completion_tokens": 7,
     }
     assert tokens["bytes_before"] == tokens["json_chars_before"] == len(body)
@@ -201,7 +217,7 @@ def test_records_that_cannot_be_written_are_no_reason_to_hold_back_a_request(
     config += f'[observation_masking.metrics]\npath = "{tmp_path}/file/requests.jsonl"\n'.encode()
     with running_addon(tmp_path, upstream, config=config) as live:
         assert [live.send(CHAT, BODY).body for _ in range(2)] == [masked(BODY, config)] * 2
-    assert live.proxy.log.count("no records: ") == 1
+    assert live.proxy.log.count("no records in ") == 1
     assert "Traceback" not in live.proxy.log
 
 
