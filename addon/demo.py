@@ -1,23 +1,23 @@
 """`obsmask demo`: a recorded session, sent once more as live TLS traffic through the proxy."""
 
+import http.client
 import json
 import shutil
 import ssl
 import sys
 import tempfile
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mitmproxy import http
+from mitmproxy.http import HTTPFlow
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from addon.expectations import read_records, write_config
 from addon.flows import read_flows
-from addon.launch import ADDON, Proxy, running_proxy, write_bundle
+from addon.launch import ADDON, HOST, Proxy, running_proxy, write_bundle
 from addon.metrics import render_change
 from addon.provider import Provider
 from addon.shipped import shipped
@@ -55,7 +55,7 @@ def _program(name: str) -> str:
     return name if shutil.which(name) else str(Path(sys.executable).with_name(name))
 
 
-def _play(flows: Sequence[http.HTTPFlow], console: Console) -> list[Record]:
+def _play(flows: Sequence[HTTPFlow], console: Console) -> list[Record]:
     with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
         folder = Path(name)
         config = write_config(folder)
@@ -65,23 +65,23 @@ def _play(flows: Sequence[http.HTTPFlow], console: Console) -> list[Record]:
                 *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
             )
             with running_proxy(folder, *options) as proxy, Progress(console=console) as progress:
-                opener = _opener(proxy, folder)
+                client = _connect(proxy, provider, folder)
                 for flow in progress.track(flows, description="agent -> proxy -> provider"):
-                    _send(opener, f"{provider.url}/chat/completions", flow)
+                    _send(client, flow)
         return read_records(folder / "requests.jsonl")
 
 
-def _answers(flows: Sequence[http.HTTPFlow]) -> Script:
+def _answers(flows: Sequence[HTTPFlow]) -> Script:
     """Return a script that says what the recorded provider said, by the length of a request."""
     said = {len(_request(flow)["messages"]): _said(flow) for flow in flows}
     return lambda request: said[len(request["messages"])]
 
 
-def _request(flow: http.HTTPFlow) -> dict[str, Any]:
+def _request(flow: HTTPFlow) -> dict[str, Any]:
     return json.loads(flow.request.content or b"")  # type: ignore[no-any-return]
 
 
-def _said(flow: http.HTTPFlow) -> Reply:
+def _said(flow: HTTPFlow) -> Reply:
     message = json.loads((flow.response and flow.response.content) or b"")["choices"][0]["message"]
     calls = (
         Call(id=c["id"], tool=c["function"]["name"], arguments=c["function"]["arguments"])
@@ -90,19 +90,19 @@ def _said(flow: http.HTTPFlow) -> Reply:
     return Reply(content=message.get("content"), calls=tuple(calls))
 
 
-def _opener(proxy: Proxy, folder: Path) -> urllib.request.OpenerDirector:
+def _connect(proxy: Proxy, provider: Provider, folder: Path) -> http.client.HTTPSConnection:
+    """Return a connection through the proxy, whatever the environment says of proxies."""
     bundle = write_bundle(folder / "bundle.pem", [proxy.ca])
-    return urllib.request.build_opener(
-        urllib.request.ProxyHandler({"https": proxy.url}),
-        urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=str(bundle))),
-    )
+    context = ssl.create_default_context(cafile=str(bundle))
+    client = http.client.HTTPSConnection(HOST, proxy.port, context=context, timeout=30)
+    client.set_tunnel("localhost", provider.port)
+    return client
 
 
-def _send(opener: urllib.request.OpenerDirector, url: str, flow: http.HTTPFlow) -> None:
+def _send(client: http.client.HTTPSConnection, flow: HTTPFlow) -> None:
     headers = {"content-type": "application/json", "authorization": "Bearer none"}
-    request = urllib.request.Request(url, flow.request.content, headers)  # noqa: S310 - https
-    with opener.open(request, timeout=30) as response:
-        answer = json.load(response)["choices"][0]["message"]
+    client.request("POST", "/v1/chat/completions", flow.request.content, headers)
+    answer = json.load(client.getresponse())["choices"][0]["message"]
     if answer.get("content") != _said(flow).content:
         raise RuntimeError("an answer did not arrive as the provider sent it")
 

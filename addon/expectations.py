@@ -24,8 +24,11 @@ def replay_recording(recording: Path) -> list[dict[str, Any]]:
     """Replay a recording through mitmdump and the shipped configuration.
 
     Returns, request by request, its record and the SHA-256 of the body it would have left with.
-    Raises RuntimeError, with mitmdump's log, where that fails.
+    Raises ValueError where the file is no recording, RuntimeError, with mitmdump's log, where
+    mitmdump fails.
     """
+    for _ in read_flows(recording):
+        pass
     with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
         folder = Path(name)
         config = write_config(folder)

@@ -22,6 +22,8 @@ START_SECONDS = 60.0
 MITMDUMP = (sys.executable, "-u", "-c", "from mitmproxy.tools.main import mitmdump; mitmdump()")
 """This environment's own mitmdump, wherever its scripts were installed; its log unbuffered."""
 
+_CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
+
 _LISTENING = re.compile(r"listening at \S*:(\d+)")
 _MASKING = re.compile(_LISTENING.pattern + r".*observation-masking \S+ O(?:N|FF)", re.DOTALL)
 """Listening alone proves nothing of the addon: mitmdump ends only after it, on a bad option."""
@@ -87,18 +89,23 @@ def write_bundle(path: Path, authorities: Sequence[Path]) -> Path:
 def user_bundle() -> Path:
     """Write and return the user's own bundle: the authorities trusted so far, and mitmproxy's.
 
-    mitmproxy's is made, as mitmproxy itself would on its first start, where there is none yet.
-    Raises OSError where `SSL_CERT_FILE` names no readable file.
+    Trusted so far are those in the files that the clients' variables name, or else the public
+    ones. mitmproxy's is made, as mitmproxy itself would on its first start, where there is none
+    yet. Raises OSError where a variable names no readable file.
     """
     confdir = Path(options.CONF_DIR).expanduser()
     certs.CertStore.from_store(confdir, options.CONF_BASENAME, options.KEY_SIZE)
-    authority = (confdir / f"{options.CONF_BASENAME}-ca-cert.pem").read_bytes()
-    trusted = Path(os.environ.get("SSL_CERT_FILE") or certifi.where()).read_bytes()
+    authority = confdir / f"{options.CONF_BASENAME}-ca-cert.pem"
+    named = [os.environ[name] for name in _CA_VARIABLES if os.environ.get(name)]
+    files = [*map(Path, dict.fromkeys(named or [certifi.where()])), authority]
     folder = platformdirs.user_data_path("observation-masking", appauthor=False)
     folder.mkdir(parents=True, exist_ok=True)
     bundle = folder / "ca-bundle.pem"
-    # the variable may already name this very bundle
-    bundle.write_bytes(trusted if authority in trusted else trusted + b"\n" + authority)
+    parts: list[bytes] = []
+    for part in (file.read_bytes() for file in files):
+        if not any(part in earlier for earlier in parts):  # a variable may name this very bundle
+            parts.append(part)
+    bundle.write_bytes(b"\n".join(parts))
     return bundle
 
 
@@ -107,8 +114,6 @@ def client_environment(url: str, bundle: Path) -> dict[str, str]:
     return {
         "HTTP_PROXY": url,
         "HTTPS_PROXY": url,
-        "SSL_CERT_FILE": str(bundle),
-        "REQUESTS_CA_BUNDLE": str(bundle),
-        "NODE_EXTRA_CA_CERTS": str(bundle),
+        **dict.fromkeys(_CA_VARIABLES, str(bundle)),
         "NODE_USE_ENV_PROXY": "1",
     }

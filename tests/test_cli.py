@@ -15,7 +15,10 @@ from addon.shipped import recordings, shipped
 SESSION = shipped("recordings") / RECORDING
 
 
-def test_the_demo_shows_each_request_and_the_way_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_shows_each_request_and_the_way_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
     assert main(["demo"]) == 0
     shown = capsys.readouterr().out
     expected = json.loads(expectation_file(SESSION).read_text(encoding="utf-8"))
@@ -31,7 +34,8 @@ def test_the_environment_names_a_bundle_with_the_proxys_authority(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"):
+        monkeypatch.delenv(name, raising=False)
     assert main(["env", "--proxy", "http://127.0.0.1:9"]) == 0
     lines = capsys.readouterr().out.splitlines()
     variables = dict(line.removeprefix("export ").split("=", 1) for line in lines)

@@ -25,7 +25,8 @@ def certificates(bundle: Path) -> int:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"):
+        monkeypatch.delenv(name, raising=False)
     return tmp_path
 
 
@@ -70,6 +71,7 @@ def test_the_users_bundle_holds_what_the_user_trusted_before(
 ) -> None:
     """And a second time adds nothing: the variable then names the bundle itself."""
     monkeypatch.setenv("SSL_CERT_FILE", str(authority(home)))
+    monkeypatch.setenv("NODE_EXTRA_CA_CERTS", str(authority(home)))
     first = user_bundle()
     assert certificates(first) == 2
     monkeypatch.setenv("SSL_CERT_FILE", str(first))
