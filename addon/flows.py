@@ -1,10 +1,9 @@
-"""Recordings: read their flows, write them, and send them through an addon's hooks again."""
+"""Recordings: read their flows, write them."""
 
-import inspect
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from mitmproxy import eventsequence, http
+from mitmproxy import http
 from mitmproxy.exceptions import FlowReadException
 from mitmproxy.io import FlowReader, FlowWriter
 
@@ -33,29 +32,3 @@ def write_flows(path: Path, flows: Iterable[http.HTTPFlow]) -> int:
             writer.add(flow)
             count += 1
     return count
-
-
-async def replay(path: Path, *addons: object) -> int:
-    """Run the flows of a recording through the addons' hooks, the way `mitmdump -nr` does.
-
-    Each flow passes requestheaders, request, responseheaders and response (or error), with
-    `live` false and the recorded response in place; each hook runs the addons in their order,
-    plain functions and coroutines alike. What a hook raises, replay raises. Returns the number
-    of flows. Raises ValueError and OSError as `read_flows` does.
-    """
-    count = 0
-    for flow in read_flows(path):
-        for hook in eventsequence.iterate(flow):
-            for addon in addons:
-                await _call(addon, hook.name, flow)
-        count += 1
-    return count
-
-
-async def _call(addon: object, hook: str, flow: http.HTTPFlow) -> None:
-    function = getattr(addon, hook, None)
-    if function is None:
-        return
-    outcome = function(flow)
-    if inspect.isawaitable(outcome):
-        await outcome

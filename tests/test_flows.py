@@ -1,6 +1,4 @@
-import asyncio
 import contextlib
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,33 +7,7 @@ from hypothesis import strategies as st
 from mitmproxy import flow, http, tcp
 from mitmproxy.test import tflow
 
-from addon.flows import read_flows, replay, write_flows
-from addon.launch import MITMDUMP
-from addon.shipped import recordings
-
-HOOKS = ("requestheaders", "request", "responseheaders", "response", "error")
-
-NOTING_SCRIPT = """
-def note(name):
-    def hook(flow):
-        with open({out!r}, "a") as file:
-            print(name, flow.request.path, flow.live, bool(flow.response), file=file)
-    return hook
-for name in {hooks!r}:
-    globals()[name] = note(name)
-"""
-
-
-class Noting:
-    """Notes the hooks it hears, the way `NOTING_SCRIPT` does."""
-
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-        for name in HOOKS:
-            setattr(self, name, lambda each, name=name: self._note(name, each))
-
-    def _note(self, name: str, each: http.HTTPFlow) -> None:
-        self.heard.append(f"{name} {each.request.path} {each.live} {bool(each.response)}")
+from addon.flows import read_flows, write_flows
 
 
 def answered(path: str = "/answered") -> http.HTTPFlow:
@@ -129,46 +101,3 @@ def test_a_damaged_recording_is_read_or_refused(
     path.write_bytes(whole[:at] + damage + whole[at + len(damage) :])
     with contextlib.suppress(ValueError):
         list(read_flows(path))
-
-
-def test_replay_calls_the_hooks_that_mitmdump_calls(recording: Path, tmp_path: Path) -> None:
-    out, script = tmp_path / "heard", tmp_path / "noting_script.py"
-    script.write_text(NOTING_SCRIPT.format(out=str(out), hooks=HOOKS))
-    command = [*MITMDUMP, "-q", "-n", "-r", str(recording), "-s", str(script)]
-    subprocess.run([*command, "--set", f"confdir={tmp_path}"], check=True)
-    noting = Noting()
-    assert asyncio.run(replay(recording, noting)) == 4
-    assert noting.heard == out.read_text().splitlines()
-
-
-def test_replay_awaits_hooks_and_keeps_the_order_of_the_addons(recording: Path) -> None:
-    heard = []
-
-    class Slow:
-        async def request(self, each: http.HTTPFlow) -> None:
-            await asyncio.sleep(0)
-            each.comment = "seen"
-
-    class Quick:
-        def request(self, each: http.HTTPFlow) -> None:
-            heard.append((each.request.path, each.comment))
-
-    asyncio.run(replay(recording, Slow(), Quick()))
-    paths = ("/answered", "/failed", "/died", "/unanswered")
-    assert heard == [(path, "seen") for path in paths]
-
-
-def test_what_a_hook_raises_replay_raises(recording: Path) -> None:
-    class Broken:
-        def response(self, each: http.HTTPFlow) -> None:
-            raise LookupError(each.request.path)
-
-    with pytest.raises(LookupError, match="/answered"):
-        asyncio.run(replay(recording, Broken()))
-
-
-def test_every_shipped_recording_replays() -> None:
-    for path in recordings():
-        noting = Noting()
-        count = asyncio.run(replay(path, noting))
-        assert len(noting.heard) == 4 * count
