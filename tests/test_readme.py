@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -11,6 +12,7 @@ from addon.demo import RECORDING, describe_request
 from addon.exchange import Exchange
 from addon.expectations import expectation_file
 from masking.config import HostSettings, MetricsSettings
+from masking.model import KeepReason
 from masking.policy import MaskPolicy
 
 ROOT = Path(__file__).parents[1]
@@ -56,6 +58,12 @@ def test_every_field_of_a_record_is_described() -> None:
     patterns = [name.replace("*", r"\w+") for name in re.findall(r"`([a-z_*]+)`", section)]
     undescribed = [f for f in record if not any(re.fullmatch(p, f) for p in patterns)]
     assert undescribed == []
+
+
+def test_every_reason_is_described() -> None:
+    section = README.partition("| reason | the result |")[2].partition("\n\n")[0]
+    described = re.findall(r"`(\w+)`", "".join(re.findall(r"^\|([^|]*)\|", section, re.MULTILINE)))
+    assert sorted(get_args(KeepReason)) == sorted(described)
 
 
 def test_the_two_commands_stand_alone() -> None:
