@@ -137,8 +137,8 @@ def _render_summary(records: Sequence[Record]) -> str:
     after = sum(record["request_tokens_after"] for record in records)
     ms = sum(record["hook_us"] for record in records) / 1000
     return (
-        f"\n{len(records)} requests: {render_change(before, after)}, every answer intact, "
-        f"{ms:.0f} ms spent in the addon.\n"
-        "These are tokens, not money: a window that slides at every turn breaks a provider's\n"
-        'prompt cache. README.md, "Limits", says what that means.\n'
+        f"\n{len(records)} requests: {render_change(before, after)}\n"
+        f"{ms:.0f} ms spent in the addon, every answer intact\n\n"
+        "These are tokens, not money: a window that slides at every turn breaks\n"
+        'a provider\'s prompt cache. See README.md, "The price of the cache".\n'
     )

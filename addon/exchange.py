@@ -46,6 +46,8 @@ class Exchange:
     path: str
     masking: Literal["on", "off"]
     replay: bool
+    cache_read_ratio: float = 1.0
+    cache_write_ratio: float = 1.0
     time: datetime = field(default_factory=lambda: datetime.now(UTC))
     model: str | None = None
     stream: bool | None = None
@@ -76,6 +78,8 @@ class Exchange:
             "masking": self.masking,
             "passed_through": self.passed_through,
             "replay": self.replay,
+            "cache_read_ratio": self.cache_read_ratio,
+            "cache_write_ratio": self.cache_write_ratio,
             "status": self.status,
             "error": self.error,
             **{name: getattr(sizes, name, None) for name in _SIZE_FIELDS},

@@ -144,6 +144,8 @@ def _open_exchange(flow: http.HTTPFlow, policy: MaskPolicy) -> Exchange:
         path=printable(path_of(flow.request)),
         masking="on" if policy.masks else "off",
         replay=not flow.live or flow.is_replay is not None,
+        cache_read_ratio=policy.cache_read_ratio,
+        cache_write_ratio=policy.cache_write_ratio,
     )
 
 

@@ -25,9 +25,16 @@ def render_start(config: ConfigFile) -> str:
     """Return the line that says whether masking is on, how, and by which file."""
     policy = config.settings.schema1
     state = f"ON, {_render_policy(policy)}" if policy.masks else f"OFF, {_render_off(policy)}"
-    pricing = config.settings.cache_pricing
-    note = "" if pricing == "none" else f" (cache_pricing {pricing!r} has no effect yet)"
+    auto = config.settings.cache_pricing == "auto"
+    note = ' (cache_pricing "auto" has no effect in this version)' if auto else ""
     return f"observation-masking {version('observation-masking')} {state} ({config.path}){note}"
+
+
+def _render_prices(policy: MaskPolicy) -> str:
+    return (
+        f"moved when that pays (cached tokens at {policy.cache_read_ratio:g}, written at "
+        f"{policy.cache_write_ratio:g}, loss at most {policy.max_loss:.0%})"
+    )
 
 
 def _render_off(policy: MaskPolicy) -> str:
@@ -40,4 +47,5 @@ def _render_policy(policy: MaskPolicy) -> str:
         words.append("errors kept")
     if policy.keep_last_k_per_tool and policy.keep_last_k_per_tool > 0:
         words.append(f"last {policy.keep_last_k_per_tool} of each tool kept")
+    words.append("moved at every turn" if policy.slides else _render_prices(policy))
     return ", ".join(words)

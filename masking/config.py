@@ -92,9 +92,10 @@ def _read_settings(tables: Mapping[str, object]) -> Settings:
     _refuse_unknown(tables, ("schema1", "metrics", "hosts"), ROOT)
     schema1 = dict(_as_table(tables.get("schema1", {}), f"{ROOT}.schema1"))
     pricing = schema1.pop("cache_pricing", "none")
+    cache_pricing = _read_cache_pricing(pricing, f"{ROOT}.schema1.cache_pricing")
     return Settings(
-        schema1=_read(MaskPolicy, schema1, f"{ROOT}.schema1", also=("cache_pricing",)),
-        cache_pricing=_read_cache_pricing(pricing, f"{ROOT}.schema1.cache_pricing"),
+        schema1=_price(_read(MaskPolicy, schema1, f"{ROOT}.schema1"), cache_pricing),
+        cache_pricing=cache_pricing,
         metrics=_read(MetricsSettings, tables.get("metrics", {}), f"{ROOT}.metrics"),
         hosts=_read(HostSettings, tables.get("hosts", {}), f"{ROOT}.hosts"),
     )
@@ -106,10 +107,14 @@ _Table = TypeVar("_Table", MaskPolicy, MetricsSettings, HostSettings)
 _Kind = TypeVar("_Kind")
 
 
-def _read(kind: type[_Table], table: object, path: str, also: Iterable[str] = ()) -> _Table:
+_DERIVED = frozenset({"cache_read_ratio", "cache_write_ratio"})
+"""Fields of a policy that the file gives by another name, `cache_pricing`."""
+
+
+def _read(kind: type[_Table], table: object, path: str) -> _Table:
     values = _as_table(table, path)
-    names: list[str] = [f.name for f in dataclasses.fields(kind)]
-    _refuse_unknown(values, (*names, *also), path)
+    names: list[str] = [f.name for f in dataclasses.fields(kind) if f.name not in _DERIVED]
+    _refuse_unknown(values, [*names, "cache_pricing"] if kind is MaskPolicy else names, path)
     types = get_type_hints(kind)
     checked: dict[str, Any] = {
         name: _checked(value, types[name], f"{path}.{name}") for name, value in values.items()
@@ -142,6 +147,8 @@ def _checked(value: object, expected: object, path: str) -> object:
 
 
 def _expect(kind: type[_Kind], value: object, path: str) -> _Kind:
+    if kind is float and type(value) is int:
+        value = float(value) if abs(value) < _MAX_PRICE else value
     if type(value) is not kind:  # a boolean is no int
         raise ConfigError(f"expected {kind.__name__}, got {type(value).__name__}", path)
     return value
@@ -159,6 +166,13 @@ def _read_cache_pricing(value: object, path: str) -> CachePricing:
         raise ConfigError('expected "none", "auto" or [read, write]', path)
     read, write = (_read_price(item, f"{path}[{place}]") for place, item in enumerate(value))
     return read, write
+
+
+def _price(policy: MaskPolicy, pricing: CachePricing) -> MaskPolicy:
+    if isinstance(pricing, str):
+        return policy
+    read, write = pricing
+    return dataclasses.replace(policy, cache_read_ratio=read, cache_write_ratio=write)
 
 
 def _read_price(value: object, path: str) -> float:

@@ -21,6 +21,7 @@ KeepReason = Literal[
     "bad_id",
     "orphan",
     "in_window",
+    "held",
     "last_k",
     "error",
     "not_string",
@@ -80,6 +81,25 @@ class ToolHistory:
 
     turns: int
     results: tuple[ToolResult, ...]
+
+
+class Request(NamedTuple):
+    """One request of the conversation: its size, unmasked; its tool turns; its tool results."""
+
+    size: float
+    turns: int
+    results: int
+
+
+class Layout(NamedTuple):
+    """The sizes in a request, in any unit, the same throughout.
+
+    `requests` are all that the conversation has had, oldest first, this one last; `offsets` the
+    size of everything before each of its tool results.
+    """
+
+    requests: tuple[Request, ...]
+    offsets: tuple[float, ...]
 
 
 class Replacement(NamedTuple):

@@ -24,9 +24,13 @@ class MaskPolicy:
     mask_text_parts: also mask a content that is a list of nothing but text parts.
     error_words_max_chars: up to this length single words make an error, above it only
         anchored signs do (see `masking.errors`).
+    cache_read_ratio, cache_write_ratio: what a provider takes for a cached and for a written
+        token, relative to a plain input token; equal, and the window slides at every turn.
+    max_loss: at no request of any conversation may the bill, measured in characters, have
+        exceeded `1 + max_loss` times that of sending everything (see `masking.boundary`).
 
     Raises ConfigError (a ValueError) for a template with an unknown field or a blank one, and
-    for a negative `error_words_max_chars`.
+    for a negative number where there can be none.
     """
 
     enabled: bool = False
@@ -38,13 +42,22 @@ class MaskPolicy:
     skip_if_not_shorter: bool = False
     mask_text_parts: bool = False
     error_words_max_chars: int = 2_000
+    cache_read_ratio: float = 1.0
+    cache_write_ratio: float = 1.0
+    max_loss: float = 0.10
 
     def __post_init__(self) -> None:
         parse_template(self.placeholder_template)
-        if self.error_words_max_chars < 0:
-            raise ConfigError("must not be negative", "error_words_max_chars")
+        for name in ("error_words_max_chars", "cache_read_ratio", "cache_write_ratio", "max_loss"):
+            if not getattr(self, name) >= 0:  # a NaN is no such number either
+                raise ConfigError("must not be negative", name)
 
     @property
     def masks(self) -> bool:
         """Whether this policy can mask anything at all."""
         return self.enabled and self.window_turns > 0
+
+    @property
+    def slides(self) -> bool:
+        """Whether moving the boundary never costs anything, so that it moves at every turn."""
+        return self.cache_read_ratio >= self.cache_write_ratio

@@ -7,7 +7,7 @@ from masking.model import Decision, ToolHistory, WireError, replacements_of
 from masking.policy import MaskPolicy
 from masking.splice import decode, splice
 from masking.window import decide
-from masking.wire.chat import find_tool_results
+from masking.wire.chat import find_tool_results, lay_out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,8 @@ def rewrite(body: bytes, policy: MaskPolicy) -> Rewrite:
     if not isinstance(document, dict):
         raise WireError(f"expected object, got {type(document).__name__}")
     history = find_tool_results(document)
-    decisions = decide(history, policy)
+    layout = lay_out(document) if policy.masks and not policy.slides else None
+    decisions = decide(history, policy, layout)
     replacements = replacements_of(decisions)
     return Rewrite(
         body=splice(body, document, replacements) if replacements else body,

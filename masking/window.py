@@ -1,14 +1,16 @@
 """Schéma 1: tool results older than a window of tool turns become placeholders."""
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Sequence
+from typing import NamedTuple, cast
 
+from masking.boundary import Boundary, Maskable, find_boundary
 from masking.errors import looks_like_error
 from masking.model import (
     ChatMessage,
     Decision,
     KeepReason,
+    Layout,
     Path,
     Replacement,
     ToolHistory,
@@ -18,7 +20,7 @@ from masking.model import (
 from masking.placeholder import Template, parse_template
 from masking.policy import MaskPolicy
 from masking.splice import replace_strings
-from masking.wire.chat import find_tool_results
+from masking.wire.chat import find_tool_results, lay_out
 
 
 def mask_old_tool_results(messages: list[ChatMessage], policy: MaskPolicy) -> list[ChatMessage]:
@@ -30,66 +32,102 @@ def mask_old_tool_results(messages: list[ChatMessage], policy: MaskPolicy) -> li
     """
     if not policy.masks:
         return messages
-    replacements = replacements_of(decide(find_tool_results({"messages": messages}), policy))
+    body: dict[str, object] = {"messages": messages}
+    layout = None if policy.slides else lay_out(body)
+    replacements = replacements_of(decide(find_tool_results(body), policy, layout))
     if not replacements:
         return messages
-    masked = replace_strings({"messages": messages}, replacements)
-    return cast(list[ChatMessage], masked["messages"])
+    return cast(list[ChatMessage], replace_strings(body, replacements)["messages"])
 
 
-def decide(history: ToolHistory, policy: MaskPolicy) -> tuple[Decision, ...]:
-    """Decide every tool result of a request, in order; one decision per result."""
+def decide(
+    history: ToolHistory, policy: MaskPolicy, layout: Layout | None = None
+) -> tuple[Decision, ...]:
+    """Decide every tool result of a request, in order; one decision per result.
+
+    The layout is needed where moving the boundary has a price (`policy.slides` is false).
+    """
     if not policy.masks:
         return tuple(Decision(result, "off") for result in history.results)
-    view = _View(
-        policy=policy,
-        template=parse_template(policy.placeholder_template),
-        edge=max(0, history.turns - policy.window_turns),
-        last_of_each_tool=_find_last_of_each_tool(history, policy.keep_last_k_per_tool or 0),
-    )
-    return tuple([_decide_one(result, view) for result in history.results])
+    view = _View(policy, parse_template(policy.placeholder_template))
+    if policy.slides:
+        return _draw(history, view, _find_edge(history, policy), None)
+    judged = [_judge(result, view) for result in history.results]
+    return _draw(history, view, _find_priced_boundary(judged, policy, layout), judged)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _View:
-    """What the results of one request are judged by; turns from `edge` on are in the window."""
+class _View(NamedTuple):
+    """What a result is judged by, wherever it stands."""
 
     policy: MaskPolicy
     template: Template
-    edge: int
-    last_of_each_tool: frozenset[Path]
 
 
-def _find_last_of_each_tool(history: ToolHistory, k: int) -> frozenset[Path]:
+def _find_edge(history: ToolHistory, policy: MaskPolicy) -> Boundary:
+    return Boundary(max(0, history.turns - policy.window_turns), len(history.results))
+
+
+def _find_priced_boundary(
+    judged: Sequence[Decision], policy: MaskPolicy, layout: Layout | None
+) -> Boundary:
+    if layout is None:
+        raise ValueError("a boundary with a price needs the layout of the request")
+    maskable = [
+        Maskable(d.result.turn, offset, d.chars_before - d.chars_after, d.result.tool)
+        for d, offset in zip(judged, layout.offsets, strict=True)
+    ]
+    return find_boundary(layout.requests, maskable, policy)
+
+
+def _draw(
+    history: ToolHistory, view: _View, boundary: Boundary, judged: Sequence[Decision] | None
+) -> tuple[Decision, ...]:
+    """Decide by where the results stand, and by what they are only where that leaves it open."""
+    edge, _ = _find_edge(history, view.policy)
+    known = history.results[: boundary.results]
+    last = _find_last_of_each_tool(known, view.policy.keep_last_k_per_tool or 0)
+    decisions = []
+    for place, result in enumerate(history.results):
+        reason = _find_reason_to_keep(place, result, edge, boundary, last)
+        if reason is not None:
+            decisions.append(Decision(result, reason))
+        else:
+            decisions.append(_judge(result, view) if judged is None else judged[place])
+    return tuple(decisions)
+
+
+def _find_last_of_each_tool(results: Sequence[ToolResult], k: int) -> frozenset[Path]:
     seen: Counter[str] = Counter()
     last: set[Path] = set()
-    for result in reversed(history.results) if k > 0 else ():
+    for result in reversed(results) if k > 0 else ():
         if result.tool is not None and seen[result.tool] < k:
             seen[result.tool] += 1
             last.add(result.path)
     return frozenset(last)
 
 
-def _decide_one(result: ToolResult, view: _View) -> Decision:
-    reason = _find_reason_to_keep(result, view)
-    return _mask(result, view) if reason is None else Decision(result, reason)
-
-
-def _find_reason_to_keep(result: ToolResult, view: _View) -> KeepReason | None:
-    """Return the first reason that holds whatever the placeholder is, in the contract's order."""
+def _find_reason_to_keep(
+    place: int, result: ToolResult, edge: int, boundary: Boundary, last: frozenset[Path]
+) -> KeepReason | None:
+    """Return the first reason that holds whatever the result is, in the contract's order."""
     if result.call_id is None:
         return "bad_id"
     if result.turn is None:
         return "orphan"
-    if result.turn >= view.edge:
+    if result.turn >= edge:
         return "in_window"
-    if result.path in view.last_of_each_tool:
-        return "last_k"
+    if result.turn >= boundary.turn or place >= boundary.results:
+        return "held"
+    return "last_k" if result.path in last else None
+
+
+def _judge(result: ToolResult, view: _View) -> Decision:
+    """Decide a result that is old enough, by what it is."""
     policy, kind = view.policy, result.kind
     is_maskable = kind == "string" or (kind == "text_parts" and policy.mask_text_parts)
     if policy.keep_errors and _is_error(result, policy, is_maskable):
-        return "error"
-    return None if is_maskable else "not_string"
+        return Decision(result, "error")
+    return _mask(result, view) if is_maskable else Decision(result, "not_string")
 
 
 def _is_error(result: ToolResult, policy: MaskPolicy, is_maskable: bool) -> bool:

@@ -25,6 +25,11 @@ def schema1(**changes: object) -> Settings:
     return Settings(schema1=dataclasses.replace(MaskPolicy(), **changes))  # type: ignore[arg-type]
 
 
+def priced(read: float, write: float) -> Settings:
+    policy = MaskPolicy(cache_read_ratio=read, cache_write_ratio=write)
+    return Settings(schema1=policy, cache_pricing=(read, write))
+
+
 SETTINGS = [
     Setting(".schema1", "enabled = true", schema1(enabled=True)),
     Setting(".schema1", "enabled = false", schema1(enabled=False)),
@@ -43,11 +48,14 @@ SETTINGS = [
     Setting(".schema1", "error_words_max_chars = 0", schema1(error_words_max_chars=0)),
     Setting(".schema1", 'cache_pricing = "none"', Settings(cache_pricing="none")),
     Setting(".schema1", 'cache_pricing = "auto"', Settings(cache_pricing="auto")),
-    Setting(".schema1", "cache_pricing = [0.1, 1.25]", Settings(cache_pricing=(0.1, 1.25))),
-    Setting(".schema1", "cache_pricing = [0, 1]", Settings(cache_pricing=(0.0, 1.0))),
+    Setting(".schema1", "cache_pricing = [0.1, 1.25]", priced(0.1, 1.25)),
+    Setting(".schema1", "cache_pricing = [0, 1]", priced(0.0, 1.0)),
     Setting(".metrics", 'path = "m.jsonl"', Settings(metrics=MetricsSettings(path="m.jsonl"))),
     Setting(".metrics", "max_megabytes = 1", Settings(metrics=MetricsSettings(max_megabytes=1))),
     Setting(".hosts", 'only = ["A.example"]', Settings(hosts=HostSettings(only=("a.example",)))),
+    Setting(".hosts", 'only = ["::1"]', Settings(hosts=HostSettings(only=("::1",)))),
+    Setting(".schema1", "max_loss = 1", schema1(max_loss=1.0)),
+    Setting(".schema1", "max_loss = 0.05", schema1(max_loss=0.05)),
     Setting(".hosts", "never = []", Settings(hosts=HostSettings(never=()))),
     Setting(".hosts", 'never = ["*.a", "b"]', Settings(hosts=HostSettings(never=("*.a", "b")))),
     Setting(".schema1", "", Settings()),
@@ -107,6 +115,11 @@ MISTAKES = [
     Mistake(".schema1", "cache_pricing = [0.1, nan]", ".schema1.cache_pricing[1]", "from 0 up"),
     Mistake(".schema1", "cache_pricing = [inf, 1]", ".schema1.cache_pricing[0]", "from 0 up"),
     Mistake(".schema1", f"cache_pricing = [1{'0' * 400}, 1]", ".schema1.cache_pricing[0]"),
+    Mistake(".schema1", "cache_read_ratio = 0.1", ".schema1.cache_read_ratio", "unknown key"),
+    Mistake(".schema1", "max_loss = -0.1", ".schema1.max_loss", "must not be negative"),
+    Mistake(".schema1", "max_loss = nan", ".schema1.max_loss", "must not be negative"),
+    Mistake(".schema1", "max_loss = '0'", ".schema1.max_loss", "expected float, got str"),
+    Mistake(".schema1", f"max_loss = 1{'0' * 400}", ".schema1.max_loss", "expected float, got int"),
     Mistake(".schema1", "window_turn = 3", ".schema1.window_turn", "did you mean 'window_turns'?"),
     Mistake(".schema1", "zzz = 3", ".schema1.zzz", "unknown key (known: enabled, window_turns"),
     Mistake(".schema1", "_ = 3", ".schema1._", "unknown key"),
@@ -119,6 +132,10 @@ MISTAKES = [
     Mistake(".metrics", "file = ''", ".metrics.file", "unknown key"),
     Mistake(".hosts", "only = 'a'", ".hosts.only", "expected list, got str"),
     Mistake(".hosts", "never = ['a', 3]", ".hosts.never[1]", "expected str, got int"),
+    Mistake(".hosts", 'never = ["a", "https://b"]', ".hosts.never[1]", "expected a host name"),
+    Mistake(".hosts", 'only = ["a:443"]', ".hosts.only[0]", "expected a host name"),
+    Mistake(".hosts", 'only = [""]', ".hosts.only[0]", "expected a host name"),
+    Mistake(".hosts", 'only = ["a?"]', ".hosts.only[0]", "expected a host name"),
     Mistake(".hosts", "always = []", ".hosts.always", "unknown key"),
     Mistake(".schema2", "enabled = true", ".schema2", "did you mean 'schema1'?"),
     Mistake("", "enabled = true", ".enabled", "unknown key"),
@@ -207,12 +224,15 @@ def test_the_shipped_file_is_on_with_the_values_of_the_guide() -> None:
     assert found.hosts.only == ()
 
 
+RATIOS = ("cache_read_ratio", "cache_write_ratio")
+
+
 def test_the_shipped_file_gives_every_key_with_a_comment() -> None:
     lines = SHIPPED.read_text("utf-8").splitlines()
     keys = [line.split(" = ")[0] for line in lines if " = " in line and not line.startswith("#")]
     expected = [
         *(field.name for kind in (MaskPolicy, MetricsSettings, HostSettings)
-          for field in dataclasses.fields(kind)),
+          for field in dataclasses.fields(kind) if field.name not in RATIOS),
         "cache_pricing",
     ]  # fmt: skip
     assert sorted(expected) == sorted(keys)

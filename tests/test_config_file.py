@@ -186,7 +186,10 @@ def test_the_start_says_which_file_and_what_it_does(upstream: Upstream, tmp_path
     with running_addon(
         tmp_path, upstream, "--set", f"mask_config={tmp_path}/mine.toml", config=None
     ) as live:
-        assert f"ON, window of 2 tool turns, errors kept ({tmp_path}/mine.toml)" in live.proxy.log
+        assert (
+            f"ON, window of 2 tool turns, errors kept, moved at every turn ({tmp_path}/mine.toml)"
+            in live.proxy.log
+        )
 
 
 def test_a_foreign_file_leaves_the_shipped_one_in_force(upstream: Upstream, tmp_path: Path) -> None:

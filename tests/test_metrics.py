@@ -186,6 +186,8 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "masking": "on",
         "passed_through": None,
         "replay": False,
+        "cache_read_ratio": 1.0,
+        "cache_write_ratio": 1.0,
         "status": 200,
         "error": None,
         "messages": 9,

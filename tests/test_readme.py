@@ -44,7 +44,13 @@ def test_the_first_table_is_what_the_demo_prints() -> None:
 def test_every_key_is_described(table: str, settings: type, others: list[str]) -> None:
     section = README.partition(f"| `[observation_masking.{table}]` |")[2].partition("\n\n")[0]
     described = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
-    assert [f.name for f in dataclasses.fields(settings)] + others == sort_like(described, settings)
+    assert keys_of(settings) + others == sort_like(described, settings)
+
+
+def keys_of(settings: type) -> list[str]:
+    """Return what a file can set by the field's own name."""
+    names = [field.name for field in dataclasses.fields(settings)]
+    return [name for name in names if name not in ("cache_read_ratio", "cache_write_ratio")]
 
 
 def sort_like(names: list[str], settings: type) -> list[str]:

@@ -1,0 +1,142 @@
+"""What a schedule of boundaries costs, and the cheapest there is: by other means than the rule's.
+
+A conversation is its requests and its tool results, as `masking.boundary` sees them. A schedule is
+one boundary per request. The provider's cache matches whole messages.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from masking.boundary import Maskable, find_boundary
+from masking.model import Request
+from masking.policy import MaskPolicy
+
+
+class Conversation(NamedTuple):
+    requests: Sequence[Request]
+    results: Sequence[Maskable]
+
+
+class Prices(NamedTuple):
+    read: float
+    write: float
+
+
+Masks = frozenset[int]
+"""The places of the results that are masked in a request."""
+
+
+def masks_of_rule(conversation: Conversation, policy: MaskPolicy) -> list[Masks]:
+    """Return what the rule masks, each request taken by itself, as a proxy without a state does."""
+    return [
+        _masks(conversation, find_boundary(sent, conversation.results[: sent[-1].results], policy))
+        for sent in (
+            conversation.requests[: number + 1] for number in range(len(conversation.requests))
+        )
+    ]
+
+
+def masks_of_edges(conversation: Conversation, edges: Iterable[int]) -> list[Masks]:
+    """Return what is masked where the boundary stands at each of these turns."""
+    return [
+        _masks(conversation, (edge, request.results))
+        for edge, request in zip(edges, conversation.requests, strict=True)
+    ]
+
+
+def _masks(conversation: Conversation, boundary: tuple[int, int]) -> Masks:
+    turn, known = boundary
+    return frozenset(
+        place
+        for place, result in enumerate(conversation.results[:known])
+        if result.turn is not None and result.turn < turn and result.saving > 0
+    )
+
+
+def bills(conversation: Conversation, masks: Sequence[Masks], prices: Prices) -> list[float]:
+    """Return what has been paid up to each request."""
+    costs = []
+    size, before = 0.0, frozenset[int]()
+    for request, masked in zip(conversation.requests, masks, strict=True):
+        cached = _cached(conversation, size, before, masked)
+        size = request.size - _saved(conversation, masked)
+        costs.append(prices.read * cached + prices.write * (size - cached))
+        before = masked
+    return list(accumulate(costs))
+
+
+def _cached(conversation: Conversation, size: float, before: Masks, masked: Masks) -> float:
+    changed = min(before ^ masked, default=None)
+    if changed is None:
+        return size
+    offset = conversation.results[changed].offset
+    earlier = (place for place in before if conversation.results[place].offset < offset)
+    return min(size, offset - _saved(conversation, earlier))
+
+
+def _saved(conversation: Conversation, masked: Iterable[int]) -> float:
+    return sum(conversation.results[place].saving for place in masked)
+
+
+def find_edges(conversation: Conversation, window: int) -> list[int]:
+    return [max(0, request.turns - window) for request in conversation.requests]
+
+
+def optimum(conversation: Conversation, window: int, prices: Prices) -> float:
+    """Return the bill of the cheapest schedule, known only afterwards.
+
+    A dynamic programme over the request at which the boundary last moved; when it moves it moves
+    to the edge, as a shorter move costs more now and saves less later.
+    """
+    edges = find_edges(conversation, window)
+    count = len(edges)
+    plain = _plain_costs(conversation, prices)
+    cheapest = [math.inf] * count
+    best = sum(plain)
+    for move in range(count):
+        starts = [(0.0, frozenset[int](), -1)] + [
+            (cheapest[earlier], _masks_at(conversation, edges, earlier), earlier)
+            for earlier in range(move)
+            if cheapest[earlier] < math.inf and edges[earlier] < edges[move]
+        ]
+        masked = _masks_at(conversation, edges, move)
+        for paid, before, earlier in starts:
+            if before != masked:
+                between = _standing(conversation, plain, before, earlier, move, prices)
+                moving = _moving(conversation, before, masked, move, prices)
+                cheapest[move] = min(cheapest[move], paid + between + moving)
+        rest = _standing(conversation, plain, masked, move, count, prices)
+        best = min(best, cheapest[move] + rest)
+    return best
+
+
+def _masks_at(conversation: Conversation, edges: Sequence[int], request: int) -> Masks:
+    return _masks(conversation, (edges[request], conversation.requests[request].results))
+
+
+def _plain_costs(conversation: Conversation, prices: Prices) -> list[float]:
+    sizes = [0.0, *(request.size for request in conversation.requests)]
+    return [prices.read * before + prices.write * (now - before) for before, now in pairwise(sizes)]
+
+
+def _standing(
+    conversation: Conversation,
+    plain: Sequence[float],
+    masked: Masks,
+    after: int,
+    until: int,
+    prices: Prices,
+) -> float:
+    requests = plain[after + 1 : until]
+    return sum(requests) - prices.read * _saved(conversation, masked) * len(requests)
+
+
+def _moving(
+    conversation: Conversation, before: Masks, masked: Masks, request: int, prices: Prices
+) -> float:
+    sent = conversation.requests[request - 1].size if request else 0.0
+    size = conversation.requests[request].size - _saved(conversation, masked)
+    cached = _cached(conversation, sent - _saved(conversation, before), before, masked)
+    return prices.read * cached + prices.write * (size - cached)

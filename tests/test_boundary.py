@@ -1,0 +1,277 @@
+"""Where the boundary stands, and what that costs."""
+
+import itertools
+import json
+import sys
+from collections import Counter
+from types import FrameType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from masking.boundary import Boundary, Maskable, find_boundary
+from masking.model import ChatMessage, Request
+from masking.policy import MaskPolicy
+from masking.rewrite import rewrite
+from masking.window import decide, mask_old_tool_results
+from masking.wire.chat import find_tool_results, lay_out
+from tests.schedules import (
+    Conversation,
+    Prices,
+    bills,
+    find_edges,
+    masks_of_edges,
+    masks_of_rule,
+    optimum,
+)
+
+PRICES = [Prices(0.5, 1.0), Prices(0.25, 1.0), Prices(0.1, 1.0), Prices(0.1, 1.25), Prices(0.02, 1)]
+
+
+def policy(prices: Prices, window: int = 2, k: int | None = None, loss: float = 0.1) -> MaskPolicy:
+    return MaskPolicy(
+        enabled=True,
+        window_turns=window,
+        keep_last_k_per_tool=k,
+        cache_read_ratio=prices.read,
+        cache_write_ratio=prices.write,
+        max_loss=loss,
+    )
+
+
+def converse(turns: list[tuple[int, list[int]]], opening: int = 100) -> Conversation:
+    """Build a conversation from each turn's own size and the sizes of its results."""
+    size = float(opening)
+    requests: list[Request] = []
+    results: list[Maskable] = []
+    for turn, (own, sizes) in enumerate(turns):
+        requests.append(Request(size, turn, len(results)))
+        size += own
+        for result in sizes:
+            results.append(Maskable(turn, size, max(0, result - 30), "tool"))
+            size += result + 16
+    return Conversation((*requests, Request(size, len(turns), len(results))), tuple(results))
+
+
+conversations = st.builds(
+    converse,
+    st.lists(
+        st.tuples(st.integers(16, 500), st.lists(st.integers(0, 20_000), max_size=3)), max_size=25
+    ),
+    st.integers(0, 20_000),
+)
+
+
+def unmasked(conversation: Conversation, prices: Prices) -> list[float]:
+    nothing = [frozenset[int]()] * len(conversation.requests)
+    return bills(conversation, nothing, prices)
+
+
+@given(conversations, st.sampled_from(PRICES), st.integers(1, 4), st.sampled_from([0.0, 0.05, 0.1]))
+def test_the_promise_holds_at_every_request(
+    conversation: Conversation, prices: Prices, window: int, loss: float
+) -> None:
+    masks = masks_of_rule(conversation, policy(prices, window, loss=loss))
+    paid = bills(conversation, masks, prices)
+    full = unmasked(conversation, prices)
+    assert [
+        (p, f) for p, f in zip(paid, full, strict=True) if p > f * (1 + loss) * (1 + 1e-9)
+    ] == []
+
+
+@given(conversations, st.sampled_from(PRICES), st.integers(1, 4))
+def test_the_promise_holds_where_a_conversation_ends_right_after_a_move(
+    conversation: Conversation, prices: Prices, window: int
+) -> None:
+    """Every move is somebody's last request; and it has not yet saved anything."""
+    masks = masks_of_rule(conversation, policy(prices, window))
+    paid, full = bills(conversation, masks, prices), unmasked(conversation, prices)
+    moves = [n for n in range(1, len(masks)) if masks[n] != masks[n - 1]]
+    assert all(paid[n] <= 1.1 * full[n] * (1 + 1e-9) for n in moves)
+
+
+@given(conversations, st.sampled_from(PRICES), st.integers(1, 4), st.sampled_from([None, 1, 2]))
+def test_the_boundary_never_goes_back_and_never_passes_the_edge(
+    conversation: Conversation, prices: Prices, window: int, k: int | None
+) -> None:
+    rule = policy(prices, window, k)
+    found = [
+        find_boundary(conversation.requests[: n + 1], conversation.results[: request.results], rule)
+        for n, request in enumerate(conversation.requests)
+    ]
+    assert sorted(found) == found
+    assert all(
+        turn <= edge
+        for (turn, _), edge in zip(found, find_edges(conversation, window), strict=True)
+    )
+
+
+@given(conversations, st.integers(1, 4))
+def test_without_a_discount_it_is_the_windows_edge(conversation: Conversation, window: int) -> None:
+    found = find_boundary(conversation.requests, conversation.results, policy(Prices(1, 1), window))
+    last = conversation.requests[-1]
+    assert Boundary(max(0, last.turns - window), last.results) == found
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(16, 100), st.lists(st.integers(0, 2_000), max_size=2)), max_size=7
+    ).map(converse),
+    st.sampled_from(PRICES),
+)
+def test_the_optimum_is_that_of_all_schedules(conversation: Conversation, prices: Prices) -> None:
+    edges = find_edges(conversation, 2)
+    schedules = (
+        steps
+        for steps in itertools.product(*(range(edge + 1) for edge in edges))
+        if list(steps) == sorted(steps)
+    )
+    cheapest = min(
+        bills(conversation, masks_of_edges(conversation, steps), prices)[-1] for steps in schedules
+    )
+    assert cheapest == pytest.approx(optimum(conversation, 2, prices))
+
+
+@pytest.mark.parametrize("prices", PRICES)
+def test_results_that_arrive_evenly_are_masked_in_the_end_and_that_pays(prices: Prices) -> None:
+    conversation = converse([(200, [5_000])] * 60, opening=20_000)
+    paid = bills(conversation, masks_of_rule(conversation, policy(prices, 8)), prices)[-1]
+    best = optimum(conversation, 8, prices)
+    assert best <= paid <= 1.1 * best
+    assert paid < unmasked(conversation, prices)[-1]
+
+
+def test_a_huge_result_about_to_leave_the_window_is_waited_for() -> None:
+    """By rent alone the boundary would move at once, and again a turn later."""
+    conversation = converse([(20, [300])] * 10 + [(20, [60_000])] + [(20, [300])] * 12)
+    masks = masks_of_rule(conversation, policy(Prices(0.1, 1.0), 3, loss=10.0))
+    moves = sum(masks[n] != masks[n - 1] for n in range(1, len(masks)))
+    assert moves <= 3
+
+
+def test_the_last_of_a_tool_stay_behind_the_boundary() -> None:
+    """Of 40 results 38 are old; with all of them among the last there is nothing to move for."""
+    conversation = converse([(20, [5_000])] * 40)
+    found = {
+        k: find_boundary(
+            conversation.requests, conversation.results, policy(Prices(0.1, 1.0), 2, k)
+        ).turn
+        for k in (None, 1, 5, 50)
+    }
+    assert found[None] >= found[1] >= found[5] > 0 == found[50]
+
+
+def test_work_is_linear_in_the_conversation() -> None:
+    rule = policy(Prices(0.1, 1.0), 8)
+
+    def count_calls(turns: int) -> int:
+        conversation = converse([(200, [3_000])] * turns)
+        calls = 0
+
+        def count(_frame: FrameType, event: str, _argument: object) -> None:
+            nonlocal calls
+            calls += event == "call"
+
+        sys.setprofile(count)
+        try:
+            find_boundary(conversation.requests, conversation.results, rule)
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    assert count_calls(2_000) < 13 * count_calls(200)
+
+
+# In requests
+
+
+def talk(turns: int, chars: int = 4_000) -> list[ChatMessage]:
+    messages: list[ChatMessage] = [{"role": "user", "content": "Go on."}]
+    for turn in range(turns):
+        function = {"name": "shell", "arguments": "{}"}
+        call = {"id": f"call_{turn}", "type": "function", "function": function}
+        messages += [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"call_{turn}", "content": f"{turn} " * (chars // 3)},
+        ]
+    return messages
+
+
+TALK = talk(40)
+REQUESTS = [TALK[: n + 1] for n in range(0, len(TALK), 2)]
+TENTH = policy(Prices(0.1, 1.0), 3)
+
+
+def test_old_results_are_held_until_moving_pays() -> None:
+    reasons = []
+    for messages in REQUESTS:
+        body = {"messages": messages}
+        decisions = decide(find_tool_results(body), TENTH, lay_out(body))
+        reasons.append(Counter(decision.reason for decision in decisions))
+    assert any(reason["held"] for reason in reasons)
+    assert any(reason["masked"] and not reason["held"] for reason in reasons)
+    assert {"held", "masked", "in_window"} == set().union(*reasons)
+
+
+def test_between_moves_the_earlier_bytes_stand_still() -> None:
+    moves = 0
+    for before, now in itertools.pairwise(mask_old_tool_results(m, TENTH) for m in REQUESTS):
+        moves += now[: len(before)] != before
+    assert 0 < moves < len(REQUESTS) / 3
+
+
+def test_what_is_masked_once_stays_masked() -> None:
+    for before, now in itertools.pairwise(mask_old_tool_results(m, TENTH) for m in REQUESTS):
+        masked = [n for n, (old, new) in enumerate(zip(TALK, before, strict=False)) if old != new]
+        assert [before[n] for n in masked] == [now[n] for n in masked]
+
+
+def test_masking_what_is_masked_changes_nothing() -> None:
+    once = mask_old_tool_results(TALK, TENTH)
+    assert once != TALK
+    assert [m for m in once if m["role"] != "tool"] == [m for m in TALK if m["role"] != "tool"]
+
+
+def test_bytes_and_messages_agree() -> None:
+    body = json.dumps({"messages": TALK}).encode()
+    assert {"messages": mask_old_tool_results(TALK, TENTH)} == json.loads(rewrite(body, TENTH).body)
+
+
+def test_tool_schemas_belong_to_the_sizes() -> None:
+    """A prompt with much before the first result has paid more, so it may also risk more."""
+    tools = [{"type": "function", "function": {"name": "shell", "description": "x" * 90_000}}]
+    sizes = [lay_out({"messages": TALK, "tools": t}).requests[0].size for t in (None, tools)]
+    assert sizes[1] - sizes[0] > 90_000
+
+
+def test_sizes_count_what_is_text_and_guess_the_rest() -> None:
+    call = {"id": "a", "function": {"name": "sh", "arguments": "{}"}}
+    parts = [{"type": "text", "text": "12345"}, {"type": "image_url", "image_url": {}}]
+    messages = [
+        {"role": "user", "content": "123"},
+        7,
+        {"role": "assistant", "content": None, "tool_calls": [call, 3]},
+        {"role": "tool", "tool_call_id": "a", "content": parts},
+        {"role": "assistant", "tool_calls": {}},
+    ]
+    layout = lay_out({"messages": messages})
+    first, call_size, result = 16 + 3, 16 + 32 + 4 + 32, 16 + 5 + 4_000
+    assert layout.offsets == (first + call_size,)
+    assert layout.requests == (
+        Request(first, 0, 0),
+        Request(first + call_size + result, 1, 1),
+        Request(first + call_size + result + 16, 1, 1),
+    )
+
+
+def test_a_result_that_comes_late_is_held_until_the_next_move() -> None:
+    late: ChatMessage = {"role": "tool", "tool_call_id": "call_0", "content": "late " * 500}
+    masked = mask_old_tool_results([*TALK, late], TENTH)
+    assert masked[:-1] == mask_old_tool_results(TALK, TENTH)
+    assert masked[-1] == late
+
+
+def test_a_priced_boundary_cannot_be_found_without_sizes() -> None:
+    with pytest.raises(ValueError, match="layout"):
+        decide(find_tool_results({"messages": TALK}), TENTH)
