@@ -19,6 +19,7 @@ from mitmproxy import http
 
 from addon.exchange import Exchange, measure
 from masking.analysis.tokens import TokenCounter
+from masking.analysis.vocabulary import load_o200k_base
 from masking.config import MetricsSettings
 from masking.rewrite import Rewrite
 from masking.usage import read_usage
@@ -133,6 +134,7 @@ class Metrics:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="metrics")
         self._pending_bytes = 0
         self._lock = threading.Lock()
+        self._run(load_o200k_base)  # now: it stops everything for a moment
 
     def configure(self, settings: MetricsSettings) -> None:
         """Write the next record where these settings say."""
@@ -168,7 +170,7 @@ class Metrics:
         with self._lock:
             self._pending_bytes += size
 
-    def _run(self, job: Callable[[], None]) -> None:
+    def _run(self, job: Callable[[], object]) -> None:
         with contextlib.suppress(RuntimeError):  # closed: the proxy is ending
             self._thread.submit(_guarded, job)
 
@@ -183,7 +185,7 @@ class Metrics:
         logger.info(render_line(exchange))
 
 
-def _guarded(job: Callable[[], None]) -> None:
+def _guarded(job: Callable[[], object]) -> None:
     try:
         job()
     except Exception as error:  # noqa: BLE001 - a record that fails must not fail the next one
