@@ -33,61 +33,25 @@ class Outlook:
 
 
 def pays_now(outlook: Outlook) -> bool:
-    """Whether the cheapest schedule that moves now costs no more than the cheapest that waits."""
-    plan = _Plan(outlook)
-    return plan.cost_now() <= plan.cost_of_waiting()
+    """Whether the cheapest schedule that moves now costs no more than the cheapest that waits.
 
-
-class _Plan:
-    def __init__(self, outlook: Outlook) -> None:
-        self.o = outlook
-        self.places = min(len(outlook.savings) - 1, outlook.requests - 1)
-        self.totals = [0.0, *accumulate(outlook.savings)]
-        self.later = [0.0] * (self.places + 1)
-        for place in range(self.places, -1, -1):
-            self.later[place] = self._cost_from(place)
-
-    def cost_now(self) -> float:
-        return self._moving() + self.later[0]
-
-    def cost_of_waiting(self) -> float:
-        saved = self.o.savings
-        return min(
-            self.o.read * self._forgone(0, self.o.requests),
-            *(
-                self.o.read * self._forgone(0, place)
-                + self._moving()
-                - (self.o.write - self.o.read) * (saved[place] - saved[0])
-                + self.later[place]
-                for place in range(1, self.places + 1)
-            ),
-            float("inf"),
-        )
-
-    def _moving(self) -> float:
-        return self.o.price + self.o.read * self.o.savings[0]
-
-    def _cost_from(self, place: int) -> float:
-        """The cheapest way on from a boundary at `place`, as dearer than all masked at once."""
-        saved = self.o.savings
-        return min(
-            self._rent(place, self.o.requests),
-            *(
-                self._rent(place, further)
-                + (self.o.write - self.o.read) * (self.o.tails[place] + saved[-1] - saved[further])
-                + self.later[further]
-                for further in range(place + 1, self.places + 1)
-            ),
-            float("inf"),
-        )
-
-    def _rent(self, place: int, until: int) -> float:
-        """What standing at `place` forgoes on the requests after it and before `until`."""
-        waited = max(0, until - place - 1)
-        return self.o.read * (self._forgone(place + 1, until) - waited * self.o.savings[place])
-
-    def _forgone(self, start: int, stop: int) -> float:
-        """Savings of the requests from `start` to before `stop`, were the boundary at the edge."""
-        known = len(self.o.savings)
-        inside = self.totals[min(stop, known)] - self.totals[min(start, known)]
-        return inside + max(0, stop - max(start, known)) * self.o.savings[-1]
+    Places are turns beyond the edge. `ways_on` are the cheapest ways on from each place that has
+    been looked at, the last first, but for what depends on where the boundary comes from.
+    """
+    o, saved = outlook, outlook.savings
+    broken = o.write - o.read
+    totals = [0.0, *accumulate(saved)]
+    beyond = max(0, o.requests - len(saved))
+    everything = totals[min(o.requests, len(saved))] + beyond * saved[-1]
+    later = 0.0
+    ways_on: list[tuple[int, float]] = []
+    for place in reversed(range(min(len(saved), o.requests))):
+        rent = o.read * saved[place]
+        staying = o.read * (everything - totals[place + 1]) - rent * (o.requests - place - 1)
+        leaving = broken * (o.tails[place] + saved[-1])
+        leaving += rent * (place + 1) - o.read * totals[place + 1]
+        later = min([staying, *[leaving + way - rent * further for further, way in ways_on]])
+        ways_on.append((place, o.read * totals[place] - broken * saved[place] + later))
+    moving = o.price + o.read * saved[0]
+    first = moving + broken * saved[0]
+    return moving + later <= min([o.read * everything, *[first + way for _, way in ways_on[:-1]]])
