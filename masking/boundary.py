@@ -33,7 +33,8 @@ class Maskable(NamedTuple):
     """A tool result as the boundary sees it, sizes in any unit, the same throughout.
 
     `offset` is the size of everything before it, unmasked; `saving` what masking it saves on each
-    request, 0 where it is never masked; `tool` None where it takes no part in the last K.
+    request, 0 where it is never masked, less where its placeholder is longer; `tool` None where it
+    takes no part in the last K.
     """
 
     turn: int | None
@@ -125,7 +126,7 @@ class _Conversation:
         self._edge = edge
 
     def _ripen(self, result: Maskable) -> None:
-        if result.saving > 0:
+        if result.saving:
             self._ripe_saving += result.saving
             self._ripe_offset = min(self._ripe_offset, result.offset)
 
@@ -155,7 +156,7 @@ class _Conversation:
         savings = [sum(result.saving for result in turn) for turn in turns]
         tails, first, maskable = [0.0], math.inf, 0.0
         for turn, saving in zip(reversed(turns), reversed(savings), strict=True):
-            first = min([first, *(result.offset for result in turn if result.saving > 0)])
+            first = min([first, *(result.offset for result in turn if result.saving)])
             maskable += saving
             tails.append(max(0.0, request.size - first - maskable))
         return Outlook(

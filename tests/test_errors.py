@@ -116,7 +116,7 @@ JSON = [
     ('{"error": 1} trailing', False),
     ('text {"error": 1}', False),
     ('{"error":' * 5000, False),
-    ('{"error": ' + "[" * 5000 + "]" * 5000 + "}", False),
+    ('{"error": ' + "[" * 100_000 + "]" * 100_000 + "}", False),
 ]
 
 
