@@ -51,7 +51,7 @@ def _masks(conversation: Conversation, boundary: tuple[int, int]) -> Masks:
     return frozenset(
         place
         for place, result in enumerate(conversation.results[:known])
-        if result.turn is not None and result.turn < turn and result.saving > 0
+        if result.turn is not None and result.turn < turn and result.saving
     )
 
 

@@ -40,8 +40,13 @@ def policy(prices: Prices, window: int = 2, k: int | None = None, loss: float = 
     )
 
 
-def converse(turns: list[tuple[int, list[int]]], opening: int = 100) -> Conversation:
-    """Build a conversation from each turn's own size and the sizes of its results."""
+def converse(
+    turns: list[tuple[int, list[int]]], opening: int = 100, *, grows: bool = False
+) -> Conversation:
+    """Build a conversation from each turn's own size and the sizes of its results.
+
+    A placeholder has a size of 30; where results may grow it stands for shorter ones, too.
+    """
     size = float(opening)
     requests: list[Request] = []
     results: list[Maskable] = []
@@ -49,7 +54,8 @@ def converse(turns: list[tuple[int, list[int]]], opening: int = 100) -> Conversa
         requests.append(Request(size, turn, len(results)))
         size += own
         for result in sizes:
-            results.append(Maskable(turn, size, max(0, result - 30), "tool"))
+            saving = result - 30 if grows else max(0, result - 30)
+            results.append(Maskable(turn, size, saving, "tool"))
             size += result + 16
     return Conversation((*requests, Request(size, len(turns), len(results))), tuple(results))
 
@@ -60,6 +66,7 @@ conversations = st.builds(
         st.tuples(st.integers(16, 500), st.lists(st.integers(0, 20_000), max_size=3)), max_size=25
     ),
     st.integers(0, 20_000),
+    grows=st.booleans(),
 )
 
 
