@@ -90,15 +90,21 @@ class _Conversation:
         self._rent = 0.0
 
     def send(self, request: Request, fresh: Iterable[Maskable]) -> None:
-        """Take in one request with the results that are new in it, and move where that pays."""
-        self._unmasked_bill += self._write * (request.size - self._size) + self._read * self._size
+        """Move where that pays, and take in one request with the results that are new in it.
+
+        What is new has no part in the decision. So it is the same for whatever follows the last
+        message of the assistant, and stands when a request was cancelled and another takes its
+        place.
+        """
+        self._unmasked_bill += self._read * self._size
         self._saved += self._read * self._masked_saving
+        self._advance(max(0, request.turns - self._policy.window_turns))
+        if self._requests and self._ripe_saving > 0:
+            self._weigh(request.turns)
+        self._unmasked_bill += self._write * (request.size - self._size)
         for result in fresh:
             self._receive(result)
-        self._advance(max(0, request.turns - self._policy.window_turns))
         self.results = request.results
-        if self._requests and self._ripe_saving > 0:
-            self._weigh(request)
         self._size = request.size
         self._requests += 1
 
@@ -130,35 +136,35 @@ class _Conversation:
             self._ripe_saving += result.saving
             self._ripe_offset = min(self._ripe_offset, result.offset)
 
-    def _weigh(self, request: Request) -> None:
+    def _weigh(self, turns: int) -> None:
         tail = max(0.0, self._size - self._ripe_offset)
         price = self._write * (tail - self._ripe_saving) - self._read * tail
         self._rent += self._read * self._ripe_saving
-        if price <= 0 or (self._is_covered(price) and self._is_due(price, request)):
+        if price <= 0 or (self._is_covered(price) and self._is_due(price, turns)):
             self._saved -= price
             self._masked_saving += self._ripe_saving
             self._rent = self._ripe_saving = 0.0
             self._ripe_offset = math.inf
-            self.boundary = Boundary(self._edge, request.results)
+            self.boundary = Boundary(self._edge, self.results)
 
     def _is_covered(self, price: float) -> bool:
         """Whether the promise would hold if this were the conversation's last request."""
         return price <= self._policy.max_loss * self._unmasked_bill + self._saved
 
-    def _is_due(self, price: float, request: Request) -> bool:
+    def _is_due(self, price: float, turns: int) -> bool:
         if self._rent >= _RENT_FORCES * price:
             return True
-        return self._rent >= _RENT_ALLOWS * price and pays_now(self._look_ahead(price, request))
+        return self._rent >= _RENT_ALLOWS * price and pays_now(self._look_ahead(price, turns))
 
-    def _look_ahead(self, price: float, request: Request) -> Outlook:
-        stop = min(request.turns, self._edge + _PLANNED_TURNS)
-        turns = [self._in_window.get(turn, ()) for turn in range(self._edge, stop)]
-        savings = [sum(result.saving for result in turn) for turn in turns]
+    def _look_ahead(self, price: float, turns: int) -> Outlook:
+        stop = min(turns, self._edge + _PLANNED_TURNS)
+        window = [self._in_window.get(turn, ()) for turn in range(self._edge, stop)]
+        savings = [sum(result.saving for result in turn) for turn in window]
         tails, first, maskable = [0.0], math.inf, 0.0
-        for turn, saving in zip(reversed(turns), reversed(savings), strict=True):
+        for turn, saving in zip(reversed(window), reversed(savings), strict=True):
             first = min([first, *(result.offset for result in turn if result.saving)])
             maskable += saving
-            tails.append(max(0.0, request.size - first - maskable))
+            tails.append(max(0.0, self._size - first - maskable))
         return Outlook(
             requests=max(1, self._requests),
             read=self._read,

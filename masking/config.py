@@ -17,7 +17,7 @@ from masking.policy import MaskPolicy
 
 ROOT = "observation_masking"
 
-_HOST_PATTERN = re.compile(r"[^\s/:?\[\]]+|[0-9a-f:.]*:[0-9a-f:.]*:[0-9a-f:.]*")
+_HOST_PATTERN = re.compile(r"[^\s/:?\[\]]+|[0-9a-f:.*]*:[0-9a-f:.*]*:[0-9a-f:.*]*")
 """A name or an address, with or without `*`; with more than one colon it is one of IPv6."""
 
 CachePricing = Literal["none", "auto"] | tuple[float, float]
@@ -156,7 +156,9 @@ def _expect(kind: type[_Kind], value: object, path: str) -> _Kind:
 
 def _read_strings(value: object, path: str) -> tuple[str, ...]:
     items = _expect(list, value, path)
-    return tuple(_expect(str, item, f"{path}[{i}]").lower() for i, item in enumerate(items))
+    return tuple(
+        _expect(str, item, f"{path}[{i}]").lower().rstrip(".") for i, item in enumerate(items)
+    )
 
 
 def _read_cache_pricing(value: object, path: str) -> CachePricing:

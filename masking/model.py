@@ -95,11 +95,12 @@ class Layout(NamedTuple):
     """The sizes in a request, in any unit, the same throughout.
 
     `requests` are all that the conversation has had, oldest first, this one last; `offsets` the
-    size of everything before each of its tool results.
+    size of everything before each of its tool results, `turns` the tool turns before it.
     """
 
     requests: tuple[Request, ...]
     offsets: tuple[float, ...]
+    turns: tuple[int, ...]
 
 
 class Replacement(NamedTuple):

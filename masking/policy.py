@@ -1,5 +1,6 @@
 """What may be masked: one frozen policy, every default in one place."""
 
+import math
 from dataclasses import KW_ONLY, dataclass
 
 from masking.model import ConfigError
@@ -20,7 +21,8 @@ class MaskPolicy:
     keep_errors: keep results that look like an error.
     keep_last_k_per_tool: keep the last K results of each tool; None, 0 or less is off.
     placeholder_template: fields {tool_call_id}, {tool_name}, {original_chars} (code points).
-    skip_if_not_shorter: leave a text alone where its placeholder would not be shorter.
+    skip_if_not_shorter: leave a text alone where its placeholder would not be shorter; so it is
+        in any case where moving the boundary has a price.
     mask_text_parts: also mask a content that is a list of nothing but text parts.
     error_words_max_chars: up to this length single words make an error, above it only
         anchored signs do (see `masking.errors`).
@@ -49,8 +51,8 @@ class MaskPolicy:
     def __post_init__(self) -> None:
         parse_template(self.placeholder_template)
         for name in ("error_words_max_chars", "cache_read_ratio", "cache_write_ratio", "max_loss"):
-            if not getattr(self, name) >= 0:  # a NaN is no such number either
-                raise ConfigError("must not be negative", name)
+            if not 0 <= getattr(self, name) < math.inf:  # a NaN is no such number either
+                raise ConfigError("must be a number from 0 up", name)
 
     @property
     def masks(self) -> bool:

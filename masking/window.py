@@ -51,9 +51,13 @@ def decide(
         return tuple(Decision(result, "off") for result in history.results)
     view = _View(policy, parse_template(policy.placeholder_template))
     if policy.slides:
-        return _draw(history, view, _find_edge(history, policy), None)
+        return _draw(history, view, _find_edge(history, policy), history.results, None)
+    if layout is None:
+        raise ValueError("a boundary with a price needs the layout of the request")
     judged = [_judge(result, view) for result in history.results]
-    return _draw(history, view, _find_priced_boundary(judged, policy, layout), judged)
+    known = _forget_early_tools(history, layout)
+    boundary = _find_priced_boundary(judged, known, layout, policy)
+    return _draw(history, view, boundary, known, judged)
 
 
 class _View(NamedTuple):
@@ -67,25 +71,38 @@ def _find_edge(history: ToolHistory, policy: MaskPolicy) -> Boundary:
     return Boundary(max(0, history.turns - policy.window_turns), len(history.results))
 
 
+def _forget_early_tools(history: ToolHistory, layout: Layout) -> list[ToolResult]:
+    """Return the results, without the tool where the call came only after the result.
+
+    Its tool was unknown when the boundary last moved, and what was decided then must stand.
+    """
+    return [
+        result._replace(tool=None) if result.turn is None or result.turn >= turns else result
+        for result, turns in zip(history.results, layout.turns, strict=True)
+    ]
+
+
 def _find_priced_boundary(
-    judged: Sequence[Decision], policy: MaskPolicy, layout: Layout | None
+    judged: Sequence[Decision], known: Sequence[ToolResult], layout: Layout, policy: MaskPolicy
 ) -> Boundary:
-    if layout is None:
-        raise ValueError("a boundary with a price needs the layout of the request")
     maskable = [
-        Maskable(d.result.turn, offset, d.chars_before - d.chars_after, d.result.tool)
-        for d, offset in zip(judged, layout.offsets, strict=True)
+        Maskable(result.turn, offset, d.chars_before - d.chars_after, result.tool)
+        for d, result, offset in zip(judged, known, layout.offsets, strict=True)
     ]
     return find_boundary(layout.requests, maskable, policy)
 
 
 def _draw(
-    history: ToolHistory, view: _View, boundary: Boundary, judged: Sequence[Decision] | None
+    history: ToolHistory,
+    view: _View,
+    boundary: Boundary,
+    known: Sequence[ToolResult],
+    judged: Sequence[Decision] | None,
 ) -> tuple[Decision, ...]:
     """Decide by where the results stand, and by what they are only where that leaves it open."""
     edge, _ = _find_edge(history, view.policy)
-    known = history.results[: boundary.results]
-    last = _find_last_of_each_tool(known, view.policy.keep_last_k_per_tool or 0)
+    k = view.policy.keep_last_k_per_tool or 0
+    last = _find_last_of_each_tool(known[: boundary.results], k)
     decisions = []
     for place, result in enumerate(history.results):
         reason = _find_reason_to_keep(place, result, edge, boundary, last)
@@ -138,7 +155,8 @@ def _is_error(result: ToolResult, policy: MaskPolicy, is_maskable: bool) -> bool
 
 def _mask(result: ToolResult, view: _View) -> Decision:
     call_id, tool, template = result.call_id or "", result.tool, view.template
-    must_shrink = view.policy.skip_if_not_shorter or result.kind == "text_parts"
+    policy = view.policy
+    must_shrink = policy.skip_if_not_shorter or result.kind == "text_parts" or not policy.slides
     replacements = []
     reason: KeepReason = "already_masked"
     for place, text in enumerate(result.texts):

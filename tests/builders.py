@@ -209,6 +209,7 @@ policies = st.builds(
     skip_if_not_shorter=st.booleans(),
     mask_text_parts=st.booleans(),
     error_words_max_chars=st.sampled_from([0, 20, 2_000]),
+    cache_read_ratio=st.sampled_from([1.0, 1.0, 0.5, 0.1]),
 )
 
 

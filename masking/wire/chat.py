@@ -4,9 +4,8 @@ Ids are re-used in real traffic, so a result belongs to the nearest earlier turn
 its id, and one that comes before its call to the first later turn that does.
 """
 
+import json
 from collections.abc import Iterable, Mapping
-
-import orjson
 
 from masking.model import (
     ContentKind,
@@ -38,6 +37,7 @@ def lay_out(body: Mapping[str, object]) -> Layout:
     turns = 0
     requests: list[Request] = []
     offsets: list[float] = []
+    turns_before: list[int] = []
     for message in messages:
         if not isinstance(message, dict):
             continue
@@ -47,8 +47,10 @@ def lay_out(body: Mapping[str, object]) -> Layout:
             turns += bool(_read_names(message.get("tool_calls")))
         elif role == "tool":
             offsets.append(size)
+            turns_before.append(turns)
         size += _measure_message(message)
-    return Layout((*requests, Request(size, turns, len(offsets))), tuple(offsets))
+    requests.append(Request(size, turns, len(offsets)))
+    return Layout(tuple(requests), tuple(offsets), tuple(turns_before))
 
 
 _MESSAGE_CHARS = 16
@@ -75,7 +77,12 @@ def _measure_call(call: object) -> int:
 
 
 def _measure_json(value: object) -> int:
-    return 0 if value is None else len(orjson.dumps(value, default=str))
+    if value is None:
+        return 0
+    try:
+        return len(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
+    except RecursionError:  # too little is on the safe side of the promise
+        return 0
 
 
 def _find_messages(body: Mapping[str, object]) -> list[object]:
