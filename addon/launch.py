@@ -22,7 +22,9 @@ START_SECONDS = 60.0
 MITMDUMP = (sys.executable, "-u", "-c", "from mitmproxy.tools.main import mitmdump; mitmdump()")
 """This environment's own mitmdump, wherever its scripts were installed; its log unbuffered."""
 
-_CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
+_ADDING_VARIABLE = "NODE_EXTRA_CA_CERTS"
+_CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", _ADDING_VARIABLE)
+"""Those but the last take the place of the public authorities."""
 
 _LISTENING = re.compile(r"listening at \S*:(\d+)")
 _MASKING = re.compile(_LISTENING.pattern + r".*observation-masking \S+ O(?:N|FF)", re.DOTALL)
@@ -89,15 +91,16 @@ def write_bundle(path: Path, authorities: Sequence[Path]) -> Path:
 def user_bundle() -> Path:
     """Write and return the user's own bundle: the authorities trusted so far, and mitmproxy's.
 
-    Trusted so far are those in the files that the clients' variables name, or else the public
-    ones. mitmproxy's is made, as mitmproxy itself would on its first start, where there is none
-    yet. Raises OSError where a variable names no readable file.
+    Trusted so far are those in the files that the clients' variables name, and the public ones
+    where no variable takes their place. mitmproxy's is made, as mitmproxy itself would on its
+    first start, where there is none yet. Raises OSError where a variable names no readable file.
     """
     confdir = Path(options.CONF_DIR).expanduser()
     certs.CertStore.from_store(confdir, options.CONF_BASENAME, options.KEY_SIZE)
     authority = confdir / f"{options.CONF_BASENAME}-ca-cert.pem"
-    named = [os.environ[name] for name in _CA_VARIABLES if os.environ.get(name)]
-    files = [*map(Path, dict.fromkeys(named or [certifi.where()])), authority]
+    named = {name: os.environ[name] for name in _CA_VARIABLES if os.environ.get(name)}
+    public = [certifi.where()] if named.keys() <= {_ADDING_VARIABLE} else []
+    files = [*map(Path, dict.fromkeys([*public, *named.values()])), authority]
     folder = platformdirs.user_data_path("observation-masking", appauthor=False)
     folder.mkdir(parents=True, exist_ok=True)
     bundle = folder / "ca-bundle.pem"

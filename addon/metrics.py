@@ -105,7 +105,7 @@ class Totals:
         self.failures[exchange.masking] += exchange.failed
         if exchange.passed_through is not None:
             self.passed_through[exchange.passed_through] += 1
-        if exchange.sizes is not None:
+        elif exchange.sizes is not None:
             self.masked += exchange.sizes.masked
             self.tokens_before += exchange.sizes.request_tokens_before or 0
             self.tokens_after += exchange.sizes.request_tokens_after or 0

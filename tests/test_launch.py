@@ -79,6 +79,13 @@ def test_the_users_bundle_holds_what_the_user_trusted_before(
     assert user_bundle().read_bytes() == before
 
 
+def test_a_variable_that_adds_authorities_takes_the_place_of_none(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NODE_EXTRA_CA_CERTS", str(authority(home)))
+    assert certificates(Path(certifi.where())) + 2 == certificates(user_bundle())
+
+
 def test_a_client_is_told_the_proxy_and_whom_to_trust(tmp_path: Path) -> None:
     told = client_environment("http://127.0.0.1:8080", tmp_path / "bundle.pem")
     assert set(told.values()) == {"http://127.0.0.1:8080", str(tmp_path / "bundle.pem"), "1"}
