@@ -62,7 +62,7 @@ def find_boundary(
     """
     last = requests[-1]
     if policy.slides:
-        return Boundary(max(0, last.turns - policy.window_turns), last.results)
+        return Boundary(policy.find_edge(last.turns), last.results)
     conversation = _Conversation(policy)
     for request in requests:
         conversation.send(request, results[conversation.results : request.results])
@@ -98,7 +98,7 @@ class _Conversation:
         """
         self._unmasked_bill += self._read * self._size
         self._saved += self._read * self._masked_saving
-        self._advance(max(0, request.turns - self._policy.window_turns))
+        self._advance(self._policy.find_edge(request.turns))
         if self._requests and self._ripe_saving > 0:
             self._weigh(request.turns)
         self._unmasked_bill += self._write * (request.size - self._size)

@@ -63,3 +63,7 @@ class MaskPolicy:
     def slides(self) -> bool:
         """Whether moving the boundary never costs anything, so that it moves at every turn."""
         return self.cache_read_ratio >= self.cache_write_ratio
+
+    def find_edge(self, turns: int) -> int:
+        """Return the first turn that is in the window when there are so many turns."""
+        return max(0, turns - self.window_turns)

@@ -51,7 +51,8 @@ def decide(
         return tuple(Decision(result, "off") for result in history.results)
     view = _View(policy, parse_template(policy.placeholder_template))
     if policy.slides:
-        return _draw(history, view, _find_edge(history, policy), history.results, None)
+        boundary = Boundary(policy.find_edge(history.turns), len(history.results))
+        return _draw(history, view, boundary, history.results, None)
     if layout is None:
         raise ValueError("a boundary with a price needs the layout of the request")
     judged = [_judge(result, view) for result in history.results]
@@ -65,10 +66,6 @@ class _View(NamedTuple):
 
     policy: MaskPolicy
     template: Template
-
-
-def _find_edge(history: ToolHistory, policy: MaskPolicy) -> Boundary:
-    return Boundary(max(0, history.turns - policy.window_turns), len(history.results))
 
 
 def _forget_early_tools(history: ToolHistory, layout: Layout) -> list[ToolResult]:
@@ -100,7 +97,7 @@ def _draw(
     judged: Sequence[Decision] | None,
 ) -> tuple[Decision, ...]:
     """Decide by where the results stand, and by what they are only where that leaves it open."""
-    edge, _ = _find_edge(history, view.policy)
+    edge = view.policy.find_edge(history.turns)
     k = view.policy.keep_last_k_per_tool or 0
     last = _find_last_of_each_tool(known[: boundary.results], k)
     decisions = []
