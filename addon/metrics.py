@@ -189,7 +189,7 @@ def _guarded(job: Callable[[], object]) -> None:
     try:
         job()
     except Exception as error:  # noqa: BLE001 - a record that fails must not fail the next one
-        logger.warning(f"no record of a request: {type(error).__name__}")
+        logger.warning(f"something was not recorded: {type(error).__name__}")
 
 
 def render_line(exchange: Exchange) -> str:
