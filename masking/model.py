@@ -26,6 +26,7 @@ KeepReason = Literal[
     "error",
     "not_string",
     "already_masked",
+    "too_short",
     "not_shorter",
 ]
 Reason = Literal["masked"] | KeepReason
@@ -132,3 +133,8 @@ class Decision(NamedTuple):
 def replacements_of(decisions: Iterable[Decision]) -> tuple[Replacement, ...]:
     """All replacements of a request, in the order in which they stand in it."""
     return tuple(r for decision in decisions for r in decision.replacements)
+
+
+def places_masked(decisions: Iterable[Decision]) -> frozenset[int]:
+    """Which tool results of a request are masked, counted from 0."""
+    return frozenset(n for n, decision in enumerate(decisions) if decision.reason == "masked")

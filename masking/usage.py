@@ -69,6 +69,9 @@ _COMPLETION: tuple[_Sum, ...] = (
   (ai.google.dev/api/generate-content#UsageMetadata)
 """
 
+_MAX_TOKENS = 10**12
+"""A count beyond this is a slip."""
+
 _MAY_HOLD_USAGE = re.compile(rb'"usage(?:Metadata)?"\s*:\s*\{')
 """`"usage": null`, which OpenAI puts in every chunk but the last, is not worth decoding. Text that
 quotes the key does not match: inside a JSON string its quotes are escaped."""
@@ -164,7 +167,7 @@ def _first(counts: Iterable[int | None]) -> int | None:
 
 
 def _whole_number(value: object) -> int | None:
-    return value if type(value) is int and value >= 0 else None
+    return value if type(value) is int and 0 <= value <= _MAX_TOKENS else None
 
 
 def _at(value: object, path: _Path) -> object:

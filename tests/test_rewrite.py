@@ -1,8 +1,13 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from masking import MaskPolicy, WireError, rewrite
+from masking import ChatMessage, MaskPolicy, Rewrite, WireError, rewrite
+from masking.model import places_masked, replacements_of
+from masking.rewrite import mask_request, read_request
+from masking.splice import replace_strings
 from tests.builders import (
     IMAGE,
     MASK_ALL,
@@ -10,7 +15,9 @@ from tests.builders import (
     SECRET,
     assistant,
     call,
+    documents,
     parts,
+    policies,
     policy,
     result,
     turn,
@@ -172,3 +179,72 @@ def test_fifty_megabytes(escape: str) -> None:
         expected
         == rewrite(before, MaskPolicy(True, 1, True, 0, MASK_ALL.placeholder_template)).body
     )
+
+
+def mask_only(body: bytes, only: frozenset[int] | None, chosen: MaskPolicy = MASK_ALL) -> Rewrite:
+    return mask_request(body, read_request(body), chosen, only)
+
+
+HELD = encode([*turn("a"), result("orphan"), *turn("b"), *turn("c"), *turn("a")])
+"""Of its five results the first, the third and the fourth are old."""
+
+
+@pytest.mark.parametrize(
+    ("only", "expected"),
+    [
+        pytest.param(None, "masked orphan masked masked in_window", id="not held"),
+        pytest.param({0, 2, 3}, "masked orphan masked masked in_window", id="all that are old"),
+        pytest.param({0, 2}, "masked orphan masked held in_window", id="those masked so far"),
+        pytest.param({2}, "held orphan masked held in_window", id="one in the middle"),
+        pytest.param({1, 4, 9}, "held orphan held held in_window", id="none that is old"),
+        pytest.param((), "held orphan held held in_window", id="none"),
+    ],
+)
+def test_where_the_boundary_is_held_only_these_are_masked(
+    only: set[int] | None, expected: str
+) -> None:
+    found = mask_only(HELD, None if only is None else frozenset(only))
+    assert expected == " ".join(decision.reason for decision in found.decisions)
+    old = json.dumps(OLD).encode()
+    pieces = HELD.split(old)
+    written = [
+        f'"<{d.result.call_id}|shell|330>"'.encode() if d.reason == "masked" else old
+        for d in found.decisions
+    ]
+    assert found.body == b"".join(a + b for a, b in zip(pieces, [*written, b""], strict=True))
+
+
+def test_where_all_is_held_the_very_same_object_comes_back() -> None:
+    assert HELD is mask_only(HELD, frozenset()).body
+
+
+@pytest.mark.parametrize("chosen", [MASK_ALL, policy(cache_read_ratio=0.5)], ids=["slides", "not"])
+def test_while_it_is_held_the_earlier_bytes_stand_still(chosen: MaskPolicy) -> None:
+    messages: list[ChatMessage] = [{"role": "user", "content": "go"}]
+    for number in range(6):
+        messages += turn(f"call_{number}")
+    held = places_masked(mask_only(encode(messages), None, chosen).decisions)
+    before = mask_only(encode(messages), held, chosen).body.removesuffix(b"]}")
+    for number in range(6, 12):
+        messages += turn(f"call_{number}")
+        after = mask_only(encode(messages), held, chosen)
+        assert after.body.startswith(before)
+        assert held == places_masked(after.decisions)
+        before = after.body.removesuffix(b"]}")
+
+
+@given(documents(), policies, st.none() | st.frozensets(st.integers(0, 8)))
+def test_holding_only_ever_takes_away(
+    document: dict[str, object], chosen: MaskPolicy, only: frozenset[int] | None
+) -> None:
+    body = json.dumps(document).encode()
+    free, held = rewrite(body, chosen), mask_only(body, only, chosen)
+    masked = places_masked(free.decisions)
+    assert (masked if only is None else masked & only) == places_masked(held.decisions)
+    for place, (one, other) in enumerate(zip(free.decisions, held.decisions, strict=True)):
+        if place in masked and only is not None and place not in only:
+            assert (one.result, "held", ()) == other
+        else:
+            assert one == other
+    expected = replace_strings(json.loads(body), replacements_of(held.decisions))
+    assert repr(expected) == repr(json.loads(held.body))
