@@ -60,13 +60,25 @@ def find_boundary(
     written one it is the window's edge. Linear in the conversation. At no request has the bill
     exceeded `1 + policy.max_loss` times that of sending everything, in the unit of the sizes.
     """
-    last = requests[-1]
+    return find_boundaries(requests, results, policy)[-1]
+
+
+def find_boundaries(
+    requests: Sequence[Request], results: Sequence[Maskable], policy: MaskPolicy
+) -> list[Boundary]:
+    """Return the boundary at each of a conversation's requests, in one pass.
+
+    At each it is the one that `find_boundary` returns for it and those before it: what comes
+    later has no part in it.
+    """
     if policy.slides:
-        return Boundary(policy.find_edge(last.turns), last.results)
+        return [Boundary(policy.find_edge(turns), count) for _, turns, count in requests]
     conversation = _Conversation(policy)
+    boundaries = []
     for request in requests:
         conversation.send(request, results[conversation.results : request.results])
-    return conversation.boundary
+        boundaries.append(conversation.boundary)
+    return boundaries
 
 
 class _Conversation:

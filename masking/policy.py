@@ -12,6 +12,15 @@ DEFAULT_TEMPLATE = (
 )
 
 
+_FROM_ZERO = (
+    "min_chars",
+    "error_words_max_chars",
+    "cache_read_ratio",
+    "cache_write_ratio",
+    "max_loss",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class MaskPolicy:
     """Schéma 1's five settings, in its order, and what was added to them since.
@@ -24,6 +33,7 @@ class MaskPolicy:
     skip_if_not_shorter: leave a text alone where its placeholder would not be shorter; so it is
         in any case where moving the boundary has a price.
     mask_text_parts: also mask a content that is a list of nothing but text parts.
+    min_chars: leave a result alone that is shorter than this, in code points; 0 is off.
     error_words_max_chars: up to this length single words make an error, above it only
         anchored signs do (see `masking.errors`).
     cache_read_ratio, cache_write_ratio: what a provider takes for a cached and for a written
@@ -43,6 +53,7 @@ class MaskPolicy:
     _: KW_ONLY
     skip_if_not_shorter: bool = False
     mask_text_parts: bool = False
+    min_chars: int = 0
     error_words_max_chars: int = 2_000
     cache_read_ratio: float = 1.0
     cache_write_ratio: float = 1.0
@@ -50,7 +61,7 @@ class MaskPolicy:
 
     def __post_init__(self) -> None:
         parse_template(self.placeholder_template)
-        for name in ("error_words_max_chars", "cache_read_ratio", "cache_write_ratio", "max_loss"):
+        for name in _FROM_ZERO:
             if not 0 <= getattr(self, name) < math.inf:  # a NaN is no such number either
                 raise ConfigError("must be a number from 0 up", name)
 

@@ -55,10 +55,27 @@ def decide(
         return _draw(history, view, boundary, history.results, None)
     if layout is None:
         raise ValueError("a boundary with a price needs the layout of the request")
-    judged = [_judge(result, view) for result in history.results]
-    known = _forget_early_tools(history, layout)
-    boundary = _find_priced_boundary(judged, known, layout, policy)
-    return _draw(history, view, boundary, known, judged)
+    judged = judge(history, policy)
+    boundary = find_boundary(layout.requests, find_maskable(judged, layout), policy)
+    return _draw(history, view, boundary, _forget_early_tools(history.results, layout), judged)
+
+
+def judge(history: ToolHistory, policy: MaskPolicy) -> tuple[Decision, ...]:
+    """Decide every tool result by what it is, as though each were old enough."""
+    view = _View(policy, parse_template(policy.placeholder_template))
+    return tuple(_judge(result, view) for result in history.results)
+
+
+def find_maskable(judged: Sequence[Decision], layout: Layout) -> list[Maskable]:
+    """Return the tool results as the boundary sees them, in characters.
+
+    `judged` are what `judge` returns for them.
+    """
+    known = _forget_early_tools([decision.result for decision in judged], layout)
+    return [
+        Maskable(result.turn, offset, d.chars_before - d.chars_after, result.tool)
+        for d, result, offset in zip(judged, known, layout.offsets, strict=True)
+    ]
 
 
 class _View(NamedTuple):
@@ -68,25 +85,15 @@ class _View(NamedTuple):
     template: Template
 
 
-def _forget_early_tools(history: ToolHistory, layout: Layout) -> list[ToolResult]:
+def _forget_early_tools(results: Sequence[ToolResult], layout: Layout) -> list[ToolResult]:
     """Return the results, without the tool where the call came only after the result.
 
     Its tool was unknown when the boundary last moved, and what was decided then must stand.
     """
     return [
         result._replace(tool=None) if result.turn is None or result.turn >= turns else result
-        for result, turns in zip(history.results, layout.turns, strict=True)
+        for result, turns in zip(results, layout.turns, strict=True)
     ]
-
-
-def _find_priced_boundary(
-    judged: Sequence[Decision], known: Sequence[ToolResult], layout: Layout, policy: MaskPolicy
-) -> Boundary:
-    maskable = [
-        Maskable(result.turn, offset, d.chars_before - d.chars_after, result.tool)
-        for d, result, offset in zip(judged, known, layout.offsets, strict=True)
-    ]
-    return find_boundary(layout.requests, maskable, policy)
 
 
 def _draw(
@@ -153,6 +160,7 @@ def _is_error(result: ToolResult, policy: MaskPolicy, is_maskable: bool) -> bool
 def _mask(result: ToolResult, view: _View) -> Decision:
     call_id, tool, template = result.call_id or "", result.tool, view.template
     policy = view.policy
+    is_short = sum(map(len, result.texts)) < policy.min_chars
     must_shrink = policy.skip_if_not_shorter or result.kind == "text_parts" or not policy.slides
     replacements = []
     reason: KeepReason = "already_masked"
@@ -160,7 +168,9 @@ def _mask(result: ToolResult, view: _View) -> Decision:
         if template.could_have_rendered(text, call_id, tool):
             continue
         placeholder = template.render(call_id, tool, len(text))
-        if must_shrink and len(placeholder) >= len(text):
+        if is_short:
+            reason = "too_short"
+        elif must_shrink and len(placeholder) >= len(text):
             reason = "not_shorter"
         else:
             replacements.append(Replacement(result.path_of_text(place), text, placeholder))
