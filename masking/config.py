@@ -66,7 +66,7 @@ class Settings:
     """All of our tables."""
 
     schema1: MaskPolicy = field(default_factory=MaskPolicy)
-    cache_pricing: CachePricing = "none"
+    cache_pricing: CachePricing = "auto"
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     hosts: HostSettings = field(default_factory=HostSettings)
 
@@ -88,11 +88,21 @@ def parse_settings(data: bytes) -> Settings | None:
     return _read_settings(_as_table(document[ROOT], ROOT))
 
 
+def read_cache_pricing(value: object, path: str) -> CachePricing:
+    """Read the value of `cache_pricing`. Raises ConfigError with this path."""
+    if value == "none" or value == "auto":
+        return "none" if value == "none" else "auto"
+    if not isinstance(value, list) or len(value) != 2:
+        raise ConfigError('expected "none", "auto" or [read, write]', path)
+    read, write = (_read_price(item, f"{path}[{place}]") for place, item in enumerate(value))
+    return read, write
+
+
 def _read_settings(tables: Mapping[str, object]) -> Settings:
     _refuse_unknown(tables, ("schema1", "metrics", "hosts"), ROOT)
     schema1 = dict(_as_table(tables.get("schema1", {}), f"{ROOT}.schema1"))
-    pricing = schema1.pop("cache_pricing", "none")
-    cache_pricing = _read_cache_pricing(pricing, f"{ROOT}.schema1.cache_pricing")
+    pricing = schema1.pop("cache_pricing", "auto")
+    cache_pricing = read_cache_pricing(pricing, f"{ROOT}.schema1.cache_pricing")
     return Settings(
         schema1=_price(_read(MaskPolicy, schema1, f"{ROOT}.schema1"), cache_pricing),
         cache_pricing=cache_pricing,
@@ -159,15 +169,6 @@ def _read_strings(value: object, path: str) -> tuple[str, ...]:
     return tuple(
         _expect(str, item, f"{path}[{i}]").lower().rstrip(".") for i, item in enumerate(items)
     )
-
-
-def _read_cache_pricing(value: object, path: str) -> CachePricing:
-    if value == "none" or value == "auto":
-        return "none" if value == "none" else "auto"
-    if not isinstance(value, list) or len(value) != 2:
-        raise ConfigError('expected "none", "auto" or [read, write]', path)
-    read, write = (_read_price(item, f"{path}[{place}]") for place, item in enumerate(value))
-    return read, write
 
 
 def _price(policy: MaskPolicy, pricing: CachePricing) -> MaskPolicy:

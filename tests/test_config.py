@@ -216,7 +216,7 @@ def test_the_shipped_file_is_on_with_the_values_of_the_guide() -> None:
         mask_text_parts=True, error_words_max_chars=2_000,
     )  # fmt: skip
     assert found is not None
-    assert (expected, "none", MetricsSettings()) == (
+    assert (expected, "auto", MetricsSettings()) == (
         found.schema1,
         found.cache_pricing,
         found.metrics,
@@ -243,4 +243,4 @@ def test_the_shipped_file_gives_every_key_with_a_comment() -> None:
 
 def test_settings_are_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        Settings().cache_pricing = "auto"  # type: ignore[misc]
+        Settings().cache_pricing = "none"  # type: ignore[misc]

@@ -1,0 +1,95 @@
+"""A provider's prefix cache: how much of a prompt it has seen before.
+
+A prompt is a sequence of pieces, its tool schemas and then its messages, each a digest and its
+tokens. The cache matches whole pieces from the front, as a changed piece ends the common prefix.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import accumulate
+from typing import NamedTuple
+
+
+class Piece(NamedTuple):
+    """A part of a prompt: what it is, as a digest, and its size in tokens."""
+
+    digest: bytes
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheRules:
+    """What a provider's cache keeps, in tokens; `ttl`, in seconds since the last use, or None."""
+
+    minimum: int
+    block: int
+    ttl: float | None = None
+
+    def round(self, tokens: float) -> int:
+        """Return how many tokens of a common prefix of this size are read from the cache."""
+        return int(tokens // self.block * self.block) if tokens >= self.minimum else 0
+
+
+OPENAI = CacheRules(minimum=1_024, block=128)
+_ANTHROPIC = CacheRules(minimum=1_024, block=1)
+_DEEPSEEK = CacheRules(minimum=64, block=64)
+
+_RULES = {"anthropic": _ANTHROPIC, "deepseek": _DEEPSEEK}
+"""By the provider's name on the price list; all others are taken to do as OpenAI does.
+
+- OpenAI: platform.openai.com/docs/guides/prompt-caching
+- Anthropic: docs.anthropic.com/en/docs/build-with-claude/prompt-caching (the least is 1,024 to
+  4,096 tokens, by model)
+- DeepSeek: api-docs.deepseek.com/guides/kv_cache
+"""
+
+
+def find_rules(provider: str | None) -> CacheRules:
+    """Return the rules of a provider, by its name on the price list."""
+    return _RULES.get(provider or "", OPENAI)
+
+
+class PrefixCache:
+    """All prompts sent so far, as the prefixes they have; at most `max_prefixes`, latest used.
+
+    Times are in seconds, from any origin, and do not go back.
+    """
+
+    def __init__(self, max_prefixes: int = 50_000) -> None:
+        self._max_prefixes = max_prefixes
+        self._last_used: OrderedDict[bytes, float] = OrderedDict()
+
+    def send(
+        self, seed: bytes, pieces: Sequence[Piece], now: float = 0.0, ttl: float | None = None
+    ) -> int:
+        """Take in a prompt; return the tokens of the longest prefix that had been sent before.
+
+        Prompts with another `seed` have nothing in common with it: another model, another account.
+        What was not used for longer than `ttl` is forgotten.
+        """
+        prefixes = chain(seed, [piece.digest for piece in pieces])
+        known = self._count_known(prefixes, now, ttl)
+        for prefix in reversed(prefixes):  # the shorter ones last, so that they outlive the longer
+            self._last_used[prefix] = now
+            self._last_used.move_to_end(prefix)
+        while len(self._last_used) > self._max_prefixes:
+            self._last_used.popitem(last=False)
+        return sum(piece.tokens for piece in pieces[:known])
+
+    def _count_known(self, prefixes: Sequence[bytes], now: float, ttl: float | None) -> int:
+        for count in range(len(prefixes), 0, -1):
+            used = self._last_used.get(prefixes[count - 1])
+            if used is not None and (ttl is None or now - used <= ttl):
+                return count
+        return 0
+
+
+def chain(seed: bytes, digests: Sequence[bytes]) -> list[bytes]:
+    """Return a digest of every prefix of a sequence, the shortest first; equal where all is."""
+    return [*accumulate(digests, _extend, initial=seed)][1:]
+
+
+def _extend(prefix: bytes, digest: bytes) -> bytes:
+    return blake2b(prefix + digest, digest_size=16).digest()
