@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.analysis.tokens import TokenCounter, count_message, request_tokens
+from masking.analysis.prompt import read_prompt
+from masking.analysis.tokens import TokenCounter, count_message
 from masking.analysis.vocabulary import load_o200k_base
 
 MEGABYTE = 1_000_000
@@ -173,7 +174,7 @@ for _ in range(100_000):
 def test_a_request_counts_its_messages_and_tools(
     counter: TokenCounter, request_: dict[str, object], expected: int
 ) -> None:
-    assert expected == request_tokens(counter, request_)
+    assert expected == read_prompt(request_, (), counter).tokens_before
 
 
 JSON = st.recursive(
@@ -190,4 +191,5 @@ JSON = st.recursive(
 
 @given(messages=JSON, tools=JSON)
 def test_any_json_can_be_counted(messages: object, tools: object) -> None:
-    assert request_tokens(TokenCounter(), {"messages": messages, "tools": tools}) >= 0
+    prompt = read_prompt({"messages": messages, "tools": tools}, (), TokenCounter())
+    assert prompt.tokens_before == prompt.tokens_after >= 0

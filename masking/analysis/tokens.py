@@ -59,14 +59,9 @@ class TokenCounter:
         return counted
 
 
-def request_tokens(counter: TokenCounter, request: Mapping[str, object]) -> int:
-    """Estimated prompt tokens of a Chat Completions request: its messages and its tools.
-
-    Tools count as their compact JSON. Never raises; what has the wrong type counts as 0.
-    """
-    messages = sum(count_message(counter, m) for m in _objects(request.get("messages")))
-    tools = request.get("tools")
-    return messages + (counter.count(_compact_json(tools)) if isinstance(tools, list) else 0)
+def count_tools(counter: TokenCounter, tools: object) -> int:
+    """Estimated tokens of a request's tool schemas, as compact JSON; 0 where they are no list."""
+    return counter.count(_compact_json(tools)) if isinstance(tools, list) else 0
 
 
 def count_message(counter: TokenCounter, message: Mapping[str, object]) -> int:
