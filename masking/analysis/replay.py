@@ -1,0 +1,132 @@
+"""Recorded requests under a policy, one after the other, masked and billed as the addon does it."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Protocol
+
+from masking.analysis.ledger import Entry, Ledger, Sent
+from masking.analysis.prices import Ratios
+from masking.analysis.prompt import digest_of, read_prompt
+from masking.analysis.sizes import Sizes, measure
+from masking.analysis.terms import Source, apply_terms, find_terms
+from masking.analysis.tokens import TokenCounter
+from masking.config import CachePricing
+from masking.model import Reason, WireError, places_masked, replacements_of
+from masking.policy import MaskPolicy
+from masking.rewrite import mask_request, read_request
+from masking.usage import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """One recorded request: its body, decompressed, and what else the recording tells.
+
+    `host` is None where that is not known; `account` tells apart what can be of no one
+    conversation; `usage` is what the provider reported. `passed_over` says why it is none that
+    could be masked, if it is none; it has no body then.
+    """
+
+    body: bytes
+    when: datetime
+    host: str | None = None
+    account: str = ""
+    usage: Usage | None = None
+    passed_over: str | None = None
+
+
+class Session(Protocol):
+    """A recording, or one conversation of a file. It can be pickled."""
+
+    @property
+    def name(self) -> str:
+        """What it is called where it is shown."""
+
+    def requests(self) -> Iterator[Recorded]:
+        """Yield its requests in the order in which they were sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """How sessions are replayed.
+
+    `model` takes the place of the recorded ones, and of the host; what another model's cache held
+    is then of no account, and is simulated. `slides` moves the boundary at every turn, whatever
+    the prices. After `ttl` seconds without use a simulated cache has forgotten a prompt; None is
+    never.
+    """
+
+    policy: MaskPolicy
+    pricing: CachePricing = "auto"
+    model: str | None = None
+    ttl: float | None = None
+    slides: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What became of one request: its sizes, a reason for each tool result, its account.
+
+    `ratios` are what its tokens were billed by, `source` where they come from.
+    """
+
+    model: str | None
+    ratios: Ratios
+    source: Source | None
+    sizes: Sizes
+    reasons: tuple[Reason, ...]
+    entry: Entry
+
+
+def replay(
+    session: Session,
+    course: Course,
+    counter: TokenCounter,
+    passed_over: Counter[str] | None = None,
+) -> Iterator[Step]:
+    """Yield what becomes of each request of a session.
+
+    A body that is no Chat Completions request is passed over, as the addon passes it through, and
+    counted by the reason.
+    """
+    ledger = Ledger()
+    for recorded in session.requests():
+        try:
+            if recorded.passed_over is not None:
+                raise WireError(recorded.passed_over)
+            yield _replay_request(recorded, course, counter, ledger)
+        except WireError as error:
+            if passed_over is not None:
+                passed_over[error.problem] += 1
+
+
+def _replay_request(
+    recorded: Recorded, course: Course, counter: TokenCounter, ledger: Ledger
+) -> Step:
+    document = read_request(recorded.body)
+    named = document.get("model")
+    model = course.model or (named if isinstance(named, str) else None)
+    host = None if course.model else recorded.host
+    terms = find_terms(course.pricing, host, model)
+    if course.ttl is not None:
+        terms = replace(terms, rules=replace(terms.rules, ttl=course.ttl))
+    policy = apply_terms(course.policy, "none" if course.slides else course.pricing, terms)
+    outcome = mask_request(recorded.body, document, policy)
+    prompt = read_prompt(document, replacements_of(outcome.decisions), counter)
+    sent = Sent(
+        seed=digest_of([recorded.host, model, recorded.account]),
+        prompt=prompt,
+        masked=places_masked(outcome.decisions),
+        usage=recorded.usage if course.model in (None, named) else None,
+        when=recorded.when,
+        is_masked=False,
+    )
+    return Step(
+        model=model,
+        ratios=terms.ratios,
+        source=terms.source,
+        sizes=measure(outcome, recorded.body, prompt, counter),
+        reasons=tuple(decision.reason for decision in outcome.decisions),
+        entry=ledger.enter(sent, terms),
+    )
