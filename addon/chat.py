@@ -1,6 +1,8 @@
 """Which requests are ours, and which of them must not be touched."""
 
 import re
+import secrets
+from hashlib import blake2b
 
 from mitmproxy import http
 
@@ -17,6 +19,9 @@ _SIGNATURES = (
 """Headers that vouch for the body, and what their value begins with then."""
 
 _SIGNED_QUERY = "x-amz-signature"
+
+_CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie")
+_SECRET = secrets.token_bytes(32)
 
 _BULK_BYTES = 1_000_000
 _MAX_DIGITS = 15
@@ -39,6 +44,19 @@ def is_signed(request: http.Request) -> bool:
         for name, signature in _SIGNATURES
         for value in request.headers.get_all(name)
     ) or any(name.lower() == _SIGNED_QUERY for name in request.query)
+
+
+def digest_account(request: http.Request, *names: str) -> bytes:
+    """Return what tells a request's credential, and these names, apart from others.
+
+    It is keyed by a secret of this process, and means nothing outside of it.
+    """
+    digest = blake2b(key=_SECRET, digest_size=16)
+    headers = (value for name in _CREDENTIALS for value in request.headers.get_all(name))
+    query = request.path.partition("?")[2]
+    for text in (*names, *headers, query):
+        digest.update(f"{len(text)}:{text}".encode("utf-8", "surrogateescape"))
+    return digest.digest()
 
 
 def is_bulk(message: http.Message) -> bool:

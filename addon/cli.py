@@ -14,9 +14,15 @@ from addon.clients import CLIENTS
 from addon.demo import run_demo
 from addon.expectations import expectation_file, replay_recording
 from addon.launch import client_environment, user_bundle
+from addon.policy_options import add_policy_options, read_courses
 from addon.recorder import record
+from addon.replay_tables import render_conversations, render_passed_over, render_prices
+from addon.replaying import render_json, replay_paths
 from addon.scrub import scrub_recording
 from addon.shipped import recordings
+from masking.analysis.report import render_report
+
+_FILE_WIDTH = 160
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -58,6 +64,13 @@ def _parser() -> argparse.ArgumentParser:
     expect.add_argument("recording", type=Path, nargs="*", help="default: the shipped ones")
     expect.add_argument("--check", action="store_true", help="compare instead; exit 1 if different")
     expect.set_defaults(command=_expect)
+
+    rep = commands.add_parser("replay", help="price recordings under a policy")
+    rep.add_argument("path", type=Path, nargs="+", help=".flow, .json, .jsonl, .gz, or a folder")
+    add_policy_options(rep)
+    rep.add_argument("--json", action="store_true", help="print everything that was measured")
+    rep.add_argument("--report", type=Path, metavar="OUT.HTML", help="write a page, too")
+    rep.set_defaults(command=_replay)
     return parser
 
 
@@ -96,6 +109,33 @@ def _expect(options: argparse.Namespace) -> int:
             file.write_text(text, encoding="utf-8")
             print(file)
     return 1 if differing else 0
+
+
+def _replay(options: argparse.Namespace) -> int:
+    courses = read_courses(options)
+    if len(courses) > 1 and (options.json or options.report):
+        raise ValueError("--json and --report take one --prices")
+    progress = Console(stderr=True)
+    replays = [replay_paths(options.path, course, progress) for course in courses]
+    replay = replays[0]
+    if options.report:
+        options.report.write_text(render_report(replay.comparisons), encoding="utf-8")
+        print(options.report, file=sys.stderr)
+    if options.json:
+        print(render_json(replay))
+        return 0
+    is_one = len(replays) == 1
+    table = render_conversations(replay.comparisons) if is_one else render_prices(replays)
+    _console().print(table)
+    if replay.passed_over:
+        print(render_passed_over(replay))
+    return 0
+
+
+def _console() -> Console:
+    """Return a console whose tables are complete, too, where nobody watches."""
+    console = Console()
+    return console if console.is_terminal else Console(width=_FILE_WIDTH)
 
 
 if __name__ == "__main__":

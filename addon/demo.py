@@ -18,12 +18,14 @@ from rich.table import Table
 from addon.expectations import read_records, write_config
 from addon.flows import read_flows
 from addon.launch import ADDON, HOST, Proxy, running_proxy, write_bundle
-from addon.metrics import render_change
 from addon.provider import Provider
 from addon.shipped import shipped
 from addon.story import Call, Reply, Script
 
 RECORDING = "mini-swe-agent-scratch.flow"
+
+PRICING = "[0.5, 1.0]"
+"""What OpenAI takes for the recorded model's tokens; the provider here is not on any price list."""
 
 Record = dict[str, Any]
 
@@ -58,7 +60,7 @@ def _program(name: str) -> str:
 def _play(flows: Sequence[HTTPFlow], console: Console) -> list[Record]:
     with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
         folder = Path(name)
-        config = write_config(folder)
+        config = write_config(folder, PRICING)
         with Provider(_answers(flows), tls_folder=folder / "provider") as provider:
             options = (
                 *("--set", f"mask_config={config}"),
@@ -107,19 +109,28 @@ def _send(client: http.client.HTTPSConnection, flow: HTTPFlow) -> None:
         raise RuntimeError("an answer did not arrive as the provider sent it")
 
 
-_COLUMNS = ("request", "tool results", "masked", "tokens", "after masking", "saved", "ms")
+_COLUMNS = (
+    "request",
+    "masked",
+    "tokens",
+    "after",
+    "cost, all sent",
+    "masked",
+    "saved so far",
+    "ms",
+)
 
 
-def describe_request(number: int, record: Record) -> tuple[str, ...]:
-    """Return a request's row of the table, but for the time it took."""
-    before, after = record["request_tokens_before"], record["request_tokens_after"]
+def _describe_request(number: int, record: Record) -> tuple[str, ...]:
     return (
         str(number),
-        str(record["tool_results"]),
-        str(record["masked"]),
-        f"{before:,}",
-        f"{after:,}",
-        f"{(before - after) / before:.0%}",
+        f"{record['masked']} of {record['tool_results']}",
+        f"{record['request_tokens_before']:,}",
+        f"{record['request_tokens_after']:,}",
+        f"{record['cost_tokens_before']:,.0f}",
+        f"{record['cost_tokens_after']:,.0f}",
+        f"{record['net_tokens']:,.0f}",
+        f"{record['hook_us'] / 1000:.1f}",
     )
 
 
@@ -128,17 +139,17 @@ def _render_table(records: Sequence[Record]) -> Table:
     for name in _COLUMNS:
         table.add_column(name, justify="right")
     for number, record in enumerate(records, 1):
-        table.add_row(*describe_request(number, record), f"{record['hook_us'] / 1000:.1f}")
+        table.add_row(*_describe_request(number, record))
     return table
 
 
 def _render_summary(records: Sequence[Record]) -> str:
-    before = sum(record["request_tokens_before"] for record in records)
-    after = sum(record["request_tokens_after"] for record in records)
+    before = sum(record["cost_tokens_before"] for record in records)
+    after = sum(record["cost_tokens_after"] for record in records)
     ms = sum(record["hook_us"] for record in records) / 1000
     return (
-        f"\n{len(records)} requests: {render_change(before, after)}\n"
-        f"{ms:.0f} ms spent in the addon, every answer intact\n\n"
-        "These are tokens, not money: a window that slides at every turn breaks\n"
-        'a provider\'s prompt cache. See README.md, "The price of the cache".\n'
+        "\nCosts are in plain input tokens, a cached one being half of one, as OpenAI sells\n"
+        "them for this model. The boundary of what is masked moves only when that pays.\n\n"
+        f"{len(records)} requests: cost {before:,.0f} -> {after:,.0f} ({after / before - 1:+.0%})\n"
+        f"{ms:.0f} ms spent in the addon, every answer intact\n"
     )

@@ -55,12 +55,15 @@ def replay_recording(recording: Path) -> list[dict[str, Any]]:
     ]
 
 
-def write_config(folder: Path) -> Path:
+def write_config(folder: Path, pricing: str = '"auto"') -> Path:
     """Write the shipped configuration into a folder, with the records going there, too."""
-    text = shipped(NAME).read_text(encoding="utf-8")
     records = json.dumps(str(folder / "requests.jsonl"))
+    text = (
+        shipped(NAME).read_text(encoding="utf-8").replace('\npath = ""\n', f"\npath = {records}\n")
+    )
     config = folder / NAME
-    config.write_text(text.replace('\npath = ""\n', f"\npath = {records}\n"), encoding="utf-8")
+    text = text.replace('\ncache_pricing = "auto"\n', f"\ncache_pricing = {pricing}\n")
+    config.write_text(text, encoding="utf-8")
     return config
 
 

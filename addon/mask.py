@@ -6,7 +6,7 @@ Whatever goes wrong in here, the client's own bytes go out.
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -14,17 +14,25 @@ from weakref import WeakKeyDictionary
 from mitmproxy import ctx, exceptions, http
 from mitmproxy.addonmanager import Loader
 
-from addon.chat import is_bulk, is_chat_request, is_event_stream, is_signed, path_of
+from addon.chat import (
+    digest_account,
+    is_bulk,
+    is_chat_request,
+    is_event_stream,
+    is_signed,
+    path_of,
+)
 from addon.config_file import ConfigFile, find_config
 from addon.exchange import Blame, Exchange, printable
 from addon.metrics import Metrics
 from addon.passthrough import Passthrough, is_ours
 from addon.startup import find_option_mistake, render_start
 from addon.tap import Tap
+from masking.analysis.terms import apply_terms, find_terms
 from masking.config import Settings
-from masking.model import ConfigError, Decision, WireError
+from masking.model import ConfigError, Decision, WireError, places_masked
 from masking.policy import MaskPolicy
-from masking.rewrite import Rewrite, rewrite
+from masking.rewrite import mask_request, read_request
 
 logger = logging.getLogger("observation_masking")
 
@@ -79,9 +87,9 @@ class ObservationMasking:
         settings = self._read_settings()
         if not is_ours(flow.request.pretty_host, settings.hosts):
             return
-        exchange = _open_exchange(flow, settings.schema1)
+        exchange = _open_exchange(flow, settings)
         self._open[flow] = _Open(exchange, Tap())
-        await asyncio.to_thread(_mask, flow, exchange, settings.schema1, self._metrics)
+        await asyncio.to_thread(_mask, flow, exchange, settings, self._metrics)
         exchange.hook_us = (time.perf_counter_ns() - started) // 1000
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
@@ -138,14 +146,14 @@ class ObservationMasking:
         self._metrics.finish(exchange, flow.response)
 
 
-def _open_exchange(flow: http.HTTPFlow, policy: MaskPolicy) -> Exchange:
+def _open_exchange(flow: http.HTTPFlow, settings: Settings) -> Exchange:
     return Exchange(
         host=printable(flow.request.pretty_host),
         path=printable(path_of(flow.request)),
-        masking="on" if policy.masks else "off",
+        masking="on" if settings.schema1.masks else "off",
         replay=not flow.live or flow.is_replay is not None,
-        cache_read_ratio=policy.cache_read_ratio,
-        cache_write_ratio=policy.cache_write_ratio,
+        is_masked=bool(flow.live) or flow.is_replay == "request",
+        pricing=settings.cache_pricing,
     )
 
 
@@ -155,11 +163,15 @@ def _blame(flow: http.HTTPFlow, message: str) -> Blame:
     return "client left" if left else "provider failed"
 
 
-def _mask(flow: http.HTTPFlow, exchange: Exchange, policy: MaskPolicy, metrics: Metrics) -> None:
+def _mask(flow: http.HTTPFlow, exchange: Exchange, settings: Settings, metrics: Metrics) -> None:
     exchange.bytes_before = exchange.bytes_after = len(flow.request.raw_content or b"")
     try:
-        original, outcome = _rewrite(flow.request, policy)
-        _read_request(exchange, outcome)
+        original = _read_body(flow.request)
+        document = read_request(original)
+        policy = _draw_policy(flow.request, exchange, document, settings)
+        only = metrics.find_hold(exchange, document)
+        outcome = mask_request(original, document, policy, only)
+        exchange.masked = places_masked(outcome.decisions)
         _annotate(flow, outcome.decisions)
         metrics.measure(exchange, outcome, original)
         if outcome.body is not original:
@@ -171,7 +183,7 @@ def _mask(flow: http.HTTPFlow, exchange: Exchange, policy: MaskPolicy, metrics: 
         exchange.passed_through = f"internal error ({type(error).__name__})"
 
 
-def _rewrite(request: http.Request, policy: MaskPolicy) -> tuple[bytes, Rewrite]:
+def _read_body(request: http.Request) -> bytes:
     if is_signed(request):
         raise WireError("signed")
     try:
@@ -180,13 +192,22 @@ def _rewrite(request: http.Request, policy: MaskPolicy) -> tuple[bytes, Rewrite]
         raise WireError("unknown or broken content encoding") from None
     if original is None:
         raise WireError("streamed past the addon")
-    return original, rewrite(original, policy)
+    return original
 
 
-def _read_request(exchange: Exchange, outcome: Rewrite) -> None:
-    model = outcome.document.get("model")
+def _draw_policy(
+    request: http.Request, exchange: Exchange, document: Mapping[str, object], settings: Settings
+) -> MaskPolicy:
+    """Return the policy under the prices of the request's host and model, and note them."""
+    model = document.get("model")
     exchange.model = printable(model) if isinstance(model, str) else None
-    exchange.stream = outcome.document.get("stream") is True
+    exchange.stream = document.get("stream") is True
+    exchange.seed = digest_account(request, exchange.host, str(exchange.model))
+    exchange.terms = find_terms(settings.cache_pricing, exchange.host, exchange.model)
+    policy = apply_terms(settings.schema1, settings.cache_pricing, exchange.terms)
+    exchange.cache_read_ratio = policy.cache_read_ratio
+    exchange.cache_write_ratio = policy.cache_write_ratio
+    return policy
 
 
 def _annotate(flow: http.HTTPFlow, decisions: Iterable[Decision]) -> None:

@@ -4,23 +4,26 @@ All of it happens in one thread of its own, after the request has left.
 """
 
 import contextlib
-import json
 import logging
 import threading
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from logging.handlers import RotatingFileHandler
-from pathlib import Path
 
-import platformdirs
 from mitmproxy import http
 
-from addon.exchange import Exchange, measure
+from addon.exchange import Exchange
+from addon.log_line import render_line
+from addon.record_file import RecordFile
+from addon.totals import Totals
+from addon.unlisted import UnlistedHosts
+from masking.analysis.ledger import Entry, Ledger, Sent
+from masking.analysis.prompt import read_prompt
+from masking.analysis.sizes import measure
+from masking.analysis.terms import find_terms
 from masking.analysis.tokens import TokenCounter
 from masking.analysis.vocabulary import load_o200k_base
 from masking.config import MetricsSettings
+from masking.model import replacements_of
 from masking.rewrite import Rewrite
 from masking.usage import read_usage
 
@@ -30,100 +33,6 @@ _MAX_PENDING_BYTES = 64_000_000
 """Bodies that wait to be measured; beyond this, tokens are not counted."""
 
 
-def default_path() -> Path:
-    """Return where the records go when the configuration names no place."""
-    return platformdirs.user_state_path("observation-masking", appauthor=False) / "requests.jsonl"
-
-
-class RecordFile:
-    """An append-only file of JSON lines that is rotated once and never grows beyond its size.
-
-    A file that cannot be written is a warning, once, and records are then lost, not requests.
-    """
-
-    def __init__(self, settings: MetricsSettings) -> None:
-        self._name = settings.path
-        self._max_bytes = settings.max_megabytes * 1_000_000
-        self._file: _LineFile | None = None
-        self._warned = False
-
-    @property
-    def path(self) -> Path:
-        """Where the records go. Raises RuntimeError for the home of no user."""
-        return Path(self._name).expanduser() if self._name else default_path()
-
-    def write(self, record: dict[str, object]) -> None:
-        """Append one line, and flush it."""
-        try:
-            line = json.dumps(record, ensure_ascii=False)
-            self._opened().emit(logging.makeLogRecord({"msg": line}))
-        except (OSError, ValueError, RuntimeError) as error:  # no such user, no such name, ...
-            if not self._warned:
-                place = self._name or "the user's state directory"
-                logger.warning(f"no records in {place}: {getattr(error, 'strerror', 0) or error}")
-            self._warned = True
-
-    def close(self) -> None:
-        """Close the file; a later record would open it again."""
-        if self._file is not None:
-            self._file.close()
-        self._file = None
-
-    def _opened(self) -> "_LineFile":
-        if self._file is None:
-            path = self.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = _LineFile(
-                path,
-                maxBytes=self._max_bytes,
-                backupCount=1,
-                encoding="utf-8",
-                errors="replace",
-            )
-        return self._file
-
-
-class _LineFile(RotatingFileHandler):
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
-        raise  # what `emit` caught: to our caller, not to standard error
-
-
-@dataclass(slots=True)
-class Totals:
-    """What a run came to; replayed requests are not in it."""
-
-    requests: Counter[str] = field(default_factory=Counter)
-    failures: Counter[str] = field(default_factory=Counter)
-    passed_through: Counter[str] = field(default_factory=Counter)
-    masked: int = 0
-    tokens_before: int = 0
-    tokens_after: int = 0
-
-    def add(self, exchange: Exchange) -> None:
-        """Count an exchange that has come to its end."""
-        self.requests[exchange.masking] += 1
-        self.failures[exchange.masking] += exchange.failed
-        if exchange.passed_through is not None:
-            self.passed_through[exchange.passed_through] += 1
-        elif exchange.sizes is not None:
-            self.masked += exchange.sizes.masked
-            self.tokens_before += exchange.sizes.request_tokens_before or 0
-            self.tokens_after += exchange.sizes.request_tokens_after or 0
-
-    def __str__(self) -> str:
-        rates = ", ".join(
-            f"{self.requests[m]} with masking {m} ({self.failures[m]} failed)"
-            for m in ("on", "off")
-            if self.requests[m]
-        )
-        passed = ", ".join(f"{n} {why}" for why, n in self.passed_through.most_common())
-        return (
-            f"{self.requests.total()} requests: {rates or 'none'}; {self.masked} results masked, "
-            f"{render_change(self.tokens_before, self.tokens_after)}"
-            + (f"; passed through: {passed}" if passed else "")
-        )
-
-
 class Metrics:
     """Takes exchanges from any thread, measures and records them in its own."""
 
@@ -131,10 +40,13 @@ class Metrics:
         self.totals = Totals()
         self._file = RecordFile(settings)
         self._counter = TokenCounter()
+        self._live, self._replayed = Ledger(), Ledger()
+        self._unlisted = UnlistedHosts()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="metrics")
         self._pending_bytes = 0
         self._lock = threading.Lock()
         self._run(load_o200k_base)  # now: it stops everything for a moment
+        self._run(lambda: find_terms("auto", "localhost", "none"))  # and so does the price list
 
     def configure(self, settings: MetricsSettings) -> None:
         """Write the next record where these settings say."""
@@ -147,9 +59,21 @@ class Metrics:
 
         def job() -> None:
             self._add_pending(-len(original))
-            exchange.sizes = measure(rewrite, original, counter)
+            if counter is not None:
+                replacements = replacements_of(rewrite.decisions)
+                exchange.prompt = read_prompt(rewrite.document, replacements, counter)
+            exchange.sizes = measure(rewrite, original, exchange.prompt, counter)
 
         self._run(job)
+
+    def find_hold(
+        self, exchange: Exchange, document: Mapping[str, object]
+    ) -> frozenset[int] | None:
+        """Return what alone may be masked in a request, where the boundary is held."""
+        messages = document.get("messages")
+        if exchange.replay or not isinstance(messages, list):
+            return None
+        return self._live.find_hold(exchange.seed, messages)
 
     def finish(self, exchange: Exchange, response: http.Response | None) -> None:
         """Record an exchange that has come to its end."""
@@ -157,6 +81,7 @@ class Metrics:
         def job() -> None:
             if response is not None:
                 exchange.usage = read_usage(response.get_content(strict=False) or b"")
+            exchange.entry = self._account(exchange)
             self._record(exchange)
 
         self._run(job)
@@ -178,11 +103,35 @@ class Metrics:
         self._file.close()
         self._file = RecordFile(settings)
 
+    def _account(self, exchange: Exchange) -> Entry | None:
+        if exchange.prompt is None or exchange.terms is None or not exchange.answered:
+            return None
+        sent = Sent(
+            seed=exchange.seed,
+            prompt=exchange.prompt,
+            masked=exchange.masked,
+            usage=exchange.usage,
+            when=exchange.time,
+            is_masked=exchange.is_masked,
+        )
+        ledger = self._replayed if exchange.replay else self._live
+        return ledger.enter(sent, exchange.terms)
+
     def _record(self, exchange: Exchange) -> None:
         if not exchange.replay:
             self.totals.add(exchange)
         self._file.write(exchange.as_record())
         logger.info(render_line(exchange))
+        self._warn(exchange)
+
+    def _warn(self, exchange: Exchange) -> None:
+        if warning := self._unlisted.find_warning(exchange):
+            logger.warning(warning)
+        if exchange.entry is not None and exchange.entry.tripped:
+            logger.warning(
+                f"{exchange.host} no longer caches what conversation {exchange.entry.conversation} "
+                "sends since its boundary moved: the boundary is held where it is"
+            )
 
 
 def _guarded(job: Callable[[], object]) -> None:
@@ -190,40 +139,3 @@ def _guarded(job: Callable[[], object]) -> None:
         job()
     except Exception as error:  # noqa: BLE001 - a record that fails must not fail the next one
         logger.warning(f"something was not recorded: {type(error).__name__}")
-
-
-def render_line(exchange: Exchange) -> str:
-    """Return the line that tells a person what became of a request."""
-    words = (
-        "replay" if exchange.replay else None,
-        exchange.host,
-        exchange.model or "?",
-        exchange.status,
-        exchange.error,
-    )
-    return f"{' '.join(str(word) for word in words if word)}: {_render_outcome(exchange)}"
-
-
-def _render_outcome(exchange: Exchange) -> str:
-    sizes = exchange.sizes
-    if exchange.passed_through is not None:
-        return f"passed through untouched, {exchange.passed_through}"
-    if sizes is None:
-        return "not measured"
-    if exchange.masking == "off":
-        return f"masking off, {sizes.tool_results} tool results"
-    before, after = sizes.request_tokens_before, sizes.request_tokens_after
-    tokens = "" if before is None or after is None else f", {render_change(before, after)}"
-    ms = (exchange.hook_us or 0) / 1000
-    return f"masked {sizes.masked} of {sizes.tool_results} tool results{tokens}, {ms:.1f} ms"
-
-
-def render_change(before: int, after: int) -> str:
-    """Return two token counts and their difference: `12,000 -> 3,000 tokens (-75%)`."""
-    if before == after:
-        return f"{before:,} tokens"
-    return f"{before:,} -> {after:,} tokens ({_render_share(after / before - 1)})"
-
-
-def _render_share(share: float) -> str:
-    return f"{share:+.0%}" if abs(share) >= 0.005 else "less than 1%"

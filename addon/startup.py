@@ -5,6 +5,7 @@ from importlib.metadata import version
 from mitmproxy.options import Options
 
 from addon.config_file import ConfigFile
+from masking.config import CachePricing
 from masking.policy import MaskPolicy
 
 _PREFIX = "mask_"
@@ -24,28 +25,34 @@ def find_option_mistake(options: Options) -> tuple[str, str] | None:
 def render_start(config: ConfigFile) -> str:
     """Return the line that says whether masking is on, how, and by which file."""
     policy = config.settings.schema1
-    state = f"ON, {_render_policy(policy)}" if policy.masks else f"OFF, {_render_off(policy)}"
-    auto = config.settings.cache_pricing == "auto"
-    note = ' (cache_pricing "auto" has no effect in this version)' if auto else ""
-    return f"observation-masking {version('observation-masking')} {state} ({config.path}){note}"
-
-
-def _render_prices(policy: MaskPolicy) -> str:
-    return (
-        f"moved when that pays (cached tokens at {policy.cache_read_ratio:g}, written at "
-        f"{policy.cache_write_ratio:g}, loss at most {policy.max_loss:.0%})"
+    state = (
+        f"ON, {_render_policy(policy, config.settings.cache_pricing)}"
+        if policy.masks
+        else f"OFF, {_render_off(policy)}"
     )
+    return f"observation-masking {version('observation-masking')} {state} ({config.path})"
+
+
+def _render_movement(policy: MaskPolicy, pricing: CachePricing) -> str:
+    if pricing == "auto":
+        prices = "cached tokens as the price list has them"
+    elif policy.slides:
+        return "moved at every turn"
+    else:
+        read, write = policy.cache_read_ratio, policy.cache_write_ratio
+        prices = f"cached tokens at {read:g}, written at {write:g}"
+    return f"moved when that pays ({prices}, loss at most {policy.max_loss:.0%})"
 
 
 def _render_off(policy: MaskPolicy) -> str:
     return "window_turns is 0 or less" if policy.enabled else "enabled is not true"
 
 
-def _render_policy(policy: MaskPolicy) -> str:
+def _render_policy(policy: MaskPolicy, pricing: CachePricing) -> str:
     words = [f"window of {policy.window_turns} tool turns"]
     if policy.keep_errors:
         words.append("errors kept")
     if policy.keep_last_k_per_tool and policy.keep_last_k_per_tool > 0:
         words.append(f"last {policy.keep_last_k_per_tool} of each tool kept")
-    words.append("moved at every turn" if policy.slides else _render_prices(policy))
+    words.append(_render_movement(policy, pricing))
     return ", ".join(words)

@@ -180,16 +180,31 @@ def test_a_mistake_taken_back_is_worth_a_line(config: Path) -> None:
 # In a running proxy
 
 
-def test_the_start_says_which_file_and_what_it_does(upstream: Upstream, tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_bytes(ON)
+@pytest.mark.parametrize(
+    ("pricing", "movement"),
+    [
+        (
+            b'"auto"',
+            "moved when that pays (cached tokens as the price list has them, loss at most 10%)",
+        ),
+        (
+            b"[0.1, 1]",
+            "moved when that pays (cached tokens at 0.1, written at 1, loss at most 10%)",
+        ),
+        (b'"none"', "moved at every turn"),
+        (b"[1, 1]", "moved at every turn"),
+    ],
+)
+def test_the_start_says_which_file_and_what_it_does(
+    upstream: Upstream, tmp_path: Path, pricing: bytes, movement: str
+) -> None:
+    (tmp_path / "mine.toml").write_bytes(ON + b"cache_pricing = " + pricing)
     (tmp_path / "config.toml").write_bytes(FOREIGN)
     with running_addon(
         tmp_path, upstream, "--set", f"mask_config={tmp_path}/mine.toml", config=None
     ) as live:
-        assert (
-            f"ON, window of 2 tool turns, errors kept, moved at every turn ({tmp_path}/mine.toml)"
-            in live.proxy.log
-        )
+        words = f"ON, window of 2 tool turns, errors kept, {movement} ({tmp_path}/mine.toml)"
+        assert words in live.proxy.log
 
 
 def test_a_foreign_file_leaves_the_shipped_one_in_force(upstream: Upstream, tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ import pytest
 
 from addon.exchange import Exchange, printable
 from addon.flows import read_flows
-from addon.metrics import RecordFile, Totals, default_path, render_change, render_line
+from addon.log_line import render_change, render_line
+from addon.record_file import RecordFile, default_path
+from addon.totals import Totals
 from masking.config import MetricsSettings
 from tests.live import (
     OFF,
@@ -177,6 +179,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
     placeholder = "<call_0 shell 1000>"
     assert record.pop("time")
     assert 0 < record.pop("hook_us") < 10_000_000
+    costs = {name: record.pop(name) for name in list(record) if "cost" in name or "net_" in name}
     tokens = {name: record.pop(name) for name in list(record) if name.endswith(("before", "after"))}
     assert record == {
         "host": "localhost",
@@ -188,6 +191,9 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "replay": False,
         "cache_read_ratio": 1.0,
         "cache_write_ratio": 1.0,
+        "price_source": None,
+        "price_read_ratio": None,
+        "price_write_ratio": None,
         "status": 200,
         "error": None,
         "messages": 9,
@@ -201,7 +207,16 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "cached_tokens": None,
         "written_tokens": None,
         "completion_tokens": 7,
+        "conversation": 1,
+        "boundary_moved": False,
+        "boundary_held": False,
+        "total_unpriced": 1,
+        "predicted_cached_tokens": 0,
+        "cached_tokens_basis": "simulated",
     }
+    assert costs["cost_tokens_after"] == 90
+    assert costs["net_tokens"] == pytest.approx(costs["cost_tokens_before"] - 90)
+    assert costs["net_tokens"] > 0
     assert tokens["bytes_before"] == tokens["json_chars_before"] == len(body)
     assert tokens["bytes_after"] == tokens["json_chars_after"] == len(arrived)
     assert tokens["tool_chars_before"] == 4_000

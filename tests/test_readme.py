@@ -1,16 +1,14 @@
-"""The README is true: its table is the demo's, its keys are the configuration's."""
+"""The README is true: its table is what its command prints, its keys are the configuration's."""
 
 import dataclasses
-import json
 import re
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from addon.demo import RECORDING, describe_request
+from addon.cli import main
 from addon.exchange import Exchange
-from addon.expectations import expectation_file
 from masking.config import HostSettings, MetricsSettings
 from masking.model import KeepReason
 from masking.policy import MaskPolicy
@@ -24,13 +22,15 @@ def read_rows(columns: int) -> list[list[str]]:
     return [row for row in rows if len(row) == columns]
 
 
-def test_the_first_table_is_what_the_demo_prints() -> None:
-    records = json.loads(expectation_file(ROOT / "recordings" / RECORDING).read_text())
-    described = [list(describe_request(n, record)) for n, record in enumerate(records, 1)]
-    rows = [row for row in read_rows(6) if row[0].isdigit()]
-    assert len(rows) >= 3
-    assert [row for row in rows if row in described] == rows
-    assert rows[-1] == described[-1]
+def test_the_first_table_is_what_its_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    command = next(line for line in README.splitlines() if "obsmask replay recordings " in line)
+    _, *arguments = command.split()
+    arguments[1] = str(ROOT / arguments[1])
+    assert main(arguments) == 0
+    shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    rows = [" ".join(row) for row in read_rows(7)]
+    assert len(rows) == 1 + arguments.count("--prices")
+    assert rows == [line for line in shown if line.startswith(("cached, written", "0.", "1, "))]
 
 
 @pytest.mark.parametrize(

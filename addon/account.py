@@ -1,0 +1,107 @@
+"""A request's line in the account, for its record and for the log."""
+
+from collections.abc import Mapping
+
+from masking.analysis.cost import Bill
+from masking.analysis.ledger import Entry, Net
+from masking.analysis.terms import Terms
+
+_TOKEN_DIGITS = 1
+_DOLLAR_DIGITS = 8
+_TELLING = 0.01
+"""Part of a bill by which a warm cache must make it differ, to be worth a word in the log."""
+
+
+def describe_terms(terms: Terms | None) -> Mapping[str, object]:
+    """Return the fields of a record that say what a cached and a written token were billed at."""
+    known = terms is not None and terms.source is not None
+    return {
+        "price_source": terms.source if terms else None,
+        "price_read_ratio": terms.ratios.read if terms and known else None,
+        "price_write_ratio": terms.ratios.write if terms and known else None,
+    }
+
+
+def describe_entry(entry: Entry | None) -> Mapping[str, object]:
+    """Return the fields of a record that tell what a request cost; null is what is not known."""
+    if entry is None:
+        return dict.fromkeys(_ENTRY_FIELDS)
+    cost = entry.cost
+    return {
+        "conversation": entry.conversation,
+        "boundary_moved": entry.moved,
+        "boundary_held": entry.held,
+        "predicted_cached_tokens": cost.predicted,
+        "cached_tokens_basis": cost.basis,
+        **_describe_bill(cost.before, "before"),
+        **_describe_bill(cost.before_warm, "before_warm"),
+        **_describe_bill(cost.after, "after"),
+        **_describe_net(entry.net, "net"),
+        **_describe_net(entry.total, "total_net"),
+        "total_unpriced": entry.total.unpriced,
+    }
+
+
+def _describe_bill(bill: Bill, name: str) -> dict[str, float | None]:
+    return {
+        f"cost_tokens_{name}": round(bill.cost, _TOKEN_DIGITS),
+        f"cost_dollars_{name}": _round_dollars(bill.dollars),
+    }
+
+
+def _describe_net(net: Net, name: str) -> dict[str, float | None]:
+    return {
+        f"{name}_tokens": round(net.tokens, _TOKEN_DIGITS),
+        f"{name}_dollars": _round_dollars(net.dollars),
+    }
+
+
+def _round_dollars(dollars: float | None) -> float | None:
+    return None if dollars is None else round(dollars, _DOLLAR_DIGITS)
+
+
+_ENTRY_FIELDS = (
+    *("conversation", "boundary_moved", "boundary_held"),
+    *("predicted_cached_tokens", "cached_tokens_basis"),
+    *(
+        f"cost_{unit}_{name}"
+        for name in ("before", "before_warm", "after")
+        for unit in ("tokens", "dollars")
+    ),
+    *("net_tokens", "net_dollars", "total_net_tokens", "total_net_dollars", "total_unpriced"),
+)
+
+
+def render_cost(entry: Entry) -> str:
+    """Return what a request cost: `cost $0.0267 -> $0.0155 (-42%)`, in tokens without a price."""
+    before, warm, after = entry.cost.before, entry.cost.before_warm, entry.cost.after
+    differs = abs(before.cost - warm.cost) > _TELLING * before.cost
+    note = f" ({_render_bill(warm)} with a warm cache)" if differs else ""
+    if before.cost == after.cost:
+        return f"cost {_render_bill(after)}{note}"
+    change = after.cost / before.cost - 1 if before.cost else 0.0
+    return f"cost {_render_bill(before)}{note} -> {_render_bill(after)} ({change:+.0%})"
+
+
+def render_net(net: Net) -> str:
+    """Return what masking saved: `+$1.2000`, or `-1,200 input tokens` where not all is priced."""
+    dollars = None if net.unpriced else net.dollars
+    amount = net.tokens if dollars is None else dollars
+    rendered = _render_amount(abs(net.tokens), None if dollars is None else abs(dollars))
+    return f"{'-' if amount < 0 else '+'}{rendered}"
+
+
+def render_terms(terms: Terms) -> str:
+    """Return the prices that hold, and why: `cached at 0.5, by the price list`."""
+    if terms.source is None:
+        return "price of cached tokens unknown"
+    written = f", written at {terms.ratios.write:g}" if terms.ratios.write != 1 else ""
+    return f"cached at {terms.ratios.read:g}{written}, by the {terms.source}"
+
+
+def _render_bill(bill: Bill) -> str:
+    return _render_amount(bill.cost, bill.dollars)
+
+
+def _render_amount(tokens: float, dollars: float | None) -> str:
+    return f"{tokens:,.0f} input tokens" if dollars is None else f"${dollars:,.4f}"

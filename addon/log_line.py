@@ -1,0 +1,53 @@
+"""The line that tells a person what became of a request."""
+
+from addon.account import render_cost, render_net, render_terms
+from addon.exchange import Exchange
+
+
+def render_line(exchange: Exchange) -> str:
+    """Return the line that tells a person what became of a request."""
+    words = (
+        "replay" if exchange.replay else None,
+        exchange.host,
+        exchange.model or "?",
+        exchange.status,
+        exchange.error,
+    )
+    return f"{' '.join(str(word) for word in words if word)}: {_render_outcome(exchange)}"
+
+
+def _render_outcome(exchange: Exchange) -> str:
+    sizes = exchange.sizes
+    if exchange.passed_through is not None:
+        return f"passed through untouched, {exchange.passed_through}"
+    if sizes is None:
+        return "not measured"
+    cost = _render_account(exchange)
+    if exchange.masking == "off":
+        return ", ".join((f"masking off, {sizes.tool_results} tool results", *cost))
+    before, after = sizes.request_tokens_before, sizes.request_tokens_after
+    tokens = () if before is None or after is None else (render_change(before, after),)
+    masked = f"masked {sizes.masked} of {sizes.tool_results} tool results"
+    return ", ".join((masked, *tokens, *cost, f"{(exchange.hook_us or 0) / 1000:.1f} ms"))
+
+
+def _render_account(exchange: Exchange) -> tuple[str, ...]:
+    entry, terms = exchange.entry, exchange.terms
+    if entry is None or terms is None:
+        return ()
+    cost = f"{render_cost(entry)}, {render_terms(terms)}"
+    if not entry.total.tokens:
+        return (cost,)
+    net = f"net {render_net(entry.net)} in conversation {entry.conversation}"
+    return cost, net, f"{render_net(entry.total)} in all"
+
+
+def render_change(before: int, after: int) -> str:
+    """Return two token counts and their difference: `12,000 -> 3,000 tokens (-75%)`."""
+    if before == after:
+        return f"{before:,} tokens"
+    return f"{before:,} -> {after:,} tokens ({_render_share(after / before - 1)})"
+
+
+def _render_share(share: float) -> str:
+    return f"{share:+.0%}" if abs(share) >= 0.005 else "less than 1%"

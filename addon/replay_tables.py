@@ -1,0 +1,82 @@
+"""How `obsmask replay` shows what it found, in a terminal."""
+
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from addon.replaying import Replay
+from masking.analysis.comparison import Comparison
+from masking.analysis.replay import Course
+from masking.analysis.summary import CostUnit, Summary, summarize
+
+_UNITS: dict[CostUnit, str] = {
+    "usd": "US dollars",
+    "input_tokens": "plain input tokens of the same price",
+}
+
+_COLUMNS = ("tokens", "after", "all sent", "sliding", "policy", "saved")
+"""Tokens before and after masking; costs of sending everything, of the window, of the policy."""
+
+
+def render_conversations(comparisons: Sequence[Comparison]) -> Table:
+    """Return a row for each conversation, and one for all of them."""
+    total = summarize(comparisons)
+    table = _open_table(total, "conversation", "calls")
+    for comparison in comparisons:
+        summary = summarize([comparison], total.cost_unit)
+        table.add_row(_printable(comparison.name), f"{summary.requests:,}", *_describe(summary))
+    if len(comparisons) > 1:
+        table.add_section()
+        table.add_row("all", f"{total.requests:,}", *_describe(total))
+    return table
+
+
+def render_prices(replays: Sequence[Replay]) -> Table:
+    """Return a row for each price of a cached token."""
+    summaries = [summarize(replay.comparisons) for replay in replays]
+    table = _open_table(summaries[0], "cached, written token")
+    for replay, summary in zip(replays, summaries, strict=True):
+        table.add_row(_render_prices(replay.course), *_describe(summary))
+    return table
+
+
+def render_passed_over(replay: Replay) -> str:
+    """Return how many requests were passed over, and why."""
+    reasons = ", ".join(f"{count} {why}" for why, count in replay.passed_over.most_common())
+    return f"Passed over: {reasons}"
+
+
+def _open_table(summary: Summary, *first: str) -> Table:
+    title = f"The prompts of {summary.requests:,} requests; costs in {_UNITS[summary.cost_unit]}"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
+    table.add_column(first[0], overflow="fold")
+    for name in (*first[1:], *_COLUMNS):
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _render_prices(course: Course) -> str:
+    if isinstance(course.pricing, str):
+        return "as listed"
+    read, write = course.pricing
+    return f"{read:g}, {write:g}" + (" (no cache)" if read >= write else "")
+
+
+def _describe(summary: Summary) -> tuple[str, ...]:
+    costs = (summary.cost_before, summary.cost_sliding, summary.cost_after)
+    return (
+        f"{summary.tokens_before:,}",
+        f"{summary.tokens_after:,}",
+        *(_render_cost(cost, summary.cost_unit) for cost in costs),
+        "" if summary.delta_percent is None else f"{0 - summary.delta_percent:+.1f}%",
+    )
+
+
+def _render_cost(cost: float, unit: CostUnit) -> str:
+    return f"{cost:,.4f}" if unit == "usd" else f"{cost:,.0f}"
+
+
+def _printable(name: str) -> str:
+    return escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name))

@@ -1,0 +1,101 @@
+"""`obsmask replay`: what a policy makes of recordings, in tokens and in money."""
+
+import functools
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from multiprocessing import get_context
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.progress import Progress
+
+from addon.account import describe_entry
+from addon.sessions import read_sessions
+from masking.analysis.comparison import Comparison, compare
+from masking.analysis.replay import Course, Session, Step
+from masking.analysis.summary import summarize
+from masking.analysis.tokens import TokenCounter
+
+_FEW = 8
+"""Up to so many sessions are replayed here: starting all cores takes a second or two."""
+
+
+class Replay(NamedTuple):
+    """What became of recordings under one policy; what was passed over is counted by the reason."""
+
+    course: Course
+    comparisons: Sequence[Comparison]
+    passed_over: Counter[str]
+
+
+_Part = tuple[list[Comparison], Counter[str]]
+
+
+def replay_paths(paths: Sequence[Path], course: Course, console: Console) -> Replay:
+    """Replay all sessions of these files and folders under one policy, with a progress bar.
+
+    Raises OSError and ValueError, naming the file, and ValueError where nothing can be replayed.
+    """
+    sessions = list(read_sessions(paths))
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        found = progress.track(_compare_all(sessions, course), len(sessions), description="replay")
+        comparisons: list[Comparison] = []
+        passed_over: Counter[str] = Counter()
+        for more, obstacles in found:
+            comparisons += more
+            passed_over += obstacles
+    if not comparisons:
+        raise ValueError(f"no request to replay in {', '.join(map(str, paths))}")
+    return Replay(course, comparisons, passed_over)
+
+
+def _compare_all(sessions: Sequence[Session], course: Course) -> Iterator[_Part]:
+    task = functools.partial(_compare, course=course)
+    if len(sessions) <= _FEW:
+        yield from map(task, sessions)
+    else:
+        with ProcessPoolExecutor(mp_context=get_context("spawn")) as executor:
+            yield from executor.map(task, sessions)
+
+
+def _compare(session: Session, course: Course) -> _Part:
+    passed_over: Counter[str] = Counter()
+    return compare(session, course, _counter(), passed_over), passed_over
+
+
+@functools.cache
+def _counter() -> TokenCounter:
+    """Return this process's own."""
+    return TokenCounter()
+
+
+def render_json(replay: Replay) -> str:
+    """Return everything that was measured: in total, by conversation, and by request."""
+    document = {
+        "total": asdict(summarize(replay.comparisons)),
+        "passed_over": replay.passed_over,
+        "conversations": [
+            {
+                "name": comparison.name,
+                **asdict(summarize([comparison])),
+                "per_request": [_describe_step(step) for step in comparison.chosen],
+            }
+            for comparison in replay.comparisons
+        ],
+    }
+    return json.dumps(document, indent=1)
+
+
+def _describe_step(step: Step) -> dict[str, object]:
+    return {
+        "model": step.model,
+        "price_source": step.source,
+        "price_read_ratio": step.ratios.read if step.source else None,
+        "price_write_ratio": step.ratios.write if step.source else None,
+        **asdict(step.sizes),
+        **describe_entry(step.entry),
+    }

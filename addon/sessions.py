@@ -1,0 +1,34 @@
+"""What can be replayed: recordings of mitmproxy's, and files of conversations."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from addon.flow_session import FlowSession
+from masking.analysis.conversations import read_conversations
+from masking.analysis.replay import Session
+
+_CONVERSATIONS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
+_FLOWS = (".flow", ".flows", ".mitm")
+
+
+def read_sessions(paths: Iterable[Path]) -> Iterator[Session]:
+    """Yield the sessions of these files and folders, by name within a folder.
+
+    A file that is none of conversations by its ending is taken for a recording. In a folder all
+    files of either kind are read, but for a `.json` beside a recording of the same name, which
+    tells what that one must yield. Raises OSError and ValueError, naming the file.
+    """
+    for path in paths:
+        for file in sorted(_find_files(path)) if path.is_dir() else (path,):
+            if file.name.endswith(_CONVERSATIONS):
+                yield from read_conversations(file)
+            else:
+                yield FlowSession(path=file)
+
+
+def _find_files(folder: Path) -> Iterator[Path]:
+    for file in folder.iterdir():
+        beside = any(file.with_suffix(ending).exists() for ending in _FLOWS)
+        is_expectation = file.suffix == ".json" and beside
+        if file.name.endswith((*_CONVERSATIONS, *_FLOWS)) and not is_expectation:
+            yield file
