@@ -1,0 +1,220 @@
+"""The re-read signal: calls that refer to what the model could no longer see when it made them.
+
+A call refers to tool results in two ways. It repeats an earlier call, same tool and same arguments,
+whose results are all masked; or its arguments hold a name that the request showed in masked results
+and nowhere else. A name is a path, a file name or an identifier of eight characters at least.
+
+Either may be a coincidence, and a recording made without masking holds such calls, too: the model
+had seen the results. So it is a sign of what a policy may cost, not a count of what it broke.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from masking.model import ToolResult
+
+_LEAST_CHARS = 8
+_RUN = re.compile(rf"[\w./-]{{{_LEAST_CHARS},}}")
+_ENDS = "./-"
+
+
+class Reference(NamedTuple):
+    """The tool results that a call refers to, by their places in the request, counted from 0.
+
+    `request` is the number of the request that the call answers, `repeats` are the results of
+    equal calls before it. Each of `names` are the results that alone show a name of its arguments.
+    """
+
+    request: int
+    repeats: tuple[int, ...]
+    names: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rereads:
+    """How many calls there were, how many repeated what was masked, how many named it.
+
+    `either` counts a call once that did both.
+    """
+
+    calls: int = 0
+    repeated: int = 0
+    named: int = 0
+    either: int = 0
+
+    def __add__(self, other: "Rereads") -> "Rereads":
+        """Count two lots of calls together."""
+        return Rereads(
+            calls=self.calls + other.calls,
+            repeated=self.repeated + other.repeated,
+            named=self.named + other.named,
+            either=self.either + other.either,
+        )
+
+
+def find_references(
+    document: Mapping[str, object], results: Sequence[ToolResult], answers: Mapping[int, int]
+) -> tuple[Reference, ...]:
+    """Return what each call refers to that answers a request, in order.
+
+    Linear in the document, but for a call that is made again and again. The document is a
+    request's, `results` are its tool results, and `answers` gives, by its index, for each message
+    that answered a request the number of that request.
+    """
+    messages = document.get("messages")
+    items = messages if isinstance(messages, list) else []
+    memory = _Memory(_find_all_names(items, answers))
+    memory.show(_compact(document.get("tools")))
+    places = {result.path[1]: place for place, result in enumerate(results)}
+    references = []
+    for index, message in enumerate(items):
+        if not isinstance(message, dict):
+            continue
+        if index in answers:
+            calls = [_read_call(call) for call in _objects(message.get("tool_calls"))]
+            references += [memory.recall(call, answers[index]) for call in calls]
+        if index in places:
+            memory.take_result(places[index], results[places[index]])
+        else:
+            memory.take_message(message)
+    return tuple(references)
+
+
+def count_rereads(references: Iterable[Reference], first_masked: Sequence[int]) -> Rereads:
+    """Count the calls that refer to what is masked.
+
+    `first_masked` gives for each tool result the request from which on it is masked.
+    """
+    calls = repeated = named = either = 0
+    for request, repeats, names in references:
+        is_repeated = _are_masked(repeats, first_masked, request)
+        is_named = any(_are_masked(places, first_masked, request) for places in names)
+        calls += 1
+        repeated += is_repeated
+        named += is_named
+        either += is_repeated or is_named
+    return Rereads(calls=calls, repeated=repeated, named=named, either=either)
+
+
+def _are_masked(places: Sequence[int], first_masked: Sequence[int], request: int) -> bool:
+    """Whether all of them are, the latest first, as it most often is not."""
+    return bool(places) and all(first_masked[place] <= request for place in reversed(places))
+
+
+class _Call(NamedTuple):
+    """A call: its id, if it has one; its tool and arguments, the same for equal ones; its names."""
+
+    call_id: str | None
+    key: tuple[str, str]
+    names: frozenset[str]
+
+
+class _Memory:
+    """What a conversation has shown so far of the names that are wanted."""
+
+    def __init__(self, wanted: frozenset[str]) -> None:
+        self._wanted = wanted
+        self._shown: set[str] = set()
+        self._results_with: defaultdict[str, list[int]] = defaultdict(list)
+        self._asked: dict[str | None, tuple[str, str]] = {}
+        self._results_of: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+
+    def recall(self, call: _Call, request: int) -> Reference:
+        holders = {tuple(self._results_with.get(name, ())) for name in call.names - self._shown}
+        repeats = tuple(self._results_of.get(call.key, ()))
+        return Reference(request, repeats, tuple(sorted(holders - {()})))
+
+    def take_result(self, place: int, result: ToolResult) -> None:
+        for name in self._find_wanted(result.texts):
+            self._results_with[name].append(place)
+        if result.call_id in self._asked:
+            self._results_of[self._asked[result.call_id]].append(place)
+
+    def take_message(self, message: Mapping[str, object]) -> None:
+        self.show(*_leaves(message))
+        for call in map(_read_call, _objects(message.get("tool_calls"))):
+            self._shown |= call.names & self._wanted
+            if call.call_id is not None:
+                self._asked[call.call_id] = call.key
+
+    def show(self, *texts: str) -> None:
+        self._shown |= self._find_wanted(texts)
+
+    def _find_wanted(self, texts: Iterable[str]) -> frozenset[str]:
+        return self._wanted.intersection(name for text in texts for name in _find_names(text))
+
+
+def _find_all_names(messages: Sequence[object], answers: Iterable[int]) -> frozenset[str]:
+    """Return the names in the arguments of all calls that answer a request."""
+    found = (messages[index] for index in answers)
+    calls = (call for m in _objects([*found]) for call in _objects(m.get("tool_calls")))
+    return frozenset(name for call in calls for name in _read_call(call).names)
+
+
+def _find_names(text: str) -> Iterator[str]:
+    for run in _RUN.findall(text):
+        parts = run.split("/")
+        for name in (run, *parts) if len(parts) > 1 else parts:
+            stripped = name.strip(_ENDS)
+            if len(stripped) >= _LEAST_CHARS and _is_name(stripped):
+                yield stripped
+
+
+def _is_name(text: str) -> bool:
+    """Whether it is more than a word: a word is all letters, and small ones after the first."""
+    return not text.isalpha() or text[1:] != text[1:].lower()
+
+
+def _read_call(call: Mapping[str, object]) -> _Call:
+    function = call.get("function")
+    name, arguments = (
+        (function.get("name"), function.get("arguments"))
+        if isinstance(function, dict)
+        else ("", "")
+    )
+    value = _load(arguments) if isinstance(arguments, str) else arguments
+    names = frozenset(name for text in _leaves(value) for name in _find_names(text))
+    return _Call(_non_empty(call.get("id")), (str(name), _compact(value)), names)
+
+
+def _load(text: str) -> object:
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value
+
+
+def _compact(value: object) -> str:
+    """Return a value as JSON, equal for equal values; nothing where it cannot be spelled."""
+    try:
+        return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    except (ValueError, RecursionError):
+        return ""
+
+
+def _leaves(value: object) -> Iterator[str]:
+    """Yield the strings and the numbers in a JSON value, its keys left out."""
+    left = [value]
+    while left:
+        match left.pop():
+            case dict() as members:
+                left += members.values()
+            case list() as items:
+                left += items
+            case str() as text:
+                yield text
+            case int() | float() as number:
+                yield str(number)
+
+
+def _objects(value: object) -> list[dict[str, object]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _non_empty(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

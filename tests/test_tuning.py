@@ -1,0 +1,152 @@
+"""`obsmask tune`: what it prints."""
+
+import dataclasses
+import io
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from rich.console import Console
+
+from addon.shipped import shipped
+from addon.tuning import CAVEAT, Workers, open_workers, render_settings, run_front, run_tune
+from masking.analysis.choice import find_best
+from masking.analysis.grid import DEFAULTS, Grid, Tuning, switch_off, tuning_of
+from masking.analysis.replay import Course
+from masking.config import CachePricing, parse_settings
+from masking.policy import MaskPolicy
+from tests.sessions import Talk, grow, work
+
+COURSE = Course(policy=MaskPolicy(True, 8), pricing=(0.1, 1.25), model="deepseek-chat")
+SESSIONS = [grow(work(turns, chars=8_000)) for turns in (12, 25)]
+SILENT = Console(quiet=True)
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    with ThreadPoolExecutor(1) as executor:
+        yield Workers(executor, 1)
+
+
+@pytest.fixture
+def console() -> Console:
+    return Console(record=True, quiet=False, width=160, force_terminal=False)
+
+
+@pytest.mark.parametrize(
+    ("tuning", "pricing", "expected"),
+    [
+        pytest.param(DEFAULTS, "auto", "auto", id="the shipped ones"),
+        pytest.param(DEFAULTS, (0.1, 1.25), (0.1, 1.25), id="given prices stay"),
+        pytest.param(DEFAULTS, "none", "auto", id="where the window slid it is priced now"),
+        pytest.param(DEFAULTS._replace(max_loss=None), "auto", "none", id="a window that slides"),
+        pytest.param(Tuning(True, 24, False, 2, 2_000, 0.05), "auto", "auto", id="all of them"),
+        pytest.param(switch_off(DEFAULTS), "auto", "auto", id="off"),
+    ],
+)
+def test_its_lines_are_a_configuration(
+    tuning: Tuning, pricing: CachePricing, expected: CachePricing
+) -> None:
+    settings = parse_settings(render_settings(tuning, pricing).encode())
+    assert settings is not None
+    assert expected == settings.cache_pricing
+    kept = {name: value for name, value in tuning._asdict().items() if value is not None}
+    assert kept == {name: getattr(settings.schema1, name) for name in kept}
+
+
+def test_it_prints_the_front_the_caveat_and_the_settings(
+    workers: Workers, console: Console
+) -> None:
+    sweep = run_tune(SESSIONS, COURSE, workers, console, progress=SILENT)
+    printed = console.export_text()
+    best = find_best(sweep)
+    assert best != sweep.present
+    assert "505 settings on 39 requests of" in printed
+    assert "costs in US dollars" in printed
+    assert all(word in printed for word in ("use ", "present ", "Re-reads are out of 37 calls"))
+    assert CAVEAT in printed.replace("\n", " ").replace("  ", " ")
+    settings = parse_settings(printed[printed.index("[observation_masking.schema1]") :].encode())
+    assert settings is not None
+    assert best.window_turns == settings.schema1.window_turns
+    assert (0.1, 1.25) == settings.cache_pricing
+
+
+def test_it_says_which_prices_are_not_known_and_what_is_left_out(
+    workers: Workers, console: Console
+) -> None:
+    course = dataclasses.replace(COURSE, model="nobody-knows", pricing="auto")
+    run_tune(SESSIONS, course, workers, console, progress=SILENT, grid=Grid(window_turns=(8,)))
+    printed = console.export_text()
+    assert "The prices of 39 requests are not known" in printed
+    assert "costs in plain input tokens" in printed
+    assert "are left out" not in printed
+
+
+def test_it_says_what_is_left_out(workers: Workers, console: Console) -> None:
+    course = dataclasses.replace(COURSE, pricing=(0.02, 1.0))
+    run_tune(SESSIONS, course, workers, console, progress=SILENT)
+    assert "settings are left out" in console.export_text()
+
+
+def test_the_shipped_settings_are_the_defaults_of_a_tuning() -> None:
+    settings = parse_settings(shipped("config.toml").read_bytes())
+    assert settings is not None
+    assert DEFAULTS == tuning_of(Course(policy=settings.schema1, pricing=settings.cache_pricing))
+
+
+def test_it_says_where_there_is_nothing_better(workers: Workers, console: Console) -> None:
+    only = Grid(
+        window_turns=(8,),
+        keep_errors=(True,),
+        keep_last_k_per_tool=(0,),
+        min_chars=(0,),
+        max_loss=(0.1,),
+    )
+    free = dataclasses.replace(COURSE, pricing=(0.0, 0.0), model=None)
+    run_tune(SESSIONS, free, workers, console, progress=SILENT, grid=only)
+    assert "Nothing tried is 1% cheaper" in console.export_text()
+
+
+def test_it_prints_the_front_of_losses(workers: Workers, console: Console) -> None:
+    sliding = Course(policy=MaskPolicy(False, 8), pricing=(0.5, 1.0), slides=True)
+    front = run_front(SESSIONS, sliding, workers, console, progress=SILENT)
+    printed = console.export_text()
+    assert front.rule[-1].paid < front.everything
+    assert all(word in printed for word in ("max_loss", "clairvoyant", "none", "in the end"))
+
+
+@pytest.mark.parametrize("run", [run_tune, run_front], ids=["tune", "front"])
+@pytest.mark.parametrize("sessions", [[], [Talk((b"no JSON",))]], ids=["nothing", "junk"])
+def test_nothing_to_try_anything_on_is_said(
+    workers: Workers, console: Console, run: Callable[..., object], sessions: list[Talk]
+) -> None:
+    with pytest.raises(ValueError, match="no request"):
+        run(sessions, COURSE, workers, console, progress=SILENT)
+
+
+def test_all_cores_are_used_and_shown(console: Console) -> None:
+    shown = Console(record=True, width=80, force_terminal=True, file=io.StringIO())
+    grid = Grid(window_turns=(8,), keep_errors=(True,), min_chars=(0,), keep_last_k_per_tool=(0,))
+    with open_workers() as workers:
+        assert workers.width >= 1
+        run_tune(SESSIONS[:1], COURSE, workers, console, progress=shown, grid=grid)
+    assert "100%" in shown.export_text()
+
+
+def test_a_cluster_needs_dask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ValueError, match="observation-masking"), open_workers("tcp://127.0.0.1:1"):
+        pass
+
+
+def test_a_cluster_takes_the_tasks(console: Console) -> None:
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with (
+        distributed.LocalCluster(**options) as cluster,
+        open_workers(cluster.scheduler_address) as workers,
+    ):
+        assert 2 == workers.width
+        run_tune(SESSIONS, COURSE, workers, console, progress=SILENT)
+    assert "settings on 39 requests" in console.export_text()
