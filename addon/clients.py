@@ -1,8 +1,8 @@
 """The clients that can be recorded: how each is installed, started and spoken to, as data.
 
 In a command `{task}`, `{work}` and `{package}` stand for the task's text, the folder it is worked
-in and the folder the client is installed in. In a tool's arguments `{what}` stands for the command
-or the file's name, and `{work}` as above.
+in and the folder the client is installed in; of several tasks each has an argument of its own. In
+a tool's arguments `{what}` stands for the command or the file's name, and `{work}` as above.
 """
 
 import json
@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from addon import questions, scratch
+from addon.scratch import Act
 
 SHELL_AGENT = Path(__file__).with_name("shell_agent.py")
 
@@ -29,7 +32,8 @@ class Client:
     A Python client whose `module` can be imported here needs no installation. Without a `read`
     tool files are read by a shell command. `last_command` is what a client wants to run at the end
     instead of hearing a text. `files` are written under its home. `volatile` are patterns of what
-    differs in its results from run to run, and what a recording has in their place.
+    differs in its results from run to run, and what a recording has in their place. `acts` are the
+    story that it lives through.
     """
 
     registry: Literal["pypi", "npm"]
@@ -42,6 +46,7 @@ class Client:
     environment: Mapping[str, str] | None = None
     files: Mapping[str, str] | None = None
     volatile: Mapping[str, str] | None = None
+    acts: tuple[Act, ...] = scratch.ACTS
 
 
 _COMMAND = {"command": "{what}"}
@@ -77,6 +82,15 @@ CLIENTS: dict[str, Client] = {
         module="openai",
         command=("{package}/bin/python", str(SHELL_AGENT), "--stream", "{task}"),
         shell=Tool("shell", _COMMAND),
+    ),
+    "openai-questions": Client(
+        registry="pypi",
+        packages=("openai>=1.60,<3",),
+        module="openai",
+        command=("{package}/bin/python", str(SHELL_AGENT), "--files", "{task}"),
+        shell=Tool("shell", _COMMAND),
+        read=Tool("read_file", {"path": "{what}"}),
+        acts=questions.ACTS,
     ),
     "mini-swe-agent": Client(
         registry="pypi",

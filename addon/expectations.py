@@ -1,7 +1,13 @@
-"""What replaying a recording must yield: one JSON file beside each, made by a real mitmdump."""
+"""What replaying a recording must yield: JSON files beside it, made by a real mitmdump.
+
+Beside `session.flow` lies `session.json` for the shipped configuration, and for another one, that
+is `session.NAME.toml`, `session.NAME.json`.
+"""
 
 import hashlib
 import json
+import os
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -11,17 +17,25 @@ from addon.config_file import NAME
 from addon.flows import read_flows
 from addon.launch import ADDON, MITMDUMP
 from addon.shipped import shipped
+from masking.config import ROOT
+from masking.redaction import SWITCH
 
 _VOLATILE = ("time", "hook_us")
 
 
-def expectation_file(recording: Path) -> Path:
-    """Return where the expectation of a recording lies."""
-    return recording.with_suffix(".json")
+def find_configs(recording: Path) -> list[Path | None]:
+    """Return the configurations that a recording is replayed under; None is the shipped one."""
+    beside = sorted(recording.parent.glob("*.toml"))
+    return [None, *(each for each in beside if each.stem.rpartition(".")[0] == recording.stem)]
 
 
-def replay_recording(recording: Path) -> list[dict[str, Any]]:
-    """Replay a recording through mitmdump and the shipped configuration.
+def expectation_file(recording: Path, config: Path | None = None) -> Path:
+    """Return where lies what a recording yields under a configuration."""
+    return (config or recording).with_suffix(".json")
+
+
+def replay_recording(recording: Path, config: Path | None = None) -> list[dict[str, Any]]:
+    """Replay a recording through mitmdump and a configuration; None is the shipped one.
 
     Returns, request by request, its record and the SHA-256 of the body it would have left with.
     Raises ValueError where the file is no recording, RuntimeError, with mitmdump's log, where
@@ -31,13 +45,14 @@ def replay_recording(recording: Path) -> list[dict[str, Any]]:
         pass
     with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
         folder = Path(name)
-        config = write_config(folder)
+        copy = write_config(folder, source=config)
         done = subprocess.run(  # noqa: S603 - our own interpreter
             [
                 *(*MITMDUMP, "-n", "-r", str(recording.resolve()), "-w", str(folder / "out.flow")),
-                *("-s", str(ADDON), "--set", f"mask_config={config}"),
+                *("-s", str(ADDON), "--set", f"mask_config={copy}"),
                 *("--set", f"confdir={folder}"),
             ],
+            env={name: value for name, value in os.environ.items() if name != SWITCH},
             capture_output=True,
             text=True,
             check=False,
@@ -55,16 +70,25 @@ def replay_recording(recording: Path) -> list[dict[str, Any]]:
     ]
 
 
-def write_config(folder: Path, pricing: str = '"auto"') -> Path:
-    """Write the shipped configuration into a folder, with the records going there, too."""
-    records = json.dumps(str(folder / "requests.jsonl"))
-    text = (
-        shipped(NAME).read_text(encoding="utf-8").replace('\npath = ""\n', f"\npath = {records}\n")
-    )
+def write_config(folder: Path, pricing: str | None = None, source: Path | None = None) -> Path:
+    """Write a configuration into a folder, with the records going there, too.
+
+    It is the shipped one where no `source` is given. With `pricing` its `cache_pricing` is that.
+    """
+    text = (source or shipped(NAME)).read_text(encoding="utf-8")
+    records = f"path = {json.dumps(str(folder / 'requests.jsonl'))}\n"
+    others, header, metrics = text.partition(_METRICS)
+    text = f"{others}{header or _METRICS}{records}{_PATH.sub('', metrics, count=1)}"
+    if pricing is not None:
+        text = text.replace('\ncache_pricing = "auto"\n', f"\ncache_pricing = {pricing}\n")
     config = folder / NAME
-    text = text.replace('\ncache_pricing = "auto"\n', f"\ncache_pricing = {pricing}\n")
     config.write_text(text, encoding="utf-8")
     return config
+
+
+_METRICS = f"\n[{ROOT}.metrics]\n"
+
+_PATH = re.compile(r"^path = .*\n", re.MULTILINE)
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:

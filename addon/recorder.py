@@ -14,24 +14,22 @@ import sys
 import tempfile
 import venv
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import platformdirs
 
-from addon import scratch
 from addon.clients import CLIENTS, Client, Tool
 from addon.launch import client_environment, running_proxy, write_bundle
 from addon.provider import HOST, Provider
+from addon.scratch import Act, Step, shell, write_project
 from addon.scrub import Ours, scrub_recording
 from addon.story import SIDE_ANSWER, Call, Reply, Story, call
 from addon.suspects import own_home
 
 FAKE_KEY = "sk-scripted-provider-takes-any-key"
 REDIRECT = Path(__file__).with_name("redirect.py")
-
-Turns = Sequence[Sequence[scratch.Step]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,34 +56,29 @@ class Stage:
 
 
 def record(
-    agent: str, out: Path, *, turns: Turns = scratch.TURNS, time_limit: float = 300.0
+    agent: str, out: Path, *, acts: tuple[Act, ...] | None = None, time_limit: float = 300.0
 ) -> int:
     """Record `agent` (a name of `CLIENTS`) working on the scratch project; returns the requests.
 
-    Installs the client into the user's cache folder where it is missing. `time_limit` is the
-    client's, in seconds. Raises ValueError for an unknown agent and for a recording that cannot
-    be scrubbed clean, RuntimeError when the client or the proxy does not do its part; then
-    nothing is written to `out`.
+    Installs the client into the user's cache folder where it is missing. `acts` are told in place
+    of the client's own. `time_limit` is the client's, in seconds. Raises ValueError for an unknown
+    agent and for a recording that cannot be scrubbed clean, RuntimeError when the client or the
+    proxy does not do its part; then nothing is written to `out`.
     """
     if agent not in CLIENTS:
         raise ValueError(f"unknown agent '{agent}', expected one of {', '.join(CLIENTS)}")
-    client = CLIENTS[agent]
+    client = CLIENTS[agent] if acts is None else replace(CLIENTS[agent], acts=acts)
     package = installed(agent)
     with tempfile.TemporaryDirectory(prefix="obsmask-") as folder:
         stage = Stage(Path(folder).resolve())
-        scratch.write_project(stage.work)
-        _perform(stage, client, package, tell(client, turns, stage.work), time_limit)
+        write_project(stage.work)
+        _perform(stage, client, package, tell(client, stage.work), time_limit)
         return scrub_recording(stage.raw, out, _ours(client, stage, package))
 
 
-def tell(client: Client, turns: Turns, work: Path) -> Story:
+def tell(client: Client, work: Path) -> Story:
     """The story in the client's own tools; the ids start from `call_0` again in every turn."""
-    replies = [Reply(calls=tuple(_calls(client, steps, work))) for steps in turns]
-    ending = scratch.ENDING
-    if client.last_command is None:
-        return Story((*replies, Reply(content=ending)))
-    last = _call(client.shell, "call_0", client.last_command, work)
-    return Story((*replies, Reply(content=ending, calls=(last,))))
+    return Story(tuple(reply for act in client.acts for reply in _tell_act(client, act, work)))
 
 
 def installed(agent: str) -> Path:
@@ -138,7 +131,14 @@ def _install_by(command: list[str]) -> None:
         raise RuntimeError(f"{command[0]} could not install {command[-1]}:\n{done.stderr[-1000:]}")
 
 
-def _calls(client: Client, steps: Sequence[scratch.Step], work: Path) -> Iterator[Call]:
+def _tell_act(client: Client, act: Act, work: Path) -> Iterator[Reply]:
+    for steps in act.turns:
+        yield Reply(calls=tuple(_calls(client, steps, work)))
+    last = () if client.last_command is None else (shell(client.last_command),)
+    yield Reply(content=act.ending, calls=tuple(_calls(client, last, work)))
+
+
+def _calls(client: Client, steps: Sequence[Step], work: Path) -> Iterator[Call]:
     for number, step in enumerate(steps):
         if step.kind == "read" and client.read:
             yield _call(client.read, f"call_{number}", step.what, work)
@@ -159,7 +159,6 @@ def _call(tool: Tool, call_id: str, what: str, work: Path) -> Call:
 
 def _run(client: Client, package: Path, stage: Stage, proxy: str, time_limit: float) -> str:
     """Let the client work; gives the end of what it printed."""
-    names = {"package": package, "work": stage.work, "task": scratch.TASK}
     for name, text in (client.files or {}).items():
         path = stage.home / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -168,7 +167,7 @@ def _run(client: Client, package: Path, stage: Stage, proxy: str, time_limit: fl
     log = stage.root / "client.log"
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 - the client's own program
-            [part.format_map(names) for part in client.command],
+            list(_command(client, package, stage)),
             cwd=stage.work,
             env=_environment(client, stage, proxy),
             stdin=subprocess.DEVNULL,
@@ -183,6 +182,12 @@ def _run(client: Client, package: Path, stage: Stage, proxy: str, time_limit: fl
         finally:
             _end(process)
     return log.read_text(errors="replace")[-2000:]
+
+
+def _command(client: Client, package: Path, stage: Stage) -> Iterator[str]:
+    for part in client.command:
+        for act in client.acts if "{task}" in part else client.acts[:1]:
+            yield part.format(package=package, work=stage.work, task=act.task)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -233,6 +238,6 @@ def _ours(client: Client, stage: Stage, package: Path) -> Ours:
     }
     spellings |= client.volatile or {}
     return Ours(
-        texts=frozenset({scratch.TASK, scratch.ENDING, SIDE_ANSWER}),
+        texts=frozenset({SIDE_ANSWER, *(text for act in client.acts for text in act.texts)}),
         spellings=tuple((re.compile(old), new) for old, new in spellings.items()),
     )

@@ -3,7 +3,8 @@
 The project is a small Python package with two mistakes in it, its tests, a long log and a big
 JSON file; everything is written by our own code, the same to the byte at every time and place. The
 story says what to read and run, turn by turn, in words that no client has to share: `read` a
-file or run a `shell` command. No command prints a time, a user or a host.
+file or run a `shell` command. No command prints a time, a user or a host. Another story on the
+same project is in `addon.questions`.
 """
 
 import json
@@ -35,6 +36,24 @@ class Step:
     what: str
 
 
+Turn = tuple[Step, ...]
+"""What the model does at once; more than one step are parallel calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What the user asks, what the model does about it turn by turn, and what it says then."""
+
+    task: str
+    turns: tuple[Turn, ...]
+    ending: str
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """All prose in it: what the user says, and what the model."""
+        return self.task, self.ending
+
+
 def write_project(folder: Path) -> None:
     """Write the scratch project into `folder`, which is made where it is missing."""
     for name, text in _files().items():
@@ -43,50 +62,54 @@ def write_project(folder: Path) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def _read(what: str) -> Step:
+def read(what: str) -> Step:
+    """Return the step of reading a file."""
     return Step("read", what)
 
 
-def _shell(what: str) -> Step:
+def shell(what: str) -> Step:
+    """Return the step of running a command."""
     return Step("shell", what)
 
 
-TURNS: tuple[tuple[Step, ...], ...] = (
-    (_shell("find README.md run_tests.py data logs tally tests -type f | sort"),),
-    (_read("README.md"), _read("tally/ledger.py")),
-    (_shell("python3 run_tests.py"),),
-    (_read("tests/test_money.py"), _read("tally/money.py"), _shell("wc -c data/*.json logs/*.log")),
-    (_read("data/orders.json"),),
-    (_shell("cat tally/refunds.py"),),
-    (_shell("grep -rn refund --include=*.py . | sort"),),
-    (_read("logs/import.log"),),
-    (_shell("grep -c accepted logs/import.log"), _shell("grep refused logs/import.log")),
-    (_read("tally/report.py"),),
-    (_shell("python3 -m tally.report data/orders.json"),),
+REPAIR_AMOUNTS = shell(
+    "python3 -c \"import pathlib; p = pathlib.Path('tally/money.py'); p.write_text("
+    "p.read_text().replace('text.strip()', 'text.strip().replace(\\',\\', \\'\\')'))\""
+)
+
+REPAIR_REFUNDS = shell(
+    "python3 -c \"import pathlib; p = pathlib.Path('tally/ledger.py'); p.write_text("
+    "p.read_text().replace('REFUND: 1', 'REFUND: -1'))\" && grep -n REFUND tally/ledger.py"
+)
+
+TURNS: tuple[Turn, ...] = (
+    (shell("find README.md run_tests.py data logs tally tests -type f | sort"),),
+    (read("README.md"), read("tally/ledger.py")),
+    (shell("python3 run_tests.py"),),
+    (read("tests/test_money.py"), read("tally/money.py"), shell("wc -c data/*.json logs/*.log")),
+    (read("data/orders.json"),),
+    (shell("cat tally/refunds.py"),),
+    (shell("grep -rn refund --include=*.py . | sort"),),
+    (read("logs/import.log"),),
+    (shell("grep -c accepted logs/import.log"), shell("grep refused logs/import.log")),
+    (read("tally/report.py"),),
+    (shell("python3 -m tally.report data/orders.json"),),
+    (REPAIR_AMOUNTS,),
+    (shell("python3 run_tests.py"),),
+    (read("tests/test_report.py"), shell("tail -n 40 logs/import.log")),
+    (REPAIR_REFUNDS,),
+    (shell("python3 run_tests.py"),),
+    (shell("python3 -m tally.report data/orders.json"), shell("tail -n 1 logs/import.log")),
+    (read("tally/ledger.py"),),
+    (shell("python3 -m tally.report data/orders.json --item hinge"),),
     (
-        _shell(
-            "python3 -c \"import pathlib; p = pathlib.Path('tally/money.py'); p.write_text("
-            "p.read_text().replace('text.strip()', 'text.strip().replace(\\',\\', \\'\\')'))\""
-        ),
-    ),
-    (_shell("python3 run_tests.py"),),
-    (_read("tests/test_report.py"), _shell("tail -n 40 logs/import.log")),
-    (
-        _shell(
-            "python3 -c \"import pathlib; p = pathlib.Path('tally/ledger.py'); p.write_text("
-            "p.read_text().replace('REFUND: 1', 'REFUND: -1'))\" && grep -n REFUND tally/ledger.py"
-        ),
-    ),
-    (_shell("python3 run_tests.py"),),
-    (_shell("python3 -m tally.report data/orders.json"), _shell("tail -n 1 logs/import.log")),
-    (_read("tally/ledger.py"),),
-    (_shell("python3 -m tally.report data/orders.json --item hinge"),),
-    (
-        _shell("printf 'Refunds are booked with a minus.\\n' >> CHANGES.md && cat CHANGES.md"),
-        _shell("python3 run_tests.py --quiet"),
+        shell("printf 'Refunds are booked with a minus.\\n' >> CHANGES.md && cat CHANGES.md"),
+        shell("python3 run_tests.py --quiet"),
     ),
 )
-"""What the model does, turn by turn; more than one step in a turn are parallel calls."""
+"""What the model does, turn by turn."""
+
+ACTS = (Act(TASK, TURNS, ENDING),)
 
 
 def _files() -> dict[str, str]:

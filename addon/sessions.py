@@ -15,8 +15,8 @@ def read_sessions(paths: Iterable[Path]) -> Iterator[Session]:
     """Yield the sessions of these files and folders, by name within a folder.
 
     A file that is none of conversations by its ending is taken for a recording. In a folder all
-    files of either kind are read, but for a `.json` beside a recording of the same name, which
-    tells what that one must yield. Raises OSError and ValueError, naming the file.
+    files of either kind are read, but for a `.json` that tells what a recording beside it must
+    yield (see `addon.expectations`). Raises OSError and ValueError, naming the file.
     """
     for path in paths:
         for file in sorted(_find_files(path)) if path.is_dir() else (path,):
@@ -28,7 +28,13 @@ def read_sessions(paths: Iterable[Path]) -> Iterator[Session]:
 
 def _find_files(folder: Path) -> Iterator[Path]:
     for file in folder.iterdir():
-        beside = any(file.with_suffix(ending).exists() for ending in _FLOWS)
-        is_expectation = file.suffix == ".json" and beside
-        if file.name.endswith((*_CONVERSATIONS, *_FLOWS)) and not is_expectation:
+        if file.name.endswith((*_CONVERSATIONS, *_FLOWS)) and not _is_expectation(file):
             yield file
+
+
+def _is_expectation(file: Path) -> bool:
+    """Whether there is a recording of the same name, or of all but its last part beside a TOML."""
+    if file.suffix != ".json":
+        return False
+    names = [file, file.with_suffix("")] if file.with_suffix(".toml").exists() else [file]
+    return any(name.with_suffix(ending).exists() for name in names for ending in _FLOWS)

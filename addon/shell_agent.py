@@ -1,64 +1,64 @@
-"""A small coding agent on the real openai client: one shell tool, and a loop around it.
+"""A small coding agent on the real openai client: a shell tool, and a loop around it.
 
-    python shell_agent.py [--stream] TASK
+    python shell_agent.py [--stream] [--files] TASK...
 
-It works in the current folder until the model answers without a tool call, and prints that
-answer. Run as a script, so that it needs nothing but the openai package.
+It works in the current folder until the model answers without a tool call, prints that answer, and
+goes on with the next task in the same conversation. With `--files` it has a tool that reads files,
+too. Run as a script, so that it needs nothing but the openai package.
 """
 
+import argparse
 import json
 import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from openai import OpenAI
 
 MODEL = "gpt-4o"
 SYSTEM = "You work in the current folder by running shell commands, until the task is done."
-SHELL: dict[str, Any] = {
-    "type": "function",
-    "function": {
-        "name": "shell",
-        "description": "Runs a command and gives back its output.",
-        "parameters": {
-            "type": "object",
-            "properties": {"command": {"type": "string", "description": "What to run."}},
-            "required": ["command"],
-        },
-    },
-}
 
 Message = dict[str, Any]
 
 
-def main(arguments: list[str]) -> None:
-    client = OpenAI()
-    stream = arguments[:1] == ["--stream"]
-    messages: list[Message] = [
-        {"role": "system", "content": SYSTEM},
-        {"role": "user", "content": arguments[-1]},
-    ]
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--stream", action="store_true")
+    parser.add_argument("--files", action="store_true")
+    parser.add_argument("task", nargs="+")
+    options = parser.parse_args()
+    tools = [SHELL, READ_FILE] if options.files else [SHELL]
+    create = partial(OpenAI().chat.completions.create, model=MODEL, tools=tools)
+    ask = partial(_streamed if options.stream else _whole, create)
+    messages: list[Message] = [{"role": "system", "content": SYSTEM}]
+    for task in options.task:
+        messages.append({"role": "user", "content": task})
+        print(_answer(ask, messages))
+
+
+def _answer(ask: Callable[[list[Message]], Message], messages: list[Message]) -> str:
+    """Let the model call tools until it answers, all of it in `messages`."""
     while True:
-        message = _streamed(client, messages) if stream else _whole(client, messages)
+        message = ask(messages)
         messages.append(message)
         if not message.get("tool_calls"):
-            print(message["content"])
-            return
+            return str(message["content"])
         messages.extend(_results(message["tool_calls"]))
 
 
-def _whole(client: OpenAI, messages: list[Message]) -> Message:
-    message = _ask(client, messages).choices[0].message
+def _whole(create: Callable[..., Any], messages: list[Message]) -> Message:
+    message = create(messages=messages).choices[0].message
     answer: Message = message.model_dump(exclude_none=True)
     return answer
 
 
-def _streamed(client: OpenAI, messages: list[Message]) -> Message:
+def _streamed(create: Callable[..., Any], messages: list[Message]) -> Message:
     """Put the answer together from its pieces, as every streaming client has to."""
     content = ""
     calls: dict[int, dict[str, Any]] = {}
-    for chunk in _ask(client, messages, stream=True, stream_options={"include_usage": True}):
+    for chunk in create(messages=messages, stream=True, stream_options={"include_usage": True}):
         for choice in chunk.choices:
             content += choice.delta.content or ""
             for piece in choice.delta.tool_calls or ():
@@ -69,19 +69,15 @@ def _streamed(client: OpenAI, messages: list[Message]) -> Message:
     return {"role": "assistant", "content": content or None, "tool_calls": list(calls.values())}
 
 
-def _ask(client: OpenAI, messages: list[Message], **options: object) -> Any:  # noqa: ANN401 - an answer, or its pieces
-    create: Any = client.chat.completions.create
-    return create(model=MODEL, messages=messages, tools=[SHELL], **options)
-
-
 def _call(call_id: str, name: str) -> dict[str, Any]:
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": ""}}
 
 
 def _results(calls: list[dict[str, Any]]) -> Iterator[Message]:
     for call in calls:
-        command = json.loads(call["function"]["arguments"])["command"]
-        yield {"role": "tool", "tool_call_id": call["id"], "content": _run(command)}
+        function = call["function"]
+        output = _TOOLS[function["name"]](**json.loads(function["arguments"]))
+        yield {"role": "tool", "tool_call_id": call["id"], "content": output}
 
 
 def _run(command: str) -> str:
@@ -98,5 +94,33 @@ def _run(command: str) -> str:
     return done.stdout + (f"Exit code: {done.returncode}\n" if done.returncode else "")
 
 
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        return f"{error}\n"
+
+
+_TOOLS: dict[str, Callable[..., str]] = {"shell": _run, "read_file": _read}
+
+
+def _describe(name: str, purpose: str, argument: str, meaning: str) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": purpose,
+            "parameters": {
+                "type": "object",
+                "properties": {argument: {"type": "string", "description": meaning}},
+                "required": [argument],
+            },
+        },
+    }
+
+
+SHELL = _describe("shell", "Runs a command and gives back its output.", "command", "What to run.")
+READ_FILE = _describe("read_file", "Reads a file and gives back its text.", "path", "Which file.")
+
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

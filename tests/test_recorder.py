@@ -2,13 +2,14 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from addon import scratch
+from addon import questions, scratch
 from addon.clients import CLIENTS
 from addon.completions import completion
 from addon.flows import read_flows
@@ -18,7 +19,7 @@ from addon.recorder import REDIRECT, record, tell
 from addon.shipped import shipped
 from addon.story import Reply
 
-SHORT = scratch.TURNS[:2]
+SHORT = (replace(scratch.ACTS[0], turns=scratch.TURNS[:2]),)
 
 
 def bodies(path: Path) -> list[tuple[bytes | None, bytes | None]]:
@@ -31,7 +32,7 @@ def bodies(path: Path) -> list[tuple[bytes | None, bytes | None]]:
 @pytest.mark.parametrize("agent", ["openai", "openai-stream"])
 def test_records_a_short_story(agent: str, tmp_path: Path) -> None:
     out = tmp_path / "short.flow"
-    assert record(agent, out, turns=SHORT) == 3
+    assert record(agent, out, acts=SHORT) == 3
     flows = list(read_flows(out))
     assert {each.request.url for each in flows} == {"https://api.openai.com/v1/chat/completions"}
     messages: Any = json.loads(flows[-1].request.content or b"")["messages"]
@@ -43,11 +44,24 @@ def test_records_a_short_story(agent: str, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["short.flow"]
 
 
+def test_one_question_follows_the_answer_to_another(tmp_path: Path) -> None:
+    acts = tuple(replace(act, turns=act.turns[-1:]) for act in questions.ACTS[:2])
+    out = tmp_path / "two.flow"
+    assert record("openai-questions", out, acts=acts) == 4
+    request: Any = json.loads(list(read_flows(out))[-1].request.content or b"")
+    assert [each["function"]["name"] for each in request["tools"]] == ["shell", "read_file"]
+    contents = [each.get("content") for each in request["messages"] if each["role"] != "system"]
+    assert contents[0] == acts[0].task
+    assert contents[2].startswith('{\n "orders": [')
+    assert contents[3:5] == [acts[0].ending, acts[1].task]
+    assert contents[6] == "[Errno 2] No such file or directory: 'logs/refused.log'\n"
+
+
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="tracebacks differ between Pythons")
-@pytest.mark.parametrize("agent", ["openai", "openai-stream"])
-def test_shipped_recordings_regenerate(agent: str, tmp_path: Path) -> None:
-    record(agent, tmp_path / "again.flow")
-    expected = bodies(shipped("recordings") / f"{agent}-scratch.flow")
+@pytest.mark.parametrize("name", ["openai-scratch", "openai-stream-scratch", "openai-questions"])
+def test_shipped_recordings_regenerate(name: str, tmp_path: Path) -> None:
+    record(name.removesuffix("-scratch"), tmp_path / "again.flow")
+    expected = bodies(shipped("recordings") / f"{name}.flow")
     assert bodies(tmp_path / "again.flow") == expected
 
 
@@ -58,14 +72,14 @@ def test_an_unknown_agent_is_refused(tmp_path: Path) -> None:
 
 def test_a_client_that_stops_early_leaves_no_recording(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="the client stopped at turn 0 of 2"):
-        record("openai", tmp_path / "out.flow", turns=SHORT, time_limit=0)
+        record("openai", tmp_path / "out.flow", acts=SHORT, time_limit=0)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("agent", CLIENTS)
 def test_a_story_is_told_in_the_clients_own_tools(agent: str) -> None:
     client = CLIENTS[agent]
-    story = tell(client, scratch.TURNS, Path("/project"))
+    story = tell(client, Path("/project"))
     told: list[dict[str, Any]] = []
     for reply in story.replies:
         assert story({"tools": [client.shell.name], "messages": told}) == reply
@@ -119,21 +133,31 @@ def test_the_scratch_project_is_the_same_everywhere(tmp_path: Path) -> None:
     assert len(one) == 10
 
 
-def test_the_story_repairs_the_scratch_project(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("acts", "failures"),
+    [
+        pytest.param(scratch.ACTS, 4, id="one task"),
+        pytest.param(questions.ACTS, 2, id="several questions"),
+    ],
+)
+def test_a_story_repairs_the_scratch_project(
+    acts: tuple[scratch.Act, ...], failures: int, tmp_path: Path
+) -> None:
     scratch.write_project(tmp_path)
+    steps = (step for act in acts for turn in act.turns for step in turn)
+    done = [run(step.what, tmp_path) for step in steps if step.kind == "shell"]
+    assert sum(bool(each.returncode) for each in done) == failures
+    assert run("python3 run_tests.py --quiet", tmp_path).stdout == "12 passed, 0 failed\n"
+
+
+def run(command: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    codes, output = [], ""
-    for step in (step for turn in scratch.TURNS for step in turn if step.kind == "shell"):
-        done = subprocess.run(
-            step.what,
-            shell=True,
-            cwd=tmp_path,
-            env={"PATH": programs, "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        codes.append(done.returncode)
-        output = done.stdout
-    assert output == "12 passed, 0 failed\n"
-    assert sum(map(bool, codes)) == 4
+    return subprocess.run(
+        command,
+        shell=True,
+        cwd=folder,
+        env={"PATH": programs, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )

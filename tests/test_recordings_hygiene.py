@@ -11,14 +11,16 @@ from typing import Any
 import pytest
 from mitmproxy import http
 
-from addon import scratch
+from addon.clients import CLIENTS
 from addon.flows import read_flows
 from addon.scrub import EPOCH, REQUEST_HEADERS, RESPONSE_HEADERS, Ours, scrub
 from addon.shipped import recordings
 from addon.story import SIDE_ANSWER
 from addon.suspects import check
 
-OURS = Ours(texts=frozenset({scratch.TASK, scratch.ENDING, SIDE_ANSWER}))
+ACTS = [act for client in CLIENTS.values() for act in client.acts]
+
+OURS = Ours(texts=frozenset({SIDE_ANSWER, *(text for act in ACTS for text in act.texts)}))
 
 MACHINE_PATH = re.compile(
     r"(?<![\w.])/(?:home|root|tmp|Users|var|opt|usr|work|mnt|private|srv)/(?!user\b|client\b)"
@@ -82,8 +84,13 @@ def output(result: str) -> str:
     return str(framed["output"])
 
 
-def test_there_are_recordings_of_five_clients() -> None:
-    assert len(recordings()) == 5
+SIZES = {"scratch": (20, 27, 21), "questions": (16, 25, 21)}
+"""By the story: tool turns, tool results, requests that offer tools."""
+
+
+def test_there_are_recordings_of_five_clients_and_of_one_with_several_questions() -> None:
+    stories = [path.stem.rpartition("-")[2] for path in recordings()]
+    assert sorted(stories) == ["questions", *["scratch"] * 5]
 
 
 @ALL
@@ -127,10 +134,10 @@ def test_it_is_of_moderate_size(path: Path) -> None:
 
 @ALL
 def test_it_holds_a_whole_session(path: Path) -> None:
-    assert len(turns(path)) == 20
-    assert len(results(path)) == sum(map(len, turns(path))) == 27
     lengths = [len(request(each)["messages"]) for each in flows(path) if request(each).get("tools")]
-    assert len(lengths) == 21
+    assert len(results(path)) == sum(map(len, turns(path)))
+    sizes = len(turns(path)), len(results(path)), len(lengths)
+    assert sizes == SIZES[path.stem.rpartition("-")[2]]
     assert all(earlier < later for earlier, later in pairwise(lengths))
 
 
@@ -169,10 +176,10 @@ def test_results_hold_our_own_lines_and_labels(path: Path) -> None:
 
 def _our_lines() -> Iterator[str]:
     for path in recordings():
-        if path.stem == "openai-scratch":
+        if path.stem in ("openai-scratch", "openai-questions"):
             for each in results(path):
                 yield from each.splitlines()
-    for step in (step for turn in scratch.TURNS for step in turn):
+    for step in (step for act in ACTS for turn in act.turns for step in turn):
         yield from step.what.splitlines()
 
 

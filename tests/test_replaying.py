@@ -132,6 +132,8 @@ def test_a_model_and_prices_can_be_chosen(
 def test_a_folder_is_read_without_what_a_recording_must_yield(tmp_path: Path) -> None:
     for name in ("one.flow", "one.json"):
         shutil.copy(SESSION.with_name(SESSION.stem + Path(name).suffix), tmp_path / name)
+    shutil.copy(tmp_path / "one.json", tmp_path / "one.other.json")
+    (tmp_path / "one.other.toml").touch()
     written(tmp_path / "two.json")
     packed = gzip.compress((tmp_path / "two.json").read_bytes())
     (tmp_path / "three.jsonl.gz").write_bytes(packed)
