@@ -11,15 +11,18 @@ from pathlib import Path
 from rich.console import Console
 
 from addon.clients import CLIENTS
+from addon.comparing import compare_strategies, render_strategies
 from addon.demo import run_demo
-from addon.expectations import expectation_file, replay_recording
+from addon.expectations import expectation_file, find_configs, replay_recording
 from addon.launch import client_environment, user_bundle
 from addon.policy_options import add_policy_options, read_courses
 from addon.recorder import record
 from addon.replay_tables import render_conversations, render_passed_over, render_prices
 from addon.replaying import render_json, replay_paths
 from addon.scrub import scrub_recording
+from addon.sessions import read_sessions
 from addon.shipped import recordings
+from addon.tuning import open_workers, run_front, run_tune
 from masking.analysis.report import render_report
 
 _FILE_WIDTH = 160
@@ -71,6 +74,19 @@ def _parser() -> argparse.ArgumentParser:
     rep.add_argument("--json", action="store_true", help="print everything that was measured")
     rep.add_argument("--report", type=Path, metavar="OUT.HTML", help="write a page, too")
     rep.set_defaults(command=_replay)
+
+    tun = commands.add_parser("tune", help="find the settings that your recordings ask for")
+    tun.add_argument("path", type=Path, nargs="+", help=".flow, .json, .jsonl, .gz, or a folder")
+    tun.add_argument("--front", action="store_true", help="show what each max_loss would cost")
+    tun.add_argument("--scheduler", metavar="tcp://…", help="run on this Dask cluster")
+    add_policy_options(tun)
+    tun.set_defaults(command=_tune)
+
+    comp = commands.add_parser("compare", help="compare the strategies on recordings")
+    comp.add_argument("path", type=Path, nargs="+", help=".flow, .json, .jsonl, .gz, or a folder")
+    comp.add_argument("--reduce-to", type=int, default=20_000, metavar="CHARS", help="the budget")
+    add_policy_options(comp)
+    comp.set_defaults(command=_compare)
     return parser
 
 
@@ -98,17 +114,23 @@ def _scrub(options: argparse.Namespace) -> int:
 
 
 def _expect(options: argparse.Namespace) -> int:
-    differing = 0
-    for recording in options.recording or recordings():
-        file = expectation_file(recording)
-        text = json.dumps(replay_recording(recording), indent=1, ensure_ascii=False) + "\n"
-        if options.check and file.read_text(encoding="utf-8") != text:
-            print(f"{file}: a replay yields something else", file=sys.stderr)
-            differing += 1
-        elif not options.check:
-            file.write_text(text, encoding="utf-8")
-            print(file)
-    return 1 if differing else 0
+    found = options.recording or recordings()
+    cases = [(each, config) for each in found for config in find_configs(each)]
+    expected = [_expect_case(each, config, options.check) for each, config in cases]
+    return 0 if all(expected) else 1
+
+
+def _expect_case(recording: Path, config: Path | None, check: bool) -> bool:
+    """Write down what a replay yields, or compare; return whether that is what is written."""
+    file = expectation_file(recording, config)
+    text = json.dumps(replay_recording(recording, config), indent=1, ensure_ascii=False) + "\n"
+    if not check:
+        file.write_text(text, encoding="utf-8")
+        print(file)
+    elif file.read_text(encoding="utf-8") != text:
+        print(f"{file}: a replay yields something else", file=sys.stderr)
+        return False
+    return True
 
 
 def _replay(options: argparse.Namespace) -> int:
@@ -129,6 +151,24 @@ def _replay(options: argparse.Namespace) -> int:
     _console().print(table)
     if replay.passed_over:
         print(render_passed_over(replay))
+    return 0
+
+
+def _tune(options: argparse.Namespace) -> int:
+    courses = read_courses(options)
+    if len(courses) > 1:
+        raise ValueError("tune takes one --prices")
+    sessions = list(read_sessions(options.path))
+    run = run_front if options.front else run_tune
+    with open_workers(options.scheduler) as workers:
+        run(sessions, courses[0], workers, _console(), progress=Console(stderr=True))
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    policy = read_courses(options)[0].policy
+    rows = compare_strategies(options.path, policy, options.reduce_to, Console(stderr=True))
+    _console().print(render_strategies(rows))
     return 0
 
 

@@ -2,11 +2,13 @@
 
 import logging
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from addon.shipped import shipped
 from masking.config import ROOT, Settings, parse_settings
 from masking.model import ConfigError
+from masking.redaction import SWITCH, apply_switch
 
 logger = logging.getLogger("observation_masking")
 
@@ -15,7 +17,7 @@ NAME = "config.toml"
 
 
 class ConfigFile:
-    """A file of settings, read again whenever its bytes have changed.
+    """A file of settings, read again whenever its bytes have changed; the environment overrides it.
 
     Raises ConfigError, with the file named, where the file cannot be read or used at first.
     Later on a mistake leaves the settings as they were and is logged once.
@@ -25,7 +27,9 @@ class ConfigFile:
         self.path = path
         self._data = _read_bytes(path)
         self._problem: str | None = None
-        self.settings = _parse(path, self._data)
+        self.settings, warning = _override(_parse(path, self._data))
+        if warning:
+            logger.warning(warning)
 
     def refresh(self) -> bool:
         """Take up an edit; whether it is worth a line: other settings, or a mistake mended."""
@@ -34,7 +38,7 @@ class ConfigFile:
             if data == self._data and self._problem is None:
                 return False
             self._data = data
-            settings = _parse(self.path, data)
+            settings, _ = _override(_parse(self.path, data))
         except ConfigError as error:
             self._warn_once(str(error))
             return False
@@ -87,6 +91,12 @@ def _parse_or_none(path: Path, data: bytes) -> Settings | None:
         return parse_settings(data)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.problem}", error.path) from None
+
+
+def _override(settings: Settings) -> tuple[Settings, str | None]:
+    """Return the settings as the environment has them, and a warning."""
+    redaction, warning = apply_switch(settings.redaction, os.environ.get(SWITCH))
+    return replace(settings, redaction=redaction), warning
 
 
 def _read_bytes(path: Path) -> bytes:

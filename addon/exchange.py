@@ -69,6 +69,7 @@ class Exchange:
         sizes = self.sizes
         counted = sizes is not None and sizes.request_tokens_before is not None
         return {
+            "kind": "chat",
             "time": self.time.isoformat(timespec="milliseconds"),
             "host": self.host,
             "path": self.path,

@@ -1,7 +1,10 @@
 """The line that tells a person what became of a request."""
 
+from collections.abc import Iterator
+
 from addon.account import render_cost, render_net, render_terms
 from addon.exchange import Exchange
+from masking.analysis.sizes import Sizes
 
 
 def render_line(exchange: Exchange) -> str:
@@ -22,13 +25,24 @@ def _render_outcome(exchange: Exchange) -> str:
         return f"passed through untouched, {exchange.passed_through}"
     if sizes is None:
         return "not measured"
-    cost = _render_account(exchange)
+    account = _render_account(exchange)
     if exchange.masking == "off":
-        return ", ".join((f"masking off, {sizes.tool_results} tool results", *cost))
+        return ", ".join((f"masking off, {sizes.tool_results} tool results", *account))
+    time = f"{(exchange.hook_us or 0) / 1000:.1f} ms"
+    return ", ".join((*_render_sizes(sizes), *account, time))
+
+
+def _render_sizes(sizes: Sizes) -> Iterator[str]:
+    yield f"masked {sizes.masked} of {sizes.tool_results} tool results"
+    if sizes.redacted:
+        yield f"redacted {sizes.redacted}"
+    if sizes.reduction_stage is not None:
+        yield f"reduced by {sizes.reduction_stage}"
+    if sizes.dropped_messages:
+        yield f"dropped {sizes.dropped_messages} of {sizes.messages} messages"
     before, after = sizes.request_tokens_before, sizes.request_tokens_after
-    tokens = () if before is None or after is None else (render_change(before, after),)
-    masked = f"masked {sizes.masked} of {sizes.tool_results} tool results"
-    return ", ".join((masked, *tokens, *cost, f"{(exchange.hook_us or 0) / 1000:.1f} ms"))
+    if before is not None and after is not None:
+        yield render_change(before, after)
 
 
 def _render_account(exchange: Exchange) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ Whatever goes wrong in here, the client's own bytes go out.
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -24,19 +25,19 @@ from addon.chat import (
 )
 from addon.config_file import ConfigFile, find_config
 from addon.exchange import Blame, Exchange, printable
+from addon.marks import mark
+from addon.mcp_responses import Mcp
 from addon.metrics import Metrics
 from addon.passthrough import Passthrough, is_ours
 from addon.startup import find_option_mistake, render_start
 from addon.tap import Tap
 from masking.analysis.terms import apply_terms, find_terms
 from masking.config import Settings
-from masking.model import ConfigError, Decision, WireError, places_masked
-from masking.policy import MaskPolicy
-from masking.rewrite import mask_request, read_request
+from masking.model import ConfigError, WireError
+from masking.rewrite import change_request, read_request
+from masking.strategies import Strategies
 
 logger = logging.getLogger("observation_masking")
-
-METADATA = "observation_masking"
 
 
 class _Open(NamedTuple):
@@ -53,6 +54,7 @@ class ObservationMasking:
         self._open: WeakKeyDictionary[http.HTTPFlow, _Open] = WeakKeyDictionary()
         self._is_running = False
         self._passthrough = Passthrough(lambda: self._read_settings().hosts)
+        self._mcp = Mcp(self._note)
         self.addons = [self._passthrough]
 
     def load(self, loader: Loader) -> None:
@@ -98,14 +100,17 @@ class ObservationMasking:
             return
         found = self._open.get(flow)
         if found is None:
-            flow.response.stream = is_event_stream(flow.response) or is_bulk(flow.response)
+            if not self._takes_charge(flow):
+                flow.response.stream = is_event_stream(flow.response) or is_bulk(flow.response)
         elif found.exchange.stream or is_event_stream(flow.response):
             flow.response.stream = found.tap
 
-    def response(self, flow: http.HTTPFlow) -> None:
+    async def response(self, flow: http.HTTPFlow) -> None:
+        await self._mcp.response(flow)
         self._finish(flow)
 
     def error(self, flow: http.HTTPFlow) -> None:
+        self._mcp.error(flow)
         self._finish(flow)
 
     def done(self) -> None:
@@ -113,8 +118,21 @@ class ObservationMasking:
             for flow in tuple(self._open):
                 self._open[flow].exchange.error = "proxy ended"
                 self._finish(flow)
+            self._mcp.done()
             self._metrics.close()
             logger.info(f"{self._metrics.totals}{self._passthrough.render_total()}")
+            if self._mcp.totals.responses:
+                logger.info(str(self._mcp.totals))
+
+    def _takes_charge(self, flow: http.HTTPFlow) -> bool:
+        """Whether a response that is no chat's is an MCP server's, and is to be masked."""
+        settings = self._read_settings()
+        is_here = is_ours(flow.request.pretty_host, settings.hosts)
+        return is_here and self._mcp.responseheaders(flow, settings.mcp)
+
+    def _note(self, record: dict[str, object]) -> None:
+        if self._metrics is not None:
+            self._metrics.note(record)
 
     def _use(self, config: ConfigFile) -> None:
         self._config = config
@@ -150,7 +168,7 @@ def _open_exchange(flow: http.HTTPFlow, settings: Settings) -> Exchange:
     return Exchange(
         host=printable(flow.request.pretty_host),
         path=printable(path_of(flow.request)),
-        masking="on" if settings.schema1.masks else "off",
+        masking="on" if settings.strategies.change else "off",
         replay=not flow.live or flow.is_replay is not None,
         is_masked=bool(flow.live) or flow.is_replay == "request",
         pricing=settings.cache_pricing,
@@ -168,11 +186,11 @@ def _mask(flow: http.HTTPFlow, exchange: Exchange, settings: Settings, metrics: 
     try:
         original = _read_body(flow.request)
         document = read_request(original)
-        policy = _draw_policy(flow.request, exchange, document, settings)
+        strategies = _draw_strategies(flow.request, exchange, document, settings)
         only = metrics.find_hold(exchange, document)
-        outcome = mask_request(original, document, policy, only)
-        exchange.masked = places_masked(outcome.decisions)
-        _annotate(flow, outcome.decisions)
+        outcome = change_request(original, document, strategies, only)
+        exchange.masked = outcome.masked
+        mark(flow, outcome.decisions)
         metrics.measure(exchange, outcome, original)
         if outcome.body is not original:
             flow.request.content = outcome.body
@@ -195,10 +213,10 @@ def _read_body(request: http.Request) -> bytes:
     return original
 
 
-def _draw_policy(
+def _draw_strategies(
     request: http.Request, exchange: Exchange, document: Mapping[str, object], settings: Settings
-) -> MaskPolicy:
-    """Return the policy under the prices of the request's host and model, and note them."""
+) -> Strategies:
+    """Return the strategies under the prices of the request's host and model, and note them."""
     model = document.get("model")
     exchange.model = printable(model) if isinstance(model, str) else None
     exchange.stream = document.get("stream") is True
@@ -207,34 +225,7 @@ def _draw_policy(
     policy = apply_terms(settings.schema1, settings.cache_pricing, exchange.terms)
     exchange.cache_read_ratio = policy.cache_read_ratio
     exchange.cache_write_ratio = policy.cache_write_ratio
-    return policy
-
-
-def _annotate(flow: http.HTTPFlow, decisions: Iterable[Decision]) -> None:
-    """Mark the flow for mitmproxy's own interfaces and for what is saved with `-w`."""
-    flow.metadata[METADATA] = [_describe(decision) for decision in decisions]
-    masked = [decision for decision in decisions if decision.reason == "masked"]
-    if masked:
-        before = sum(decision.chars_before for decision in masked)
-        after = sum(decision.chars_after for decision in masked)
-        flow.comment = f"masked {len(masked)} tool results: {before:,} -> {after:,} characters"
-
-
-def _describe(decision: Decision) -> dict[str, str | int | None]:
-    result = decision.result
-    return {
-        "call_id": _storable(result.call_id),
-        "tool": _storable(result.tool),
-        "turn": result.turn,
-        "reason": decision.reason,
-        "chars_before": decision.chars_before,
-        "chars_after": decision.chars_after,
-    }
-
-
-def _storable(name: str | None) -> str | None:
-    """Return a name as a flow file can hold it; a lone surrogate is none of UTF-8."""
-    return None if name is None else name.encode("utf-8", "replace").decode()
+    return replace(settings.strategies, schema1=policy)
 
 
 addons = [ObservationMasking()]

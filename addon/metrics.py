@@ -14,6 +14,7 @@ from mitmproxy import http
 from addon.exchange import Exchange
 from addon.log_line import render_line
 from addon.record_file import RecordFile
+from addon.redaction_trace import RedactionTrace
 from addon.totals import Totals
 from addon.unlisted import UnlistedHosts
 from masking.analysis.ledger import Entry, Ledger, Sent
@@ -42,6 +43,7 @@ class Metrics:
         self._counter = TokenCounter()
         self._live, self._replayed = Ledger(), Ledger()
         self._unlisted = UnlistedHosts()
+        self._trace = RedactionTrace()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="metrics")
         self._pending_bytes = 0
         self._lock = threading.Lock()
@@ -61,8 +63,11 @@ class Metrics:
             self._add_pending(-len(original))
             if counter is not None:
                 replacements = replacements_of(rewrite.decisions)
-                exchange.prompt = read_prompt(rewrite.document, replacements, counter)
+                document, plan = rewrite.document, rewrite.plan
+                exchange.prompt = read_prompt(document, replacements, counter, plan)
             exchange.sizes = measure(rewrite, original, exchange.prompt, counter)
+            if rewrite.redactions is not None:
+                self._trace.log(rewrite.redactions)
 
         self._run(job)
 
@@ -85,6 +90,10 @@ class Metrics:
             self._record(exchange)
 
         self._run(job)
+
+    def note(self, record: dict[str, object]) -> None:
+        """Write a record of another kind."""
+        self._run(lambda: self._file.write(record))
 
     def close(self) -> None:
         """Wait for all that is pending, and close the file."""

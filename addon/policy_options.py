@@ -56,7 +56,13 @@ def read_courses(options: argparse.Namespace) -> list[Course]:
         raise ConfigError(error.problem, f"--{error.path.replace('_', '-')}") from None
     pricings: list[CachePricing] = options.prices or [settings.cache_pricing]
     return [
-        Course(policy=policy, pricing=pricing, model=options.model, ttl=options.cache_ttl)
+        Course(
+            policy=policy,
+            pricing=pricing,
+            model=options.model,
+            ttl=options.cache_ttl,
+            others=settings.strategies,
+        )
         for pricing in pricings
     ]
 

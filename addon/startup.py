@@ -1,11 +1,12 @@
 """What is said, and refused, when the proxy starts."""
 
+from collections.abc import Iterator
 from importlib.metadata import version
 
 from mitmproxy.options import Options
 
 from addon.config_file import ConfigFile
-from masking.config import CachePricing
+from masking.config import CachePricing, Settings
 from masking.policy import MaskPolicy
 
 _PREFIX = "mask_"
@@ -23,14 +24,20 @@ def find_option_mistake(options: Options) -> tuple[str, str] | None:
 
 
 def render_start(config: ConfigFile) -> str:
-    """Return the line that says whether masking is on, how, and by which file."""
-    policy = config.settings.schema1
-    state = (
-        f"ON, {_render_policy(policy, config.settings.cache_pricing)}"
-        if policy.masks
-        else f"OFF, {_render_off(policy)}"
-    )
+    """Return the line that says what is on, how, and by which file."""
+    settings = config.settings
+    active = [words for words in _render_strategies(settings) if words]
+    state = f"ON, {'; '.join(active)}" if active else f"OFF, {_render_off(settings.schema1)}"
     return f"observation-masking {version('observation-masking')} {state} ({config.path})"
+
+
+def _render_strategies(settings: Settings) -> Iterator[str | None]:
+    redaction, reduction, mcp = settings.redaction, settings.reduction, settings.mcp
+    policy = settings.schema1
+    yield _render_policy(policy, settings.cache_pricing) if policy.masks else None
+    yield f"redaction of {', '.join(redaction.tool_names)}" if redaction.redacts else None
+    yield f"reduction to {reduction.max_input_chars:,} characters" if reduction.reduces else None
+    yield f"MCP strings cut from {mcp.max_chars:,} characters on" if mcp.cuts else None
 
 
 def _render_movement(policy: MaskPolicy, pricing: CachePricing) -> str:

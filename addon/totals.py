@@ -17,6 +17,8 @@ class Totals:
     failures: Counter[str] = field(default_factory=Counter)
     passed_through: Counter[str] = field(default_factory=Counter)
     masked: int = 0
+    redacted: int = 0
+    reductions: Counter[str] = field(default_factory=Counter)
     tokens_before: int = 0
     tokens_after: int = 0
     held: int = 0
@@ -30,6 +32,9 @@ class Totals:
             self.passed_through[exchange.passed_through] += 1
         elif exchange.sizes is not None:
             self.masked += exchange.sizes.masked
+            self.redacted += exchange.sizes.redacted
+            if exchange.sizes.reduction_stage is not None:
+                self.reductions[exchange.sizes.reduction_stage] += 1
             self.tokens_before += exchange.sizes.request_tokens_before or 0
             self.tokens_after += exchange.sizes.request_tokens_after or 0
         if exchange.entry is not None:
@@ -46,6 +51,8 @@ class Totals:
         return (
             f"{self.requests.total()} requests: {rates or 'none'}; {self.masked} results masked, "
             f"{render_change(self.tokens_before, self.tokens_after)}"
+            + (f"; {self.redacted} results redacted" if self.redacted else "")
+            + "".join(f"; {n} reduced by {stage}" for stage, n in self.reductions.most_common())
             + (f"; net {render_net(self.net)}" if self.net.tokens else "")
             + (f"; {self.held} conversations with a held boundary" if self.held else "")
             + (f"; passed through: {passed}" if passed else "")

@@ -12,8 +12,12 @@ from typing import Any, Literal, TypeVar, cast, get_type_hints
 
 import tomli
 
+from masking.mcp import McpSettings
 from masking.model import ConfigError
 from masking.policy import MaskPolicy
+from masking.redaction import RedactionPolicy
+from masking.reduction import ReductionOptions
+from masking.strategies import Strategies
 
 ROOT = "observation_masking"
 
@@ -67,8 +71,16 @@ class Settings:
 
     schema1: MaskPolicy = field(default_factory=MaskPolicy)
     cache_pricing: CachePricing = "auto"
+    redaction: RedactionPolicy = field(default_factory=RedactionPolicy)
+    reduction: ReductionOptions = field(default_factory=ReductionOptions)
+    mcp: McpSettings = field(default_factory=McpSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     hosts: HostSettings = field(default_factory=HostSettings)
+
+    @property
+    def strategies(self) -> Strategies:
+        """What may be done to a request."""
+        return Strategies(redaction=self.redaction, schema1=self.schema1, reduction=self.reduction)
 
 
 def parse_settings(data: bytes) -> Settings | None:
@@ -99,21 +111,32 @@ def read_cache_pricing(value: object, path: str) -> CachePricing:
 
 
 def _read_settings(tables: Mapping[str, object]) -> Settings:
-    _refuse_unknown(tables, ("schema1", "metrics", "hosts"), ROOT)
+    _refuse_unknown(tables, ("schema1", *_TABLES), ROOT)
     schema1 = dict(_as_table(tables.get("schema1", {}), f"{ROOT}.schema1"))
     pricing = schema1.pop("cache_pricing", "auto")
     cache_pricing = read_cache_pricing(pricing, f"{ROOT}.schema1.cache_pricing")
     return Settings(
         schema1=_price(_read(MaskPolicy, schema1, f"{ROOT}.schema1"), cache_pricing),
         cache_pricing=cache_pricing,
-        metrics=_read(MetricsSettings, tables.get("metrics", {}), f"{ROOT}.metrics"),
-        hosts=_read(HostSettings, tables.get("hosts", {}), f"{ROOT}.hosts"),
+        **{
+            name: _read(kind, tables.get(name, {}), f"{ROOT}.{name}")
+            for name, kind in _TABLES.items()
+        },
     )
 
 
+_TABLES: Mapping[str, type[Any]] = {
+    "redaction": RedactionPolicy,
+    "reduction": ReductionOptions,
+    "mcp": McpSettings,
+    "metrics": MetricsSettings,
+    "hosts": HostSettings,
+}
+"""By the name of a table and of a field of `Settings`; `schema1` is read by itself."""
+
 _MAX_PRICE = 1e6
 
-_Table = TypeVar("_Table", MaskPolicy, MetricsSettings, HostSettings)
+_Table = TypeVar("_Table")
 _Kind = TypeVar("_Kind")
 
 
@@ -123,12 +146,15 @@ _DERIVED = frozenset({"cache_read_ratio", "cache_write_ratio"})
 
 def _read(kind: type[_Table], table: object, path: str) -> _Table:
     values = _as_table(table, path)
-    names: list[str] = [f.name for f in dataclasses.fields(kind) if f.name not in _DERIVED]
+    fields = dataclasses.fields(cast(Any, kind))
+    names: list[str] = [field.name for field in fields if field.name not in _DERIVED]
     _refuse_unknown(values, [*names, "cache_pricing"] if kind is MaskPolicy else names, path)
     types = get_type_hints(kind)
     checked: dict[str, Any] = {
         name: _checked(value, types[name], f"{path}.{name}") for name, value in values.items()
     }
+    if kind is HostSettings:
+        checked = {name: tuple(map(_normalize_host, hosts)) for name, hosts in checked.items()}
     try:
         return kind(**checked)
     except ConfigError as error:
@@ -166,9 +192,11 @@ def _expect(kind: type[_Kind], value: object, path: str) -> _Kind:
 
 def _read_strings(value: object, path: str) -> tuple[str, ...]:
     items = _expect(list, value, path)
-    return tuple(
-        _expect(str, item, f"{path}[{i}]").lower().rstrip(".") for i, item in enumerate(items)
-    )
+    return tuple(_expect(str, item, f"{path}[{i}]") for i, item in enumerate(items))
+
+
+def _normalize_host(name: str) -> str:
+    return name.lower().rstrip(".")
 
 
 def _price(policy: MaskPolicy, pricing: CachePricing) -> MaskPolicy:

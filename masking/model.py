@@ -6,7 +6,7 @@ frozen dataclass takes.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 ChatMessage = dict[str, object]
 
@@ -28,8 +28,17 @@ KeepReason = Literal[
     "already_masked",
     "too_short",
     "not_shorter",
+    "other_tool",
+    "in_use",
 ]
-Reason = Literal["masked"] | KeepReason
+"""The last two are redaction's, where the window is off."""
+
+ChangeReason = Literal["masked", "redacted", "reduced", "dropped"]
+"""By Schéma 1's window, by redaction, by a reduction: as a placeholder, or with its message."""
+
+CHANGES: tuple[ChangeReason, ...] = get_args(ChangeReason)
+
+Reason = ChangeReason | KeepReason
 
 
 class ConfigError(ValueError):
@@ -113,7 +122,7 @@ class Replacement(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What becomes of one tool result, and why; only a masked one has replacements."""
+    """What becomes of one tool result, and why; only what got a placeholder has replacements."""
 
     result: ToolResult
     reason: Reason
@@ -127,6 +136,8 @@ class Decision(NamedTuple):
     @property
     def chars_after(self) -> int:
         """Code points that are left of them, placeholders included."""
+        if self.reason == "dropped":
+            return 0
         return self.chars_before + sum(len(r.placeholder) - len(r.text) for r in self.replacements)
 
 

@@ -121,7 +121,7 @@ def plan_reduction(
         if plan.size_after <= options.max_input_chars and _is_sound(history, plan):
             return plan
     cut = _truncate(history, plan)
-    return cut if _is_sound(history, cut) else _keep_all(cut)
+    return cut if _is_sound(history, cut) else set_aside(cut)
 
 
 _FEWEST = 2
@@ -256,6 +256,6 @@ def _truncate(history: _History, plan: ReductionPlan) -> ReductionPlan:
     )
 
 
-def _keep_all(plan: ReductionPlan) -> ReductionPlan:
-    """Return what is left where even the last stage would part a pair."""
+def set_aside(plan: ReductionPlan) -> ReductionPlan:
+    """Return what is left of a last stage that must not be carried out: nothing is done."""
     return replace(plan, dropped=frozenset(), size_after=plan.size_before)

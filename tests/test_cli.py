@@ -9,8 +9,9 @@ import pytest
 from addon.cli import main
 from addon.demo import RECORDING
 from addon.expectations import expectation_file
-from addon.flows import read_flows
+from addon.flows import read_flows, write_flows
 from addon.shipped import recordings, shipped
+from masking.config import parse_settings
 
 SESSION = shipped("recordings") / RECORDING
 
@@ -65,6 +66,32 @@ def test_expectations_are_written_and_compared(
     assert "yields something else" in capsys.readouterr().err
 
 
+METRICS = "[observation_masking.metrics]\n"
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        pytest.param("", id="no metrics"),
+        pytest.param(METRICS, id="metrics without a path"),
+        pytest.param(f'{METRICS}max_megabytes = 1\npath = "elsewhere.jsonl"\n', id="a path"),
+    ],
+)
+def test_a_configuration_beside_a_recording_has_its_own_expectation(
+    metrics: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    recording = tmp_path / "some.flow"
+    write_flows(recording, list(read_flows(SESSION))[:2])
+    config = tmp_path / "some.off.toml"
+    config.write_text(f"[observation_masking.schema1]\nenabled = false\n\n{metrics}")
+    (tmp_path / "other.off.toml").write_text("another recording's")
+    assert main(["expect", str(recording)]) == 0
+    files = [tmp_path / "some.json", tmp_path / "some.off.json"]
+    assert capsys.readouterr().out.split() == list(map(str, files))
+    assert [json.loads(file.read_text())[0]["masking"] for file in files] == ["on", "off"]
+    assert set(tmp_path.iterdir()) == {recording, config, tmp_path / "other.off.toml", *files}
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -93,3 +120,34 @@ def test_a_call_that_cannot_be_read_exits_with_2(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
+
+
+def test_tuning_recommends_lines_that_the_configuration_takes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["tune", str(SESSION)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    table = lines[lines.index("[observation_masking.schema1]") :]
+    assert parse_settings("\n".join(table).encode()) is not None
+    assert any(line.startswith((" present", " use")) for line in lines)
+
+
+def test_the_front_is_drawn_over_the_promise(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", str(SESSION), "--front", "--prices", "0.1,1"]) == 0
+    rows = [line.split()[:1] for line in capsys.readouterr().out.splitlines()]
+    assert [["0"], ["0.02"], ["0.05"]] == [row for row in rows if row and row[0][0] == "0"][:3]
+
+
+def test_the_strategies_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(SESSION), "--reduce-to", "10000"]) == 0
+    shown = capsys.readouterr().out
+    rows = {
+        name: line.removeprefix(name).split()
+        for line in map(str.strip, shown.splitlines())
+        for name in ("nothing", "Schéma 1, sliding", "redaction", "reduction", "all three")
+        if line.startswith(name)
+    }
+    assert ["100%", "1.00", "1.00", "1.00"] == [rows["nothing"][n] for n in (0, 2, 3, 4)]
+    assert float(rows["Schéma 1, sliding"][2]) < 1 < float(rows["Schéma 1, sliding"][4])
+    assert float(rows["reduction"][2]) < float(rows["Schéma 1, sliding"][2])
+    assert rows["reduction"][0] != "100%"

@@ -1,11 +1,15 @@
 import dataclasses
+import itertools
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from masking import ConfigError, MaskPolicy
 from masking.config import HostSettings, MetricsSettings, Settings, parse_settings
+from masking.mcp import McpSettings
+from masking.redaction import RedactionPolicy
+from masking.reduction import ReductionOptions
 from tests.builders import TEMPLATE
 
 SHIPPED = Path(__file__).parents[1] / "config.toml"
@@ -52,6 +56,21 @@ SETTINGS = [
     Setting(".schema1", "cache_pricing = [0, 1]", priced(0.0, 1.0)),
     Setting(".metrics", 'path = "m.jsonl"', Settings(metrics=MetricsSettings(path="m.jsonl"))),
     Setting(".metrics", "max_megabytes = 1", Settings(metrics=MetricsSettings(max_megabytes=1))),
+    Setting(
+        ".redaction",
+        'tool_names = ["Read_File."]',
+        Settings(redaction=RedactionPolicy(tool_names=("Read_File.",))),
+    ),
+    Setting(".redaction", "enabled = true", Settings(redaction=RedactionPolicy(True))),
+    Setting(
+        ".reduction", "max_input_chars = 0", Settings(reduction=ReductionOptions(max_input_chars=0))
+    ),
+    Setting(
+        ".reduction",
+        "observation_masking = false",
+        Settings(reduction=ReductionOptions(observation_masking=False)),
+    ),
+    Setting(".mcp", "max_chars = 9", Settings(mcp=McpSettings(max_chars=9))),
     Setting(".hosts", 'only = ["A.example"]', Settings(hosts=HostSettings(only=("a.example",)))),
     Setting(".hosts", 'only = ["::1"]', Settings(hosts=HostSettings(only=("::1",)))),
     Setting(".schema1", "max_loss = 1", schema1(max_loss=1.0)),
@@ -130,6 +149,12 @@ MISTAKES = [
     Mistake(".metrics", "max_megabytes = 0", ".metrics.max_megabytes", "must be at least 1"),
     Mistake(".metrics", "max_megabytes = '50'", ".metrics.max_megabytes", "expected int, got str"),
     Mistake(".metrics", "file = ''", ".metrics.file", "unknown key"),
+    Mistake(".redaction", "tool_names = 'a'", ".redaction.tool_names", "expected list, got str"),
+    Mistake(".redaction", "tool_names = [1]", ".redaction.tool_names[0]", "expected str, got int"),
+    Mistake(".redaction", "placeholder_template = '{x}'", ".redaction.placeholder_template", "x"),
+    Mistake(".redaction", "tools = []", ".redaction.tools", "did you mean 'tool_names'?"),
+    Mistake(".reduction", "enabled = 'false'", ".reduction.enabled", "expected bool, got str"),
+    Mistake(".mcp", "head = 1", ".mcp.head", "unknown key"),
     Mistake(".hosts", "only = 'a'", ".hosts.only", "expected list, got str"),
     Mistake(".hosts", "never = ['a', 3]", ".hosts.never[1]", "expected str, got int"),
     Mistake(".hosts", 'never = ["a", "https://b"]', ".hosts.never[1]", "expected a host name"),
@@ -227,18 +252,23 @@ def test_the_shipped_file_is_on_with_the_values_of_the_guide() -> None:
 RATIOS = ("cache_read_ratio", "cache_write_ratio")
 
 
+KINDS: tuple[Any, ...] = (
+    *(MaskPolicy, RedactionPolicy, ReductionOptions, McpSettings),
+    *(MetricsSettings, HostSettings),
+)
+
+
 def test_the_shipped_file_gives_every_key_with_a_comment() -> None:
     lines = SHIPPED.read_text("utf-8").splitlines()
     keys = [line.split(" = ")[0] for line in lines if " = " in line and not line.startswith("#")]
     expected = [
-        *(field.name for kind in (MaskPolicy, MetricsSettings, HostSettings)
+        *(field.name for kind in KINDS
           for field in dataclasses.fields(kind) if field.name not in RATIOS),
         "cache_pricing",
     ]  # fmt: skip
     assert sorted(expected) == sorted(keys)
-    for key in keys:
-        before = next(i for i, line in enumerate(lines) if line.startswith(f"{key} = ")) - 1
-        assert lines[before].startswith("#")
+    for before, line in itertools.pairwise(lines):
+        assert " = " not in line or line.startswith("#") or before.startswith("#")
 
 
 def test_settings_are_frozen() -> None:

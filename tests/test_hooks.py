@@ -92,6 +92,7 @@ def test_a_flow_is_marked_for_the_interfaces(addon: ObservationMasking) -> None:
         "call_id": "call_0",
         "tool": "shell",
         "turn": 0,
+        "strategy": "schema1",
         "reason": "masked",
         "chars_before": 380,
         "chars_after": 18,
@@ -141,7 +142,7 @@ def test_an_exchange_is_recorded_once_however_it_ends(
     run(addon, flow)
     flow.response = tutils.tresp()
     addon.responseheaders(flow)
-    addon.response(flow)
+    asyncio.run(addon.response(flow))
     flow.error = tflow.terr()
     addon.error(flow)
     addon.done()
@@ -161,7 +162,7 @@ def test_without_a_configuration_everything_passes() -> None:
     addon, flow = ObservationMasking(), chat_flow()
     assert run(addon, flow) == BODY
     addon.responseheaders(flow)
-    addon.response(flow)
+    asyncio.run(addon.response(flow))
     addon.done()
 
 

@@ -182,6 +182,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
     costs = {name: record.pop(name) for name in list(record) if "cost" in name or "net_" in name}
     tokens = {name: record.pop(name) for name in list(record) if name.endswith(("before", "after"))}
     assert record == {
+        "kind": "chat",
         "host": "localhost",
         "path": CHAT,
         "model": "gpt-4o",
@@ -200,7 +201,14 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "tool_turns": 4,
         "tool_results": 4,
         "masked": 2,
+        "redacted": 0,
+        "reduced": 0,
+        "dropped": 0,
         "kept": {"in_window": 2},
+        "redaction_scenarios": None,
+        "reduction_stage": None,
+        "reduction_status": None,
+        "dropped_messages": None,
         "tokenizer": "o200k_base",
         "tokenizer_exact": True,
         "prompt_tokens": 90,

@@ -10,8 +10,11 @@ import pytest
 from addon.cli import main
 from addon.exchange import Exchange
 from masking.config import HostSettings, MetricsSettings
+from masking.mcp import McpSettings
 from masking.model import KeepReason
 from masking.policy import MaskPolicy
+from masking.redaction import RedactionPolicy
+from masking.reduction import ReductionOptions
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -33,10 +36,24 @@ def test_the_first_table_is_what_its_command_prints(capsys: pytest.CaptureFixtur
     assert rows == [line for line in shown if line.startswith(("cached, written", "0.", "1, "))]
 
 
+def test_the_strategies_are_compared_as_the_command_prints_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["compare", str(ROOT / "recordings")]) == 0
+    shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    table = README.partition("| strategy | messages kept |")[2].partition("\n\n")[0]
+    rows = [row.strip("| ").split(" | ") for row in table.splitlines()[2:]]
+    assert len(rows) == 6
+    assert [row for row in rows if " ".join(row) not in shown] == []
+
+
 @pytest.mark.parametrize(
     ("table", "settings", "others"),
     [
         ("schema1", MaskPolicy, ["cache_pricing"]),
+        ("redaction", RedactionPolicy, []),
+        ("reduction", ReductionOptions, []),
+        ("mcp", McpSettings, []),
         ("metrics", MetricsSettings, []),
         ("hosts", HostSettings, []),
     ],

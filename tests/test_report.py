@@ -26,7 +26,7 @@ from masking.analysis.replay import Course, Recorded, Step
 from masking.analysis.report import LETTERS, render_report
 from masking.analysis.tokens import TokenCounter
 from masking.config import CachePricing
-from masking.model import ChatMessage, KeepReason, Reason
+from masking.model import ChangeReason, ChatMessage, KeepReason, Reason
 from masking.policy import MaskPolicy
 from masking.usage import Usage
 from tests.builders import OLD, policy, turn
@@ -234,7 +234,7 @@ def test_the_map_spells_every_result_of_every_request() -> None:
 
 
 def test_every_reason_has_a_letter_of_its_own() -> None:
-    assert {"masked", *get_args(KeepReason)} == {*LETTERS}
+    assert {*get_args(ChangeReason), *get_args(KeepReason)} == {*LETTERS}
     assert len(LETTERS) == len({*LETTERS.values()})
     assert all(letter.isalpha() and len(letter) == 1 for letter in LETTERS.values())
 

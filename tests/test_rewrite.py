@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from masking import ChatMessage, MaskPolicy, Rewrite, WireError, rewrite
 from masking.model import places_masked, replacements_of
-from masking.rewrite import mask_request, read_request
+from masking.rewrite import change_request, read_request
 from masking.splice import replace_strings
+from masking.strategies import Strategies
 from tests.builders import (
     IMAGE,
     MASK_ALL,
@@ -182,7 +183,7 @@ def test_fifty_megabytes(escape: str) -> None:
 
 
 def mask_only(body: bytes, only: frozenset[int] | None, chosen: MaskPolicy = MASK_ALL) -> Rewrite:
-    return mask_request(body, read_request(body), chosen, only)
+    return change_request(body, read_request(body), Strategies(schema1=chosen), only)
 
 
 HELD = encode([*turn("a"), result("orphan"), *turn("b"), *turn("c"), *turn("a")])

@@ -10,6 +10,7 @@ import orjson
 from masking.analysis.simulate import Piece
 from masking.analysis.tokens import TokenCounter, count_message, count_tools
 from masking.model import Replacement
+from masking.reduction_plan import ReductionPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,20 +33,41 @@ class Prompt:
     @property
     def altered(self) -> int:
         """How many pieces there are up to the last one that is masked."""
+        if len(self.before) != len(self.after):
+            return max(len(self.before), len(self.after))
         pairs = enumerate(zip(self.before, self.after, strict=True), 1)
         return max((count for count, (before, after) in pairs if before != after), default=0)
 
 
 def read_prompt(
-    document: Mapping[str, object], replacements: Sequence[Replacement], counter: TokenCounter
+    document: Mapping[str, object],
+    replacements: Sequence[Replacement],
+    counter: TokenCounter,
+    plan: ReductionPlan | None = None,
 ) -> Prompt:
-    """Read the prompt of a Chat Completions request. Never raises; what has a wrong type is 0."""
+    """Read the prompt of a Chat Completions request, with what a plan drops and inserts.
+
+    Never raises; what has a wrong type is 0.
+    """
     tools, messages = document.get("tools"), document.get("messages")
     before = [Piece(digest_of(tools), count_tools(counter, tools))]
     for message in messages if isinstance(messages, list) else ():
         tokens = count_message(counter, message) if isinstance(message, dict) else 0
         before.append(Piece(digest_of_message(message), tokens))
-    return Prompt(before=tuple(before), after=_mask(before, replacements, counter))
+    after = _mask(before, replacements, counter)
+    return Prompt(before=tuple(before), after=_rearrange(after, plan, counter))
+
+
+def _rearrange(
+    pieces: tuple[Piece, ...], plan: ReductionPlan | None, counter: TokenCounter
+) -> tuple[Piece, ...]:
+    if plan is None or not plan.dropped:
+        return pieces
+    tools, *messages = pieces
+    summary = {"role": "user", "content": plan.summary}
+    inserted = Piece(digest_of_message(summary), count_message(counter, summary))
+    kept = plan.order(len(messages))
+    return (tools, *(inserted if at is None else messages[at] for at in kept))
 
 
 def digest_of(value: object) -> bytes:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -13,9 +13,10 @@ from masking.analysis.sizes import Sizes, measure
 from masking.analysis.terms import Source, apply_terms, find_terms
 from masking.analysis.tokens import TokenCounter
 from masking.config import CachePricing
-from masking.model import Reason, WireError, places_masked, replacements_of
+from masking.model import Reason, WireError, replacements_of
 from masking.policy import MaskPolicy
-from masking.rewrite import mask_request, read_request
+from masking.rewrite import change_request, read_request
+from masking.strategies import Strategies
 from masking.usage import Usage
 
 
@@ -49,7 +50,7 @@ class Session(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """How sessions are replayed.
+    """How sessions are replayed: `others` are the strategies beside Schéma 1's policy.
 
     `model` takes the place of the recorded ones, and of the host; what another model's cache held
     is then of no account, and is simulated. `slides` moves the boundary at every turn, whatever
@@ -62,6 +63,7 @@ class Course:
     model: str | None = None
     ttl: float | None = None
     slides: bool = False
+    others: Strategies = field(default_factory=Strategies)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,12 +114,14 @@ def _replay_request(
     if course.ttl is not None:
         terms = replace(terms, rules=replace(terms.rules, ttl=course.ttl))
     policy = apply_terms(course.policy, "none" if course.slides else course.pricing, terms)
-    outcome = mask_request(recorded.body, document, policy)
-    prompt = read_prompt(document, replacements_of(outcome.decisions), counter)
+    strategies = replace(course.others, schema1=policy)
+    outcome = change_request(recorded.body, document, strategies)
+    replacements = replacements_of(outcome.decisions)
+    prompt = read_prompt(document, replacements, counter, outcome.plan)
     sent = Sent(
         seed=digest_of([recorded.host, model, recorded.account]),
         prompt=prompt,
-        masked=places_masked(outcome.decisions),
+        masked=outcome.masked,
         usage=recorded.usage if course.model in (None, named) else None,
         when=recorded.when,
         is_masked=False,

@@ -3,6 +3,9 @@
 const UNITS = { usd: "US dollars", input_tokens: "input-token equivalents" };
 const REASONS = {
   masked: "",
+  redacted: "answered, by redaction",
+  reduced: "a placeholder, by reduction",
+  dropped: "gone with its message, by reduction",
   held: "old enough, but masking it does not pay yet",
   in_window: "belongs to one of the last turns",
   error: "looks like an error",
@@ -13,6 +16,8 @@ const REASONS = {
   not_string: "no string",
   bad_id: "names no call",
   orphan: "names an unknown call",
+  other_tool: "of a tool that redaction does not name",
+  in_use: "not answered yet, by redaction",
   off: "masking is off",
 };
 const policies = Object.entries(POLICIES);

@@ -24,6 +24,9 @@ Bills = Mapping[str, Sequence[Bill]]
 
 LETTERS: dict[Reason, str] = {
     "masked": "m",
+    "redacted": "r",
+    "reduced": "d",
+    "dropped": "x",
     "held": "h",
     "in_window": "w",
     "error": "e",
@@ -34,6 +37,8 @@ LETTERS: dict[Reason, str] = {
     "not_string": "n",
     "bad_id": "b",
     "orphan": "o",
+    "other_tool": "q",
+    "in_use": "u",
     "off": "f",
 }
 """How the masking map spells the reasons; the page lists them in this order."""

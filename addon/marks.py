@@ -1,0 +1,52 @@
+"""What was decided, written on the flow: for mitmproxy's own interfaces, and for recordings."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from mitmproxy import http
+
+from masking.model import CHANGES, Decision, Reason
+
+METADATA = "observation_masking"
+
+Strategy = Literal["schema1", "redaction", "reduction"]
+
+_STRATEGIES: Mapping[Reason, Strategy] = {
+    "redacted": "redaction",
+    "in_use": "redaction",
+    "other_tool": "redaction",
+    "reduced": "reduction",
+    "dropped": "reduction",
+}
+"""Who decides for a reason; for all others it is Schéma 1."""
+
+
+def mark(flow: http.HTTPFlow, decisions: Sequence[Decision]) -> None:
+    """Write down each decision, and a comment where anything was changed; never content."""
+    flow.metadata[METADATA] = [_describe(decision) for decision in decisions]
+    changed = [decision for decision in decisions if decision.reason in CHANGES]
+    if changed:
+        counts = Counter(decision.reason for decision in changed)
+        what = ", ".join(f"{reason} {count}" for reason, count in counts.items())
+        before = sum(decision.chars_before for decision in changed)
+        after = sum(decision.chars_after for decision in changed)
+        flow.comment = f"{what} tool results: {before:,} -> {after:,} characters"
+
+
+def _describe(decision: Decision) -> dict[str, str | int | None]:
+    result = decision.result
+    return {
+        "call_id": _storable(result.call_id),
+        "tool": _storable(result.tool),
+        "turn": result.turn,
+        "strategy": _STRATEGIES.get(decision.reason, "schema1"),
+        "reason": decision.reason,
+        "chars_before": decision.chars_before,
+        "chars_after": decision.chars_after,
+    }
+
+
+def _storable(name: str | None) -> str | None:
+    """Return a name as a flow file can hold it; a lone surrogate is none of UTF-8."""
+    return None if name is None else name.encode("utf-8", "replace").decode()
