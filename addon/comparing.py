@@ -39,7 +39,7 @@ def compare_strategies(
 ) -> dict[str, Row]:
     """Replay recordings under each strategy and price; redaction is of every tool there is.
 
-    Raises OSError and ValueError, naming the file.
+    Raises OSError and ValueError, naming the file, and ValueError where nothing can be replayed.
     """
     sessions = list(read_sessions(paths))
     courses = list(_courses(sessions, policy, max_input_chars))
@@ -49,6 +49,8 @@ def compare_strategies(
         for name, course in progress.track(courses, description="compare"):
             row = rows.setdefault(name, Row())
             _add(row, course, [step for s in sessions for step in replay(s, course, counter)])
+    if not all(rows["nothing"].costs.values()):
+        raise ValueError(f"no request to replay in {', '.join(map(str, paths))}")
     return rows
 
 

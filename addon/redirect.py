@@ -1,21 +1,23 @@
-"""A script for the recorder's own mitmdump: every request for the provider goes to loopback.
+"""A script for the recorders' own mitmdump: every request for the provider goes to loopback.
 
 `mitmdump -s redirect.py --set provider=HOST:PORT --set connection_strategy=lazy` sends
-api.openai.com to the scripted provider and keeps every other host out of reach. What it records
-names api.openai.com.
+api.openai.com, or what `provider_name` says, to the provider and keeps every other host out of
+reach. What it records names that host.
 """
 
 from mitmproxy import addonmanager, ctx, http
 
 PROVIDER = "api.openai.com"
+_PORTS = {"http": 80, "https": 443}
 
 
 class Redirect:
     def load(self, loader: addonmanager.Loader) -> None:
-        loader.add_option("provider", str, "", "Where the scripted provider listens.")
+        loader.add_option("provider", str, "", "Where the provider listens.")
+        loader.add_option("provider_name", str, PROVIDER, "What clients call it.")
 
     def http_connect(self, flow: http.HTTPFlow) -> None:
-        if flow.request.host != PROVIDER:
+        if flow.request.host != ctx.options.provider_name:
             flow.response = http.Response.make(403, b"The recorder goes nowhere else.\n")
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
@@ -28,7 +30,8 @@ class Redirect:
 
     def response(self, flow: http.HTTPFlow) -> None:
         if f"{flow.request.host}:{flow.request.port}" == ctx.options.provider:
-            flow.request.host, flow.request.port = PROVIDER, 443
+            flow.request.host = ctx.options.provider_name
+            flow.request.port = _PORTS[flow.request.scheme]
 
     def error(self, flow: http.HTTPFlow) -> None:
         self.response(flow)

@@ -20,6 +20,7 @@ from addon.chat import path_of
 from addon.flows import read_flows, write_flows
 from addon.suspects import check
 from masking.json_strings import edit_strings
+from masking.mcp import read_methods
 from masking.model import Path as JsonPath
 
 FILLER = "these words stand where other words stood and they say nothing at all; "
@@ -59,9 +60,11 @@ class Ours:
     `texts` stay wherever they stand. Tool results and the calls' arguments stay, as our own
     scratch project makes them, and answers, as our own provider gives them. `spellings` are
     patterns and what to write in their place everywhere in the bodies, in this order: folders of
-    this machine, numbers that differ from run to run.
+    this machine, numbers that differ from run to run. What goes to and comes from the MCP server
+    of this host stays as a whole.
     """
 
+    server: str | None = None
     texts: frozenset[str] = frozenset()
     spellings: tuple[tuple[re.Pattern[str], str], ...] = ()
 
@@ -69,12 +72,14 @@ class Ours:
 def scrub_recording(source: Path, out: Path, ours: Ours | None = None) -> int:
     """Write `source` to `out`, scrubbed; returns how many requests are in it.
 
-    What is no request to a model (a POST of a JSON conversation) is left out. Without `ours`
-    nothing of the content is taken to be harmless. Raises ValueError, and writes nothing, where
-    `source` is no recording or where something still looks like a secret, and names the place.
+    What is no request to a model (a POST of a JSON conversation), nor to our own MCP server, is
+    left out. Without `ours` nothing of the content is taken to be harmless. Raises ValueError, and
+    writes nothing, where `source` is no recording or where something still looks like a secret,
+    and names the place.
     """
     part = out.with_name(f"{out.name}.part")
-    kept = (each for each in read_flows(source) if is_conversation(each.request))
+    flows = read_flows(source)
+    kept = (each for each in flows if is_conversation(each.request) or _asks_us(each.request, ours))
     try:
         count = write_flows(part, (_checked(each, n, ours) for n, each in enumerate(kept)))
         part.replace(out)
@@ -114,6 +119,16 @@ def fill(text: str) -> str:
     return "".join(old if old in "\r\n" else new for old, new in zip(text, words, strict=False))
 
 
+def _asks_us(request: http.Request, ours: Ours | None) -> bool:
+    """Whether a request is to our own MCP server.
+
+    Those to others never stay: an MCP server's path may be all that keeps strangers out.
+    """
+    if ours is None or request.host != ours.server or request.method != "POST":
+        return False
+    return read_methods(request.content or b"") is not None
+
+
 def _checked(recorded: http.HTTPFlow, number: int, ours: Ours | None) -> http.HTTPFlow:
     clean = scrub(recorded, number, ours)
     check(clean, number)
@@ -135,7 +150,8 @@ def _request(old: http.Request, start: float, ours: Ours | None) -> http.Request
         timestamp_start=start,
         timestamp_end=start + 0.125,
     )
-    _write(new, old, partial(_edit_request, ours=ours))
+    edit = _edit_response if _asks_us(old, ours) else _edit_request
+    _write(new, old, partial(edit, ours=ours))
     return new
 
 

@@ -1,12 +1,16 @@
-"""Sessions made up for the tests: what a recording holds, without a recording."""
+"""Sessions for the tests: the shipped recordings of conversations, and such as are made up."""
 
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from addon.shipped import recordings
 from masking.analysis.replay import Recorded
 from masking.model import ChatMessage
+
+CHATS = [path for path in recordings() if not path.stem.startswith("mcp-")]
+"""The recordings of agents that speak with a model."""
 
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 

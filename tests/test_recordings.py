@@ -2,29 +2,37 @@
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mitmproxy import http
 
+from addon.chat import is_event_stream
 from addon.config_file import ConfigFile
 from addon.expectations import expectation_file, find_configs, replay_recording
 from addon.flows import read_flows
+from addon.scratch import write_project
 from addon.shipped import recordings, shipped
+from masking.event_stream import EventStream
+from masking.mcp import read_methods
 from masking.model import replacements_of
 from masking.observation import find_blocks
+from masking.payload import PayloadPolicy, cut_text, mask_payload_bytes
 from masking.rewrite import change_request, read_request
+from tests.sessions import CHATS
 
-CASES = pytest.mark.parametrize(
-    ("recording", "config"),
-    [
-        pytest.param(recording, config, id=expectation_file(recording, config).stem)
-        for recording in recordings()
-        for config in find_configs(recording)
-    ],
-)
+
+def cases(paths: Iterable[Path]) -> pytest.MarkDecorator:
+    """Try these recordings under each of their configurations."""
+    found = [(path, config) for path in paths for config in find_configs(path)]
+    names = [expectation_file(path, config).stem for path, config in found]
+    return pytest.mark.parametrize(("recording", "config"), found, ids=names)
+
 
 QUESTIONS = shipped("recordings") / "openai-questions.flow"
+FILES = shipped("recordings") / "mcp-files.flow"
 
 
 def expected(recording: Path, config: Path | None = None) -> list[dict[str, Any]]:
@@ -38,12 +46,12 @@ def beside(name: str) -> Path:
     return QUESTIONS.with_suffix(f".{name}.toml")
 
 
-@CASES
+@cases(recordings())
 def test_a_replay_yields_what_is_expected(recording: Path, config: Path | None) -> None:
     assert expected(recording, config) == replay_recording(recording, config)
 
 
-@CASES
+@cases(CHATS)
 def test_a_recording_is_worth_replaying(recording: Path, config: Path | None) -> None:
     """Something is changed in the end, and then less is sent."""
     last = expected(recording, config)[-1]
@@ -106,3 +114,95 @@ def test_each_strategy_settles_results_beside_the_others() -> None:
         assert sum(counts) + sum(record["kept"].values()) == record["tool_results"]
     for name in ("masked", "redacted", "reduced", "dropped"):
         assert max(record[name] for record in records) > 0
+
+
+# What MCP servers answer
+
+POLICY = PayloadPolicy(enabled=True)
+
+
+def digests(bodies: Iterable[bytes]) -> list[str]:
+    return [hashlib.sha256(body).hexdigest() for body in bodies]
+
+
+def answer(flow: http.HTTPFlow) -> bytes:
+    assert flow.response
+    return flow.response.content or b""
+
+
+def cut(flow: http.HTTPFlow) -> bytes:
+    """Return what the client would have got from the strategy."""
+    methods = read_methods(flow.request.content or b"")
+    assert flow.response
+    assert methods is not None
+
+    def mask(data: bytes) -> bytes:
+        return mask_payload_bytes(data, POLICY, methods).body
+
+    edit = EventStream(mask).feed if is_event_stream(flow.response) else mask
+    return edit(answer(flow))
+
+
+def messages(body: bytes) -> list[Any]:
+    """Return the JSON-RPC messages in a document, or in an event stream."""
+    lines = body.splitlines() if body.startswith(b"event: ") else [b"data: " + body]
+    found = (line.removeprefix(b"data: ") for line in lines if line.startswith(b"data: "))
+    return [json.loads(text) for text in found if text]
+
+
+def results(path: str) -> dict[int, Any]:
+    """Return the last message of each cut answer that came from a path, by id."""
+    found = (messages(cut(flow)) for flow in read_flows(FILES) if flow.request.path == path)
+    return {each[-1]["id"]: each[-1] for each in found if each}
+
+
+def test_switched_off_answers_arrive_bit_for_bit_and_nothing_is_recorded() -> None:
+    found = digests(answer(flow) for flow in read_flows(FILES))
+    assert expected(FILES) == [{"sha256": digest} for digest in found]
+
+
+def test_answers_are_cut_and_recorded() -> None:
+    records = expected(FILES, FILES.with_suffix(".mcp.toml"))
+    flows = list(read_flows(FILES))
+    assert [record["sha256"] for record in records] == digests(map(cut, flows))
+    changed = [answer(flow) != cut(flow) for flow in flows]
+    assert [record["cut_strings"] > 0 for record in records] == changed
+    strings = [record["cut_strings"] for record in records]
+    assert strings == [0, 0, 0, 2, 0, 0, 1, 1] * 2
+    assert [record["passed_through"] for record in records] == [None] * 16
+
+
+@pytest.mark.parametrize("path", ["/documents", "/streams"])
+def test_long_files_are_cut_and_short_ones_and_the_messages_of_errors_are_not(
+    path: str, tmp_path: Path
+) -> None:
+    write_project(tmp_path)
+    log, orders, readme = (
+        (tmp_path / name).read_text(encoding="utf-8")
+        for name in ("logs/import.log", "data/orders.json", "README.md")
+    )
+    found = results(path)
+    assert "[KIMI_PROXY_OBSERVATION_MASKED original_chars=8101 " in cut_text(log, POLICY)
+    for number, text in ((2, cut_text(log, POLICY)), (3, readme)):
+        assert found[number]["result"]["content"] == [{"type": "text", "text": text}]
+        assert found[number]["result"]["structuredContent"] == {"result": text}
+    assert found[4]["result"]["isError"]
+    assert found[4]["result"]["content"][0]["text"].endswith("directory: 'logs/refused.log'")
+    (resource,) = found[5]["result"]["contents"]
+    assert resource["uri"] == "project://data/orders.json"
+    assert resource["text"] == cut_text(orders, POLICY) != orders
+    assert found[6]["error"]["message"].endswith(f":\n{orders}")
+    assert len(found[6]["error"]["message"]) > POLICY.max_chars
+    assert found[6]["error"]["data"] == {"log": cut_text(log, POLICY)}
+
+
+def test_documents_and_event_streams_say_the_same() -> None:
+    assert results("/documents") == results("/streams")
+
+
+def test_progress_stays_as_it_was() -> None:
+    for flow in read_flows(FILES):
+        before, after = messages(answer(flow)), messages(cut(flow))
+        assert before[:-1] == after[:-1]
+    (called,) = (m for m in map(messages, map(answer, read_flows(FILES))) if len(m) > 2)
+    assert [each.get("method") for each in called] == ["notifications/progress"] * 3 + [None]

@@ -13,19 +13,33 @@ from mitmproxy import http
 
 from addon.clients import CLIENTS
 from addon.flows import read_flows
+from addon.mcp_recorder import SERVER
 from addon.scrub import EPOCH, REQUEST_HEADERS, RESPONSE_HEADERS, Ours, scrub
 from addon.shipped import recordings
 from addon.story import SIDE_ANSWER
 from addon.suspects import check
+from tests.sessions import CHATS
 
 ACTS = [act for client in CLIENTS.values() for act in client.acts]
 
-OURS = Ours(texts=frozenset({SIDE_ANSWER, *(text for act in ACTS for text in act.texts)}))
+OURS = Ours(
+    server=SERVER,
+    texts=frozenset({SIDE_ANSWER, *(text for act in ACTS for text in act.texts)}),
+)
 
 MACHINE_PATH = re.compile(
     r"(?<![\w.])/(?:home|root|tmp|Users|var|opt|usr|work|mnt|private|srv)/(?!user\b|client\b)"
 )
 DATE = re.compile(r"\b20[2-9]\d-[01]\d-[0-3]\d\b|\b[0-2]\d:[0-5]\d:[0-5]\d\b|\bGMT\b")
+
+PROTOCOL = "2025-11-25"
+"""The version of MCP, which is a date."""
+
+URLS = {
+    "http://mcp.example/documents",
+    "http://mcp.example/streams",
+    "https://api.openai.com/v1/chat/completions",
+}
 
 LABELS = re.compile(
     r"<path>/project/[\w./]+</path>|</?content>|<type>file</type>|\(End of file - total \d+ lines\)"
@@ -38,6 +52,7 @@ FRAME = re.compile(r"^(?:\d+: ?|Output: |Command: )")
 """What clients put before a line of it."""
 
 ALL = pytest.mark.parametrize("path", recordings(), ids=lambda path: path.stem)
+TALKS = pytest.mark.parametrize("path", CHATS, ids=lambda path: path.stem)
 
 
 @cache
@@ -88,9 +103,10 @@ SIZES = {"scratch": (20, 27, 21), "questions": (16, 25, 21)}
 """By the story: tool turns, tool results, requests that offer tools."""
 
 
-def test_there_are_recordings_of_five_clients_and_of_one_with_several_questions() -> None:
+def test_there_are_recordings_of_every_story() -> None:
+    """Five clients with one task, one of them with several questions, and a client of MCP."""
     stories = [path.stem.rpartition("-")[2] for path in recordings()]
-    assert sorted(stories) == ["questions", *["scratch"] * 5]
+    assert sorted(stories) == ["files", "questions", *["scratch"] * 5]
 
 
 @ALL
@@ -116,10 +132,10 @@ def test_only_allowed_headers_are_left(path: Path) -> None:
 
 @ALL
 def test_nothing_of_the_machine_is_left(path: Path) -> None:
-    text = path.read_bytes().decode()
+    text = path.read_bytes().decode().replace(PROTOCOL, "")
     assert (MACHINE_PATH.findall(text), DATE.findall(text)) == ([], [])
     for number, each in enumerate(flows(path)):
-        assert each.request.url == "https://api.openai.com/v1/chat/completions"
+        assert each.request.url in URLS
         assert each.client_conn.peername == ("127.0.0.1", 50000)
         assert not each.client_conn.certificate_list
         assert not each.server_conn.certificate_list
@@ -132,7 +148,7 @@ def test_it_is_of_moderate_size(path: Path) -> None:
     assert path.stat().st_size < 2_000_000
 
 
-@ALL
+@TALKS
 def test_it_holds_a_whole_session(path: Path) -> None:
     lengths = [len(request(each)["messages"]) for each in flows(path) if request(each).get("tools")]
     assert len(results(path)) == sum(map(len, turns(path)))
@@ -141,14 +157,14 @@ def test_it_holds_a_whole_session(path: Path) -> None:
     assert all(earlier < later for earlier, later in pairwise(lengths))
 
 
-@ALL
+@TALKS
 def test_a_request_repeats_the_one_before(path: Path) -> None:
     requests = [request(each)["messages"] for each in flows(path) if request(each).get("tools")]
     for earlier, later in pairwise(requests):
         assert later[: len(earlier)] == earlier
 
 
-@ALL
+@TALKS
 def test_results_are_of_every_kind(path: Path) -> None:
     found = [output(each) for each in results(path)]
     sizes = sorted(map(len, found))
@@ -159,13 +175,13 @@ def test_results_are_of_every_kind(path: Path) -> None:
     assert any("12 passed, 0 failed" in each for each in found)
 
 
-@ALL
+@TALKS
 def test_calls_are_parallel_and_their_ids_come_again(path: Path) -> None:
     assert {len(ids) for ids in turns(path)} == {1, 2, 3}
     assert all(ids[0] == "call_0" for ids in turns(path))
 
 
-@ALL
+@TALKS
 def test_results_hold_our_own_lines_and_labels(path: Path) -> None:
     """A line is what a command of ours printed, the command, or a label; nothing else."""
     ours = set(_our_lines())
@@ -175,7 +191,7 @@ def test_results_hold_our_own_lines_and_labels(path: Path) -> None:
 
 
 def _our_lines() -> Iterator[str]:
-    for path in recordings():
+    for path in CHATS:
         if path.stem in ("openai-scratch", "openai-questions"):
             for each in results(path):
                 yield from each.splitlines()
@@ -183,7 +199,7 @@ def _our_lines() -> Iterator[str]:
         yield from step.what.splitlines()
 
 
-@ALL
+@TALKS
 def test_the_provider_reports_cached_tokens(path: Path) -> None:
     last = flows(path)[-1].response
     assert last

@@ -12,10 +12,11 @@ from addon.cli import main
 from addon.expectations import expectation_file
 from addon.flows import read_flows, write_flows
 from addon.sessions import read_sessions
-from addon.shipped import recordings
+from addon.shipped import shipped
 from tests.live import conversation
+from tests.sessions import CHATS
 
-SESSION = recordings()[0]
+SESSION = CHATS[0]
 
 
 def replay(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> dict[str, Any]:
@@ -32,7 +33,7 @@ def written(path: Path, turns: int = 12, **fields: object) -> Path:
     return path
 
 
-@pytest.mark.parametrize("recording", recordings(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("recording", CHATS, ids=lambda path: path.stem)
 def test_a_replay_gives_the_numbers_that_the_addon_logged(
     recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -48,6 +49,13 @@ def test_a_replay_gives_the_numbers_that_the_addon_logged(
     assert [[row[name] for row in by_size[0]] for name in sorted(shared)] == [
         [row[name] for row in by_size[1]] for name in sorted(shared)
     ]
+
+
+def test_a_recording_without_a_request_to_a_model_changes_no_figure(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    files = shipped("recordings") / "mcp-files.flow"
+    assert replay(capsys, SESSION) == replay(capsys, files, SESSION)
 
 
 NAMES = (
@@ -202,6 +210,7 @@ def test_many_sessions_are_replayed_on_all_cores(
     [
         (("missing.flow",), "missing.flow"),
         (("empty.jsonl",), "no request to replay in empty.jsonl"),
+        ((str(shipped("recordings") / "mcp-files.flow"),), "no request to replay in "),
         (("list.json",), "list.json: expected"),
         (("a.json", "--placeholder-template", "{unknown}"), "--placeholder-template"),
         (("a.json", "--max-loss", "-1"), "--max-loss"),

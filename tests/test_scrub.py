@@ -12,9 +12,9 @@ from mitmproxy.test import tflow
 
 from addon.flows import read_flows, write_flows
 from addon.scrub import EPOCH, Ours, fill, scrub, scrub_recording
-from addon.shipped import recordings
 from masking.json_strings import edit_strings, find_strings
 from tests.builders import SECRET, Spelling, documents, spellings
+from tests.sessions import CHATS
 
 KEY = "sk-" + "a1B2" * 8
 REQUEST: dict[str, Any] = {
@@ -388,6 +388,29 @@ def test_what_is_no_request_to_a_model_is_left_out(tmp_path: Path) -> None:
     assert as_text(kept.request.content) == scrubbed_body(REQUEST)
 
 
+def asked(url: str = "http://mcp.example/jane") -> http.HTTPFlow:
+    """Return a request to an MCP server, and its answer."""
+    made = recorded({"jsonrpc": "2.0", "id": 1, "method": "prompts/get", "params": {"name": "Jo"}})
+    made.request.url = url
+    return made
+
+
+@pytest.mark.parametrize("ours", [None, Ours(), Ours(server="mcp.example")])
+def test_what_is_asked_of_an_mcp_server_stays_only_of_our_own(
+    ours: Ours | None, tmp_path: Path
+) -> None:
+    stream, other = asked(), asked()
+    stream.request.method, other.request.raw_content = "GET", b"{}"
+    source = write(tmp_path, asked("http://mcp.example.com/jane"), asked(), stream, other)
+    kept = 1 if ours and ours.server else 0
+    assert scrub_recording(source, tmp_path / "out.flow", ours) == kept
+    for clean in read_flows(tmp_path / "out.flow"):
+        assert clean.request.url == "http://mcp.example/jane"
+        assert clean.request.content == asked().request.content
+        assert clean.response
+        assert b"Jane" in (clean.response.content or b"")
+
+
 def test_a_broken_recording_leaves_the_older_file_alone(tmp_path: Path) -> None:
     source, out = write(tmp_path, recorded()), tmp_path / "out.flow"
     source.write_bytes(source.read_bytes()[:-9])
@@ -412,7 +435,7 @@ def test_a_lone_surrogate_stays_an_escape() -> None:
     assert edit_strings(edited, lambda _, value: value) == edited
 
 
-@pytest.mark.parametrize("path", recordings(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CHATS, ids=lambda path: path.stem)
 def test_a_real_recording_scrubbed_as_a_foreign_one(path: Path, tmp_path: Path) -> None:
     before = list(read_flows(path))
     assert scrub_recording(path, tmp_path / "out.flow") == len(before)

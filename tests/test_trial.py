@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from addon.sessions import read_sessions
-from addon.shipped import recordings
 from masking.analysis.replay import Course, Recorded, Session, replay
 from masking.analysis.tokens import TokenCounter
 from masking.analysis.transcript import read_transcript
@@ -21,7 +20,7 @@ from masking.config import CachePricing
 from masking.model import ChatMessage
 from masking.policy import MaskPolicy
 from tests.builders import MASK_ALL, conversations, policies, policy
-from tests.sessions import WHEN, Talk, grow, work, write_body
+from tests.sessions import CHATS, WHEN, Talk, grow, work, write_body
 
 CONVERSATIONS = Path(__file__).parents[2] / "shared" / "conversations" / "chat.jsonl.gz"
 LONGEST = 150
@@ -105,7 +104,7 @@ COURSES = [
 
 
 @pytest.mark.parametrize("course", COURSES)
-@pytest.mark.parametrize("recording", recordings(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("recording", CHATS, ids=lambda path: path.stem)
 def test_it_agrees_with_a_replay_of_a_recording(recording: Path, course: Course) -> None:
     for session in read_sessions([recording]):
         unreported = Unreported(session)
