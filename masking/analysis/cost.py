@@ -85,11 +85,13 @@ def weigh(
     *,
     masked: bool,
     usual_share: float = 1.0,
+    usual_ratio: float | None = None,
 ) -> Cost:
     """Return what a request cost, and would have cost.
 
     `masked` says which of the two prompts was sent; a recording's is the one before masking.
-    `usual_share` is the last request's, for where nothing was predicted to be cached.
+    `usual_share` is the last request's, for where nothing was predicted to be cached;
+    `usual_ratio` that of the provider's tokens to estimated ones, where nothing was masked yet.
     Tokens are estimates, and are corrected by the ratio of the prompt that the provider counted
     to its own estimate. Where fewer tokens were cached than predicted, for they expired or were
     evicted, the other prompt's are fewer in the same proportion; where more were, others had sent
@@ -115,12 +117,14 @@ def weigh(
         return Bill(float(prompt), float(cached), cost, terms.in_dollars(cost, prompt, when))
 
     paid = bill(prompt, cached)
-    difference = _correct(other.tokens - sent.tokens, prompt, sent.tokens)
+    ratio = _find_ratio(prompt, sent.tokens) if usual_ratio is None else usual_ratio
+    difference = (other.tokens - sent.tokens) * ratio
     surplus = float(cached - held)
     if sent.common == other.common and cached >= max(predicted + 1, scale(sent.altered)):
         surplus = max(0.0, surplus + difference)
     other_prompt = prompt + difference
-    warm = min(terms.rules.round(scale(other.common)), other_prompt)
+    common = scale(sent.common) + (other.common - sent.common) * ratio
+    warm = min(terms.rules.round(common), other_prompt)
     other_held = warm * held / predicted if predicted else warm * usual_share
     reckoned = bill(other_prompt, other_held + surplus)
     reckoned_warm = bill(other_prompt, warm + surplus)
@@ -134,14 +138,12 @@ def weigh(
     )
 
 
-def _correct(tokens: int, prompt: int, estimate: int) -> float:
-    """Return the estimated tokens of masked text in the provider's.
+def _find_ratio(prompt: int, estimate: int) -> float:
+    """Return how many of the provider's tokens an estimated one of text is.
 
     Where its prompt is far larger than the estimate, it holds what that does not see: images.
     """
-    if prompt > _MOST_RATIO * estimate:
-        return tokens * _MOST_RATIO
-    return tokens * prompt / max(1, estimate)
+    return min(_MOST_RATIO, prompt / max(1, estimate)) if estimate else 1.0
 
 
 def _drop_slips(usage: Usage) -> Usage:

@@ -43,12 +43,16 @@ class Net:
 
 @dataclass(slots=True)
 class Conversation:
-    """What is known of a conversation: its number, its net, what its last request masked."""
+    """What is known of a conversation: its number, its net, what its last request masked.
+
+    `share` and `ratio` are the usual ones of `masking.analysis.cost.weigh`.
+    """
 
     number: int
     net: Net = field(default_factory=Net)
     masked: frozenset[int] | None = None
     share: float = 1.0
+    ratio: float | None = None
     breaker: Breaker = field(default_factory=Breaker)
 
 
@@ -100,11 +104,13 @@ class Ledger:
     def enter(self, sent: Sent, terms: Terms) -> Entry:
         """Account for a request that the provider has answered."""
         conversation, moved = self._continue(sent)
-        cost = self._weigh(sent, terms, conversation.share)
+        cost = self._weigh(sent, terms, conversation)
         tripped = sent.is_masked and conversation.breaker.watch(
             cost.predicted, sent.usage.cached if sent.usage else None, moved=moved
         )
         conversation.share = cost.share
+        if not sent.prompt.altered and cost.before.prompt and sent.prompt.tokens_before:
+            conversation.ratio = cost.before.prompt / sent.prompt.tokens_before
         self._holds_any |= tripped
         for net in (conversation.net, self.total):
             net.add(cost)
@@ -161,7 +167,7 @@ class Ledger:
             conversation.masked = sent.masked
         return conversation, moved
 
-    def _weigh(self, sent: Sent, terms: Terms, usual_share: float) -> Cost:
+    def _weigh(self, sent: Sent, terms: Terms, conversation: Conversation) -> Cost:
         return weigh(
             _remember(self._cache_before, sent.prompt.before, sent, terms),
             _remember(self._cache_after, sent.prompt.after, sent, terms),
@@ -169,7 +175,8 @@ class Ledger:
             terms,
             sent.when,
             masked=sent.is_masked,
-            usual_share=usual_share,
+            usual_share=conversation.share,
+            usual_ratio=conversation.ratio if sent.is_masked else None,
         )
 
 
