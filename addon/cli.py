@@ -12,9 +12,11 @@ from rich.console import Console
 
 from addon.clients import CLIENTS
 from addon.comparing import compare_strategies, render_strategies
-from addon.demo import run_demo
+from addon.demo import SESSIONS, run_demo
 from addon.expectations import expectation_file, find_configs, replay_recording
 from addon.launch import client_environment, user_bundle
+from addon.mcp_recorder import NAME as MCP
+from addon.mcp_recorder import record_mcp
 from addon.policy_options import add_policy_options, read_courses
 from addon.recorder import record
 from addon.replay_tables import render_conversations, render_passed_over, render_prices
@@ -47,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
 
     demo = commands.add_parser("demo", help="play a recorded session through the proxy, offline")
+    demo.add_argument("strategy", nargs="?", choices=[*SESSIONS], default="schema1")
     demo.set_defaults(command=_demo)
 
     env = commands.add_parser("env", help='print a client\'s environment: eval "$(obsmask env)"')
@@ -54,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     env.set_defaults(command=_env)
 
     rec = commands.add_parser("record", help="record a real agent against a scripted provider")
-    rec.add_argument("agent", choices=sorted(CLIENTS))
+    rec.add_argument("agent", choices=sorted((*CLIENTS, MCP)))
     rec.add_argument("out", type=Path, help="the .flow file to write")
     rec.set_defaults(command=_record)
 
@@ -91,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    run_demo(Console())
+    run_demo(Console(), options.strategy)
     return 0
 
 
@@ -102,7 +105,8 @@ def _env(options: argparse.Namespace) -> int:
 
 
 def _record(options: argparse.Namespace) -> int:
-    count = record(options.agent, options.out)
+    is_mcp = options.agent == MCP
+    count = record_mcp(options.out) if is_mcp else record(options.agent, options.out)
     print(f"{options.out}: {count} requests")
     return 0
 

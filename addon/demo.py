@@ -6,7 +6,7 @@ import shutil
 import ssl
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,17 @@ from addon.launch import ADDON, HOST, Proxy, running_proxy, write_bundle
 from addon.provider import Provider
 from addon.shipped import shipped
 from addon.story import Call, Reply, Script
+from masking.model import CHANGES
 
 RECORDING = "mini-swe-agent-scratch.flow"
+
+SESSIONS: Mapping[str, tuple[str, str | None]] = {
+    "schema1": (RECORDING, None),
+    "redaction": ("openai-questions.flow", "openai-questions.redaction.toml"),
+    "reduction": ("openai-questions.flow", "openai-questions.reduction.toml"),
+    "all": ("openai-questions.flow", "openai-questions.all.toml"),
+}
+"""What is played to show a strategy, and under which configuration; None is the shipped one."""
 
 PRICING = "[0.5, 1.0]"
 """What OpenAI takes for the recorded model's tokens; the provider here is not on any price list."""
@@ -30,14 +39,16 @@ PRICING = "[0.5, 1.0]"
 Record = dict[str, Any]
 
 
-def run_demo(console: Console) -> None:
-    """Play the session, show what became of it, and say how to go on.
+def run_demo(console: Console, strategy: str = "schema1") -> None:
+    """Play a session that shows a strategy, tell what became of it, and say how to go on.
 
     Raises RuntimeError where the proxy does not start or an answer does not arrive as it was
     sent.
     """
-    flows = list(read_flows(shipped("recordings") / RECORDING))
-    records = _play(flows, console)
+    recording, config = SESSIONS[strategy]
+    folder = shipped("recordings")
+    flows = list(read_flows(folder / recording))
+    records = _play(flows, None if config is None else folder / config, console)
     console.print(_render_table(records))
     console.print(_render_summary(records), highlight=False)
     console.print(_render_next_steps(), soft_wrap=True, highlight=False)
@@ -57,10 +68,10 @@ def _program(name: str) -> str:
     return name if shutil.which(name) else str(Path(sys.executable).with_name(name))
 
 
-def _play(flows: Sequence[HTTPFlow], console: Console) -> list[Record]:
+def _play(flows: Sequence[HTTPFlow], source: Path | None, console: Console) -> list[Record]:
     with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
         folder = Path(name)
-        config = write_config(folder, PRICING)
+        config = write_config(folder, PRICING, source)
         with Provider(_answers(flows), tls_folder=folder / "provider") as provider:
             options = (
                 *("--set", f"mask_config={config}"),
@@ -74,13 +85,9 @@ def _play(flows: Sequence[HTTPFlow], console: Console) -> list[Record]:
 
 
 def _answers(flows: Sequence[HTTPFlow]) -> Script:
-    """Return a script that says what the recorded provider said, by the length of a request."""
-    said = {len(_request(flow)["messages"]): _said(flow) for flow in flows}
-    return lambda request: said[len(request["messages"])]
-
-
-def _request(flow: HTTPFlow) -> dict[str, Any]:
-    return json.loads(flow.request.content or b"")  # type: ignore[no-any-return]
+    """Return a script that says what the recorded provider said, one answer after the other."""
+    said = map(_said, flows)
+    return lambda _: next(said)
 
 
 def _said(flow: HTTPFlow) -> Reply:
@@ -110,21 +117,15 @@ def _send(client: http.client.HTTPSConnection, flow: HTTPFlow) -> None:
 
 
 _COLUMNS = (
-    "request",
-    "masked",
-    "tokens",
-    "after",
-    "cost, all sent",
-    "masked",
-    "saved so far",
-    "ms",
+    *("request", "replaced", "tokens", "after"),
+    *("cost before", "cost after", "saved so far", "ms"),
 )
 
 
 def _describe_request(number: int, record: Record) -> tuple[str, ...]:
     return (
         str(number),
-        f"{record['masked']} of {record['tool_results']}",
+        f"{sum(record[name] for name in CHANGES)} of {record['tool_results']}",
         f"{record['request_tokens_before']:,}",
         f"{record['request_tokens_after']:,}",
         f"{record['cost_tokens_before']:,.0f}",

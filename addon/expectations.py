@@ -13,6 +13,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from mitmproxy import http
+
+from addon.chat import is_chat_request
 from addon.config_file import NAME
 from addon.flows import read_flows
 from addon.launch import ADDON, MITMDUMP
@@ -20,6 +23,7 @@ from addon.shipped import shipped
 from masking.config import ROOT
 from masking.redaction import SWITCH
 
+_RECORDS = "requests.jsonl"
 _VOLATILE = ("time", "hook_us")
 
 
@@ -37,9 +41,10 @@ def expectation_file(recording: Path, config: Path | None = None) -> Path:
 def replay_recording(recording: Path, config: Path | None = None) -> list[dict[str, Any]]:
     """Replay a recording through mitmdump and a configuration; None is the shipped one.
 
-    Returns, request by request, its record and the SHA-256 of the body it would have left with.
-    Raises ValueError where the file is no recording, RuntimeError, with mitmdump's log, where
-    mitmdump fails.
+    Returns, request by request, its record, where records are written at all, and the SHA-256 of
+    a body: the one a chat request would have left with, or else the one of the response that the
+    client would have got. Raises ValueError where the file is no recording, RuntimeError, with
+    mitmdump's log, where mitmdump fails.
     """
     for _ in read_flows(recording):
         pass
@@ -61,8 +66,9 @@ def replay_recording(recording: Path, config: Path | None = None) -> list[dict[s
         )
         if done.returncode:
             raise RuntimeError(f"{recording}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-        bodies = [flow.request.content or b"" for flow in read_flows(folder / "out.flow")]
-        records = read_records(folder / "requests.jsonl")
+        bodies = [_read_body(flow) for flow in read_flows(folder / "out.flow")]
+        written = folder / _RECORDS
+        records = read_records(written) if written.exists() else [{}] * len(bodies)
     return [
         {key: value for key, value in record.items() if key not in _VOLATILE}
         | {"sha256": hashlib.sha256(body).hexdigest()}
@@ -76,16 +82,25 @@ def write_config(folder: Path, pricing: str | None = None, source: Path | None =
     It is the shipped one where no `source` is given. With `pricing` its `cache_pricing` is that.
     """
     text = (source or shipped(NAME)).read_text(encoding="utf-8")
-    records = f"path = {json.dumps(str(folder / 'requests.jsonl'))}\n"
+    records = f"path = {json.dumps(str(folder / _RECORDS))}\n"
     others, header, metrics = text.partition(_METRICS)
     text = f"{others}{header or _METRICS}{records}{_PATH.sub('', metrics, count=1)}"
     if pricing is not None:
-        text = text.replace('\ncache_pricing = "auto"\n', f"\ncache_pricing = {pricing}\n")
+        priced = f"{_SCHEMA1}cache_pricing = {pricing}\n"
+        text = _PRICING.sub("", text, count=1).replace(_SCHEMA1, priced, 1)
     config = folder / NAME
     config.write_text(text, encoding="utf-8")
     return config
 
 
+def _read_body(flow: http.HTTPFlow) -> bytes:
+    """Return the body that is the addon's business."""
+    message = flow.request if is_chat_request(flow.request) else flow.response
+    return (message.content if message else None) or b""
+
+
+_SCHEMA1 = f"[{ROOT}.schema1]\n"
+_PRICING = re.compile(r"^cache_pricing = .*\n", re.MULTILINE)
 _METRICS = f"\n[{ROOT}.metrics]\n"
 
 _PATH = re.compile(r"^path = .*\n", re.MULTILINE)

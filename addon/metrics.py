@@ -30,7 +30,7 @@ from masking.usage import read_usage
 
 logger = logging.getLogger("observation_masking")
 
-_MAX_PENDING_BYTES = 64_000_000
+_MAX_PENDING_BYTES = 16_000_000
 """Bodies that wait to be measured; beyond this, tokens are not counted."""
 
 

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from addon.cli import main
-from addon.demo import RECORDING
+from addon.demo import RECORDING, SESSIONS
 from addon.expectations import expectation_file
 from addon.flows import read_flows, write_flows
-from addon.shipped import recordings, shipped
+from addon.shipped import shipped
 from masking.config import parse_settings
+from masking.model import CHANGES
+from tests.sessions import CHATS
 
 SESSION = shipped("recordings") / RECORDING
 
@@ -28,6 +30,18 @@ def test_the_demo_shows_each_request_and_the_way_on(
     assert f"{expected[-1]['request_tokens_after']:,}" in shown
     assert "every answer intact" in shown
     assert f"mitmdump -s {shipped('mask.py', Path(main.__code__.co_filename))}" in shown
+
+
+@pytest.mark.parametrize("strategy", ["redaction", "reduction", "all"])
+def test_the_demo_shows_the_other_strategies_too(
+    strategy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", strategy]) == 0
+    shown = capsys.readouterr().out
+    recording = shipped("recordings") / SESSIONS[strategy][0]
+    expected = json.loads(recording.with_suffix(f".{strategy}.json").read_text(encoding="utf-8"))
+    assert f"{expected[-1]['request_tokens_after']:,}" in shown
+    assert f"{sum(expected[-1][name] for name in CHANGES)} of 25" in shown
 
 
 def test_the_environment_names_a_bundle_with_the_proxys_authority(
@@ -56,10 +70,10 @@ def test_a_scrubbed_recording_holds_as_many_requests(tmp_path: Path) -> None:
 def test_expectations_are_written_and_compared(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    recording = Path(shutil.copy(recordings()[0], tmp_path))
+    recording = Path(shutil.copy(CHATS[0], tmp_path))
     assert main(["expect", str(recording)]) == 0
     written = expectation_file(recording)
-    assert expectation_file(recordings()[0]).read_text() == written.read_text()
+    assert expectation_file(CHATS[0]).read_text() == written.read_text()
     assert main(["expect", "--check", str(recording)]) == 0
     written.write_text(written.read_text().replace('"masked": 0', '"masked": 1', 1))
     assert main(["expect", "--check", str(recording)]) == 1
@@ -98,6 +112,7 @@ def test_a_configuration_beside_a_recording_has_its_own_expectation(
         (["scrub", "missing.flow", "out.flow"], "missing.flow"),
         (["scrub", __file__, "out.flow"], "no complete mitmproxy recording"),
         (["expect", __file__], "test_cli.py"),
+        (["compare", str(shipped("recordings") / "mcp-files.flow")], "no request to replay"),
     ],
 )
 def test_a_mistake_is_one_line_that_names_the_place(
