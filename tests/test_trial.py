@@ -114,7 +114,7 @@ def test_it_agrees_with_a_replay_of_a_recording(recording: Path, course: Course)
 @pytest.mark.skipif(not CONVERSATIONS.exists(), reason="no conversations at hand")
 @pytest.mark.parametrize("course", COURSES[:2])
 def test_it_agrees_with_a_replay_of_real_conversations(course: Course) -> None:
-    for session in read_sessions([CONVERSATIONS]):
+    for session in itertools.islice(read_sessions([CONVERSATIONS]), 0, None, 3):
         if sum(1 for _ in session.requests()) * 2 <= LONGEST:
             assert by_replay(session, course) == by_trial(session, course), session.name
 
@@ -221,7 +221,7 @@ chosen_policies = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(sessions(), chosen_policies, pricings, st.sampled_from([None, 0.0, 3.0]), st.booleans())
 def test_it_agrees_with_a_replay_of_anything(
     session: Talk, chosen: MaskPolicy, pricing: CachePricing, ttl: float | None, slides: bool
