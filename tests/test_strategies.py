@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from masking.analysis.prompt import read_prompt
+from masking.analysis.tokens import TokenCounter
 from masking.model import ChatMessage, WireError
 from masking.policy import MaskPolicy
 from masking.redaction import RedactionPolicy, redact_tool_results
@@ -229,3 +231,16 @@ def test_redaction_never_makes_the_window_unmask(
     for one, both in zip(alone.decisions, together.decisions, strict=True):
         settled = both.reason in ("redacted", "already_masked")
         assert one.reason == both.reason or settled or one.reason == "off"
+
+
+@pytest.mark.parametrize(("least", "expected"), [(330, "masked"), (331, "too_short")])
+def test_a_result_that_is_shorter_than_the_least_is_left_alone(least: int, expected: str) -> None:
+    found = change(TALK, Strategies(schema1=replace(MASK_ALL, min_chars=least)))
+    assert expected == found.decisions[0].reason
+
+
+def test_a_dropped_message_is_no_part_of_the_prompt() -> None:
+    found = change(TALK, Strategies(reduction=replace(REDUCE, max_input_chars=400)))
+    prompt = read_prompt(found.document, (), TokenCounter(), found.plan)
+    assert len(prompt.after) < len(prompt.before) == prompt.altered
+    assert [0, 0, 0, len(OLD)] == [decision.chars_after for decision in found.decisions]
