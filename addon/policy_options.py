@@ -11,7 +11,7 @@ from masking.config import CachePricing, read_cache_pricing
 from masking.model import ConfigError
 from masking.policy import MaskPolicy
 
-_GIVEN_BY_PRICES = ("cache_read_ratio", "cache_write_ratio")
+_GIVEN_BY_PRICES = ("cache_read_ratio", "cache_write_ratio", "price_steps")
 
 
 def add_policy_options(parser: argparse.ArgumentParser) -> None:

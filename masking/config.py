@@ -140,8 +140,8 @@ _Table = TypeVar("_Table")
 _Kind = TypeVar("_Kind")
 
 
-_DERIVED = frozenset({"cache_read_ratio", "cache_write_ratio"})
-"""Fields of a policy that the file gives by another name, `cache_pricing`."""
+_DERIVED = frozenset({"cache_read_ratio", "cache_write_ratio", "price_steps"})
+"""Fields of a policy that are no keys of the file: the prices of a host and a model give them."""
 
 
 def _read(kind: type[_Table], table: object, path: str) -> _Table:

@@ -113,6 +113,16 @@ class Layout(NamedTuple):
     turns: tuple[int, ...]
 
 
+class PriceStep(NamedTuple):
+    """A prompt of more than `above` tokens costs `factor` times as much, every token of it.
+
+    The factor is relative to the price of prompts below the first step.
+    """
+
+    above: int
+    factor: float
+
+
 class Replacement(NamedTuple):
     """A text, where it stands, and the placeholder that takes its place."""
 

@@ -3,7 +3,7 @@
 import math
 from dataclasses import KW_ONLY, dataclass
 
-from masking.model import ConfigError
+from masking.model import ConfigError, PriceStep
 from masking.placeholder import parse_template
 
 DEFAULT_TEMPLATE = (
@@ -40,6 +40,8 @@ class MaskPolicy:
         token, relative to a plain input token; equal, and the window slides at every turn.
     max_loss: at no request of any conversation may the bill, measured in characters, have
         exceeded `1 + max_loss` times that of sending everything (see `masking.boundary`).
+    price_steps: at which sizes a provider takes more for every token of a prompt, lowest first;
+        sizes in tokens. Like the ratios, it is not a key of a file: prices give it.
 
     Raises ConfigError (a ValueError) for a template with an unknown field or a blank one, and
     for a negative number where there can be none.
@@ -58,6 +60,7 @@ class MaskPolicy:
     cache_read_ratio: float = 1.0
     cache_write_ratio: float = 1.0
     max_loss: float = 0.10
+    price_steps: tuple[PriceStep, ...] = ()
 
     def __post_init__(self) -> None:
         parse_template(self.placeholder_template)
