@@ -37,6 +37,8 @@ def add_policy_options(parser: argparse.ArgumentParser) -> None:
         flag = f"--{name.replace('_', '-')}"
         if kinds[name] is bool:
             parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=None)
+        elif kinds[name] == tuple[str, ...]:
+            parser.add_argument(flag, type=_read_names, metavar="NAME,NAME")
         else:
             kind = kinds[name] if kinds[name] in (float, str) else int
             parser.add_argument(flag, type=kind, metavar=kind.__name__.upper())
@@ -69,6 +71,10 @@ def read_courses(options: argparse.Namespace) -> list[Course]:
 
 def _names() -> list[str]:
     return [f.name for f in dataclasses.fields(MaskPolicy) if f.name not in _GIVEN_BY_PRICES]
+
+
+def _read_names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _read_prices(text: str) -> CachePricing:

@@ -5,18 +5,18 @@ from there on, once; leaving it costs its rent, every time. So the boundary stay
 moving pays, and then moves to the edge of the window.
 
 It is derived anew from the messages of every request, for all the earlier requests are in them: no
-state, so that a restart, a retry and a second replica render the same bytes.
+state, so that a restart, a retry and a second replica render the same bytes. Where the moves that
+were really made are remembered, they take the place of those that the rule would have made, and
+only the last request is decided.
 """
 
-import math
-from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from masking.model import Request
+from masking.model import Maskable, Request
 from masking.plan import Outlook, pays_now
 from masking.policy import MaskPolicy
+from masking.ripening import Ripening
 
 _RENT_FORCES = 1.5
 """Rent, in prices, that moves the boundary whatever the plan says: where results arrive evenly, a
@@ -28,19 +28,8 @@ _RENT_ALLOWS = 0.5
 _PLANNED_TURNS = 16
 """Turns of the window that a plan looks at; its time grows with their square."""
 
-
-class Maskable(NamedTuple):
-    """A tool result as the boundary sees it, sizes in any unit, the same throughout.
-
-    `offset` is the size of everything before it, unmasked; `saving` what masking it saves on each
-    request, 0 where it is never masked, less where its placeholder is longer; `tool` None where it
-    takes no part in the last K.
-    """
-
-    turn: int | None
-    offset: float
-    saving: float
-    tool: str | None
+_NEAR = 2.0
+"""How much a prompt may grow by the next request, for a price step to be reckoned with."""
 
 
 class Boundary(NamedTuple):
@@ -48,6 +37,21 @@ class Boundary(NamedTuple):
 
     turn: int
     results: int
+
+
+class Made(NamedTuple):
+    """The moves that were really made in a conversation, and what its last request meets.
+
+    `masked` gives, by the number of a request, the places of the results that were first masked
+    there. `met` is the first request that could be masked at all: before it nothing was known of
+    the conversation. `expired` says that the provider has most likely forgotten the prefix by now,
+    and `held` that the boundary must not move.
+    """
+
+    masked: Mapping[int, Sequence[int]]
+    met: int = 0
+    expired: bool = False
+    held: bool = False
 
 
 def find_boundary(
@@ -76,112 +80,164 @@ def find_boundaries(
     conversation = _Conversation(policy)
     boundaries = []
     for request in requests:
-        conversation.send(request, results[conversation.results : request.results])
+        conversation.begin(request)
+        conversation.decide(request)
+        conversation.send(request, results)
         boundaries.append(conversation.boundary)
     return boundaries
 
 
+def find_next_move(
+    requests: Sequence[Request], results: Sequence[Maskable], policy: MaskPolicy, made: Made
+) -> Boundary | None:
+    """Return where the boundary moves to at the last request; None where it stays.
+
+    Earlier requests are taken as they were sent. Where the provider has forgotten the prefix it
+    has to be written anew in any case, so the boundary moves as far as the promise allows, should
+    that guess be wrong. A move that was made at the last request itself stands: a second try sends
+    the same bytes.
+    """
+    last = len(requests) - 1
+    if made.held or last in made.masked:
+        return None
+    if policy.slides:
+        return Boundary(policy.find_edge(requests[-1].turns), requests[-1].results)
+    conversation = _Conversation(policy)
+    for number, request in enumerate(requests):
+        conversation.begin(request)
+        if number == made.met:
+            conversation.forget_rent()
+        if number < last:
+            conversation.take_move(made.masked.get(number, ()), results)
+            conversation.send(request, results)
+        else:
+            conversation.decide(request, expired=made.expired)
+    return conversation.boundary if conversation.boundary.results else None
+
+
 class _Conversation:
-    """The fold over the requests. A result is ripe when it could be masked and is not yet."""
+    """The fold over the requests, in two accounts: as they are sent, and had all been sent whole.
+
+    A price step makes every token of a long prompt dearer, so each request is booked with the
+    factor of its own size. What is new in a request has no part in its decision. So that is the
+    same for whatever follows the last message of the assistant, and stands when a request was
+    cancelled and another takes its place.
+    """
 
     def __init__(self, policy: MaskPolicy) -> None:
         self.boundary = Boundary(0, 0)
-        self.results = 0
         self._policy = policy
         self._read, self._write = policy.cache_read_ratio, policy.cache_write_ratio
+        self._ripening = Ripening(policy)
         self._requests = 0
         self._size = 0.0
-        self._edge = 0
-        self._in_window: defaultdict[int, list[Maskable]] = defaultdict(list)
-        self._last_of_tool: defaultdict[str, deque[Maskable]] = defaultdict(deque)
-        self._ripe_saving = 0.0
-        self._ripe_offset = math.inf
-        self._masked_saving = 0.0
+        self._masked = 0.0
+        """What is not sent any more, per request."""
         self._unmasked_bill = 0.0
         self._saved = 0.0
         self._rent = 0.0
+        self._price = 0.0
+        """Of the move that is made with the request under way."""
 
-    def send(self, request: Request, fresh: Iterable[Maskable]) -> None:
-        """Move where that pays, and take in one request with the results that are new in it.
+    def begin(self, request: Request) -> None:
+        """Take in a request as far as it was known beforehand."""
+        self._price = 0.0
+        self._ripening.advance(request.turns)
+        stay, go = self._find_factors()
+        self._rent += self._read * (stay * self._sent - go * (self._sent - self._ripening.saving))
 
-        What is new has no part in the decision. So it is the same for whatever follows the last
-        message of the assistant, and stands when a request was cancelled and another takes its
-        place.
-        """
-        self._unmasked_bill += self._read * self._size
-        self._saved += self._read * self._masked_saving
-        self._advance(self._policy.find_edge(request.turns))
-        if self._requests and self._ripe_saving > 0:
-            self._weigh(request.turns)
-        self._unmasked_bill += self._write * (request.size - self._size)
-        for result in fresh:
-            self._receive(result)
-        self.results = request.results
+    def decide(self, request: Request, *, expired: bool = False) -> None:
+        """Move to the edge of the window where that pays, or costs nothing."""
+        saving = self._ripening.saving
+        if not self._requests or saving <= 0:
+            return
+        flat = self._find_price(saving, self._ripening.offset)
+        stay, go = self._find_factors()
+        price = go * (self._read * self._sent + flat) - stay * self._read * self._sent
+        is_due = expired or self._is_due(price, flat, request.turns)
+        if price <= 0 or (is_due and self._is_covered(flat)):
+            self._move(saving, flat)
+            self._ripening.harvest()
+            self.boundary = Boundary(self._policy.find_edge(request.turns), self._ripening.received)
+
+    def take_move(self, places: Sequence[int], results: Sequence[Maskable]) -> None:
+        """Book a move that was made, whatever the rule would have said."""
+        if places:
+            saving = sum(results[place].saving for place in places)
+            first = min(results[place].offset for place in places)
+            self._move(saving, self._find_price(saving, first))
+            self._ripening.take(places)
+
+    def forget_rent(self) -> None:
+        """Begin to count what standing still costs."""
+        self._rent = 0.0
+
+    def send(self, request: Request, results: Sequence[Maskable]) -> None:
+        """Book the request, and receive the results that are new in it."""
+        new = self._write * (request.size - self._size)
+        whole = self._factor(request.size) * (self._read * self._size + new)
+        part = self._read * self._sent + self._price + new
+        self._unmasked_bill += whole
+        self._saved += whole - self._factor(request.size - self._masked) * part
+        self._ripening.receive(results[self._ripening.received : request.results])
         self._size = request.size
         self._requests += 1
 
-    def _receive(self, result: Maskable) -> None:
-        left = self._count_as_last(result)
-        if left is not None and left.turn is not None and left.turn < self._edge:
-            self._ripen(left)
-        if result.turn is not None and result.turn >= self._edge:
-            self._in_window[result.turn].append(result)
+    @property
+    def _sent(self) -> float:
+        """What the cache holds of the request under way: the last one as it is sent now."""
+        return self._size - self._masked
 
-    def _count_as_last(self, result: Maskable) -> Maskable | None:
-        """Return the result that is not, or is no longer, among the last K of its tool."""
-        k = self._policy.keep_last_k_per_tool or 0
-        if result.tool is None or k <= 0:
-            return result
-        last = self._last_of_tool[result.tool]
-        last.append(result)
-        return last.popleft() if len(last) > k else None
+    def _factor(self, size: float) -> float:
+        """Return how many times dearer each token is in a prompt of this size."""
+        return max(
+            (step.factor for step in self._policy.price_steps if size > step.above), default=1.0
+        )
 
-    def _advance(self, edge: int) -> None:
-        for turn in range(self._edge, edge):
-            for result in self._in_window.pop(turn, ()):
-                if result.tool is None or result not in self._last_of_tool[result.tool]:
-                    self._ripen(result)
-        self._edge = edge
+    def _find_factors(self) -> tuple[float, float]:
+        """Return the factors of the request under way: as it stands, and with all ripe masked."""
+        if not self._policy.price_steps:
+            return 1.0, 1.0
+        return self._factor(self._sent), self._factor(self._sent - self._ripening.saving)
 
-    def _ripen(self, result: Maskable) -> None:
-        if result.saving:
-            self._ripe_saving += result.saving
-            self._ripe_offset = min(self._ripe_offset, result.offset)
+    def _find_price(self, saving: float, offset: float) -> float:
+        """Return what moving costs once, in the plain tokens of a prompt below every price step."""
+        tail = max(0.0, self._size - offset)
+        return self._write * (tail - saving) - self._read * tail
 
-    def _weigh(self, turns: int) -> None:
-        tail = max(0.0, self._size - self._ripe_offset)
-        price = self._write * (tail - self._ripe_saving) - self._read * tail
-        self._rent += self._read * self._ripe_saving
-        if price <= 0 or (self._is_covered(price) and self._is_due(price, turns)):
-            self._saved -= price
-            self._masked_saving += self._ripe_saving
-            self._rent = self._ripe_saving = 0.0
-            self._ripe_offset = math.inf
-            self.boundary = Boundary(self._edge, self.results)
+    def _move(self, saving: float, price: float) -> None:
+        self._price = price + self._read * saving
+        self._masked += saving
+        self._rent = 0.0
 
     def _is_covered(self, price: float) -> bool:
-        """Whether the promise would hold if this were the conversation's last request."""
-        return price <= self._policy.max_loss * self._unmasked_bill + self._saved
+        """Whether the promise would hold if this were the conversation's last request.
 
-    def _is_due(self, price: float, turns: int) -> bool:
+        What is new in it may lift it over a price step: then both bills rise, and it has to hold
+        all the same.
+        """
+        low = self._factor(self._size), self._find_factors()[1]
+        high = self._factor(_NEAR * self._size)
+        return all(
+            self._saved + whole * self._read * self._size - part * (self._read * self._sent + price)
+            >= -self._policy.max_loss * (self._unmasked_bill + whole * self._read * self._size)
+            for whole, part in {low, (high, high)}
+        )
+
+    def _is_due(self, price: float, flat: float, turns: int) -> bool:
         if self._rent >= _RENT_FORCES * price:
             return True
-        return self._rent >= _RENT_ALLOWS * price and pays_now(self._look_ahead(price, turns))
+        return self._rent >= _RENT_ALLOWS * price and pays_now(self._look_ahead(flat, turns))
 
     def _look_ahead(self, price: float, turns: int) -> Outlook:
-        stop = min(turns, self._edge + _PLANNED_TURNS)
-        window = [self._in_window.get(turn, ()) for turn in range(self._edge, stop)]
-        savings = [sum(result.saving for result in turn) for turn in window]
-        tails, first, maskable = [0.0], math.inf, 0.0
-        for turn, saving in zip(reversed(window), reversed(savings), strict=True):
-            first = min([first, *(result.offset for result in turn if result.saving)])
-            maskable += saving
-            tails.append(max(0.0, self._size - first - maskable))
+        savings, tails = self._ripening.look_ahead(
+            min(turns, self._policy.find_edge(turns) + _PLANNED_TURNS), self._size
+        )
         return Outlook(
             requests=max(1, self._requests),
             read=self._read,
             write=self._write,
             price=price,
-            savings=[*accumulate(savings, initial=self._ripe_saving)],
-            tails=tails[::-1],
+            savings=savings,
+            tails=tails,
         )

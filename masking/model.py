@@ -23,6 +23,7 @@ KeepReason = Literal[
     "in_window",
     "held",
     "last_k",
+    "latest",
     "error",
     "not_string",
     "already_masked",
@@ -39,6 +40,9 @@ ChangeReason = Literal["masked", "redacted", "reduced", "dropped"]
 CHANGES: tuple[ChangeReason, ...] = get_args(ChangeReason)
 
 Reason = ChangeReason | KeepReason
+
+Target = tuple[str | None, str]
+"""What a call is about: its tool, if that is known, and its path-like argument."""
 
 
 class ConfigError(ValueError):
@@ -63,8 +67,9 @@ class ToolResult(NamedTuple):
     """One tool result of a request, as its finder saw it.
 
     `path` is its content's. `call_id` is None where the result names no call, `turn` where no
-    turn declares the call, `tool` where the name is unknown. `texts` are those in its content,
-    in order, whatever else the content holds. Turns count from 0, the oldest.
+    turn declares the call, `tool` where the name is unknown, `target` where the call has none or
+    nobody asks. `texts` are those in its content, in order, whatever else the content holds.
+    Turns count from 0, the oldest.
     """
 
     path: Path
@@ -74,6 +79,7 @@ class ToolResult(NamedTuple):
     kind: ContentKind
     texts: tuple[str, ...]
     is_error: bool
+    target: Target | None = None
 
     @property
     def text(self) -> str:
@@ -111,6 +117,21 @@ class Layout(NamedTuple):
     requests: tuple[Request, ...]
     offsets: tuple[float, ...]
     turns: tuple[int, ...]
+
+
+class Maskable(NamedTuple):
+    """A tool result as the boundary sees it, sizes in any unit, the same throughout.
+
+    `offset` is the size of everything before it, unmasked; `saving` what masking it saves on each
+    request, 0 where it is never masked, less where its placeholder is longer; `tool` None where it
+    takes no part in the last K, `target` None where it has none.
+    """
+
+    turn: int | None
+    offset: float
+    saving: float
+    tool: str | None
+    target: Target | None = None
 
 
 class PriceStep(NamedTuple):

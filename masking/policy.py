@@ -40,6 +40,9 @@ class MaskPolicy:
         token, relative to a plain input token; equal, and the window slides at every turn.
     max_loss: at no request of any conversation may the bill, measured in characters, have
         exceeded `1 + max_loss` times that of sending everything (see `masking.boundary`).
+    keep_latest_turns: keep the latest result of each target (same tool, same path-like argument)
+        that many turns after its call; older ones of the target follow the window; 0 is off.
+    target_arguments: the names of such arguments; the first that a call has tells its target.
     price_steps: at which sizes a provider takes more for every token of a prompt, lowest first;
         sizes in tokens. Like the ratios, it is not a key of a file: prices give it.
 
@@ -60,6 +63,8 @@ class MaskPolicy:
     cache_read_ratio: float = 1.0
     cache_write_ratio: float = 1.0
     max_loss: float = 0.10
+    keep_latest_turns: int = 0
+    target_arguments: tuple[str, ...] = ("file_path", "path", "filename", "filePath")
     price_steps: tuple[PriceStep, ...] = ()
 
     def __post_init__(self) -> None:
@@ -72,6 +77,11 @@ class MaskPolicy:
     def masks(self) -> bool:
         """Whether this policy can mask anything at all."""
         return self.enabled and self.window_turns > 0
+
+    @property
+    def wanted_arguments(self) -> tuple[str, ...]:
+        """The arguments that tell a call's target, where that matters."""
+        return self.target_arguments if self.masks and self.keep_latest_turns > 0 else ()
 
     @property
     def slides(self) -> bool:

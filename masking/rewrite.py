@@ -74,7 +74,7 @@ def change_request(
     reduction removes and the one it inserts. Where the boundary is held, `only` are the places of
     the tool results that the window may mask, counted from 0. Raises as `rewrite` does.
     """
-    history = find_tool_results(document)
+    history = find_tool_results(document, strategies.schema1.wanted_arguments)
     redactions = _redact(history, document, strategies)
     windowed = _mask(history, document, strategies.schema1, only)
     decisions = windowed if redactions is None else _settle(windowed, redactions)

@@ -1,17 +1,17 @@
 """Schéma 1: tool results older than a window of tool turns become placeholders."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
 
-from masking.boundary import Boundary, Maskable, find_boundary
+from masking.boundary import Boundary, find_boundary
 from masking.errors import looks_like_error
 from masking.model import (
     ChatMessage,
     Decision,
     KeepReason,
     Layout,
-    Path,
+    Maskable,
     Replacement,
     ToolHistory,
     ToolResult,
@@ -34,7 +34,8 @@ def mask_old_tool_results(messages: list[ChatMessage], policy: MaskPolicy) -> li
         return messages
     body: dict[str, object] = {"messages": messages}
     layout = None if policy.slides else lay_out(body)
-    replacements = replacements_of(decide(find_tool_results(body), policy, layout))
+    history = find_tool_results(body, policy.wanted_arguments)
+    replacements = replacements_of(decide(history, policy, layout))
     if not replacements:
         return messages
     return cast(list[ChatMessage], replace_strings(body, replacements)["messages"])
@@ -57,7 +58,7 @@ def decide(
         raise ValueError("a boundary with a price needs the layout of the request")
     judged = judge(history, policy)
     boundary = find_boundary(layout.requests, find_maskable(judged, layout), policy)
-    return _draw(history, view, boundary, _forget_early_tools(history.results, layout), judged)
+    return _draw(history, view, boundary, _forget_early_calls(history.results, layout), judged)
 
 
 def judge(history: ToolHistory, policy: MaskPolicy) -> tuple[Decision, ...]:
@@ -71,9 +72,9 @@ def find_maskable(judged: Sequence[Decision], layout: Layout) -> list[Maskable]:
 
     `judged` are what `judge` returns for them.
     """
-    known = _forget_early_tools([decision.result for decision in judged], layout)
+    known = _forget_early_calls([decision.result for decision in judged], layout)
     return [
-        Maskable(result.turn, offset, d.chars_before - d.chars_after, result.tool)
+        Maskable(result.turn, offset, d.chars_before - d.chars_after, result.tool, result.target)
         for d, result, offset in zip(judged, known, layout.offsets, strict=True)
     ]
 
@@ -85,13 +86,15 @@ class _View(NamedTuple):
     template: Template
 
 
-def _forget_early_tools(results: Sequence[ToolResult], layout: Layout) -> list[ToolResult]:
-    """Return the results, without the tool where the call came only after the result.
+def _forget_early_calls(results: Sequence[ToolResult], layout: Layout) -> list[ToolResult]:
+    """Return the results, without tool and target where the call came only after the result.
 
-    Its tool was unknown when the boundary last moved, and what was decided then must stand.
+    They were unknown when the boundary last moved, and what was decided then must stand.
     """
     return [
-        result._replace(tool=None) if result.turn is None or result.turn >= turns else result
+        result._replace(tool=None, target=None)
+        if result.turn is None or result.turn >= turns
+        else result
         for result, turns in zip(results, layout.turns, strict=True)
     ]
 
@@ -105,11 +108,10 @@ def _draw(
 ) -> tuple[Decision, ...]:
     """Decide by where the results stand, and by what they are only where that leaves it open."""
     edge = view.policy.find_edge(history.turns)
-    k = view.policy.keep_last_k_per_tool or 0
-    last = _find_last_of_each_tool(known[: boundary.results], k)
+    protected = _find_protected(known[: boundary.results], boundary, view.policy)
     decisions = []
     for place, result in enumerate(history.results):
-        reason = _find_reason_to_keep(place, result, edge, boundary, last)
+        reason = _find_reason_to_keep(place, result, edge, boundary) or protected.get(place)
         if reason is not None:
             decisions.append(Decision(result, reason))
         else:
@@ -117,18 +119,40 @@ def _draw(
     return tuple(decisions)
 
 
-def _find_last_of_each_tool(results: Sequence[ToolResult], k: int) -> frozenset[Path]:
+def _find_protected(
+    known: Sequence[ToolResult], boundary: Boundary, policy: MaskPolicy
+) -> dict[int, KeepReason]:
+    """Return what stays behind the boundary, as it looked when the boundary last moved."""
+    last = dict.fromkeys(_find_last_of_each_tool(known, policy.keep_last_k_per_tool or 0), "last_k")
+    latest = dict.fromkeys(_find_latest_of_each_target(known, boundary, policy), "latest")
+    return cast(dict[int, KeepReason], {**latest, **last})
+
+
+def _find_last_of_each_tool(results: Sequence[ToolResult], k: int) -> Iterator[int]:
     seen: Counter[str] = Counter()
-    last: set[Path] = set()
-    for result in reversed(results) if k > 0 else ():
-        if result.tool is not None and seen[result.tool] < k:
-            seen[result.tool] += 1
-            last.add(result.path)
-    return frozenset(last)
+    for place in range(len(results) - 1, -1, -1) if k > 0 else ():
+        tool = results[place].tool
+        if tool is not None and seen[tool] < k:
+            seen[tool] += 1
+            yield place
+
+
+def _find_latest_of_each_target(
+    results: Sequence[ToolResult], boundary: Boundary, policy: MaskPolicy
+) -> Iterator[int]:
+    """Yield the latest result of each target, unless it is too old; turns count as the window's."""
+    if policy.keep_latest_turns <= 0:
+        return
+    oldest = boundary.turn + policy.window_turns - policy.keep_latest_turns
+    called = (
+        place for place, r in enumerate(results) if r.target is not None and r.turn is not None
+    )
+    latest = {results[place].target: place for place in called}
+    yield from (place for place in latest.values() if (results[place].turn or 0) >= oldest)
 
 
 def _find_reason_to_keep(
-    place: int, result: ToolResult, edge: int, boundary: Boundary, last: frozenset[Path]
+    place: int, result: ToolResult, edge: int, boundary: Boundary
 ) -> KeepReason | None:
     """Return the first reason that holds whatever the result is, in the contract's order."""
     if result.call_id is None:
@@ -137,9 +161,7 @@ def _find_reason_to_keep(
         return "orphan"
     if result.turn >= edge:
         return "in_window"
-    if result.turn >= boundary.turn or place >= boundary.results:
-        return "held"
-    return "last_k" if result.path in last else None
+    return "held" if result.turn >= boundary.turn or place >= boundary.results else None
 
 
 def _judge(result: ToolResult, view: _View) -> Decision:

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from masking.analysis.tokens import TokenCounter
-from masking.boundary import Maskable
-from masking.model import Request
+from masking.model import Maskable, Request
 from masking.policy import MaskPolicy
 from masking.wire.chat import find_tool_results
 from tests.schedules import (

@@ -54,7 +54,9 @@ def _find_growth(talk: Conversation) -> Growth:
 
 
 def _find_masked(talk: Conversation, boundaries: Sequence[Boundary]) -> list[int]:
-    first = find_first_masked(talk.results, boundaries, [r.turns for r in talk.requests], 0)
+    first = find_first_masked(
+        talk.results, boundaries, [r.turns for r in talk.requests], MaskPolicy(window_turns=WINDOW)
+    )
     return [at if r.saving else NEVER for at, r in zip(first, talk.results, strict=True)]
 
 

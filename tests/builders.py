@@ -27,8 +27,9 @@ def policy(base: MaskPolicy = MASK_ALL, /, **changes: object) -> MaskPolicy:
     return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
 
 
-def call(call_id: object = "a", tool: object = "shell") -> ChatMessage:
-    return {"id": call_id, "type": "function", "function": {"name": tool, "arguments": "{}"}}
+def call(call_id: object = "a", tool: object = "shell", path: object = None) -> ChatMessage:
+    arguments = "{}" if path is None else json.dumps({"path": path})
+    return {"id": call_id, "type": "function", "function": {"name": tool, "arguments": arguments}}
 
 
 def assistant(*calls: ChatMessage) -> ChatMessage:
@@ -39,8 +40,10 @@ def result(call_id: object = "a", content: object = OLD) -> ChatMessage:
     return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
-def turn(call_id: str = "a", content: object = OLD, tool: object = "shell") -> list[ChatMessage]:
-    return [assistant(call(call_id, tool)), result(call_id, content)]
+def turn(
+    call_id: str = "a", content: object = OLD, tool: object = "shell", path: object = None
+) -> list[ChatMessage]:
+    return [assistant(call(call_id, tool, path)), result(call_id, content)]
 
 
 def unanswered(turns: int = 1) -> list[ChatMessage]:
@@ -123,6 +126,7 @@ def _join_surrogates(text: str) -> str:
 
 
 _ids = st.sampled_from([*["call_0", "call_1"] * 4, 'é"\\', "\ud83d", "", None, 7])
+_paths = st.sampled_from([None, "a.py", "a.py", "b.py", "", 5])
 _tools = st.sampled_from(["shell", "read", "é", "", None, 3])
 _words = st.sampled_from(
     [
@@ -153,7 +157,7 @@ _contents = st.one_of(
 )
 _calls = st.one_of(
     st.builds(call, _ids, _tools),
-    st.builds(call, _ids, _tools),
+    st.builds(call, _ids, _tools, _paths),
     st.sampled_from([None, "call_0", {"id": "call_1"}, {"id": "call_0", "function": None}]),
 )
 _results = st.builds(result, _ids, _contents)
@@ -182,7 +186,11 @@ _turns = st.builds(
     st.lists(_results, max_size=3),
 )
 _proper_turns = st.builds(
-    turn, st.sampled_from(["call_0", "call_1"]), _contents, st.sampled_from(["shell", "read"])
+    turn,
+    st.sampled_from(["call_0", "call_1"]),
+    _contents,
+    st.sampled_from(["shell", "read"]),
+    _paths,
 )
 _strays = st.one_of(_results, _others, _junk).map(lambda message: [message])
 _blocks = st.one_of(_proper_turns, _proper_turns, _proper_turns, _turns, _strays)
@@ -210,6 +218,7 @@ policies = st.builds(
     mask_text_parts=st.booleans(),
     error_words_max_chars=st.sampled_from([0, 20, 2_000]),
     cache_read_ratio=st.sampled_from([1.0, 1.0, 0.5, 0.1]),
+    keep_latest_turns=st.sampled_from([0, 0, 2, 5]),
 )
 
 

@@ -322,7 +322,8 @@ def ssl_context(bundle: Path, *, http2: bool = False) -> ssl.SSLContext:
 
 def read_records(folder: Path) -> list[dict[str, Any]]:
     path = folder / "state" / "observation-masking" / "requests.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def run_mitmdump(

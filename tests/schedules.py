@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from masking.boundary import Maskable, find_boundary
-from masking.model import Request
+from masking.boundary import find_boundary
+from masking.model import Maskable, Request
 from masking.policy import MaskPolicy
 
 

@@ -1,17 +1,20 @@
 """Where the boundary stands, and what that costs."""
 
+import dataclasses
 import itertools
 import json
 import sys
 from collections import Counter
+from collections.abc import Callable
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.boundary import Boundary, Maskable, find_boundary
-from masking.model import ChatMessage, Request
+from masking.boundary import Boundary, find_boundary
+from masking.model import ChatMessage, Maskable, PriceStep, Request
 from masking.policy import MaskPolicy
 from masking.rewrite import rewrite
 from masking.window import decide, mask_old_tool_results
@@ -25,6 +28,9 @@ from tests.schedules import (
     masks_of_rule,
     optimum,
 )
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
 
 PRICES = [Prices(0.5, 1.0), Prices(0.25, 1.0), Prices(0.1, 1.0), Prices(0.1, 1.25), Prices(0.02, 1)]
 
@@ -114,6 +120,56 @@ def test_the_boundary_never_goes_back_and_never_passes_the_edge(
     )
 
 
+STEPS = (PriceStep(20_000, 2.0), PriceStep(50_000, 2.5))
+
+
+def stepped_bills(
+    conversation: Conversation, masks: list[frozenset[int]], prices: Prices
+) -> list[float]:
+    """Return what has been paid up to each request where long prompts are dearer."""
+    flat = [0.0, *bills(conversation, masks, prices)]
+    sizes = [
+        request.size - sum(conversation.results[place].saving for place in masked)
+        for request, masked in zip(conversation.requests, masks, strict=True)
+    ]
+    factors = [max([1.0, *(s.factor for s in STEPS if size > s.above)]) for size in sizes]
+    costs = (
+        (now - before) * f
+        for (before, now), f in zip(itertools.pairwise(flat), factors, strict=True)
+    )
+    return list(itertools.accumulate(costs))
+
+
+@given(conversations, st.sampled_from(PRICES), st.integers(1, 4), st.sampled_from([0.0, 0.05, 0.1]))
+def test_the_promise_holds_where_long_prompts_are_dearer(
+    conversation: Conversation, prices: Prices, window: int, loss: float
+) -> None:
+    rule = dataclasses.replace(policy(prices, window, loss=loss), price_steps=STEPS)
+    masks = masks_of_rule(conversation, rule)
+    nothing = [frozenset[int]()] * len(masks)
+    paid = stepped_bills(conversation, masks, prices)
+    full = stepped_bills(conversation, nothing, prices)
+    assert [
+        (p, f) for p, f in zip(paid, full, strict=True) if p > f * (1 + loss) * (1 + 1e-9)
+    ] == []
+
+
+def test_getting_below_a_price_step_is_a_gain() -> None:
+    """At a fiftieth for cached tokens nothing else would make the boundary move so early."""
+    conversation = converse([(20, [4_000])] * 12, opening=1_000)
+    prices = Prices(0.02, 1.0)
+    steps = (PriceStep(40_000, 10.0),)
+    flat, stepped = (
+        find_boundary(
+            conversation.requests,
+            conversation.results,
+            dataclasses.replace(policy(prices, 2, loss=1.0), price_steps=price_steps),
+        )
+        for price_steps in ((), steps)
+    )
+    assert flat < stepped
+
+
 @given(conversations, st.integers(1, 4))
 def test_without_a_discount_it_is_the_windows_edge(conversation: Conversation, window: int) -> None:
     found = find_boundary(conversation.requests, conversation.results, policy(Prices(1, 1), window))
@@ -169,25 +225,51 @@ def test_the_last_of_a_tool_stay_behind_the_boundary() -> None:
     assert [True, True, True, False] == [found[k] > 0 for k in (None, 1, 5, 50)]
 
 
-def test_work_is_linear_in_the_conversation() -> None:
-    rule = policy(Prices(0.1, 1.0), 8)
+def evenly(count: int) -> Conversation:
+    return converse([(200, [3_000])] * count)
 
-    def count_calls(turns: int) -> int:
-        conversation = converse([(200, [3_000])] * turns)
-        calls = 0
 
-        def count(_frame: FrameType, event: str, _argument: object) -> None:
-            nonlocal calls
-            calls += event == "call"
+def one_turn_of_many(count: int) -> Conversation:
+    """All results in the window, then plain answers, each of which may look ahead."""
+    opening = converse([(20, [30_000]), (20, [300] * count)])
+    last = opening.requests[-1]
+    answers = [last._replace(size=last.size + 20 * n, turns=last.turns) for n in range(1, count)]
+    return Conversation((*opening.requests, *answers), opening.results)
 
-        sys.setprofile(count)
+
+def one_target_again_and_again(count: int) -> Conversation:
+    talk = converse([(20, [300] * 20)] * (count // 20))
+    targets = (
+        result._replace(target=("read", str(n % 50))) for n, result in enumerate(talk.results)
+    )
+    return Conversation(talk.requests, tuple(targets))
+
+
+@pytest.mark.parametrize("shape", [evenly, one_turn_of_many, one_target_again_and_again])
+@pytest.mark.parametrize("k", [None, 10**6])
+def test_work_is_linear_in_the_conversation(
+    shape: Callable[[int], Conversation], k: int | None
+) -> None:
+    rule = dataclasses.replace(policy(Prices(0.1, 1.25), 8, k), keep_latest_turns=24)
+
+    def count_steps(size: int) -> int:
+        conversation = shape(size)
+        steps = 0
+
+        def count(_frame: FrameType, event: str, _argument: object) -> "TraceFunction":
+            nonlocal steps
+            steps += event == "line"
+            return count
+
+        before = sys.gettrace()
+        sys.settrace(count)
         try:
             find_boundary(conversation.requests, conversation.results, rule)
         finally:
-            sys.setprofile(None)
-        return calls
+            sys.settrace(before)
+        return steps
 
-    assert count_calls(2_000) < 13 * count_calls(200)
+    assert count_steps(5_000) < 7 * count_steps(1_000)
 
 
 # In requests

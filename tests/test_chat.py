@@ -195,6 +195,32 @@ def _is_id(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 
+PATH = ("file_path", "path")
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        ({"name": "read", "arguments": '{"path": "a.py"}'}, ("read", "a.py")),
+        ({"name": "read", "arguments": '{"path": "b", "file_path": "a.py"}'}, ("read", "a.py")),
+        ({"name": "read", "arguments": {"path": "a.py"}}, ("read", "a.py")),
+        ({"arguments": '{"path": "a.py"}'}, (None, "a.py")),
+        ({"name": "read", "arguments": '{"path": 7}'}, None),
+        ({"name": "read", "arguments": '{"path": "a.py"'}, None),
+        ({"name": "read", "arguments": '["path"]'}, None),
+        ({"name": "read", "arguments": '{"command": "cat a.py"}'}, None),
+        ({"name": "read"}, None),
+        (None, None),
+    ],
+)
+def test_a_call_has_a_target(function: object, expected: object) -> None:
+    calls = [{"id": "a", "function": function}]
+    messages = [{"role": "assistant", "tool_calls": calls}, result("a")]
+    body = {"messages": messages}
+    assert [expected] == [found.target for found in find_tool_results(body, PATH).results]
+    assert [None] == [found.target for found in find_tool_results(body).results]
+
+
 @given(messages=conversations())
 def test_every_result_is_found_once_and_bound_by_the_letter(messages: list[ChatMessage]) -> None:
     expected = [

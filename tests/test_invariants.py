@@ -71,7 +71,7 @@ def _is_masked_text(old: object, new: object) -> bool:
 @given(conversations(), policies)
 def test_every_result_has_one_decision(messages: list[ChatMessage], chosen: MaskPolicy) -> None:
     body: dict[str, object] = {"messages": messages}
-    decisions = decide(find_tool_results(body), chosen, lay_out(body))
+    decisions = decide(find_tool_results(body, chosen.wanted_arguments), chosen, lay_out(body))
     expected = [
         ("messages", i, "content")
         for i, message in enumerate(messages)
@@ -110,7 +110,9 @@ def test_with_skip_if_not_shorter_no_text_grows(
 ) -> None:
     shrinking = policy(chosen, skip_if_not_shorter=True)
     body: dict[str, object] = {"messages": messages}
-    for decision in decide(find_tool_results(body), shrinking, lay_out(body)):
+    for decision in decide(
+        find_tool_results(body, shrinking.wanted_arguments), shrinking, lay_out(body)
+    ):
         assert (decision.chars_after < decision.chars_before) == (decision.reason == "masked")
 
 

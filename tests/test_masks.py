@@ -3,7 +3,9 @@
 import pytest
 
 from masking.analysis.masks import NEVER, find_first_masked
-from masking.boundary import Boundary, Maskable
+from masking.boundary import Boundary
+from masking.model import Maskable
+from masking.policy import MaskPolicy
 
 TURNS = [1, 2, 3, 4, 5]
 """A tool turn a request, so that its result comes with the next one."""
@@ -67,4 +69,5 @@ SLIDING = [Boundary(max(0, turns - 2), turns) for turns in TURNS]
 def test_it_is_found(
     results: list[Maskable], boundaries: list[Boundary], k: int, expected: list[int]
 ) -> None:
-    assert expected == find_first_masked(results, boundaries, TURNS[: len(boundaries)], k)
+    policy = MaskPolicy(window_turns=2, keep_last_k_per_tool=k)
+    assert expected == find_first_masked(results, boundaries, TURNS[: len(boundaries)], policy)

@@ -11,6 +11,7 @@ from masking.analysis.masks import NEVER, find_first_masked
 from masking.analysis.prices import Ratios
 from masking.analysis.schedule import Growth, bill, bill_everything, find_cheapest, follow
 from masking.boundary import Boundary
+from masking.policy import MaskPolicy
 from tests.schedules import (
     Conversation,
     Prices,
@@ -42,7 +43,8 @@ def growth_of(conversation: Conversation, window: int = WINDOW) -> Growth:
 def first_masked(conversation: Conversation, edges: list[int]) -> list[int]:
     requests, results = conversation
     boundaries = [Boundary(edge, r.results) for edge, r in zip(edges, requests, strict=True)]
-    first = find_first_masked(results, boundaries, [request.turns for request in requests], 0)
+    turns = [request.turns for request in requests]
+    first = find_first_masked(results, boundaries, turns, MaskPolicy())
     return [at if r.saving else NEVER for at, r in zip(first, results, strict=True)]
 
 

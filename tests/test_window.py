@@ -37,6 +37,8 @@ def masked(call_id: str = "a", tool: str = "shell", chars: int = len(OLD)) -> st
     return f"<{call_id}|{tool}|{chars}>"
 
 
+LATEST = policy(keep_latest_turns=3)
+
 REASONS = [
     Case("masked", [*turn(), *unanswered()], ["masked"], contents=[masked()]),
     Case("off", [*turn(), *unanswered()], ["off"], policy(enabled=False)),
@@ -51,6 +53,19 @@ REASONS = [
     Case("orphan", [*unanswered(2), result("nowhere")], ["orphan"]),
     Case("in the window", turn(), ["in_window"]),
     Case("last of its tool", [*turn(), *unanswered()], ["last_k"], policy(keep_last_k_per_tool=1)),
+    Case("latest of its target", [*turn(path="a.py"), *unanswered()], ["latest"], LATEST),
+    Case("latest of its target until that is old too", [*turn(path="a.py"), *unanswered(3)],
+         ["masked"], LATEST, [masked()]),
+    Case("older of a target read again", [*turn(path="a.py"), *turn("b", path="a.py"),
+         *unanswered()], ["masked", "latest"], LATEST, [masked(), OLD]),
+    Case("another tool's target", [*turn(path="a.py"), *turn("b", tool="write", path="a.py"),
+         *unanswered()], ["latest", "latest"], LATEST),
+    Case("another argument tells no target", [*turn(path="a.py"), *unanswered()], ["masked"],
+         policy(LATEST, target_arguments=("file",)), [masked()]),
+    Case("neither does an empty one", [*turn(path=""), *unanswered()], ["masked"], LATEST,
+         [masked()]),
+    Case("last of its tool and latest of its target", [*turn(path="a.py"), *unanswered()],
+         ["last_k"], policy(LATEST, keep_last_k_per_tool=1)),
     Case("error", [*turn(content="timeout" + OLD), *unanswered()], ["error"],
          policy(keep_errors=True)),
     Case("JSON error", [*turn(content='{"error": 1}'), *unanswered()], ["error"],
@@ -231,7 +246,10 @@ every_case = pytest.mark.parametrize("given", CASES, ids=lambda given: given.cas
 
 @every_case
 def test_decisions_and_their_reasons(given: Case) -> None:
-    decisions = decide(find_tool_results({"messages": given.messages}), given.policy)
+    decisions = decide(
+        find_tool_results({"messages": given.messages}, given.policy.wanted_arguments),
+        given.policy,
+    )
     assert given.reasons == [decision.reason for decision in decisions]
     assert [reason == "masked" for reason in given.reasons] == [
         bool(decision.replacements) for decision in decisions

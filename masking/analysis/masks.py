@@ -13,8 +13,8 @@ from masking.analysis.prompt import digest_of
 from masking.analysis.simulate import Piece
 from masking.analysis.tokens import TokenCounter
 from masking.analysis.transcript import Stretch
-from masking.boundary import Boundary, Maskable, find_boundaries
-from masking.model import Decision, ToolResult
+from masking.boundary import Boundary, find_boundaries
+from masking.model import Decision, Maskable, Target, ToolResult
 from masking.policy import MaskPolicy
 from masking.window import find_maskable, judge
 
@@ -77,7 +77,7 @@ def _find_first(
     policy: MaskPolicy,
 ) -> list[int]:
     turns = [send.turns for send in stretch.sends]
-    first = find_first_masked(results, boundaries, turns, policy.keep_last_k_per_tool or 0)
+    first = find_first_masked(results, boundaries, turns, policy)
     return [
         request if decision.reason == "masked" else NEVER
         for request, decision in zip(first, judged.decisions, strict=True)
@@ -101,29 +101,35 @@ def find_first_masked(
     results: Sequence[Maskable] | Sequence[ToolResult],
     boundaries: Sequence[Boundary],
     turns: Sequence[int],
-    keep_last_k: int,
+    policy: MaskPolicy,
 ) -> list[int]:
     """Return for each result the number of the request from which on its place is masked.
 
     The boundaries are those at a conversation's requests, oldest first, `turns` how many tool
     turns each had; neither goes back. Whether a result is one to be masked, wherever it is, is not
-    asked here. The last K of a tool are those before the boundary, as in `masking.window`.
+    asked here. The last K of a tool and the latest of a target are those before the boundary, as
+    in `masking.window`.
     """
     edges = [boundary.turn for boundary in boundaries]
     counts = [boundary.results for boundary in boundaries]
     later: defaultdict[str, list[int]] = defaultdict(list)
+    superseded: dict[Target, int] = {}
     first = [NEVER] * len(results)
     for place in range(len(results) - 1, -1, -1):
-        turn, tool = results[place].turn, results[place].tool
-        known = bisect_left(counts, place + 1)
+        turn, tool, target = results[place].turn, results[place].tool, results[place].target
+        if turn is None:
+            continue
+        arrived = bisect_left(counts, place + 1)
+        known = max(arrived, bisect_right(turns, turn))
         released = 0
-        if tool is not None and turn is not None and keep_last_k > 0:
-            released = _count_as_later(
-                later[tool], max(known, bisect_right(turns, turn)), keep_last_k
-            )
-        if turn is not None:
-            request = max(bisect_right(edges, turn), known, released)
-            first[place] = request if request < len(boundaries) else NEVER
+        if tool is not None and (policy.keep_last_k_per_tool or 0) > 0:
+            released = _count_as_later(later[tool], known, policy.keep_last_k_per_tool or 0)
+        if target is not None and policy.keep_latest_turns > 0:
+            age = turn + policy.keep_latest_turns - policy.window_turns
+            released = max(released, min(superseded.get(target, NEVER), bisect_right(edges, age)))
+            superseded[target] = min(known, superseded.get(target, NEVER))
+        request = max(bisect_right(edges, turn), arrived, released)
+        first[place] = request if request < len(boundaries) else NEVER
     return first
 
 

@@ -10,6 +10,7 @@ const REASONS = {
   in_window: "belongs to one of the last turns",
   error: "looks like an error",
   last_k: "among the last of its tool",
+  latest: "the latest of its target",
   too_short: "shorter than min_chars",
   not_shorter: "would not get shorter",
   already_masked: "its own placeholder already",

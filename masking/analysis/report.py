@@ -31,6 +31,7 @@ LETTERS: dict[Reason, str] = {
     "in_window": "w",
     "error": "e",
     "last_k": "k",
+    "latest": "l",
     "too_short": "t",
     "not_shorter": "s",
     "already_masked": "a",

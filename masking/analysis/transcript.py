@@ -4,7 +4,7 @@ It is cut into stretches: requests that each begin with all the messages of the 
 the same tools. What is found in the last request of a stretch holds for all of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate
@@ -87,8 +87,9 @@ def read_transcript(session: Session, course: Course, counter: TokenCounter) -> 
         document = _read_request(recorded)
         if document is not None:
             reader.take(recorded, document)
+    targets = course.policy.target_arguments
     return Transcript(
-        stretches=tuple(growth.finish(counter) for growth in reader.growths),
+        stretches=tuple(growth.finish(counter, targets) for growth in reader.growths),
         order=tuple(reader.order),
     )
 
@@ -114,8 +115,9 @@ class _Growth:
     document: Mapping[str, object] = field(default_factory=dict)
     sent: list[tuple[datetime, int]] = field(default_factory=list)
 
-    def finish(self, counter: TokenCounter) -> Stretch:
-        history, layout = find_tool_results(self.document), lay_out(self.document)
+    def finish(self, counter: TokenCounter, target_arguments: Sequence[str]) -> Stretch:
+        history = find_tool_results(self.document, target_arguments)
+        layout = lay_out(self.document)
         messages = _messages(self.document)
         answers = {
             count: request

@@ -5,25 +5,31 @@ its id, and one that comes before its call to the first later turn that does.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+
+import orjson
 
 from masking.model import (
     ContentKind,
     Layout,
     Request,
+    Target,
     ToolHistory,
     ToolResult,
     WireError,
 )
 
 
-def find_tool_results(body: Mapping[str, object]) -> ToolHistory:
+def find_tool_results(
+    body: Mapping[str, object], target_arguments: Sequence[str] = ()
+) -> ToolHistory:
     """Find the tool turns and the tool results of a request.
 
+    The first of the `target_arguments` that a call has, a non-empty string, tells its target.
     Raises WireError where `messages` is missing or not a list. A message that is no object,
     and a field of an unexpected type, is passed over.
     """
-    return _bind(enumerate(_find_messages(body)))
+    return _bind(enumerate(_find_messages(body)), target_arguments)
 
 
 def lay_out(body: Mapping[str, object]) -> Layout:
@@ -44,7 +50,7 @@ def lay_out(body: Mapping[str, object]) -> Layout:
         role = message.get("role")
         if role == "assistant":
             requests.append(Request(size, turns, len(offsets)))
-            turns += bool(_read_names(message.get("tool_calls")))
+            turns += bool(_read_calls(message.get("tool_calls")))
         elif role == "tool":
             offsets.append(size)
             turns_before.append(turns)
@@ -94,7 +100,7 @@ def _find_messages(body: Mapping[str, object]) -> list[object]:
     return messages
 
 
-def _bind(messages: Iterable[tuple[int, object]]) -> ToolHistory:
+def _bind(messages: Iterable[tuple[int, object]], target_arguments: Sequence[str]) -> ToolHistory:
     turns = 0
     declared: dict[str | None, _Declared] = {}
     waiting: dict[str, list[int]] = {}
@@ -108,41 +114,62 @@ def _bind(messages: Iterable[tuple[int, object]]) -> ToolHistory:
             if result.turn is None and result.call_id is not None:
                 waiting.setdefault(result.call_id, []).append(len(results))
             results.append(result)
-        elif role == "assistant" and (names := _read_names(message.get("tool_calls"))):
-            for call_id, tool in names.items():
-                declared[call_id] = (turns, tool)
+        elif role == "assistant" and (calls := _read_calls(message.get("tool_calls"))):
+            for call_id, function in calls.items():
+                tool, target = _read_function(function, target_arguments)
+                declared[call_id] = (turns, tool, target)
                 for early in waiting.pop(call_id, ()) if waiting else ():
-                    results[early] = results[early]._replace(turn=turns, tool=tool)
+                    results[early] = results[early]._replace(turn=turns, tool=tool, target=target)
             turns += 1
     return ToolHistory(turns=turns, results=tuple(results))
 
 
-_Declared = tuple[int, str | None]
-"""The last turn that declared an id, and the tool it called there."""
+_Declared = tuple[int, str | None, Target | None]
+"""The last turn that declared an id, the tool it called there, and about what."""
 
-_UNDECLARED = (None, None)
+_UNDECLARED = (None, None, None)
 
 
-def _read_names(calls: object) -> dict[str, str | None]:
-    """Return the tool's name by the call's id; a call without an id is passed over."""
-    names: dict[str, str | None] = {}
+def _read_calls(calls: object) -> dict[str, object]:
+    """Return the called function by the call's id; a call without an id is passed over."""
+    functions: dict[str, object] = {}
     for call in calls if isinstance(calls, list) else ():
         if isinstance(call, dict) and (call_id := _non_empty(call.get("id"))):
-            function = call.get("function")
-            names[call_id] = (
-                _non_empty(function.get("name")) if isinstance(function, dict) else None
-            )
-    return names
+            functions[call_id] = call.get("function")
+    return functions
+
+
+def _read_function(
+    function: object, target_arguments: Sequence[str]
+) -> tuple[str | None, Target | None]:
+    if not isinstance(function, dict):
+        return None, None
+    tool = _non_empty(function.get("name"))
+    path = _read_path(function.get("arguments"), target_arguments) if target_arguments else None
+    return tool, None if path is None else (tool, path)
+
+
+def _read_path(arguments: object, names: Sequence[str]) -> str | None:
+    """Return the first of these arguments that is a non-empty string."""
+    if isinstance(arguments, str) and any(f'"{name}"' in arguments for name in names):
+        try:
+            arguments = orjson.loads(arguments)
+        except orjson.JSONDecodeError:
+            return None
+    if not isinstance(arguments, dict):
+        return None
+    return next((path for name in names if (path := _non_empty(arguments.get(name)))), None)
 
 
 def _read_result(
     index: int, message: Mapping[str, object], declared: Mapping[str | None, _Declared]
 ) -> ToolResult:
     call_id = _non_empty(message.get("tool_call_id"))
-    turn, tool = declared.get(call_id, _UNDECLARED)
+    turn, tool, target = declared.get(call_id, _UNDECLARED)
     kind, texts = _read_content(message.get("content"))
     is_error = message.get("is_error") is True
-    return ToolResult(("messages", index, "content"), call_id, tool, turn, kind, texts, is_error)
+    path = ("messages", index, "content")
+    return ToolResult(path, call_id, tool, turn, kind, texts, is_error, target)
 
 
 def _read_content(content: object) -> tuple[ContentKind, tuple[str, ...]]:
