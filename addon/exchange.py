@@ -11,6 +11,7 @@ from masking.analysis.sizes import Sizes
 from masking.analysis.terms import Terms
 from masking.analysis.vocabulary import ENCODING_NAME, is_exact_for
 from masking.config import CachePricing
+from masking.memory import PrefixState
 from masking.usage import Usage
 
 Blame = Literal["client left", "provider failed", "proxy ended"]
@@ -25,7 +26,8 @@ class Exchange:
     """A request on its way, filled in as it goes; its names are `printable`.
 
     `seed` tells its host, model and credential apart from others, in memory only; `masked` are
-    the places of the tool results that were masked; `is_masked` is false where the provider's
+    the places of the tool results that were masked; `prefix` is what is remembered of the
+    conversation, None where nothing ever is; `is_masked` is false where the provider's
     answer is one to the request before masking, as in a recording.
     """
 
@@ -38,6 +40,7 @@ class Exchange:
     terms: Terms | None = None
     seed: bytes = b""
     masked: frozenset[int] = frozenset()
+    prefix: PrefixState | None = None
     prompt: Prompt | None = None
     entry: Entry | None = None
     cache_read_ratio: float = 1.0
@@ -78,6 +81,7 @@ class Exchange:
             "masking": self.masking,
             "passed_through": self.passed_through,
             "replay": self.replay,
+            "prefix": self.prefix,
             "cache_read_ratio": self.cache_read_ratio,
             "cache_write_ratio": self.cache_write_ratio,
             **describe_terms(self.terms),

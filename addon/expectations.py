@@ -77,7 +77,7 @@ def replay_recording(recording: Path, config: Path | None = None) -> list[dict[s
 
 
 def write_config(folder: Path, pricing: str | None = None, source: Path | None = None) -> Path:
-    """Write a configuration into a folder, with the records going there, too.
+    """Write a configuration into a folder, with the records going there, too, and without a memory.
 
     It is the shipped one where no `source` is given. With `pricing` its `cache_pricing` is that.
     """
@@ -85,6 +85,7 @@ def write_config(folder: Path, pricing: str | None = None, source: Path | None =
     records = f"path = {json.dumps(str(folder / _RECORDS))}\n"
     others, header, metrics = text.partition(_METRICS)
     text = f"{others}{header or _METRICS}{records}{_PATH.sub('', metrics, count=1)}"
+    text = f"{_MEMORY.sub('', text)}{_NO_MEMORY}"
     if pricing is not None:
         priced = f"{_SCHEMA1}cache_pricing = {pricing}\n"
         text = _PRICING.sub("", text, count=1).replace(_SCHEMA1, priced, 1)
@@ -103,6 +104,8 @@ _SCHEMA1 = f"[{ROOT}.schema1]\n"
 _PRICING = re.compile(r"^cache_pricing = .*\n", re.MULTILINE)
 _METRICS = f"\n[{ROOT}.metrics]\n"
 
+_MEMORY = re.compile(rf"^\[{ROOT}\.memory\]\n(?:(?!\[).*\n)*", re.MULTILINE)
+_NO_MEMORY = f"\n[{ROOT}.memory]\nenabled = false\n"
 _PATH = re.compile(r"^path = .*\n", re.MULTILINE)
 
 

@@ -27,12 +27,16 @@ from addon.config_file import ConfigFile, find_config
 from addon.exchange import Blame, Exchange, printable
 from addon.marks import mark
 from addon.mcp_responses import Mcp
+from addon.memory_file import MemoryFile
 from addon.metrics import Metrics
 from addon.passthrough import Passthrough, is_ours
+from addon.record_file import default_path
 from addon.startup import find_option_mistake, render_start
 from addon.tap import Tap
 from masking.analysis.terms import apply_terms, find_terms
-from masking.config import Settings
+from masking.config import MemorySettings, Settings
+from masking.lifetime import find_lifetime
+from masking.memory import BoundaryMemory, Occasion
 from masking.model import ConfigError, WireError
 from masking.rewrite import change_request, read_request
 from masking.strategies import Strategies
@@ -55,6 +59,8 @@ class ObservationMasking:
         self._is_running = False
         self._passthrough = Passthrough(lambda: self._read_settings().hosts)
         self._mcp = Mcp(self._note)
+        self._memory_file = MemoryFile(lambda: default_path().parent)
+        self._memory: BoundaryMemory | None = None
         self.addons = [self._passthrough]
 
     def load(self, loader: Loader) -> None:
@@ -91,7 +97,8 @@ class ObservationMasking:
             return
         exchange = _open_exchange(flow, settings)
         self._open[flow] = _Open(exchange, Tap())
-        await asyncio.to_thread(_mask, flow, exchange, settings, self._metrics)
+        memory = None if exchange.replay else await self._open_memory(settings.memory)
+        await asyncio.to_thread(_mask, flow, exchange, settings, self._metrics, memory)
         exchange.hook_us = (time.perf_counter_ns() - started) // 1000
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
@@ -119,6 +126,7 @@ class ObservationMasking:
                 self._open[flow].exchange.error = "proxy ended"
                 self._finish(flow)
             self._mcp.done()
+            self._memory_file.close()
             self._metrics.close()
             logger.info(f"{self._metrics.totals}{self._passthrough.render_total()}")
             if self._mcp.totals.responses:
@@ -140,6 +148,14 @@ class ObservationMasking:
             self._metrics = Metrics(config.settings.metrics)
         else:
             self._metrics.configure(config.settings.metrics)
+
+    async def _open_memory(self, settings: MemorySettings) -> BoundaryMemory | None:
+        """Return what is remembered, read from the file when it is first wanted."""
+        if settings.enabled and self._memory is None:
+            memory = BoundaryMemory(self._memory_file.write)
+            memory.load(await asyncio.to_thread(self._memory_file.read))
+            self._memory = self._memory or memory
+        return self._memory if settings.enabled else None
 
     def _read_settings(self) -> Settings:
         """Return what the file says now."""
@@ -181,14 +197,23 @@ def _blame(flow: http.HTTPFlow, message: str) -> Blame:
     return "client left" if left else "provider failed"
 
 
-def _mask(flow: http.HTTPFlow, exchange: Exchange, settings: Settings, metrics: Metrics) -> None:
+def _mask(
+    flow: http.HTTPFlow,
+    exchange: Exchange,
+    settings: Settings,
+    metrics: Metrics,
+    memory: BoundaryMemory | None,
+) -> None:
     exchange.bytes_before = exchange.bytes_after = len(flow.request.raw_content or b"")
     try:
         original = _read_body(flow.request)
         document = read_request(original)
         strategies = _draw_strategies(flow.request, exchange, document, settings)
         only = metrics.find_hold(exchange, document)
-        outcome = change_request(original, document, strategies, only)
+        occasion = _find_occasion(exchange, document, strategies, memory)
+        outcome = change_request(original, document, strategies, only, occasion)
+        if memory is not None and occasion is not None and outcome.past is not None:
+            memory.keep(occasion, outcome.past)
         exchange.masked = outcome.masked
         mark(flow, outcome.decisions)
         metrics.measure(exchange, outcome, original)
@@ -199,6 +224,24 @@ def _mask(flow: http.HTTPFlow, exchange: Exchange, settings: Settings, metrics: 
         exchange.passed_through = error.problem if error.path == "body" else str(error)
     except Exception as error:  # noqa: BLE001 - the client's bytes go out, whatever happened
         exchange.passed_through = f"internal error ({type(error).__name__})"
+
+
+def _find_occasion(
+    exchange: Exchange,
+    document: Mapping[str, object],
+    strategies: Strategies,
+    memory: BoundaryMemory | None,
+) -> Occasion | None:
+    """Return what is remembered of a request's conversation; what goes out whole is forgotten."""
+    if memory is None or exchange.terms is None:
+        return None
+    if not strategies.schema1.masks:
+        memory.forget(document)
+        return None
+    lifetime = find_lifetime(document, exchange.terms.rules.lifetime)
+    occasion = memory.meet(document, exchange.time.timestamp(), lifetime)
+    exchange.prefix = occasion.state
+    return occasion
 
 
 def _read_body(request: http.Request) -> bytes:

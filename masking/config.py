@@ -43,6 +43,19 @@ class MetricsSettings:
             raise ConfigError("must be at least 1", "max_megabytes")
 
 
+Switch = bool | Literal["auto"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySettings:
+    """Whether the boundary that was sent is remembered by conversation.
+
+    "auto": where one process serves a conversation, as mitmdump does.
+    """
+
+    enabled: Switch = "auto"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSettings:
     """Host name patterns (`*` matches anything), in lower case.
@@ -74,6 +87,7 @@ class Settings:
     redaction: RedactionPolicy = field(default_factory=RedactionPolicy)
     reduction: ReductionOptions = field(default_factory=ReductionOptions)
     mcp: McpSettings = field(default_factory=McpSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     hosts: HostSettings = field(default_factory=HostSettings)
 
@@ -129,6 +143,7 @@ _TABLES: Mapping[str, type[Any]] = {
     "redaction": RedactionPolicy,
     "reduction": ReductionOptions,
     "mcp": McpSettings,
+    "memory": MemorySettings,
     "metrics": MetricsSettings,
     "hosts": HostSettings,
 }
@@ -179,6 +194,8 @@ def _refuse_unknown(table: Mapping[str, object], known: Iterable[str], path: str
 def _checked(value: object, expected: object, path: str) -> object:
     if expected == tuple[str, ...]:
         return _read_strings(value, path)
+    if expected == Switch:
+        return _read_switch(value, path)
     return _expect(int if expected == int | None else cast(type, expected), value, path)
 
 
@@ -188,6 +205,14 @@ def _expect(kind: type[_Kind], value: object, path: str) -> _Kind:
     if type(value) is not kind:  # a boolean is no int
         raise ConfigError(f"expected {kind.__name__}, got {type(value).__name__}", path)
     return value
+
+
+def _read_switch(value: object, path: str) -> Switch:
+    if value == "auto":
+        return "auto"
+    if isinstance(value, bool):
+        return value
+    raise ConfigError('expected true, false or "auto"', path)
 
 
 def _read_strings(value: object, path: str) -> tuple[str, ...]:

@@ -88,6 +88,11 @@ class MaskPolicy:
         """Whether moving the boundary never costs anything, so that it moves at every turn."""
         return self.cache_read_ratio >= self.cache_write_ratio
 
+    @property
+    def must_shrink(self) -> bool:
+        """Whether a text is left alone where its placeholder would not be shorter."""
+        return self.skip_if_not_shorter or not self.slides
+
     def find_edge(self, turns: int) -> int:
         """Return the first turn that is in the window when there are so many turns."""
         return max(0, turns - self.window_turns)

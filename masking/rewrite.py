@@ -5,6 +5,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+from masking.memory import Occasion, Past
 from masking.model import (
     ChatMessage,
     Decision,
@@ -19,6 +20,7 @@ from masking.policy import MaskPolicy
 from masking.redaction import Redactions, decide_redactions
 from masking.reduction import is_system, plan_reduction, set_aside
 from masking.reduction_plan import ReductionPlan
+from masking.remembered import continue_past
 from masking.splice import decode, replace_strings, splice
 from masking.splice_messages import splice_messages
 from masking.strategies import Strategies
@@ -33,7 +35,8 @@ class Rewrite:
     `body` is the very object that came in where nothing was changed. `document` is the decoded
     request as it came in. Of each result there is one decision, that of the strategy which
     settled it. `masked` are the places of the results that the window masks, counted from 0,
-    whoever settled them. `redactions` and `plan` are None where redaction, and reduction, is off.
+    whoever settled them. `redactions` and `plan` are None where redaction, and reduction, is off,
+    `past` is what is to be remembered of the conversation, None where nothing is.
     """
 
     body: bytes
@@ -43,6 +46,7 @@ class Rewrite:
     masked: frozenset[int] = frozenset()
     redactions: Redactions | None = None
     plan: ReductionPlan | None = None
+    past: Past | None = None
 
 
 def rewrite(body: bytes, policy: MaskPolicy) -> Rewrite:
@@ -67,16 +71,18 @@ def change_request(
     document: Mapping[str, object],
     strategies: Strategies,
     only: Container[int] | None = None,
+    occasion: Occasion | None = None,
 ) -> Rewrite:
     """Apply the strategies to a request: redaction, Schéma 1, reduction.
 
     Every byte outside the replaced strings stays the client's, and outside the messages that a
     reduction removes and the one it inserts. Where the boundary is held, `only` are the places of
-    the tool results that the window may mask, counted from 0. Raises as `rewrite` does.
+    the tool results that the window may mask, counted from 0. With an `occasion` the conversation's
+    past decides what stays masked; without it the request alone. Raises as `rewrite` does.
     """
     history = find_tool_results(document, strategies.schema1.wanted_arguments)
     redactions = _redact(history, document, strategies)
-    windowed = _mask(history, document, strategies.schema1, only)
+    windowed, past = _mask(history, document, strategies.schema1, only, occasion)
     decisions = windowed if redactions is None else _settle(windowed, redactions)
     replacements = replacements_of(decisions)
     changed = Rewrite(
@@ -86,6 +92,7 @@ def change_request(
         decisions=decisions,
         masked=places_masked(windowed),
         redactions=redactions,
+        past=past,
     )
     return _reduce(changed, strategies) if strategies.reduction.reduces else changed
 
@@ -104,11 +111,17 @@ def _mask(
     document: Mapping[str, object],
     policy: MaskPolicy,
     only: Container[int] | None,
-) -> tuple[Decision, ...]:
+    occasion: Occasion | None,
+) -> tuple[tuple[Decision, ...], Past | None]:
     """Decide as though nothing were redacted: a redaction must not move the boundary back."""
-    layout = lay_out(document) if policy.masks and not policy.slides else None
-    decisions = decide(history, policy, layout)
-    return decisions if only is None else _hold(decisions, only)
+    if occasion is not None and policy.masks:
+        layout = lay_out(document)
+        held = only is not None
+        continued = continue_past(history, policy, layout, occasion, held=held)
+        return continued.decisions, continued.past
+    layout_if_priced = lay_out(document) if policy.masks and not policy.slides else None
+    decisions = decide(history, policy, layout_if_priced)
+    return decisions if only is None else _hold(decisions, only), None
 
 
 def _hold(decisions: Sequence[Decision], only: Container[int]) -> tuple[Decision, ...]:

@@ -6,6 +6,7 @@ from typing import NamedTuple, cast
 
 from masking.boundary import Boundary, find_boundary
 from masking.errors import looks_like_error
+from masking.memory import Rendering
 from masking.model import (
     ChatMessage,
     Decision,
@@ -58,7 +59,26 @@ def decide(
         raise ValueError("a boundary with a price needs the layout of the request")
     judged = judge(history, policy)
     boundary = find_boundary(layout.requests, find_maskable(judged, layout), policy)
-    return _draw(history, view, boundary, _forget_early_calls(history.results, layout), judged)
+    return decide_by_boundary(history, policy, boundary, judged, layout)
+
+
+def decide_by_boundary(
+    history: ToolHistory,
+    policy: MaskPolicy,
+    boundary: Boundary,
+    judged: Sequence[Decision],
+    layout: Layout,
+) -> tuple[Decision, ...]:
+    """Decide every tool result of a request whose boundary is known; `judged` as by `judge`."""
+    view = _View(policy, parse_template(policy.placeholder_template))
+    known = history.results if policy.slides else _forget_early_calls(history.results, layout)
+    return _draw(history, view, boundary, known, judged)
+
+
+def mask_again(result: ToolResult, rendering: Rendering) -> Decision:
+    """Mask a result in the words in which it was masked before, whatever it looks like."""
+    policy = MaskPolicy(True, skip_if_not_shorter=rendering.must_shrink)
+    return _mask(result, _View(policy, parse_template(rendering.template)))
 
 
 def judge(history: ToolHistory, policy: MaskPolicy) -> tuple[Decision, ...]:
@@ -183,7 +203,7 @@ def _mask(result: ToolResult, view: _View) -> Decision:
     call_id, tool, template = result.call_id or "", result.tool, view.template
     policy = view.policy
     is_short = sum(map(len, result.texts)) < policy.min_chars
-    must_shrink = policy.skip_if_not_shorter or result.kind == "text_parts" or not policy.slides
+    must_shrink = policy.must_shrink or result.kind == "text_parts"
     replacements = []
     reason: KeepReason = "already_masked"
     for place, text in enumerate(result.texts):

@@ -6,7 +6,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from masking import ConfigError, MaskPolicy
-from masking.config import HostSettings, MetricsSettings, Settings, parse_settings
+from masking.config import (
+    HostSettings,
+    MemorySettings,
+    MetricsSettings,
+    Settings,
+    parse_settings,
+)
 from masking.mcp import McpSettings
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
@@ -254,7 +260,7 @@ GIVEN_BY_PRICES = ("cache_read_ratio", "cache_write_ratio", "price_steps")
 
 KINDS: tuple[Any, ...] = (
     *(MaskPolicy, RedactionPolicy, ReductionOptions, McpSettings),
-    *(MetricsSettings, HostSettings),
+    *(MemorySettings, MetricsSettings, HostSettings),
 )
 
 

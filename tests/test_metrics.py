@@ -190,6 +190,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "masking": "on",
         "passed_through": None,
         "replay": False,
+        "prefix": "first met",
         "cache_read_ratio": 1.0,
         "cache_write_ratio": 1.0,
         "price_source": None,

@@ -9,7 +9,7 @@ import pytest
 
 from addon.cli import main
 from addon.exchange import Exchange
-from masking.config import HostSettings, MetricsSettings
+from masking.config import HostSettings, MemorySettings, MetricsSettings
 from masking.mcp import McpSettings
 from masking.model import KeepReason
 from masking.policy import MaskPolicy
@@ -54,6 +54,7 @@ def test_the_strategies_are_compared_as_the_command_prints_it(
         ("redaction", RedactionPolicy, []),
         ("reduction", ReductionOptions, []),
         ("mcp", McpSettings, []),
+        ("memory", MemorySettings, []),
         ("metrics", MetricsSettings, []),
         ("hosts", HostSettings, []),
     ],

@@ -5,7 +5,7 @@ its id, and one that comes before its call to the first later turn that does.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import orjson
 
@@ -18,6 +18,7 @@ from masking.model import (
     ToolResult,
     WireError,
 )
+from masking.texts import find_texts
 
 
 def find_tool_results(
@@ -57,6 +58,53 @@ def lay_out(body: Mapping[str, object]) -> Layout:
         size += _measure_message(message)
     requests.append(Request(size, turns, len(offsets)))
     return Layout(tuple(requests), tuple(offsets), tuple(turns_before))
+
+
+def find_opening(body: Mapping[str, object]) -> Iterator[str]:
+    """Yield the texts of a request up to its first user message, included. Raises WireError."""
+    for message in _find_messages(body):
+        yield from find_texts(message)
+        if isinstance(message, dict) and message.get("role") == "user":
+            return
+
+
+def find_answers(body: Mapping[str, object]) -> list[tuple[str, ...]]:
+    """Return what tells each message of the assistant from others: texts, ids, calls, in order.
+
+    There is one for each of the requests that `lay_out` counts, but for the last. Raises WireError.
+    """
+    return [
+        (*find_texts(message), *_find_call_texts(message.get("tool_calls")))
+        for message in _find_messages(body)
+        if isinstance(message, dict) and message.get("role") == "assistant"
+    ]
+
+
+def find_cache_lifetimes(body: Mapping[str, object]) -> Iterator[str]:
+    """Yield how long a request asks its provider to keep its prompt, as it is spelled: `1h`, `24h`.
+
+    That is `prompt_cache_retention` of the whole request (OpenAI), and `ttl` in a `cache_control`
+    of a tool, a message or a part of it (Anthropic).
+    """
+    if isinstance(retention := body.get("prompt_cache_retention"), str):
+        yield retention
+    for group in (body.get("tools"), body.get("messages")):
+        for item in group if isinstance(group, list) else ():
+            if isinstance(item, dict):
+                parts = item.get("content")
+                for marked in (item, *(parts if isinstance(parts, list) else ())):
+                    marker = marked.get("cache_control") if isinstance(marked, dict) else None
+                    if isinstance(marker, dict) and isinstance(ttl := marker.get("ttl"), str):
+                        yield ttl
+
+
+def _find_call_texts(calls: object) -> Iterator[str]:
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        values = (call.get("id"),) if isinstance(call, dict) else ()
+        if isinstance(function, dict):
+            values = (*values, function.get("name"), function.get("arguments"))
+        yield from (value for value in values if isinstance(value, str))
 
 
 _MESSAGE_CHARS = 16

@@ -1,0 +1,89 @@
+"""Schéma 1 where the conversation's past is known: what was masked stays, and one move is decided.
+
+The one rule: a result that was masked is masked again, in the same words, whatever the settings
+say by now.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from masking.boundary import Boundary, Made, find_next_move
+from masking.memory import Move, Occasion, Past, Rendering
+from masking.model import Decision, Layout, ToolHistory
+from masking.policy import MaskPolicy
+from masking.window import decide_by_boundary, find_maskable, judge, mask_again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continued:
+    """A request of a conversation: the decisions, and the past that the next one has."""
+
+    decisions: tuple[Decision, ...]
+    past: Past
+
+
+def continue_past(
+    history: ToolHistory,
+    policy: MaskPolicy,
+    layout: Layout,
+    occasion: Occasion,
+    *,
+    held: bool = False,
+) -> Continued:
+    """Decide every tool result of a request; where the boundary is `held` it does not move."""
+    place = occasion.place
+    past = occasion.past or Past(met=place, last=place, sent=occasion.now)
+    again = _mask_again(history, past)
+    judged = [again.get(n, decision) for n, decision in enumerate(judge(history, policy))]
+    made = Made(
+        masked={move.anchor.answers: _find_kept(move, again) for move in past.moves},
+        met=past.met.answers,
+        expired=occasion.state == "cold",
+        held=held,
+    )
+    maskable = find_maskable(judged, layout)
+    moved = find_next_move(layout.requests, maskable, policy, made)
+    boundary = moved or _find_last_boundary(past)
+    drawn = decide_by_boundary(history, policy, boundary, judged, layout)
+    decisions = tuple(again.get(n) or _hold(d, moved) for n, d in enumerate(drawn))
+    fresh = tuple(n for n, d in enumerate(decisions) if d.reason == "masked" and n not in again)
+    if moved and fresh:
+        rendering = Rendering(policy.placeholder_template, policy.must_shrink)
+        move = Move(place, boundary, fresh, rendering)
+        past = replace(past, moves=_add(past.moves, move, slides=policy.slides))
+    return Continued(decisions=decisions, past=replace(past, last=place, sent=occasion.now))
+
+
+def _add(moves: tuple[Move, ...], move: Move, *, slides: bool) -> tuple[Move, ...]:
+    """Add a move. A window that slides moves at every turn: there one stands for all."""
+    if slides and moves and moves[-1].rendering == move.rendering:
+        *earlier, last = moves
+        return (*earlier, move._replace(places=(*last.places, *move.places)))
+    return (*moves, move)
+
+
+def _mask_again(history: ToolHistory, past: Past) -> dict[int, Decision]:
+    """Return the decisions about what was masked, by place, but for what no longer can be."""
+    again: dict[int, Decision] = {}
+    for move in past.moves:
+        for place in move.places:
+            if place < len(history.results):
+                decision = mask_again(history.results[place], move.rendering)
+                if decision.reason == "masked":
+                    again[place] = decision
+    return again
+
+
+def _find_kept(move: Move, again: dict[int, Decision]) -> Sequence[int]:
+    return [place for place in move.places if place in again]
+
+
+def _find_last_boundary(past: Past) -> Boundary:
+    return past.moves[-1].boundary if past.moves else Boundary(0, 0)
+
+
+def _hold(decision: Decision, moved: Boundary | None) -> Decision:
+    """Mask nothing new where nothing moves, though other settings would have masked it before."""
+    if decision.reason == "masked" and moved is None:
+        return Decision(decision.result, "held")
+    return decision
