@@ -13,12 +13,10 @@ from typing import NamedTuple, TypeVar
 from mitmproxy import tls
 from mitmproxy.proxy.mode_specs import ReverseMode
 
+from addon.handshake import read_failure, read_program
 from masking.config import HostSettings
 
 logger = logging.getLogger("observation_masking")
-
-_DISTRUST = "The client does not trust"
-"""How mitmproxy begins when the client said so; of one that hangs up it only supposes it."""
 
 _HANGUP_SECONDS = 60.0
 """Two handshakes broken off within this time, without a word, are distrust; one, or two that are
@@ -59,7 +57,7 @@ class Passthrough:
         return f"; hosts passed through unopened, for want of trust: {count}" if count else ""
 
     def tls_clienthello(self, data: tls.ClientHelloData) -> None:
-        _remember(self._programs, data.context.client.id, _read_program(data.client_hello))
+        _remember(self._programs, data.context.client.id, read_program(data.client_hello))
         peer = self._read_peer(data, data.client_hello.sni)
         if peer is not None and (peer in self._refused or not is_ours(peer.host, self._hosts())):
             data.ignore_connection = True
@@ -72,10 +70,12 @@ class Passthrough:
         peer = self._read_peer(data, data.conn.sni)
         if peer is None or peer in self._refused:
             return
+        failure = read_failure(data.conn.error or "", data.ssl_conn)
+        if failure is None:
+            return
         now = time.monotonic()
         hung_up = self._hangups.pop(peer, None)
-        is_distrust = (data.conn.error or "").startswith(_DISTRUST)
-        if is_distrust or (hung_up is not None and now - hung_up < _HANGUP_SECONDS):
+        if failure == "refused" or (hung_up is not None and now - hung_up < _HANGUP_SECONDS):
             self._give_up(peer)
         else:
             _remember(self._hangups, peer, now)
@@ -98,16 +98,6 @@ class Passthrough:
             host=server[0] if names_us or not sni else sni,
             program=self._programs.get(client.id, ()),
         )
-
-
-def _read_program(hello: tls.ClientHello) -> _Program:
-    ciphers = tuple(suite for suite in hello.cipher_suites if not _is_grease(suite))
-    return (*ciphers, *hello.alpn_protocols)
-
-
-def _is_grease(value: int) -> bool:
-    """Whether a value is one of those that stand for nothing and change every time (RFC 8701)."""
-    return value & 0x0F0F == 0x0A0A
 
 
 _Key = TypeVar("_Key")

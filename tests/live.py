@@ -252,6 +252,11 @@ class Live:
             event_hooks={"request": [on_request]},
         )
 
+    def distrusting_client(self) -> httpx.Client:
+        """Return a client that trusts the servers, but not the proxy."""
+        verify = ssl_context(self.upstream.ca)
+        return httpx.Client(proxy=self.proxy.url, verify=verify, timeout=SECONDS, trust_env=False)
+
     def send(self, path: str, body: bytes = b"", **headers: str) -> Heard:
         """POST a body to the sink through the proxy; what arrived."""
         return self._send(self.client(), path, body, headers)
