@@ -6,7 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from addon.passthrough import is_ours
+from addon.passthrough import Passthrough, is_ours
+from addon.trust import Trust
 from masking.config import HostSettings
 from tests.live import (
     ON,
@@ -57,6 +58,29 @@ def post(client: httpx.Client, live: Live, path: str = CHAT) -> bytes:
     with client:
         client.post(live.sink.url(path), content=BODY)
     return live.sink.last(path).body
+
+
+@pytest.mark.parametrize(
+    ("passed", "expected"),
+    [
+        ({}, ""),
+        ({"a.example": 1, "b.example": 3}, ": 3 to b.example, 1 to a.example"),
+        (
+            {f"{n}.example": 99 - n for n in range(12)},
+            f": {', '.join(f'{99 - n} to {n}.example' for n in range(10))}, 177 to 2 more hosts",
+        ),
+    ],
+    ids=["none", "some", "many"],
+)
+def test_the_totals_name_the_hosts_with_the_most_unopened_connections(
+    passed: dict[str, int], expected: str
+) -> None:
+    trust = Trust()
+    trust.passed.update(passed)
+    total = Passthrough(HostSettings, trust).render_total()
+    assert expected == total.removeprefix(
+        "; connections passed through unopened, for want of trust"
+    )
 
 
 @pytest.mark.parametrize(

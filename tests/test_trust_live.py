@@ -3,6 +3,7 @@
 import contextlib
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from tests.live import (
 
 CHAT = "/v1/chat/completions"
 BODY = encoded(conversation())
+UNOPENED = "connections passed through unopened, for want of trust"
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,25 @@ def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
 
 @pytest.fixture
 def live(upstream: Upstream, tmp_path: Path) -> Iterator[Live]:
+    """A proxy as it is, which tries a refusal again after five seconds."""
     with running_addon(tmp_path, upstream) as running:
+        yield running
+    assert "Traceback" not in running.proxy.log
+
+
+@pytest.fixture
+def patience(tmp_path: Path) -> tuple[str, str]:
+    """Arguments that let no time of the proxy pass within a test, however slow the machine is."""
+    script = tmp_path / "patience.py"
+    script.write_text(
+        "from addon import trust\n\ntrust.FIRST_DELAY = trust.PAIR_SECONDS = 3600.0\n"
+    )
+    return "-s", str(script)
+
+
+@pytest.fixture
+def patient(upstream: Upstream, tmp_path: Path, patience: tuple[str, str]) -> Iterator[Live]:
+    with running_addon(tmp_path, upstream, *patience) as running:
         yield running
     assert "Traceback" not in running.proxy.log
 
@@ -107,29 +127,55 @@ def test_clients_that_wait_in_vain_for_a_slow_provider_are_masked_afterwards(
 
 
 def test_a_client_that_distrusts_the_proxy_fails_once_and_then_passes_through(
-    upstream: Upstream, tmp_path: Path
+    upstream: Upstream, tmp_path: Path, patience: tuple[str, str]
 ) -> None:
-    with running_addon(tmp_path, upstream) as live:
+    with running_addon(tmp_path, upstream, *patience) as live:
         refuse(live)
         assert [post(live.distrusting_client(), live.sink) for _ in range(2)] == [BODY, BODY]
         assert 1 == live.proxy.log.count("UNMASKED")
-        assert "its connections to localhost pass through unopened" in live.proxy.log
+        assert "to localhost pass through unopened and UNMASKED (0 so far)" in live.proxy.log
         assert post(live.client(http2=True), live.sink) == masked(BODY)  # another program
     assert "1 requests: 1 with masking on" in live.proxy.log
-    assert "hosts passed through unopened, for want of trust: 1" in live.proxy.log
+    assert f"{UNOPENED}: 2 to localhost" in live.proxy.log
     assert 1 == len(live.records())
     assert "Traceback" not in live.proxy.log
 
 
-def test_hanging_up_at_the_certificate_is_distrust_the_second_time_in_a_row(live: Live) -> None:
+def test_a_client_that_forgot_the_authority_does_not_unmask_the_next_for_good(live: Live) -> None:
+    def is_masked_again() -> bool | None:
+        if post(live.client(), live.sink) == masked(BODY):
+            return True
+        time.sleep(0.5)  # a short log is easier to read
+        return None
+
+    refuse(live)
+    eventually(is_masked_again)
+    assert 1 == live.proxy.log.count("masking is on again for its connections to localhost")
+    assert post(live.client(), live.sink) == masked(BODY)
+
+
+def test_a_client_that_trusts_the_proxy_elsewhere_is_tried_again_at_once(
+    patient: Live, slow: SlowSink
+) -> None:
+    slow.may_answer.set()
+    refuse(patient)
+    assert post(patient.client(), patient.sink) == BODY
+    with patient.client() as client:
+        client.post(f"https://127.0.0.1:{slow.port}{CHAT}", content=BODY)
+    assert post(patient.client(), patient.sink) == masked(BODY)
+
+
+def test_hanging_up_at_the_certificate_is_distrust_the_second_time_in_a_row(
+    patient: Live,
+) -> None:
     """Some clients close without a word when they distrust."""
     for _ in range(2):
-        hang_up(live)
-        assert post(live.client(), live.sink) == masked(BODY)
-    hang_up(live)
-    hang_up(live)
-    eventually(lambda: "UNMASKED" in live.proxy.log or None)
-    assert post(live.client(), live.sink) == BODY
+        hang_up(patient)
+        assert post(patient.client(), patient.sink) == masked(BODY)
+    hang_up(patient)
+    hang_up(patient)
+    eventually(lambda: "hangs up when it gets the proxy's" in patient.proxy.log or None)
+    assert post(patient.client(), patient.sink) == BODY
 
 
 def test_a_tunnel_opened_in_advance_and_never_used_is_no_distrust(live: Live) -> None:
