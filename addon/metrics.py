@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from mitmproxy import http
 
 from addon.exchange import Exchange
-from addon.log_line import render_line
+from addon.log_line import render_hold, render_line
 from addon.record_file import RecordFile
 from addon.redaction_trace import RedactionTrace
 from addon.totals import Totals
@@ -137,10 +137,7 @@ class Metrics:
         if warning := self._unlisted.find_warning(exchange):
             logger.warning(warning)
         if exchange.entry is not None and exchange.entry.tripped:
-            logger.warning(
-                f"{exchange.host} no longer caches what conversation {exchange.entry.conversation} "
-                "sends since its boundary moved: the boundary is held where it is"
-            )
+            logger.warning(render_hold(exchange.host, exchange.entry.conversation, exchange.usage))
 
 
 def _guarded(job: Callable[[], object]) -> None:

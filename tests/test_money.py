@@ -165,8 +165,18 @@ def test_a_boundary_is_held_where_the_cache_fails_after_a_move(
     assert [masked[first]] * (len(held) - first) == masked[first:]
     assert records[-1]["kept"]["held"] > 0
     assert live.proxy.log.count("the boundary is held where it is") == 1
+    assert live.proxy.log.count('uncached = ["localhost"]') == 1
     assert "1 conversations with a held boundary" in live.proxy.log
     assert not other["boundary_held"]
+
+
+def test_where_some_of_it_is_cached_nothing_is_said_of_hosts_without_a_cache(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    with running_addon(tmp_path, upstream, config=TENTH) as live:
+        play(live, after_the_move=0.2)
+    assert "the boundary is held where it is" in live.proxy.log
+    assert "uncached" not in live.proxy.log
 
 
 @pytest.mark.parametrize("part", [1.0, 0.7])

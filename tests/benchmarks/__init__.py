@@ -1,0 +1,1 @@
+"""What the project promises in figures, each a command: `python -m tests.benchmarks.NAME`."""
