@@ -1,0 +1,155 @@
+"""A price list: which hosts sell which models, and what their input tokens cost there.
+
+`prices.json` is made from the data of genai-prices (MIT, see `prices.LICENSE`) by
+`python -m tests.make_price_list`, which needs that package; nothing is fetched. It holds one price
+for each model: that of the day on which it was made, at noon UTC. So the ratios by which a request
+is masked depend on the files alone, neither on the day nor on the hour.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from masking.model import PriceStep
+
+_SHIPPED = Path(__file__).with_name("prices.json")
+
+_COMPACT_DATE = re.compile(r"-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=[-:]|$)")
+"""LiteLLM and OpenRouter write `-20251211` where a list may have `-2025-12-11`."""
+
+_Object = Mapping[str, Any]
+
+
+class Ratios(NamedTuple):
+    """The price of a cached and of a written token, relative to a plain input token."""
+
+    read: float
+    write: float
+
+
+PLAIN = Ratios(1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """An entry of the list: what a provider takes for a model's input.
+
+    `provider` is its id, `seller` its name; `dollars` are for a million plain tokens, below every
+    price step. `ratios` are None where the list has no price of cached tokens.
+    """
+
+    provider: str
+    seller: str
+    model: str
+    dollars: float
+    ratios: Ratios | None
+    steps: tuple[PriceStep, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PriceList:
+    """Providers, each with its models, as JSON objects; the first that matches counts.
+
+    `date` is the day of its prices, `source` where they come from. Models without a price, or with
+    one of 0, count as not listed. Any text may be looked up.
+    """
+
+    date: str
+    source: str
+    providers: tuple[_Object, ...] = field(repr=False)
+
+    @property
+    def models(self) -> int:
+        """How many models there are, counted once for each provider."""
+        return sum(len(provider["models"]) for provider in self.providers)
+
+    def find(self, host: str, model: str) -> Price | None:
+        """Return what a host takes for a model; None where the list does not know both."""
+        url = f"https://{host.lower().rstrip('.')}/"
+        provider = next((p for p in self.providers if re.match(p["api_pattern"], url)), None)
+        return None if provider is None else self._find_model(provider, model)
+
+    def find_maker(self, model: str) -> Price | None:
+        """Return the price at the first provider whose models have such names."""
+        name = model.lower()
+        for provider in self.providers:
+            if "model_match" in provider and _is_match(provider["model_match"], name):
+                return self._find_model(provider, model)
+        return None
+
+    def _find_model(self, provider: _Object, model: str) -> Price | None:
+        name = model.lower()
+        for spelling in dict.fromkeys((name, _COMPACT_DATE.sub(r"-\1-\2-\3", name))):
+            for entry in self._list_models(provider):
+                if _is_match(entry["match"], spelling):
+                    return _read_price(provider, entry)
+        return None
+
+    def _list_models(self, provider: _Object) -> Iterator[_Object]:
+        """Yield what a provider sells: its own models, and then those of others it resells."""
+        yield from provider["models"]
+        for name in provider.get("fallback_model_providers", ()):
+            yield from next((p["models"] for p in self.providers if p["id"] == name), ())
+
+
+def load_list(data: bytes) -> PriceList:
+    """Read a list that is known to be a valid one."""
+    document = orjson.loads(data)
+    return PriceList(document["date"], document["source"], tuple(document["providers"]))
+
+
+@functools.cache
+def load_shipped() -> PriceList:
+    """Return the list that comes with the package; read once in a process."""
+    return load_list(_SHIPPED.read_bytes())
+
+
+_CLAUSES: Mapping[str, Callable[[str, Any], bool]] = {
+    "equals": lambda name, text: name == text.lower(),
+    "starts_with": lambda name, text: name.startswith(text.lower()),
+    "ends_with": lambda name, text: name.endswith(text.lower()),
+    "contains": lambda name, text: text.lower() in name,
+    "regex": lambda name, pattern: re.search(pattern, name) is not None,
+    "or": lambda name, clauses: any(_is_match(clause, name) for clause in clauses),
+    "and": lambda name, clauses: all(_is_match(clause, name) for clause in clauses),
+}
+"""What a list says of names: one key and its value; texts in any case, names in lower case."""
+
+CLAUSES = tuple(_CLAUSES)
+
+
+def _is_match(clause: _Object, name: str) -> bool:
+    ((kind, value),) = clause.items()
+    return _CLAUSES[kind](name, value)
+
+
+def _read_price(provider: _Object, entry: _Object) -> Price | None:
+    """Return an entry as a price; None where its input costs nothing.
+
+    A token that is written costs what a plain one does, at least: where the list has less, that
+    is the price of storing it, which comes on top (Gemini at OpenRouter).
+    """
+    plain, read = entry.get("input", 0), entry.get("cache_read")
+    if plain <= 0:
+        return None
+    write = max(1.0, _divide(entry.get("cache_write", plain), plain))
+    ratios = None if read in (None, plain) else Ratios(_divide(read, plain), write)
+    return Price(
+        provider=provider["id"],
+        seller=provider["name"],
+        model=entry["id"],
+        dollars=float(plain),
+        ratios=ratios,
+        steps=tuple(PriceStep(above, _divide(at, plain)) for above, at in entry.get("steps", ())),
+    )
+
+
+def _divide(price: object, plain: object) -> float:
+    """Divide in decimals, so that 0.3 of 3 is 0.1."""
+    return float(Decimal(str(price)) / Decimal(str(plain)))
