@@ -14,11 +14,10 @@ _TELLING = 0.01
 
 def describe_terms(terms: Terms | None) -> Mapping[str, object]:
     """Return the fields of a record that say what a cached and a written token were billed at."""
-    known = terms is not None and terms.source is not None
     return {
         "price_source": terms.source if terms else None,
-        "price_read_ratio": terms.ratios.read if terms and known else None,
-        "price_write_ratio": terms.ratios.write if terms and known else None,
+        "price_read_ratio": terms.ratios.read if terms else None,
+        "price_write_ratio": terms.ratios.write if terms else None,
     }
 
 
@@ -93,10 +92,9 @@ def render_net(net: Net) -> str:
 
 def render_terms(terms: Terms) -> str:
     """Return the prices that hold, and why: `cached at 0.5, by the price list`."""
-    if terms.source is None:
-        return "price of cached tokens unknown"
     written = f", written at {terms.ratios.write:g}" if terms.ratios.write != 1 else ""
-    return f"cached at {terms.ratios.read:g}{written}, by the {terms.source}"
+    reason = "assumed" if terms.source == "assumed" else f"by the {terms.source}"
+    return f"cached at {terms.ratios.read:g}{written}, {reason}"
 
 
 def _render_bill(bill: Bill) -> str:

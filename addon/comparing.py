@@ -14,6 +14,7 @@ from masking.analysis.replay import Course, Session, Step, replay
 from masking.analysis.tokens import TokenCounter
 from masking.model import WireError
 from masking.policy import MaskPolicy
+from masking.price_settings import PriceSettings
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.rewrite import read_request
@@ -72,7 +73,12 @@ def _courses(
         for prices in PRICES:
             yield (
                 name,
-                Course(policy=others.schema1, pricing=prices, slides=slides, others=others),
+                Course(
+                    policy=others.schema1,
+                    pricing=PriceSettings(prices),
+                    slides=slides,
+                    others=others,
+                ),
             )
 
 
@@ -91,10 +97,11 @@ def _find_tools(sessions: Sequence[Session]) -> tuple[str, ...]:
 def _add(row: Row, course: Course, steps: Sequence[Step]) -> None:
     row.messages = sum(step.sizes.messages for step in steps)
     row.kept = row.messages - sum(step.sizes.dropped_messages or 0 for step in steps)
-    if course.pricing == _TOKENS_AT:
+    prices = course.pricing.cache_pricing
+    if prices == _TOKENS_AT:
         row.tokens = sum(step.sizes.request_tokens_after or 0 for step in steps)
-    if not isinstance(course.pricing, str):
-        row.costs[course.pricing] = sum(step.entry.cost.after.cost for step in steps)
+    if not isinstance(prices, str):
+        row.costs[prices] = sum(step.entry.cost.after.cost for step in steps)
 
 
 def render_strategies(rows: Mapping[str, Row]) -> Table:

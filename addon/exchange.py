@@ -10,8 +10,8 @@ from masking.analysis.prompt import Prompt
 from masking.analysis.sizes import Sizes
 from masking.analysis.terms import Terms
 from masking.analysis.vocabulary import ENCODING_NAME, is_exact_for
-from masking.config import CachePricing
 from masking.memory import PrefixState
+from masking.price_settings import PriceSettings
 from masking.usage import Usage
 
 Blame = Literal["client left", "provider failed", "proxy ended"]
@@ -36,7 +36,7 @@ class Exchange:
     masking: Literal["on", "off"]
     replay: bool
     is_masked: bool = True
-    pricing: CachePricing = "auto"
+    pricing: PriceSettings = field(default_factory=PriceSettings)
     terms: Terms | None = None
     seed: bytes = b""
     masked: frozenset[int] = frozenset()

@@ -187,7 +187,7 @@ def _open_exchange(flow: http.HTTPFlow, settings: Settings) -> Exchange:
         masking="on" if settings.strategies.change else "off",
         replay=not flow.live or flow.is_replay is not None,
         is_masked=bool(flow.live) or flow.is_replay == "request",
-        pricing=settings.cache_pricing,
+        pricing=settings.pricing,
     )
 
 
@@ -264,8 +264,8 @@ def _draw_strategies(
     exchange.model = printable(model) if isinstance(model, str) else None
     exchange.stream = document.get("stream") is True
     exchange.seed = digest_account(request, exchange.host, str(exchange.model))
-    exchange.terms = find_terms(settings.cache_pricing, exchange.host, exchange.model)
-    policy = apply_terms(settings.schema1, settings.cache_pricing, exchange.terms)
+    exchange.terms = find_terms(exchange.pricing, exchange.host, exchange.model)
+    policy = apply_terms(settings.schema1, exchange.pricing, exchange.terms)
     exchange.cache_read_ratio = policy.cache_read_ratio
     exchange.cache_write_ratio = policy.cache_write_ratio
     return replace(settings.strategies, schema1=policy)

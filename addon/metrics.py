@@ -13,10 +13,10 @@ from mitmproxy import http
 
 from addon.exchange import Exchange
 from addon.log_line import render_hold, render_line
+from addon.price_warnings import PriceWarnings
 from addon.record_file import RecordFile
 from addon.redaction_trace import RedactionTrace
 from addon.totals import Totals
-from addon.unlisted import UnlistedHosts
 from masking.analysis.ledger import Entry, Ledger, Sent
 from masking.analysis.prompt import read_prompt
 from masking.analysis.sizes import measure
@@ -25,6 +25,7 @@ from masking.analysis.tokens import TokenCounter
 from masking.analysis.vocabulary import load_o200k_base
 from masking.config import MetricsSettings
 from masking.model import replacements_of
+from masking.price_settings import PriceSettings
 from masking.rewrite import Rewrite
 from masking.usage import read_usage
 
@@ -42,13 +43,15 @@ class Metrics:
         self._file = RecordFile(settings)
         self._counter = TokenCounter()
         self._live, self._replayed = Ledger(), Ledger()
-        self._unlisted = UnlistedHosts()
+        self._price_warnings = PriceWarnings()
         self._trace = RedactionTrace()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="metrics")
         self._pending_bytes = 0
         self._lock = threading.Lock()
         self._run(load_o200k_base)  # now: it stops everything for a moment
-        self._run(lambda: find_terms("auto", "localhost", "none"))  # and so does the price list
+        self._run(
+            lambda: find_terms(PriceSettings(), "localhost", "none")
+        )  # and so does the price list
 
     def configure(self, settings: MetricsSettings) -> None:
         """Write the next record where these settings say."""
@@ -134,7 +137,7 @@ class Metrics:
         self._warn(exchange)
 
     def _warn(self, exchange: Exchange) -> None:
-        if warning := self._unlisted.find_warning(exchange):
+        for warning in self._price_warnings.find(exchange):
             logger.warning(warning)
         if exchange.entry is not None and exchange.entry.tripped:
             logger.warning(render_hold(exchange.host, exchange.entry.conversation, exchange.usage))

@@ -7,9 +7,10 @@ from typing import Any, get_type_hints
 
 from addon.config_file import ConfigFile, find_config
 from masking.analysis.replay import Course
-from masking.config import CachePricing, read_cache_pricing
+from masking.config import read_cache_pricing
 from masking.model import ConfigError
 from masking.policy import MaskPolicy
+from masking.price_settings import CachePricing
 
 _GIVEN_BY_PRICES = ("cache_read_ratio", "cache_write_ratio", "price_steps")
 
@@ -60,7 +61,7 @@ def read_courses(options: argparse.Namespace) -> list[Course]:
     return [
         Course(
             policy=policy,
-            pricing=pricing,
+            pricing=dataclasses.replace(settings.pricing, cache_pricing=pricing),
             model=options.model,
             ttl=options.cache_ttl,
             others=settings.strategies,

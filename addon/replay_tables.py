@@ -58,9 +58,10 @@ def _open_table(summary: Summary, *first: str) -> Table:
 
 
 def _render_prices(course: Course) -> str:
-    if isinstance(course.pricing, str):
+    pricing = course.pricing.cache_pricing
+    if isinstance(pricing, str):
         return "as listed"
-    read, write = course.pricing
+    read, write = pricing
     return f"{read:g}, {write:g}" + (" (no cache)" if read >= write else "")
 
 

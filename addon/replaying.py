@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.progress import Progress
 
-from addon.account import describe_entry
+from addon.account import describe_entry, describe_terms
 from addon.sessions import read_sessions
 from masking.analysis.comparison import Comparison, compare
 from masking.analysis.replay import Course, Session, Step
@@ -93,9 +93,7 @@ def render_json(replay: Replay) -> str:
 def _describe_step(step: Step) -> dict[str, object]:
     return {
         "model": step.model,
-        "price_source": step.source,
-        "price_read_ratio": step.ratios.read if step.source else None,
-        "price_write_ratio": step.ratios.write if step.source else None,
+        **describe_terms(step.terms),
         **asdict(step.sizes),
         **describe_entry(step.entry),
     }

@@ -6,8 +6,9 @@ from importlib.metadata import version
 from mitmproxy.options import Options
 
 from addon.config_file import ConfigFile
-from masking.config import CachePricing, Settings
+from masking.config import Settings
 from masking.policy import MaskPolicy
+from masking.price_settings import PriceSettings
 
 _PREFIX = "mask_"
 
@@ -34,15 +35,16 @@ def render_start(config: ConfigFile) -> str:
 def _render_strategies(settings: Settings) -> Iterator[str | None]:
     redaction, reduction, mcp = settings.redaction, settings.reduction, settings.mcp
     policy = settings.schema1
-    yield _render_policy(policy, settings.cache_pricing) if policy.masks else None
+    yield _render_policy(policy, settings.pricing) if policy.masks else None
     yield f"redaction of {', '.join(redaction.tool_names)}" if redaction.redacts else None
     yield f"reduction to {reduction.max_input_chars:,} characters" if reduction.reduces else None
     yield f"MCP strings cut from {mcp.max_chars:,} characters on" if mcp.cuts else None
 
 
-def _render_movement(policy: MaskPolicy, pricing: CachePricing) -> str:
-    if pricing == "auto":
-        prices = "cached tokens as the price list has them"
+def _render_movement(policy: MaskPolicy, pricing: PriceSettings) -> str:
+    if pricing.cache_pricing == "auto":
+        read, write = pricing.assumed
+        prices = f"cached tokens as listed, else assumed at {read:g}, written at {write:g}"
     elif policy.slides:
         return "moved at every turn"
     else:
@@ -55,7 +57,7 @@ def _render_off(policy: MaskPolicy) -> str:
     return "window_turns is 0 or less" if policy.enabled else "enabled is not true"
 
 
-def _render_policy(policy: MaskPolicy, pricing: CachePricing) -> str:
+def _render_policy(policy: MaskPolicy, pricing: PriceSettings) -> str:
     words = [f"window of {policy.window_turns} tool turns"]
     if policy.keep_errors:
         words.append("errors kept")

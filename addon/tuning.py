@@ -20,7 +20,8 @@ from masking.analysis.front import NO_PROMISE, Account, Front
 from masking.analysis.grid import Grid, Tuning, find_tunings, tuning_of
 from masking.analysis.replay import Course, Session
 from masking.analysis.tune import find_front_of_losses, tune
-from masking.config import ROOT, CachePricing
+from masking.config import ROOT
+from masking.price_settings import PriceSettings
 
 CAVEAT = (
     "A replay prices tokens. It cannot show what an agent would have done had it not seen what was "
@@ -109,11 +110,12 @@ def run_front(
     return front
 
 
-def render_settings(tuning: Tuning, pricing: CachePricing) -> str:
+def render_settings(tuning: Tuning, pricing: PriceSettings) -> str:
     """Return the lines of a config.toml that give these settings, under these prices."""
-    slides = tuning.max_loss is None
+    slides, given = tuning.max_loss is None, pricing.cache_pricing
     settings = tuning._asdict() | {
-        "cache_pricing": "none" if slides else "auto" if pricing == "none" else pricing
+        "cache_pricing": "none" if slides else "auto" if given == "none" else given,
+        "assumed_prices": None if pricing.assumed == PriceSettings().assumed else pricing.assumed,
     }
     known = {name: value for name, value in settings.items() if value is not None}
     lines = (f"{name} = {json.dumps(value)}" for name, value in known.items())
@@ -193,8 +195,8 @@ def _explain(sweep: Sweep) -> Iterator[str]:
     )
     if plain.unlisted:
         yield (
-            f"The prices of {plain.unlisted:,} requests are not known: there a cached token counts "
-            "as any other. --model or --prices give them."
+            f"The prices of {plain.unlisted:,} requests are not known and were assumed. --model or "
+            "--prices give them, or prices of your own in the configuration."
         )
     if refused:
         yield (

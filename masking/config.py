@@ -5,27 +5,22 @@ Only the tables under `[observation_masking]` are ours, and all of them are.
 
 import dataclasses
 import difflib
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, cast, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
 
 import tomli
 
+from masking.host_names import check_host, normalize_host
 from masking.mcp import McpSettings
 from masking.model import ConfigError
 from masking.policy import MaskPolicy
+from masking.price_settings import MAX_PRICE, CachePricing, OwnPrice, PriceSettings
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.strategies import Strategies
 
 ROOT = "observation_masking"
-
-_HOST_PATTERN = re.compile(r"[^\s/:?\[\]]+|[0-9a-f:.*]*:[0-9a-f:.*]*:[0-9a-f:.*]*")
-"""A name or an address, with or without `*`; with more than one colon it is one of IPv6."""
-
-CachePricing = Literal["none", "auto"] | tuple[float, float]
-"""Prices of a cached and of a written token, relative to a plain input token, or their source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,28 +57,30 @@ class HostSettings:
 
     only: where not empty, every other host is left alone.
     never: left alone in any case; their TLS is not opened either.
+    uncached: they sell no cached tokens, so that the window slides there.
 
     Raises ConfigError for what can be no host: an empty name, a URL, a port.
     """
 
     only: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
+    uncached: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, patterns in (("only", self.only), ("never", self.never)):
-            for place, pattern in enumerate(patterns):
-                if not _HOST_PATTERN.fullmatch(pattern):
-                    raise ConfigError(
-                        "expected a host name without scheme, port or path", f"{name}[{place}]"
-                    )
+        for name in ("only", "never", "uncached"):
+            for place, pattern in enumerate(getattr(self, name)):
+                check_host(pattern, f"{name}[{place}]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All of our tables."""
+    """All of our tables, and the price list that holds, where it is not the shipped one."""
 
     schema1: MaskPolicy = field(default_factory=MaskPolicy)
     cache_pricing: CachePricing = "auto"
+    assumed_prices: tuple[float, float] = PriceSettings().assumed
+    prices: tuple[OwnPrice, ...] = ()
+    price_list: str = ""
     redaction: RedactionPolicy = field(default_factory=RedactionPolicy)
     reduction: ReductionOptions = field(default_factory=ReductionOptions)
     mcp: McpSettings = field(default_factory=McpSettings)
@@ -95,6 +92,17 @@ class Settings:
     def strategies(self) -> Strategies:
         """What may be done to a request."""
         return Strategies(redaction=self.redaction, schema1=self.schema1, reduction=self.reduction)
+
+    @property
+    def pricing(self) -> PriceSettings:
+        """How requests are priced."""
+        return PriceSettings(
+            self.cache_pricing,
+            own=self.prices,
+            uncached=self.hosts.uncached,
+            assumed=self.assumed_prices,
+            price_list=self.price_list,
+        )
 
 
 def parse_settings(data: bytes) -> Settings | None:
@@ -118,25 +126,40 @@ def read_cache_pricing(value: object, path: str) -> CachePricing:
     """Read the value of `cache_pricing`. Raises ConfigError with this path."""
     if value == "none" or value == "auto":
         return "none" if value == "none" else "auto"
+    return _read_pair(value, 'expected "none", "auto" or [read, write]', path)
+
+
+def _read_pair(value: object, expected: str, path: str) -> tuple[float, float]:
     if not isinstance(value, list) or len(value) != 2:
-        raise ConfigError('expected "none", "auto" or [read, write]', path)
+        raise ConfigError(expected, path)
     read, write = (_read_price(item, f"{path}[{place}]") for place, item in enumerate(value))
     return read, write
 
 
 def _read_settings(tables: Mapping[str, object]) -> Settings:
-    _refuse_unknown(tables, ("schema1", *_TABLES), ROOT)
+    _refuse_unknown(tables, ("schema1", "prices", *_TABLES), ROOT)
     schema1 = dict(_as_table(tables.get("schema1", {}), f"{ROOT}.schema1"))
     pricing = schema1.pop("cache_pricing", "auto")
     cache_pricing = read_cache_pricing(pricing, f"{ROOT}.schema1.cache_pricing")
+    assumed = schema1.pop("assumed_prices", [*PriceSettings().assumed])
     return Settings(
         schema1=_price(_read(MaskPolicy, schema1, f"{ROOT}.schema1"), cache_pricing),
         cache_pricing=cache_pricing,
+        assumed_prices=_read_pair(
+            assumed, "expected [read, write]", f"{ROOT}.schema1.assumed_prices"
+        ),
+        prices=_read_own_prices(tables.get("prices", []), f"{ROOT}.prices"),
         **{
             name: _read(kind, tables.get(name, {}), f"{ROOT}.{name}")
             for name, kind in _TABLES.items()
         },
     )
+
+
+def _read_own_prices(value: object, path: str) -> tuple[OwnPrice, ...]:
+    if not isinstance(value, list):
+        raise ConfigError(f"expected a list of tables, [[{path}]]", path)
+    return tuple(_read(OwnPrice, item, f"{path}[{place}]") for place, item in enumerate(value))
 
 
 _TABLES: Mapping[str, type[Any]] = {
@@ -147,9 +170,7 @@ _TABLES: Mapping[str, type[Any]] = {
     "metrics": MetricsSettings,
     "hosts": HostSettings,
 }
-"""By the name of a table and of a field of `Settings`; `schema1` is read by itself."""
-
-_MAX_PRICE = 1e6
+"""By the name of a table and of a field of `Settings`; `schema1`, `prices` are read apart."""
 
 _Table = TypeVar("_Table")
 _Kind = TypeVar("_Kind")
@@ -158,18 +179,24 @@ _Kind = TypeVar("_Kind")
 _DERIVED = frozenset({"cache_read_ratio", "cache_write_ratio", "price_steps"})
 """Fields of a policy that are no keys of the file: the prices of a host and a model give them."""
 
+_PRICE_KEYS = ("cache_pricing", "assumed_prices")
+"""Keys of the table `schema1` that are no fields of its policy."""
+
 
 def _read(kind: type[_Table], table: object, path: str) -> _Table:
     values = _as_table(table, path)
     fields = dataclasses.fields(cast(Any, kind))
     names: list[str] = [field.name for field in fields if field.name not in _DERIVED]
-    _refuse_unknown(values, [*names, "cache_pricing"] if kind is MaskPolicy else names, path)
+    _refuse_unknown(values, [*names, *_PRICE_KEYS] if kind is MaskPolicy else names, path)
+    required = (f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING)
+    if missing := next((name for name in required if name not in values), None):
+        raise ConfigError("missing", f"{path}.{missing}")
     types = get_type_hints(kind)
     checked: dict[str, Any] = {
         name: _checked(value, types[name], f"{path}.{name}") for name, value in values.items()
     }
     if kind is HostSettings:
-        checked = {name: tuple(map(_normalize_host, hosts)) for name, hosts in checked.items()}
+        checked = {name: tuple(map(normalize_host, hosts)) for name, hosts in checked.items()}
     try:
         return kind(**checked)
     except ConfigError as error:
@@ -196,12 +223,15 @@ def _checked(value: object, expected: object, path: str) -> object:
         return _read_strings(value, path)
     if expected == Switch:
         return _read_switch(value, path)
-    return _expect(int if expected == int | None else cast(type, expected), value, path)
+    return _expect(_OPTIONAL.get(expected) or cast(type, expected), value, path)
+
+
+_OPTIONAL: Mapping[object, type] = {int | None: int, float | None: float}
 
 
 def _expect(kind: type[_Kind], value: object, path: str) -> _Kind:
     if kind is float and type(value) is int:
-        value = float(value) if abs(value) < _MAX_PRICE else value
+        value = float(value) if abs(value) < MAX_PRICE else value
     if type(value) is not kind:  # a boolean is no int
         raise ConfigError(f"expected {kind.__name__}, got {type(value).__name__}", path)
     return value
@@ -220,10 +250,6 @@ def _read_strings(value: object, path: str) -> tuple[str, ...]:
     return tuple(_expect(str, item, f"{path}[{i}]") for i, item in enumerate(items))
 
 
-def _normalize_host(name: str) -> str:
-    return name.lower().rstrip(".")
-
-
 def _price(policy: MaskPolicy, pricing: CachePricing) -> MaskPolicy:
     if isinstance(pricing, str):
         return policy
@@ -234,6 +260,6 @@ def _price(policy: MaskPolicy, pricing: CachePricing) -> MaskPolicy:
 def _read_price(value: object, path: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ConfigError(f"expected number, got {type(value).__name__}", path)
-    if not 0 <= value < _MAX_PRICE:
-        raise ConfigError(f"must be from 0 up and below {_MAX_PRICE:g}", path)
+    if not 0 <= value < MAX_PRICE:
+        raise ConfigError(f"must be from 0 up and below {MAX_PRICE:g}", path)
     return float(value)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from masking.analysis.front import Account, Front, draw_growth, draw_nothing
 from masking.analysis.masks import NEVER, find_first_masked
-from masking.analysis.prices import Ratios
+from masking.analysis.price_list import Ratios
 from masking.analysis.schedule import Growth
 from masking.boundary import Boundary, find_boundaries
 from masking.policy import MaskPolicy

@@ -33,12 +33,15 @@ HOST = "localhost"
 SECONDS = 30.0
 """How long anything may take before a test gives it up."""
 
-ON = b"""[observation_masking.schema1]
+UNPRICED = b"""[observation_masking.schema1]
 enabled = true
 window_turns = 2
 placeholder_template = "<{tool_call_id} {tool_name} {original_chars}>"
 mask_text_parts = true
 """
+ON = UNPRICED + b'cache_pricing = "none"\n'
+"""What is masked is then seen at once, whatever the cache is worth."""
+
 OFF = ON.replace(b"enabled = true", b"enabled = false")
 
 Answer = Sequence[bytes | float]

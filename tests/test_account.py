@@ -9,9 +9,10 @@ from addon.exchange import Exchange
 from addon.log_line import render_line
 from masking.analysis.cost import Bill, Cost
 from masking.analysis.ledger import Entry, Net
-from masking.analysis.prices import Ratios
+from masking.analysis.price_list import Ratios
 from masking.analysis.sizes import Sizes
 from masking.analysis.terms import Terms, find_terms
+from masking.price_settings import PriceSettings
 
 
 def entry_of(before: Bill, after: Bill, warm: Bill | None = None, net: Net | None = None) -> Entry:
@@ -80,10 +81,13 @@ def test_a_net_has_its_sign(net: Net, expected: str) -> None:
 @pytest.mark.parametrize(
     ("terms", "expected"),
     [
-        (Terms(), "price of cached tokens unknown"),
+        (
+            Terms(ratios=Ratios(0.1, 1.25), source="assumed"),
+            "cached at 0.1, written at 1.25, assumed",
+        ),
         (Terms(ratios=Ratios(0.1, 1.0), source="config"), "cached at 0.1, by the config"),
         (
-            find_terms("auto", "api.anthropic.com", "claude-sonnet-4-5"),
+            find_terms(PriceSettings(), "api.anthropic.com", "claude-sonnet-4-5"),
             "cached at 0.1, written at 1.25, by the price list",
         ),
     ],

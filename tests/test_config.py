@@ -14,6 +14,7 @@ from masking.config import (
     parse_settings,
 )
 from masking.mcp import McpSettings
+from masking.price_settings import OwnPrice, PriceSettings
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from tests.builders import TEMPLATE
@@ -40,6 +41,10 @@ def priced(read: float, write: float) -> Settings:
     return Settings(schema1=policy, cache_pricing=(read, write))
 
 
+def own(**price: object) -> Settings:
+    return Settings(prices=(OwnPrice(**price),))  # type: ignore[arg-type]
+
+
 SETTINGS = [
     Setting(".schema1", "enabled = true", schema1(enabled=True)),
     Setting(".schema1", "enabled = false", schema1(enabled=False)),
@@ -60,6 +65,15 @@ SETTINGS = [
     Setting(".schema1", 'cache_pricing = "auto"', Settings(cache_pricing="auto")),
     Setting(".schema1", "cache_pricing = [0.1, 1.25]", priced(0.1, 1.25)),
     Setting(".schema1", "cache_pricing = [0, 1]", priced(0.0, 1.0)),
+    Setting(".schema1", "assumed_prices = [0.5, 1]", Settings(assumed_prices=(0.5, 1.0))),
+    Setting(".hosts", 'uncached = ["A.b."]', Settings(hosts=HostSettings(uncached=("a.b",)))),
+    Setting("", "prices = []", Settings()),
+    Setting("", "prices = [{read = 0, write = 1}]", own(read=0.0, write=1.0)),
+    Setting(
+        "",
+        'prices = [{host = "*.A", model = "m", read = 0.1, write = 1, dollars_per_million = 3}]',
+        own(host="*.A", model="m", read=0.1, write=1.0, dollars_per_million=3.0),
+    ),
     Setting(".metrics", 'path = "m.jsonl"', Settings(metrics=MetricsSettings(path="m.jsonl"))),
     Setting(".metrics", "max_megabytes = 1", Settings(metrics=MetricsSettings(max_megabytes=1))),
     Setting(
@@ -140,6 +154,25 @@ MISTAKES = [
     Mistake(".schema1", "cache_pricing = [0.1, nan]", ".schema1.cache_pricing[1]", "from 0 up"),
     Mistake(".schema1", "cache_pricing = [inf, 1]", ".schema1.cache_pricing[0]", "from 0 up"),
     Mistake(".schema1", f"cache_pricing = [1{'0' * 400}, 1]", ".schema1.cache_pricing[0]"),
+    Mistake(".schema1", "price_steps = []", ".schema1.price_steps", "unknown key"),
+    Mistake(".schema1", "assumed_prices = 'auto'", ".schema1.assumed_prices", "[read, write]"),
+    Mistake(".schema1", "assumed_prices = [0.1]", ".schema1.assumed_prices", "[read, write]"),
+    Mistake(".schema1", "assumed_prices = [0.1, -1]", ".schema1.assumed_prices[1]", "from 0 up"),
+    Mistake(".hosts", "uncached = ['https://a']", ".hosts.uncached[0]", "without scheme"),
+    Mistake("", "prices = 1", ".prices", "[[observation_masking.prices]]"),
+    Mistake(".prices", "read = 1", ".prices", "[[observation_masking.prices]]"),
+    Mistake("", "prices = [1]", ".prices[0]", "expected table, got int"),
+    Mistake("", "prices = [{read = 1}]", ".prices[0].write", "missing"),
+    Mistake("", "prices = [{write = 1}]", ".prices[0].read", "missing"),
+    Mistake("", "prices = [{read = 1, write = 1, red = 1}]", ".prices[0].red", "'read'"),
+    Mistake("", "prices = [{read = '1', write = 1}]", ".prices[0].read", "expected float"),
+    Mistake("", "prices = [{read = -1, write = 1}]", ".prices[0].read", "from 0 up"),
+    Mistake("", "prices = [{read = nan, write = 1}]", ".prices[0].read", "from 0 up"),
+    Mistake("", "prices = [{read = 0, write = 1e6}]", ".prices[0].write", "below 1e+06"),
+    Mistake("", "prices = [{read = 0, write = 1, model = 1}]", ".prices[0].model", "expected str"),
+    Mistake("", "prices = [{read = 0, write = 1, host = 'a:1'}]", ".prices[0].host", "port"),
+    Mistake("", "prices = [{read = 0, write = 1, dollars_per_million = -1}]",
+            ".prices[0].dollars_per_million", "from 0 up"),
     Mistake(".schema1", "cache_read_ratio = 0.1", ".schema1.cache_read_ratio", "unknown key"),
     Mistake(".schema1", "max_loss = -0.1", ".schema1.max_loss", "must be a number from 0 up"),
     Mistake(".schema1", "max_loss = nan", ".schema1.max_loss", "must be a number from 0 up"),
@@ -270,7 +303,7 @@ def test_the_shipped_file_gives_every_key_with_a_comment() -> None:
     expected = [
         *(field.name for kind in KINDS
           for field in dataclasses.fields(kind) if field.name not in GIVEN_BY_PRICES),
-        "cache_pricing",
+        *("cache_pricing", "assumed_prices"),
     ]  # fmt: skip
     assert sorted(expected) == sorted(keys)
     for before, line in itertools.pairwise(lines):
@@ -280,3 +313,23 @@ def test_the_shipped_file_gives_every_key_with_a_comment() -> None:
 def test_settings_are_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Settings().cache_pricing = "none"  # type: ignore[misc]
+
+
+def test_all_that_is_said_of_prices_is_one_object() -> None:
+    found = parse(".schema1", """
+cache_pricing = [0.2, 1.0]
+assumed_prices = [0.5, 1.0]
+[observation_masking.hosts]
+uncached = ["a"]
+[[observation_masking.prices]]
+read = 0.3
+write = 1.0
+""")  # fmt: skip
+    assert found is not None
+    assert found.pricing == PriceSettings(
+        (0.2, 1.0),
+        own=(OwnPrice(read=0.3, write=1.0),),
+        uncached=("a",),
+        assumed=(0.5, 1.0),
+    )
+    assert PriceSettings() == Settings().pricing

@@ -13,6 +13,7 @@ from masking.model import ConfigError
 from tests.live import (
     OFF,
     ON,
+    UNPRICED,
     Upstream,
     conversation,
     encoded,
@@ -185,7 +186,8 @@ def test_a_mistake_taken_back_is_worth_a_line(config: Path) -> None:
     [
         (
             b'"auto"',
-            "moved when that pays (cached tokens as the price list has them, loss at most 10%)",
+            "moved when that pays (cached tokens as listed, else assumed at 0.1, written at 1.25, "
+            "loss at most 10%)",
         ),
         (
             b"[0.1, 1]",
@@ -198,7 +200,7 @@ def test_a_mistake_taken_back_is_worth_a_line(config: Path) -> None:
 def test_the_start_says_which_file_and_what_it_does(
     upstream: Upstream, tmp_path: Path, pricing: bytes, movement: str
 ) -> None:
-    (tmp_path / "mine.toml").write_bytes(ON + b"cache_pricing = " + pricing)
+    (tmp_path / "mine.toml").write_bytes(UNPRICED + b"cache_pricing = " + pricing)
     (tmp_path / "config.toml").write_bytes(FOREIGN)
     with running_addon(
         tmp_path, upstream, "--set", f"mask_config={tmp_path}/mine.toml", config=None

@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.analysis.cost import Basis, Bill, Cost, Side, weigh
-from masking.analysis.prices import Ratios
+from masking.analysis.price_list import PLAIN, Ratios
 from masking.analysis.simulate import OPENAI, CacheRules, find_rules
 from masking.analysis.terms import Terms, find_terms
+from masking.model import PriceStep
+from masking.price_settings import PriceSettings
 from masking.usage import Usage
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -18,8 +20,9 @@ EXACT = CacheRules(minimum=1, block=1)
 
 TENTH = Terms(ratios=Ratios(0.1, 1.0), source="config", rules=EXACT)
 WRITTEN = Terms(ratios=Ratios(0.1, 1.25), source="config", rules=EXACT)
-GPT_4O = find_terms("auto", "api.openai.com", "gpt-4o")
-GEMINI = find_terms("auto", "aiplatform.googleapis.com", "gemini-2.5-pro")
+UNPRICED = Terms(ratios=PLAIN, source="config")
+GPT_4O = find_terms(PriceSettings(), "api.openai.com", "gpt-4o")
+GEMINI = find_terms(PriceSettings(), "aiplatform.googleapis.com", "gemini-2.5-pro")
 
 BEFORE, AFTER = Side(10_000, 9_000), Side(6_000, 5_000)
 
@@ -33,7 +36,7 @@ def spend(
     masked: bool = True,
     usual_share: float = 1.0,
 ) -> Cost:
-    return weigh(before, after, usage, terms, NOON, masked=masked, usual_share=usual_share)
+    return weigh(before, after, usage, terms, masked=masked, usual_share=usual_share)
 
 
 def amounts(bill: Bill) -> tuple[float, float]:
@@ -253,7 +256,7 @@ def test_where_all_is_cached_what_the_other_prompt_lacks_is_written() -> None:
     ("terms", "tokens", "before", "after"),
     [
         pytest.param(TENTH, 6_000, None, None, id="no price is known"),
-        pytest.param(Terms(), 6_000, None, None, id="nothing is known"),
+        pytest.param(UNPRICED, 6_000, None, None, id="no discount and no price"),
         pytest.param(GPT_4O, 6_000, 0.025, 0.015, id="a price"),
         pytest.param(GEMINI, 150_000, 0.625, 0.1875, id="a price step between the two"),
     ],
@@ -273,8 +276,8 @@ def test_dollars_are_known_where_the_price_is(
     assert cost.saved_dollars == saved
 
 
-def test_without_ratios_every_token_is_a_plain_one() -> None:
-    cost = spend(Usage(prompt=6_000, cached=5_000), terms=Terms())
+def test_where_nothing_is_cheaper_every_token_is_a_plain_one() -> None:
+    cost = spend(Usage(prompt=6_000, cached=5_000), terms=UNPRICED)
     assert (10_000, 6_000, 4_000) == (cost.before.cost, cost.after.cost, cost.saved)
 
 
@@ -304,7 +307,12 @@ ratios = st.sampled_from(
 )
 rules = st.sampled_from([EXACT, OPENAI, find_rules("deepseek"), find_rules("anthropic")])
 terms_ = st.builds(
-    Terms, ratios=ratios, source=st.just("config"), rules=rules, price=st.just(GPT_4O.price)
+    Terms,
+    ratios=ratios,
+    source=st.just("config"),
+    rules=rules,
+    dollars=st.just(2.5),
+    steps=st.sampled_from([(), (PriceStep(50_000, 2.0),), (PriceStep(9, 1.5), PriceStep(99, 4.0))]),
 )
 counts = st.none() | st.integers(0, 300_000) | st.integers(-10, 10) | st.just(10**400)
 usages = st.none() | st.builds(Usage, prompt=counts, cached=counts, written=counts)
@@ -321,7 +329,7 @@ def sides(draw: st.DrawFn) -> Side:
 def test_where_nothing_was_masked_nothing_is_saved(
     side: Side, usage: Usage | None, terms: Terms, masked: bool, usual_share: float
 ) -> None:
-    cost = weigh(side, side, usage, terms, NOON, masked=masked, usual_share=usual_share)
+    cost = weigh(side, side, usage, terms, masked=masked, usual_share=usual_share)
     assert 0 == cost.saved
     assert 0 == cost.saved_dollars
     assert cost.before == cost.after
@@ -331,8 +339,8 @@ def test_where_nothing_was_masked_nothing_is_saved(
 def test_it_makes_no_difference_which_of_the_two_is_called_masked(
     sent: Side, other: Side, usage: Usage | None, terms: Terms, usual_share: float
 ) -> None:
-    cost = weigh(other, sent, usage, terms, NOON, masked=True, usual_share=usual_share)
-    turned = weigh(sent, other, usage, terms, NOON, masked=False, usual_share=usual_share)
+    cost = weigh(other, sent, usage, terms, masked=True, usual_share=usual_share)
+    turned = weigh(sent, other, usage, terms, masked=False, usual_share=usual_share)
     assert (cost.before, cost.after) == (turned.after, turned.before)
     assert cost.saved == -turned.saved
     assert (cost.predicted, cost.share, cost.basis) == (
@@ -346,13 +354,14 @@ def test_it_makes_no_difference_which_of_the_two_is_called_masked(
 def test_bills_stay_within_what_their_tokens_can_cost(
     before: Side, after: Side, usage: Usage | None, terms: Terms, masked: bool, usual_share: float
 ) -> None:
-    cost = weigh(before, after, usage, terms, NOON, masked=masked, usual_share=usual_share)
+    cost = weigh(before, after, usage, terms, masked=masked, usual_share=usual_share)
     read, write = terms.ratios
     assert 0 <= cost.share <= 1
     for bill in (cost.before, cost.before_warm, cost.after):
         assert 0 <= bill.cached <= bill.prompt
-        assert read * bill.prompt <= bill.cost * (1 + 1e-9)
-        assert bill.cost <= write * bill.prompt * (1 + 1e-9)
+        plain = bill.prompt * terms.find_factor(bill.prompt)
+        assert read * plain <= bill.cost * (1 + 1e-9)
+        assert bill.cost <= write * plain * (1 + 1e-9)
         assert bill.dollars is not None
         assert bill.dollars == pytest.approx(2.5e-6 * bill.cost)
 
@@ -361,7 +370,7 @@ def test_bills_stay_within_what_their_tokens_can_cost(
 def test_a_cache_that_lost_nothing_is_never_dearer(
     before: Side, after: Side, usage: Usage | None, terms: Terms, masked: bool, usual_share: float
 ) -> None:
-    cost = weigh(before, after, usage, terms, NOON, masked=masked, usual_share=usual_share)
+    cost = weigh(before, after, usage, terms, masked=masked, usual_share=usual_share)
     assert cost.before_warm.prompt == cost.before.prompt
     assert cost.before_warm.cached >= cost.before.cached * (1 - 1e-9)
     assert cost.before_warm.cost <= cost.before.cost * (1 + 1e-9)
@@ -372,7 +381,7 @@ def test_the_cache_falls_short_of_both_prompts_in_the_same_proportion(
     before: Side, after: Side, terms: Terms, prompt: int, cached: int
 ) -> None:
     usage = Usage(prompt=prompt, cached=cached)
-    cost = weigh(before, after, usage, terms, NOON, masked=True)
+    cost = weigh(before, after, usage, terms, masked=True)
     if cached <= cost.predicted and cost.predicted:
         share = cached / cost.predicted
         assert cost.before.cached == pytest.approx(share * cost.before_warm.cached)
@@ -384,7 +393,7 @@ def test_a_cold_cache_is_cold_for_both(
     before: Side, after: Side, terms: Terms, usage: Usage | None
 ) -> None:
     cold = dataclasses.replace(usage or Usage(), cached=0)
-    cost = weigh(before, after, cold, terms, NOON, masked=True)
+    cost = weigh(before, after, cold, terms, masked=True)
     if cost.predicted:
         assert (0, 0) == (cost.before.cached, cost.after.cached)
 
@@ -393,7 +402,7 @@ def test_a_cold_cache_is_cold_for_both(
 def test_the_prompt_that_was_sent_is_billed_as_the_provider_counted_it(
     before: Side, after: Side, usage: Usage | None, terms: Terms
 ) -> None:
-    cost = weigh(before, after, usage, terms, NOON, masked=True)
+    cost = weigh(before, after, usage, terms, masked=True)
     reported = usage and usage.prompt
     counted = reported if reported and 0 < reported < 10**12 else after.tokens
     assert counted == cost.after.prompt

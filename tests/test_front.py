@@ -19,11 +19,12 @@ from masking.analysis.front import (
     draw_nothing,
 )
 from masking.analysis.masks import NEVER
-from masking.analysis.prices import Ratios
+from masking.analysis.price_list import Ratios
 from masking.analysis.replay import Course
 from masking.analysis.schedule import Growth
 from masking.model import ChatMessage
 from masking.policy import MaskPolicy
+from masking.price_settings import PriceSettings
 from tests.benchmark_boundary import PRICES, read_conversations
 from tests.benchmark_front import draw
 from tests.schedules import Conversation, Prices, bills, optimum
@@ -32,7 +33,7 @@ from tests.test_boundary import converse
 
 CONVERSATIONS = Path(__file__).parents[2] / "shared" / "conversations" / "chat.jsonl.gz"
 SHIPPED = MaskPolicy(True, 4, skip_if_not_shorter=True)
-COURSE = Course(policy=SHIPPED, pricing=(0.1, 1.0))
+COURSE = Course(policy=SHIPPED, pricing=PriceSettings((0.1, 1.0)))
 
 
 @functools.cache
@@ -97,7 +98,9 @@ def test_no_session_has_an_empty_front() -> None:
 
 
 def test_where_a_cached_token_costs_nothing_less_every_promise_is_the_same() -> None:
-    front = draw_front(grow(work(20)), dataclasses.replace(COURSE, pricing=(1.0, 1.0)))
+    front = draw_front(
+        grow(work(20)), dataclasses.replace(COURSE, pricing=PriceSettings((1.0, 1.0)))
+    )
     paid = [account.paid for account in (*front.rule, *front.clairvoyant)]
     assert paid == [pytest.approx(front.optimum)] * len(paid)
 

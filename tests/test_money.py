@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from masking.config import parse_settings
+from masking.price_settings import OwnPrice
 from tests.live import (
-    ON,
+    UNPRICED,
     Live,
     Upstream,
     answer,
@@ -20,9 +22,9 @@ from tests.live import (
 )
 
 CHAT = "/v1/chat/completions"
-AUTO = ON + b'cache_pricing = "auto"\n'
-HALF = ON + b"cache_pricing = [0.5, 1.0]\nmax_loss = 1000\n"
-TENTH = ON + b"cache_pricing = [0.1, 1.0]\nmax_loss = 1000\n"
+AUTO = UNPRICED + b'cache_pricing = "auto"\n'
+HALF = UNPRICED + b"cache_pricing = [0.5, 1.0]\nmax_loss = 1000\n"
+TENTH = UNPRICED + b"cache_pricing = [0.1, 1.0]\nmax_loss = 1000\n"
 TEXT = "one more word of output\n" * 200
 LISTED = {"host": "api.openai.com"}
 
@@ -52,15 +54,33 @@ def usage_of(prompt: int, cached: int | None = None) -> dict[str, object]:
     ("config", "host", "model", "drawn", "billed"),
     [
         pytest.param(AUTO, "api.openai.com", "gpt-4o", (0.5, 1), ("price list", 0.5, 1), id="auto"),
-        pytest.param(ON, "api.openai.com", "gpt-4o", (0.5, 1), ("price list", 0.5, 1), id="unset"),
-        pytest.param(AUTO, "api.openai.com", "?", (1, 1), (None, None, None), id="model unlisted"),
-        pytest.param(AUTO, "localhost", "gpt-4o", (1, 1), (None, None, None), id="host unlisted"),
         pytest.param(
-            ON + b'cache_pricing = "none"\n', "api.openai.com", "gpt-4o", (1, 1),
+            UNPRICED, "api.openai.com", "gpt-4o", (0.5, 1), ("price list", 0.5, 1), id="unset"
+        ),
+        pytest.param(
+            AUTO, "api.openai.com", "?", (0.1, 1.25), ("assumed", 0.1, 1.25), id="model unlisted"
+        ),
+        pytest.param(
+            AUTO + b"assumed_prices = [0.25, 1]\n", "api.openai.com", "?", (0.25, 1),
+            ("assumed", 0.25, 1), id="model unlisted, and other prices to be assumed",
+        ),
+        pytest.param(
+            AUTO, "localhost", "gpt-4o", (0.5, 1), ("assumed", 0.5, 1), id="host unlisted"
+        ),
+        pytest.param(
+            AUTO + b'[observation_masking.hosts]\nuncached = ["localhost"]\n', "localhost",
+            "gpt-4o", (1, 1), ("config", 1, 1), id="a host that sells no cached tokens",
+        ),
+        pytest.param(
+            AUTO + b'[[observation_masking.prices]]\nhost = "local*"\nread = 0.2\nwrite = 1\n',
+            "localhost", "gpt-4o", (0.2, 1), ("config", 0.2, 1), id="a price of one's own",
+        ),
+        pytest.param(
+            UNPRICED + b'cache_pricing = "none"\n', "api.openai.com", "gpt-4o", (1, 1),
             ("price list", 0.5, 1), id="none slides, and is billed as listed",
         ),
         pytest.param(
-            ON + b"cache_pricing = [0.1, 1.25]\n", "api.openai.com", "gpt-4o", (0.1, 1.25),
+            UNPRICED + b"cache_pricing = [0.1, 1.25]\n", "api.openai.com", "gpt-4o", (0.1, 1.25),
             ("config", 0.1, 1.25), id="the configuration's go first",
         ),
     ],
@@ -83,18 +103,34 @@ def test_a_record_says_which_prices_hold_and_why(
     )
 
 
-def test_a_host_that_caches_and_is_not_listed_is_named_once_with_the_line_to_set(
+def test_what_is_assumed_is_told_once_for_each_host_with_the_line_to_set(
     upstream: Upstream, tmp_path: Path
 ) -> None:
     with running_addon(tmp_path, upstream, config=AUTO) as live:
-        ask(live, 1, usage_of(3_000, 0))
-        assert "price list does not know" not in live.proxy.log
-        for turns in (2, 3):
-            ask(live, turns, usage_of(3_000, 2_000))
-        ask(live, 4, usage_of(3_000, 2_000), **LISTED)
-    assert live.proxy.log.count("price list does not know") == 1
-    assert "localhost reports cached tokens" in live.proxy.log
-    assert "cache_pricing = [0.5, 1]" in live.proxy.log
+        for turns in (1, 2):
+            ask(live, turns, usage_of(3_000))
+        ask(live, 3, usage_of(3_000), **LISTED)
+    assert live.proxy.log.count("the price list does not know") == 1
+    assert "the price list does not know what localhost takes for gpt-4o" in live.proxy.log
+    line = 'prices = [{ host = "localhost", read = 0.5, write = 1 }]'
+    assert line in live.proxy.log
+    settings = parse_settings(f"[observation_masking]\n{line}\n".encode())
+    assert settings is not None
+    assert (OwnPrice(host="localhost", read=0.5, write=1.0),) == settings.prices
+
+
+def test_a_host_that_never_has_anything_cached_is_named_once_with_the_line_to_set(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    with running_addon(tmp_path, upstream, config=AUTO) as live:
+        for _ in range(23):
+            ask(live, 9, usage_of(9_000, 0))
+    assert live.proxy.log.count("no cached tokens on 20 requests in a row") == 1
+    line = 'uncached = ["localhost"]'
+    assert line in live.proxy.log
+    settings = parse_settings(f"[observation_masking.hosts]\n{line}\n".encode())
+    assert settings is not None
+    assert ("localhost",) == settings.hosts.uncached
 
 
 def test_the_net_of_a_conversation_and_of_all_is_told_request_by_request(

@@ -50,7 +50,7 @@ def test_the_strategies_are_compared_as_the_command_prints_it(
 @pytest.mark.parametrize(
     ("table", "settings", "others"),
     [
-        ("schema1", MaskPolicy, ["cache_pricing"]),
+        ("schema1", MaskPolicy, ["cache_pricing", "assumed_prices"]),
         ("redaction", RedactionPolicy, []),
         ("reduction", ReductionOptions, []),
         ("mcp", McpSettings, []),

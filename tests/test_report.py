@@ -25,9 +25,9 @@ from masking.analysis.moves import Value, find_moves
 from masking.analysis.replay import Course, Recorded, Step
 from masking.analysis.report import LETTERS, render_report
 from masking.analysis.tokens import TokenCounter
-from masking.config import CachePricing
 from masking.model import ChangeReason, ChatMessage, KeepReason, Reason
 from masking.policy import MaskPolicy
+from masking.price_settings import CachePricing, PriceSettings
 from masking.usage import Usage
 from tests.builders import OLD, policy, turn
 
@@ -71,7 +71,7 @@ class Talk:
 def replayed(
     talk: Talk, pricing: CachePricing = (0.5, 1.0), masks: MaskPolicy = POLICY
 ) -> Comparison:
-    (found,) = compare(talk, Course(policy=masks, pricing=pricing), COUNTER)
+    (found,) = compare(talk, Course(policy=masks, pricing=PriceSettings(pricing)), COUNTER)
     return found
 
 
@@ -214,7 +214,7 @@ def test_what_the_provider_reported_is_told() -> None:
 def test_prices_are_told_with_their_source() -> None:
     assert [[0.1, 1.25, "config"]] == conversation(Talk(), (0.1, 1.25))["prices"]
     assert [[0.5, 1.0, "price list"]] == conversation(Talk(), "auto")["prices"]
-    assert [[1.0, 1.0, ""]] == conversation(Talk(model=None), "auto")["prices"]
+    assert [[0.1, 1.25, "assumed"]] == conversation(Talk(model=None), "auto")["prices"]
 
 
 # The masking map.

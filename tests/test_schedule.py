@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.analysis.masks import NEVER, find_first_masked
-from masking.analysis.prices import Ratios
+from masking.analysis.price_list import Ratios
 from masking.analysis.schedule import Growth, bill, bill_everything, find_cheapest, follow
 from masking.boundary import Boundary
 from masking.policy import MaskPolicy

@@ -16,9 +16,9 @@ from masking.analysis.replay import Course, Recorded, Session, replay
 from masking.analysis.tokens import TokenCounter
 from masking.analysis.transcript import read_transcript
 from masking.analysis.trial import Bench, Trial
-from masking.config import CachePricing
 from masking.model import ChatMessage
 from masking.policy import MaskPolicy
+from masking.price_settings import CachePricing, PriceSettings
 from tests.builders import MASK_ALL, conversations, policies, policy
 from tests.sessions import CHATS, WHEN, Talk, grow, work, write_body
 
@@ -86,20 +86,25 @@ def by_trial(session: Session, course: Course) -> list[Figures]:
 
 SHIPPED = MaskPolicy(True, 8, skip_if_not_shorter=True, mask_text_parts=True)
 COURSES = [
-    pytest.param(Course(policy=SHIPPED, pricing=(0.1, 1.25)), id="priced"),
-    pytest.param(Course(policy=SHIPPED, pricing=(0.1, 1.25), slides=True), id="sliding"),
-    pytest.param(Course(policy=SHIPPED, pricing="auto"), id="by the price list"),
+    pytest.param(Course(policy=SHIPPED, pricing=PriceSettings((0.1, 1.25))), id="priced"),
     pytest.param(
-        Course(policy=SHIPPED, pricing="auto", model="claude-sonnet-4-5"), id="as another model's"
+        Course(policy=SHIPPED, pricing=PriceSettings((0.1, 1.25)), slides=True), id="sliding"
+    ),
+    pytest.param(Course(policy=SHIPPED, pricing=PriceSettings("auto")), id="by the price list"),
+    pytest.param(
+        Course(policy=SHIPPED, pricing=PriceSettings("auto"), model="claude-sonnet-4-5"),
+        id="as another model's",
     ),
     pytest.param(
         Course(
             policy=policy(SHIPPED, window_turns=3, keep_last_k_per_tool=2, min_chars=500),
-            pricing=(0.5, 1.0),
+            pricing=PriceSettings((0.5, 1.0)),
         ),
         id="the last two of each tool and short results kept",
     ),
-    pytest.param(Course(policy=policy(SHIPPED, enabled=False), pricing=(0.5, 1.0)), id="off"),
+    pytest.param(
+        Course(policy=policy(SHIPPED, enabled=False), pricing=PriceSettings((0.5, 1.0))), id="off"
+    ),
 ]
 
 
@@ -182,7 +187,7 @@ OTHER = [{"role": "system", "content": "Be verbose. " * 300}, *LONG[1:]]
 @pytest.mark.parametrize("slides", [False, True], ids=["priced", "sliding"])
 def test_it_agrees_where_a_session_does_not_simply_grow(bodies: list[bytes], slides: bool) -> None:
     chosen = policy(MASK_ALL, window_turns=2, max_loss=1.0)
-    course = Course(policy=chosen, pricing=(0.5, 1.0), slides=slides)
+    course = Course(policy=chosen, pricing=PriceSettings((0.5, 1.0)), slides=slides)
     session = Talk(tuple(bodies))
     assert by_replay(session, course) == by_trial(session, course)
 
@@ -226,12 +231,12 @@ chosen_policies = st.builds(
 def test_it_agrees_with_a_replay_of_anything(
     session: Talk, chosen: MaskPolicy, pricing: CachePricing, ttl: float | None, slides: bool
 ) -> None:
-    course = Course(policy=chosen, pricing=pricing, ttl=ttl, slides=slides)
+    course = Course(policy=chosen, pricing=PriceSettings(pricing), ttl=ttl, slides=slides)
     assert by_replay(session, course) == by_trial(session, course)
 
 
 def test_one_bench_serves_all_policies() -> None:
-    session, course = grow(LONG), Course(policy=SHIPPED, pricing=(0.5, 1.0))
+    session, course = grow(LONG), Course(policy=SHIPPED, pricing=PriceSettings((0.5, 1.0)))
     bench = Bench(read_transcript(session, course, COUNTER), COUNTER)
     for window, slides in itertools.product((1, 2, 4), (False, True)):
         other = dataclasses.replace(
@@ -243,7 +248,7 @@ def test_one_bench_serves_all_policies() -> None:
 def test_what_was_long_unused_is_forgotten() -> None:
     """The long pause comes before the last but one request, which then writes all anew."""
     session = Talk(tuple(cut(9, 11, 13, 15)), (0.0, 60.0, 1_000.0, 1_060.0))
-    course = Course(policy=SHIPPED, pricing=(0.1, 1.0), ttl=300.0)
+    course = Course(policy=SHIPPED, pricing=PriceSettings((0.1, 1.0)), ttl=300.0)
     assert by_replay(session, course) == by_trial(session, course)
     first, second, third, fourth = try_out(session, course).requests
     assert [first.cost, third.cost] == [first.tokens, third.tokens]
@@ -262,7 +267,7 @@ class Signed:
 
 
 def test_what_was_passed_through_is_passed_over() -> None:
-    course = Course(policy=SHIPPED, pricing=(0.5, 1.0))
+    course = Course(policy=SHIPPED, pricing=PriceSettings((0.5, 1.0)))
     assert by_trial(Talk(tuple(cut(9, 11))), course) == by_trial(Signed(), course)
 
 
@@ -272,7 +277,7 @@ def test_a_cache_marker_that_moves_on_changes_nothing() -> None:
         part = {"type": "text", "text": last["content"], "cache_control": {"type": "ephemeral"}}
         return write_body([*others, {**last, "content": [part]}])
 
-    course = Course(policy=policy(SHIPPED, window_turns=2), pricing=(0.5, 1.0))
+    course = Course(policy=policy(SHIPPED, window_turns=2), pricing=PriceSettings((0.5, 1.0)))
     session = Talk(tuple(mark(length) for length in range(3, 26, 2)))
     assert by_replay(session, course) == by_trial(session, course)
     assert 1 == len(read_transcript(session, course, COUNTER).stretches)
@@ -281,7 +286,7 @@ def test_a_cache_marker_that_moves_on_changes_nothing() -> None:
 
 def test_a_conversation_goes_on_with_other_tools() -> None:
     bodies = [*with_tools((9, 0), (11, 1), (13, 1)), write_body(OTHER[:5])]
-    course = Course(policy=SHIPPED, pricing=(0.5, 1.0))
+    course = Course(policy=SHIPPED, pricing=PriceSettings((0.5, 1.0)))
     transcript = read_transcript(Talk(tuple(bodies)), course, COUNTER)
     assert [None, 0, None] == [stretch.follows for stretch in transcript.stretches]
     assert [0, 0, 0, 2] == transcript.conversations
@@ -291,6 +296,9 @@ def test_what_was_masked_is_told_from_what_is_named_later() -> None:
     """The last call asks once more for what the first one read."""
     again = [*work(5), LONG[1], LONG[2]]
     trial = try_out(
-        grow(again), Course(policy=policy(SHIPPED, window_turns=1), slides=True, pricing=(0.5, 1.0))
+        grow(again),
+        Course(
+            policy=policy(SHIPPED, window_turns=1), slides=True, pricing=PriceSettings((0.5, 1.0))
+        ),
     )
     assert (6, 1, 0) == (trial.rereads.calls, trial.rereads.repeated, trial.rereads.named)

@@ -14,11 +14,14 @@ from addon.tuning import CAVEAT, Workers, open_workers, render_settings, run_fro
 from masking.analysis.choice import find_best
 from masking.analysis.grid import DEFAULTS, Grid, Tuning, switch_off, tuning_of
 from masking.analysis.replay import Course
-from masking.config import CachePricing, parse_settings
+from masking.config import parse_settings
 from masking.policy import MaskPolicy
+from masking.price_settings import CachePricing, PriceSettings
 from tests.sessions import Talk, grow, work
 
-COURSE = Course(policy=MaskPolicy(True, 8), pricing=(0.1, 1.25), model="deepseek-chat")
+COURSE = Course(
+    policy=MaskPolicy(True, 8), pricing=PriceSettings((0.1, 1.25)), model="deepseek-chat"
+)
 SESSIONS = [grow(work(turns, chars=8_000)) for turns in (12, 25)]
 SILENT = Console(quiet=True)
 
@@ -48,7 +51,7 @@ def console() -> Console:
 def test_its_lines_are_a_configuration(
     tuning: Tuning, pricing: CachePricing, expected: CachePricing
 ) -> None:
-    settings = parse_settings(render_settings(tuning, pricing).encode())
+    settings = parse_settings(render_settings(tuning, PriceSettings(pricing)).encode())
     assert settings is not None
     assert expected == settings.cache_pricing
     kept = {name: value for name, value in tuning._asdict().items() if value is not None}
@@ -75,16 +78,17 @@ def test_it_prints_the_front_the_caveat_and_the_settings(
 def test_it_says_which_prices_are_not_known_and_what_is_left_out(
     workers: Workers, console: Console
 ) -> None:
-    course = dataclasses.replace(COURSE, model="nobody-knows", pricing="auto")
+    course = dataclasses.replace(COURSE, model="nobody-knows", pricing=PriceSettings("auto"))
     run_tune(SESSIONS, course, workers, console, progress=SILENT, grid=Grid(window_turns=(8,)))
     printed = console.export_text()
-    assert "The prices of 39 requests are not known" in printed
-    assert "costs in plain input tokens" in printed
-    assert "are left out" not in printed
+    words = " ".join(printed.split())
+    assert "The prices of 39 requests are not known and were assumed" in words
+    assert "costs in plain input tokens" in words
+    assert "are left out" not in words
 
 
 def test_it_says_what_is_left_out(workers: Workers, console: Console) -> None:
-    course = dataclasses.replace(COURSE, pricing=(0.02, 1.0))
+    course = dataclasses.replace(COURSE, pricing=PriceSettings((0.02, 1.0)))
     run_tune(SESSIONS, course, workers, console, progress=SILENT)
     assert "settings are left out" in console.export_text()
 
@@ -92,7 +96,7 @@ def test_it_says_what_is_left_out(workers: Workers, console: Console) -> None:
 def test_the_shipped_settings_are_the_defaults_of_a_tuning() -> None:
     settings = parse_settings(shipped("config.toml").read_bytes())
     assert settings is not None
-    assert DEFAULTS == tuning_of(Course(policy=settings.schema1, pricing=settings.cache_pricing))
+    assert DEFAULTS == tuning_of(Course(policy=settings.schema1, pricing=settings.pricing))
 
 
 def test_it_says_where_there_is_nothing_better(workers: Workers, console: Console) -> None:
@@ -103,13 +107,13 @@ def test_it_says_where_there_is_nothing_better(workers: Workers, console: Consol
         min_chars=(0,),
         max_loss=(0.1,),
     )
-    free = dataclasses.replace(COURSE, pricing=(0.0, 0.0), model=None)
+    free = dataclasses.replace(COURSE, pricing=PriceSettings((0.0, 0.0)), model=None)
     run_tune(SESSIONS, free, workers, console, progress=SILENT, grid=only)
     assert "Nothing tried is 1% cheaper" in console.export_text()
 
 
 def test_it_prints_the_front_of_losses(workers: Workers, console: Console) -> None:
-    sliding = Course(policy=MaskPolicy(False, 8), pricing=(0.5, 1.0), slides=True)
+    sliding = Course(policy=MaskPolicy(False, 8), pricing=PriceSettings((0.5, 1.0)), slides=True)
     front = run_front(SESSIONS, sliding, workers, console, progress=SILENT)
     printed = console.export_text()
     assert front.rule[-1].paid < front.everything

@@ -5,10 +5,9 @@ provider reported what it took. The other is reckoned from it.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Literal, NamedTuple
 
-from masking.analysis.prices import Ratios
+from masking.analysis.price_list import Ratios
 from masking.analysis.terms import Terms
 from masking.usage import Usage
 
@@ -37,8 +36,8 @@ class Side(NamedTuple):
 class Bill(NamedTuple):
     """What a prompt costs: its tokens, those of them that are cached, and the price.
 
-    `cost` is in input-token equivalents, what as many plain input tokens would cost; `dollars` is
-    None where the price is not known. The answer is in neither.
+    `cost` is in input-token equivalents: what as many plain input tokens of a prompt below every
+    price step would cost. `dollars` is None where the price is not known. The answer is in neither.
     """
 
     prompt: float
@@ -81,7 +80,6 @@ def weigh(
     after: Side,
     usage: Usage | None,
     terms: Terms,
-    when: datetime,
     *,
     masked: bool,
     usual_share: float = 1.0,
@@ -114,7 +112,8 @@ def weigh(
     def bill(prompt: float, cached: float) -> Bill:
         cached = min(prompt, cached)
         cost = cached * terms.ratios.read + (prompt - cached) * uncached
-        return Bill(float(prompt), float(cached), cost, terms.in_dollars(cost, prompt, when))
+        cost *= terms.find_factor(prompt)
+        return Bill(float(prompt), float(cached), cost, terms.in_dollars(cost))
 
     paid = bill(prompt, cached)
     ratio = _find_ratio(prompt, sent.tokens) if usual_ratio is None else usual_ratio

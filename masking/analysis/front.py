@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from masking.analysis.masks import Judged, find_masks, find_ripe, judge_stretch, piece_of
-from masking.analysis.prices import Ratios
+from masking.analysis.price_list import Ratios
 from masking.analysis.replay import Course, Session
 from masking.analysis.schedule import Growth, bill, bill_everything, find_cheapest, follow
 from masking.analysis.terms import apply_terms

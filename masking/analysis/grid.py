@@ -28,11 +28,14 @@ class Tuning(NamedTuple):
 
         Where it says that the window slides and these do not, the price list draws the boundary.
         """
+        pricing = course.pricing
+        if pricing.cache_pricing == "none":
+            pricing = dataclasses.replace(pricing, cache_pricing="auto")
         kept = course.policy.max_loss if self.max_loss is None else self.max_loss
         return dataclasses.replace(
             course,
             policy=dataclasses.replace(course.policy, **{**self._asdict(), "max_loss": kept}),
-            pricing="auto" if course.pricing == "none" else course.pricing,
+            pricing=pricing,
             slides=self.max_loss is None,
         )
 
@@ -43,14 +46,14 @@ class Tuning(NamedTuple):
 
 def tuning_of(course: Course) -> Tuning:
     """Return the settings of a course."""
-    policy = course.policy
+    policy, slides = course.policy, course.drawn_by.cache_pricing == "none"
     return Tuning(
         enabled=policy.enabled,
         window_turns=policy.window_turns,
         keep_errors=policy.keep_errors,
         keep_last_k_per_tool=max(0, policy.keep_last_k_per_tool or 0),
         min_chars=policy.min_chars,
-        max_loss=None if course.slides or course.pricing == "none" else policy.max_loss,
+        max_loss=None if slides else policy.max_loss,
     )
 
 

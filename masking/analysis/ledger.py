@@ -173,7 +173,6 @@ class Ledger:
             _remember(self._cache_after, sent.prompt.after, sent, terms),
             sent.usage,
             terms,
-            sent.when,
             masked=sent.is_masked,
             usual_share=conversation.share,
             usual_ratio=conversation.ratio if sent.is_masked else None,

@@ -13,10 +13,10 @@ from masking.analysis.trial import Trial, Tried
 class Outcome:
     """Sums over requests, but for `worst`.
 
-    `unlisted` are requests whose prices are not known, so that a cached token counts as any other,
-    `cost` is in input-token equivalents, `dollars` None where a price is not known, `moves` counts
-    the requests with a result masked that was not before. `worst` is the most that the bill of a
-    conversation was, at any of its requests, of that of sending everything; 1 is as much.
+    `unlisted` are requests whose prices were assumed, `cost` is in input-token equivalents,
+    `dollars` None where a price is not known, `moves` counts the requests with a result masked
+    that was not before. `worst` is the most that the bill of a conversation was, at any of its
+    requests, of that of sending everything; 1 is as much.
     """
 
     requests: int = 0
@@ -49,7 +49,7 @@ def sum_up(trial: Trial, plain: Sequence[Tried], transcript: Transcript) -> Outc
     known = [request.dollars for request in requests if request.dollars is not None]
     return Outcome(
         requests=len(requests),
-        unlisted=sum(len(s.sends) for s in transcript.stretches if s.terms.source is None),
+        unlisted=sum(len(s.sends) for s in transcript.stretches if s.terms.source == "assumed"),
         tokens=sum(request.tokens for request in requests),
         cost=sum(request.cost for request in requests),
         dollars=sum(known) if len(known) == len(requests) else None,

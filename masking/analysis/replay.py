@@ -7,14 +7,13 @@ from datetime import datetime
 from typing import Protocol
 
 from masking.analysis.ledger import Entry, Ledger, Sent
-from masking.analysis.prices import Ratios
 from masking.analysis.prompt import digest_of, read_prompt
 from masking.analysis.sizes import Sizes, measure
-from masking.analysis.terms import Source, apply_terms, find_terms
+from masking.analysis.terms import Terms, apply_terms, find_terms
 from masking.analysis.tokens import TokenCounter
-from masking.config import CachePricing
 from masking.model import Reason, WireError, replacements_of
 from masking.policy import MaskPolicy
+from masking.price_settings import PriceSettings
 from masking.rewrite import change_request, read_request
 from masking.strategies import Strategies
 from masking.usage import Usage
@@ -59,23 +58,27 @@ class Course:
     """
 
     policy: MaskPolicy
-    pricing: CachePricing = "auto"
+    pricing: PriceSettings = field(default_factory=PriceSettings)
     model: str | None = None
     ttl: float | None = None
     slides: bool = False
     others: Strategies = field(default_factory=Strategies)
+
+    @property
+    def drawn_by(self) -> PriceSettings:
+        """The prices that the boundary is drawn by: with "none" it moves at every turn."""
+        return replace(self.pricing, cache_pricing="none") if self.slides else self.pricing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """What became of one request: its sizes, a reason for each tool result, its account.
 
-    `ratios` are what its tokens were billed by, `source` where they come from.
+    `terms` are what its tokens were billed by.
     """
 
     model: str | None
-    ratios: Ratios
-    source: Source | None
+    terms: Terms
     sizes: Sizes
     reasons: tuple[Reason, ...]
     entry: Entry
@@ -113,7 +116,7 @@ def _replay_request(
     terms = find_terms(course.pricing, host, model)
     if course.ttl is not None:
         terms = replace(terms, rules=replace(terms.rules, ttl=course.ttl))
-    policy = apply_terms(course.policy, "none" if course.slides else course.pricing, terms)
+    policy = apply_terms(course.policy, course.drawn_by, terms)
     strategies = replace(course.others, schema1=policy)
     outcome = change_request(recorded.body, document, strategies)
     replacements = replacements_of(outcome.decisions)
@@ -128,8 +131,7 @@ def _replay_request(
     )
     return Step(
         model=model,
-        ratios=terms.ratios,
-        source=terms.source,
+        terms=terms,
         sizes=measure(outcome, recorded.body, prompt, counter),
         reasons=tuple(decision.reason for decision in outcome.decisions),
         entry=ledger.enter(sent, terms),

@@ -121,7 +121,7 @@ def _describe_conversation(comparison: Comparison, bills: Bills) -> dict[str, ob
         "name": comparison.name,
         "window": comparison.window_turns,
         "models": sorted({step.model or "" for step in steps}),
-        "prices": sorted({(*step.ratios, step.source or "") for step in steps}),
+        "prices": sorted({(*step.terms.ratios, step.terms.source) for step in steps}),
         "reported": sum(step.entry.cost.basis == "reported" for step in steps),
         "unit": unit,
         "series": {policy: _describe_bills(bills[policy], unit) for policy in _POLICIES},

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from masking.analysis.masks import NEVER
-from masking.analysis.prices import Ratios
+from masking.analysis.price_list import Ratios
 
 _ROUNDING = 1e-12
 

@@ -25,9 +25,9 @@ from masking.policy import MaskPolicy
 class Tried(NamedTuple):
     """A request under a policy: its prompt's tokens, estimated, and what they cost.
 
-    `cost` is in input-token equivalents, `dollars` is None where the price is not known, `masked`
-    counts tool results, and `moved` says whether any is masked that was not in the conversation's
-    request before.
+    `cost` is in input-token equivalents (see `masking.analysis.cost.Bill`), `dollars` is None where
+    the price is not known, `masked` counts tool results, and `moved` says whether any is masked
+    that was not in the conversation's request before.
     """
 
     tokens: int
@@ -64,8 +64,7 @@ class Bench:
 
     def _mask(self, number: int, course: Course) -> "_Masks":
         stretch = self._transcript.stretches[number]
-        pricing = "none" if course.slides else course.pricing
-        policy = apply_terms(course.policy, pricing, stretch.terms)
+        policy = apply_terms(course.policy, course.drawn_by, stretch.terms)
         if not policy.masks:
             return _mask_nothing(stretch)
         judged = self._judge(number, policy)
@@ -161,10 +160,11 @@ class _Prompt:
             known = self._cache.forget(self._nodes, known, send.when.timestamp(), ttl)
         tokens, cached = self._tokens[-1], terms.rules.round(self._tokens[known])
         cost = cached * terms.ratios.read + (tokens - cached) * terms.ratios.write
+        cost *= terms.find_factor(tokens)
         return Tried(
             tokens=tokens,
             cost=cost,
-            dollars=terms.in_dollars(cost, tokens, send.when),
+            dollars=terms.in_dollars(cost),
             masked=bisect_right(self._counted, self._request),
             moved=self._request in self._moves,
         )

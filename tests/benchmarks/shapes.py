@@ -90,7 +90,7 @@ def _window_of_many_then_answers(size: int) -> list[Message]:
     opening = [_ask(_call("a")), _tell("a", "x" * 100 * size)]
     calls = [_call(f"c{n}") for n in range(size)]
     results = [_tell(f"c{n}", _TEXT) for n in range(size)]
-    answers = [{"role": "assistant", "content": "Yes."} for _ in range(size)]
+    answers: list[Message] = [{"role": "assistant", "content": "Yes."} for _ in range(size)]
     return [*opening, *_small_turns(9), _ask(*calls), *results, *answers]
 
 
