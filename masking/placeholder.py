@@ -1,20 +1,25 @@
 """The text that takes a result's place: render one, recognise one.
 
-A template is filled by three plain substitutions. No attribute, index or format specification
-is looked at, so no template can reach anything but the three values.
+A template is filled by plain substitutions. No attribute, index or format specification is looked
+at, so no template can reach anything but these values.
 """
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from masking.model import ConfigError
+from masking.token_estimate import estimate_tokens
 
 UNKNOWN_TOOL = "inconnu"
 
+MAX_NAME_CHARS = 64
+"""Where an id and a tool's name are clipped, so that no placeholder grows without bound."""
+
 _FIELD = re.compile(r"(\{ *[^{}\s\"']* *\})")
-_COUNT = "{original_chars}"
-_FIELDS = frozenset({"{tool_call_id}", "{tool_name}", _COUNT})
-_LONGEST_COUNT = 20
+_NUMBERS = ("{original_chars}", "{original_tokens}")
+_FIELDS = frozenset({"{tool_call_id}", "{tool_name}", *_NUMBERS})
+_LONGEST_NUMBER = 20
 """Digits; no text has 10**20 characters."""
 
 
@@ -26,26 +31,47 @@ class Template:
     pattern: str
     """The template in `%` notation, which renders in a third of the time that a join takes."""
 
-    def render(self, call_id: str, tool: str | None, chars: int) -> str:
-        """Return the placeholder for a text of `chars` code points."""
+    def render(self, call_id: str, tool: str | None, text: str) -> str:
+        """Return the placeholder for a text: its length in code points, or in estimated tokens."""
         return self.pattern % {
-            "tool_call_id": call_id,
-            "tool_name": tool or UNKNOWN_TOOL,
-            "original_chars": chars,
+            "tool_call_id": call_id[:MAX_NAME_CHARS],
+            "tool_name": (tool or UNKNOWN_TOOL)[:MAX_NAME_CHARS],
+            "original_chars": len(text),
+            "original_tokens": estimate_tokens(text) if _NUMBERS[1] in self.pieces else None,
         }
 
     def could_have_rendered(self, text: str, call_id: str, tool: str | None) -> bool:
-        """Whether `text` is this result's placeholder, whatever number it gives."""
+        """Whether `text` is this result's placeholder, whatever numbers it gives."""
         if not text.startswith(self.pieces[0]):
             return False
-        before_count = self.pieces[: self._first_count()]
-        head = _template(before_count).render(call_id, tool, 0)
-        digits = _leading_digits(text[len(head) : len(head) + _LONGEST_COUNT])
-        counts = {int(digits[:n]) for n in range(1, len(digits) + 1)} or {0}
-        return any(self.render(call_id, tool, count) == text for count in counts)
+        name = (tool or UNKNOWN_TOOL)[:MAX_NAME_CHARS]
+        values = {"{tool_call_id}": call_id[:MAX_NAME_CHARS], "{tool_name}": name}
+        return _spell(self.pieces, values, text, 0)
 
-    def _first_count(self) -> int:
-        return self.pieces.index(_COUNT) if _COUNT in self.pieces else len(self.pieces)
+
+def _spell(pieces: Sequence[str], values: Mapping[str, str], text: str, at: int) -> bool:
+    """Whether the pieces can spell the rest of the text, a number being the same wherever it is."""
+    for place, piece in enumerate(pieces):
+        if piece in _NUMBERS and piece not in values:
+            return any(
+                _spell(pieces[place:], {**values, piece: number}, text, at)
+                for number in _find_numbers(text, at)
+            )
+        spelled = values.get(piece, piece)
+        if not text.startswith(spelled, at):
+            return False
+        at += len(spelled)
+    return at == len(text)
+
+
+def _find_numbers(text: str, at: int) -> Iterator[str]:
+    """Yield the numbers that the text may have there, leading zeros being none."""
+    for end in range(at + 1, min(at + _LONGEST_NUMBER, len(text)) + 1):
+        if text[end - 1] not in "0123456789":
+            return
+        yield text[at:end]
+        if text[at] == "0":
+            return
 
 
 def parse_template(template: str) -> Template:
@@ -66,7 +92,3 @@ def parse_template(template: str) -> Template:
 def _template(pieces: tuple[str, ...]) -> Template:
     fields = {field: f"%({field[1:-1]})s" for field in _FIELDS}
     return Template(pieces, "".join(fields.get(p, p.replace("%", "%%")) for p in pieces))
-
-
-def _leading_digits(text: str) -> str:
-    return text[: len(text) - len(text.lstrip("0123456789"))]

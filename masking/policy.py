@@ -29,9 +29,11 @@ class MaskPolicy:
     window_turns: how many of the last tool turns keep their results; 0 or less is off.
     keep_errors: keep results that look like an error.
     keep_last_k_per_tool: keep the last K results of each tool; None, 0 or less is off.
-    placeholder_template: fields {tool_call_id}, {tool_name}, {original_chars} (code points).
-    skip_if_not_shorter: leave a text alone where its placeholder would not be shorter; so it is
-        in any case where moving the boundary has a price.
+    placeholder_template: fields {tool_call_id} and {tool_name}, at most 64 code points of each,
+        {original_chars} (code points) and {original_tokens} (estimated).
+    skip_if_not_shorter: leave a text alone where its placeholder would not be shorter, both in
+        code points and in estimated tokens; so it is in any case where moving the boundary has a
+        price.
     mask_text_parts: also mask a content that is a list of nothing but text parts.
     min_chars: leave a result alone that is shorter than this, in code points; 0 is off.
     error_words_max_chars: up to this length single words make an error, above it only

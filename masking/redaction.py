@@ -310,5 +310,5 @@ def _replace_texts(result: ToolResult, template: Template) -> Iterator[Replaceme
     call_id = result.call_id or ""
     for place, text in enumerate(result.texts):
         if not template.could_have_rendered(text, call_id, result.tool):
-            placeholder = template.render(call_id, result.tool, len(text))
+            placeholder = template.render(call_id, result.tool, text)
             yield Replacement(result.path_of_text(place), text, placeholder)

@@ -21,6 +21,7 @@ from masking.model import (
 from masking.placeholder import Template, parse_template
 from masking.policy import MaskPolicy
 from masking.splice import replace_strings
+from masking.token_estimate import estimate_tokens
 from masking.wire.chat import find_tool_results, lay_out
 
 
@@ -209,11 +210,17 @@ def _mask(result: ToolResult, view: _View) -> Decision:
     for place, text in enumerate(result.texts):
         if template.could_have_rendered(text, call_id, tool):
             continue
-        placeholder = template.render(call_id, tool, len(text))
         if is_short:
             reason = "too_short"
-        elif must_shrink and len(placeholder) >= len(text):
+            continue
+        placeholder = template.render(call_id, tool, text)
+        if must_shrink and not _is_shorter(placeholder, text):
             reason = "not_shorter"
         else:
             replacements.append(Replacement(result.path_of_text(place), text, placeholder))
     return Decision(result, "masked" if replacements else reason, tuple(replacements))
+
+
+def _is_shorter(placeholder: str, text: str) -> bool:
+    """In characters, which is quickly told, and in estimated tokens."""
+    return len(placeholder) < len(text) and estimate_tokens(placeholder) < estimate_tokens(text)

@@ -276,7 +276,7 @@ def test_what_is_no_toml(source: bytes, problem: str) -> None:
 def test_the_shipped_file_is_on_with_the_values_of_the_guide() -> None:
     found = parse_settings(SHIPPED.read_bytes())
     expected = MaskPolicy(
-        True, 8, True, 0, MaskPolicy().placeholder_template, skip_if_not_shorter=True,
+        True, 8, True, 0, "[{tool_name}: {original_chars} chars masked]", skip_if_not_shorter=True,
         mask_text_parts=True, error_words_max_chars=2_000,
     )  # fmt: skip
     assert found is not None

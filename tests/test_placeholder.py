@@ -1,10 +1,16 @@
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from masking.analysis.tokens import TokenCounter
+from masking.config import parse_settings
 from masking.model import ConfigError
-from masking.placeholder import parse_template
+from masking.placeholder import MAX_NAME_CHARS, parse_template
 from masking.policy import DEFAULT_TEMPLATE
+from masking.token_estimate import estimate_tokens
 from tests.builders import SECRET, TEMPLATE
 
 
@@ -24,6 +30,10 @@ RENDERINGS = [
     ),
     Rendering("all fields", TEMPLATE, "<a|ls|12>"),
     Rendering("an unknown tool is inconnu", TEMPLATE, "<a|inconnu|12>", tool=None),
+    Rendering("estimated tokens", "{original_tokens} of {original_chars}", "2 of 12"),
+    Rendering("an id of 64", TEMPLATE, f"<{'i' * 64}|ls|12>", call_id="i" * 64),
+    Rendering("a longer id is clipped", TEMPLATE, f"<{'i' * 64}|ls|12>", call_id="i" * 65),
+    Rendering("a longer tool is clipped", TEMPLATE, f"<a|{'é' * 64}|12>", tool="é" * 900),
     Rendering("no field", "masked", "masked"),
     Rendering("only a field", "{original_chars}", "12"),
     Rendering("a field twice", "{tool_name}{tool_name} {original_chars}", "lsls 12"),
@@ -47,7 +57,7 @@ RENDERINGS = [
 @pytest.mark.parametrize("given", RENDERINGS, ids=lambda given: given.case)
 def test_render(given: Rendering) -> None:
     template = parse_template(given.template)
-    assert given.expected == template.render(given.call_id, given.tool, 12)
+    assert given.expected == template.render(given.call_id, given.tool, "twelve chars")
 
 
 @pytest.mark.parametrize(
@@ -126,6 +136,19 @@ RECOGNITIONS = [
     Recognition("two counts that differ", "{original_chars}/{original_chars}", "12/13", False),
     Recognition("two counts side by side", "{original_chars}{original_chars}", "1212", True),
     Recognition("two that differ", "{original_chars}{original_chars}", "1213", False),
+    Recognition("tokens", "{original_tokens} tokens", "7 tokens", True),
+    Recognition("tokens and chars", "{original_tokens}/{original_chars}", "3/12", True),
+    Recognition("side by side", "{original_tokens}{original_chars}{original_tokens}", "3123",
+                True),
+    Recognition("side by side, two that differ",
+                "{original_tokens}{original_chars}{original_tokens}", "3124", False),
+    Recognition("one of two is missing", "{original_tokens}/{original_chars}", "3/", False),
+    Recognition("a nought before a digit", "{original_tokens}{original_chars}", "012", True),
+    Recognition("more digits than any text has", TEMPLATE, f"<a|ls|{'1' * 21}>", False),
+    Recognition("a clipped id", TEMPLATE, f"<{'i' * 64}|ls|1>", True, call_id="i" * 900),
+    Recognition("a clipped tool", TEMPLATE, f"<a|{'t' * 64}|1>", True, tool="t" * 900),
+    Recognition("an id that was not clipped", TEMPLATE, f"<{'i' * 65}|ls|1>", False,
+                call_id="i" * 65),
     Recognition("an id with braces", TEMPLATE, "<{tool_name}|ls|12>", True, call_id="{tool_name}"),
     Recognition("an id with a pattern's characters", TEMPLATE, "<a.*|ls|12>", True, call_id="a.*"),
     Recognition("an id is no pattern", TEMPLATE, "<abc|ls|12>", False, call_id="a.*"),
@@ -136,3 +159,31 @@ RECOGNITIONS = [
 def test_recognises_what_it_could_have_rendered(given: Recognition) -> None:
     template = parse_template(given.template)
     assert given.expected == template.could_have_rendered(given.text, given.call_id, given.tool)
+
+
+def test_the_shipped_template_is_short() -> None:
+    shipped = parse_settings((Path(__file__).parents[1] / "config.toml").read_bytes())
+    assert shipped is not None
+    template = parse_template(shipped.schema1.placeholder_template)
+    assert template == parse_template(shipped.redaction.placeholder_template)
+    placeholder = template.render("call_1", "read_file", "x" * 128_000)
+    assert placeholder.isascii()
+    assert TokenCounter().count(placeholder) <= 10
+    assert estimate_tokens(placeholder) <= 11
+
+
+@given(
+    st.sampled_from(["<{tool_call_id}|{original_tokens}|{tool_name}|{original_chars}>",
+                     "{original_tokens}{original_chars}0{tool_name}", DEFAULT_TEMPLATE]),
+    st.text(max_size=200),
+    st.none() | st.text(min_size=1, max_size=200),
+    st.text(max_size=2_000),
+)  # fmt: skip
+def test_it_recognises_all_that_it_renders_and_none_is_long(
+    written: str, call_id: str, tool: str | None, text: str
+) -> None:
+    template = parse_template(written)
+    placeholder = template.render(call_id, tool, text)
+    assert template.could_have_rendered(placeholder, call_id, tool)
+    assert not template.could_have_rendered(f"{placeholder}.", call_id, tool)
+    assert len(placeholder) <= len(written) + 2 * MAX_NAME_CHARS + 2 * len(str(len(text)))

@@ -19,6 +19,7 @@ from tests.builders import (
 )
 
 NO_SHORTER = "x" * len("<a|shell|15>")
+JUST_LONGER = "1,2,3,4,5,6,7"
 """As long as its placeholder."""
 
 
@@ -88,8 +89,14 @@ REASONS = [
          ["masked"], contents=[masked(chars=len("<b|shell|1>"))]),
     Case("as long as its placeholder", [*turn(content=NO_SHORTER), *unanswered()], ["not_shorter"],
          policy(skip_if_not_shorter=True)),
-    Case("one character longer", [*turn(content=NO_SHORTER + "x"), *unanswered()], ["masked"],
-         policy(skip_if_not_shorter=True), [masked(chars=len(NO_SHORTER) + 1)]),
+    Case("one character longer", [*turn(content=JUST_LONGER), *unanswered()], ["masked"],
+         policy(skip_if_not_shorter=True), [masked(chars=len(JUST_LONGER))]),
+    Case("longer, but of fewer tokens", [*turn(content="x" * 13), *unanswered()], ["not_shorter"],
+         policy(skip_if_not_shorter=True)),
+    Case("shorter, but of more tokens", [*turn(content="1,2,3,4"), *unanswered()], ["not_shorter"],
+         policy(skip_if_not_shorter=True)),
+    Case("of fewer tokens, masked regardless", [*turn(content="x" * 13), *unanswered()],
+         ["masked"], contents=[masked(chars=13)]),
     Case("not shorter, masked regardless", [*turn(content="x"), *unanswered()], ["masked"],
          contents=[masked(chars=1)]),
     Case("empty, masked regardless", [*turn(content=""), *unanswered()], ["masked"],
