@@ -247,37 +247,108 @@ def test_calls_that_answered_no_request_are_not_looked_at() -> None:
     assert () == find_references({}, (), {})
 
 
+LINE = "    return parse(tokens, strict=True)"
+CODE = [asks(("read", {"path": "a.py"})), shows(f"def f():\n{LINE}\n")]
+
+
+def edits(old: object, new: object = "pass") -> ChatMessage:
+    return asks(("edit", {"old": old, "new": new}), call_id="z")
+
+
+@pytest.mark.parametrize(
+    ("messages", "quotes"),
+    [
+        pytest.param([*CODE, edits(LINE)], ((0,),), id="the line that an edit replaces"),
+        pytest.param([*CODE, edits(f"x\n{LINE.strip()}\ny")], ((0,),), id="among other lines"),
+        pytest.param([*CODE, edits([{"deep": LINE}])], ((0,),), id="wherever in the arguments"),
+        pytest.param(
+            [*CODE, asks(("patch", f"@@\n-{LINE}\n+pass"), call_id="z")],
+            ((0,),),
+            id="a patch that is no JSON",
+        ),
+        pytest.param([*CODE, edits(LINE[8:])], (), id="a part of a line"),
+        pytest.param([*CODE, edits("def f():")], (), id="a short line"),
+        pytest.param([*CODE, edits("return parse(tokens, strict=False)")], (), id="another line"),
+        pytest.param(
+            [asks(("read", {})), shows(f"    12\t{LINE}"), edits(LINE)],
+            ((0,),),
+            id="a line that was shown with its number",
+        ),
+        pytest.param(
+            [*CODE, asks(("grep", {})), shows(f"12:{LINE}"), edits(LINE)],
+            ((0, 1),),
+            id="in all results that show it",
+        ),
+        pytest.param([says(LINE), *CODE, edits(LINE)], (), id="a user said it"),
+        pytest.param(
+            [*CODE, asks(("think", {}), content=f"So:\n{LINE}"), edits(LINE)],
+            (),
+            id="the agent said it",
+        ),
+        pytest.param([*CODE, edits(LINE), edits(LINE)], (), id="the agent had already quoted it"),
+        pytest.param(
+            [*CODE, edits("x", new=f"pass\n{LINE}"), edits(LINE)], (), id="the agent wrote it"
+        ),
+        pytest.param(
+            [*CODE, asks(("edit", LINE), ("edit", {"old": LINE}))],
+            ((0,),),
+            id="a call beside it does not count",
+        ),
+    ],
+)
+def test_a_call_quotes_what_only_results_showed(
+    messages: list[object], quotes: tuple[tuple[int, ...], ...]
+) -> None:
+    assert quotes == refers(messages).quotes
+
+
+def test_a_line_in_the_tool_schemas_is_seen() -> None:
+    tools = [{"function": {"description": f"For example:\n{LINE}"}}]
+    assert () == refers([*CODE, edits(LINE)], tools=tools).quotes
+
+
 @pytest.mark.parametrize(
     ("found", "first", "expected"),
     [
-        pytest.param([], [], (0, 0, 0, 0), id="no call"),
-        pytest.param([Reference(3, (), ())], [1], (1, 0, 0, 0), id="no reference"),
-        pytest.param([Reference(3, (0,), ())], [3], (1, 1, 0, 1), id="repeats what is masked"),
-        pytest.param([Reference(3, (0,), ())], [4], (1, 0, 0, 0), id="masked only later"),
-        pytest.param([Reference(3, (0,), ())], [NEVER], (1, 0, 0, 0), id="never masked"),
+        pytest.param([], [], (0, 0, 0, 0, 0, 0), id="no call"),
+        pytest.param([Reference(3, (), ())], [1], (1, 0, 0, 0, 0, 0), id="no reference"),
         pytest.param(
-            [Reference(3, (0, 1), ())], [1, NEVER], (1, 0, 0, 0), id="one of two can be seen"
+            [Reference(3, (0,), ())], [3], (1, 1, 0, 0, 1, 1), id="repeats what is masked"
         ),
-        pytest.param([Reference(3, (0, 1), ())], [1, 2], (1, 1, 0, 1), id="none of two can"),
+        pytest.param([Reference(3, (0,), ())], [4], (1, 0, 0, 0, 0, 0), id="masked only later"),
+        pytest.param([Reference(3, (0,), ())], [NEVER], (1, 0, 0, 0, 0, 0), id="never masked"),
         pytest.param(
-            [Reference(3, (), ((0,), (1,)))], [1, NEVER], (1, 0, 1, 1), id="one name is masked"
+            [Reference(3, (0, 1), ())], [1, NEVER], (1, 0, 0, 0, 0, 0), id="one of two can be seen"
+        ),
+        pytest.param([Reference(3, (0, 1), ())], [1, 2], (1, 1, 0, 0, 1, 1), id="none of two can"),
+        pytest.param(
+            [Reference(3, (), ((0,), (1,)))], [1, NEVER], (1, 0, 1, 0, 1, 1), id="a name is masked"
         ),
         pytest.param(
-            [Reference(3, (0,), ((0,),))], [1], (1, 1, 1, 1), id="a call that does both counts once"
+            [Reference(3, (), (), ((0,), (1,)))],
+            [1, NEVER],
+            (1, 0, 0, 1, 0, 1),
+            id="quotes what is masked",
+        ),
+        pytest.param(
+            [Reference(3, (0,), ((0,),), ((0,),))],
+            [1],
+            (1, 1, 1, 1, 1, 1),
+            id="a call that does all three counts once",
         ),
         pytest.param(
             [Reference(1, (0,), ()), Reference(3, (0,), ()), Reference(3, (), ((0,),))],
             [2],
-            (3, 1, 1, 2),
+            (3, 1, 1, 0, 2, 2),
             id="each at its own request",
         ),
     ],
 )
 def test_rereads_are_counted(
-    found: list[Reference], first: list[int], expected: tuple[int, int, int, int]
+    found: list[Reference], first: list[int], expected: tuple[int, int, int, int, int, int]
 ) -> None:
-    calls, repeated, named, either = expected
-    rereads = Rereads(calls=calls, repeated=repeated, named=named, either=either)
+    names = ("calls", "repeated", "named", "quoted", "either", "affected")
+    rereads = Rereads(**dict(zip(names, expected, strict=True)))
     assert rereads == count_rereads(found, first)
     assert rereads == count_rereads(found[:1], first) + count_rereads(found[1:], first)
 
@@ -308,7 +379,7 @@ def test_any_conversation_will_do(messages: list[ChatMessage]) -> None:
     assert all(
         place in range(len(results)) and list(places) == sorted(places)
         for reference in found
-        for places in (reference.repeats, *reference.names)
+        for places in (reference.repeats, *reference.names, *reference.quotes)
         for place in places
     )
     assert Rereads(calls=len(found)) == count_rereads(found, [NEVER] * len(results))

@@ -1,20 +1,24 @@
 """The re-read signal: calls that refer to what the model could no longer see when it made them.
 
-A call refers to tool results in two ways. It repeats an earlier call, same tool and same arguments,
-whose results are all masked; or its arguments hold a name that the request showed in masked results
-and nowhere else. A name is a path, a file name or an identifier of eight characters at least.
+A call refers to tool results in three ways. It repeats an earlier call, same tool and same
+arguments, whose results are all masked; or its arguments hold a name that the request showed in
+masked results and nowhere else; or a whole line (see `masking.analysis.quotes`) that it showed
+nowhere else. A name is a path, a file name or an identifier of eight characters at least.
 
-Either may be a coincidence, and a recording made without masking holds such calls, too: the model
-had seen the results. So it is a sign of what a policy may cost, not a count of what it broke.
+Each may be a coincidence, and a recording made without masking holds such calls, too: the model
+had seen the results. So it is a sign of what a policy may cost, not a count of what it broke. A
+quote is the clearest: an agent cannot spell a line that it no longer sees, and has to read again.
 """
 
 import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
+from masking.analysis.quotes import find_quoted_lines, find_shown_lines
+from masking.analysis.sightings import Places, Sightings
 from masking.model import ToolResult
 
 _LEAST_CHARS = 8
@@ -26,34 +30,34 @@ class Reference(NamedTuple):
     """The tool results that a call refers to, by their places in the request, counted from 0.
 
     `request` is the number of the request that the call answers, `repeats` are the results of
-    equal calls before it. Each of `names` are the results that alone show a name of its arguments.
+    equal calls before it. Each of `names` are the results that alone show a name of its arguments,
+    each of `quotes` those that alone show a line of them.
     """
 
     request: int
-    repeats: tuple[int, ...]
-    names: tuple[tuple[int, ...], ...]
+    repeats: Places
+    names: tuple[Places, ...]
+    quotes: tuple[Places, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rereads:
-    """How many calls there were, how many repeated what was masked, how many named it.
+    """How many calls there were, how many repeated what was masked, how many named or quoted it.
 
-    `either` counts a call once that did both.
+    `either` counts a call once that repeated or named, `affected` one that did any of the three.
     """
 
     calls: int = 0
     repeated: int = 0
     named: int = 0
+    quoted: int = 0
     either: int = 0
+    affected: int = 0
 
     def __add__(self, other: "Rereads") -> "Rereads":
         """Count two lots of calls together."""
-        return Rereads(
-            calls=self.calls + other.calls,
-            repeated=self.repeated + other.repeated,
-            named=self.named + other.named,
-            either=self.either + other.either,
-        )
+        sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        return Rereads(**sums)
 
 
 def find_references(
@@ -67,16 +71,16 @@ def find_references(
     """
     messages = document.get("messages")
     items = messages if isinstance(messages, list) else []
-    memory = _Memory(_find_all_names(items, answers))
-    memory.show(_compact(document.get("tools")))
+    memory = _Memory([call for index in answers for call in _read_calls(items[index])])
+    tools = document.get("tools")
+    memory.show([_compact(tools), *_leaves(tools)])
     places = {result.path[1]: place for place, result in enumerate(results)}
     references = []
     for index, message in enumerate(items):
         if not isinstance(message, dict):
             continue
         if index in answers:
-            calls = [_read_call(call) for call in _objects(message.get("tool_calls"))]
-            references += [memory.recall(call, answers[index]) for call in calls]
+            references += [memory.recall(call, answers[index]) for call in _read_calls(message)]
         if index in places:
             memory.take_result(places[index], results[places[index]])
         else:
@@ -89,15 +93,25 @@ def count_rereads(references: Iterable[Reference], first_masked: Sequence[int]) 
 
     `first_masked` gives for each tool result the request from which on it is masked.
     """
-    calls = repeated = named = either = 0
-    for request, repeats, names in references:
+    calls = repeated = named = quoted = either = affected = 0
+    for request, repeats, names, quotes in references:
         is_repeated = _are_masked(repeats, first_masked, request)
         is_named = any(_are_masked(places, first_masked, request) for places in names)
+        is_quoted = any(_are_masked(places, first_masked, request) for places in quotes)
         calls += 1
         repeated += is_repeated
         named += is_named
+        quoted += is_quoted
         either += is_repeated or is_named
-    return Rereads(calls=calls, repeated=repeated, named=named, either=either)
+        affected += is_repeated or is_named or is_quoted
+    return Rereads(
+        calls=calls,
+        repeated=repeated,
+        named=named,
+        quoted=quoted,
+        either=either,
+        affected=affected,
+    )
 
 
 def _are_masked(places: Sequence[int], first_masked: Sequence[int], request: int) -> bool:
@@ -106,53 +120,56 @@ def _are_masked(places: Sequence[int], first_masked: Sequence[int], request: int
 
 
 class _Call(NamedTuple):
-    """A call: its id, if it has one; its tool and arguments, the same for equal ones; its names."""
+    """A call: its id, if it has one; its tool and arguments, the same for equal ones.
+
+    `names` and `lines` are those of its arguments.
+    """
 
     call_id: str | None
     key: tuple[str, str]
     names: frozenset[str]
+    lines: frozenset[str]
 
 
 class _Memory:
-    """What a conversation has shown so far of the names that are wanted."""
+    """What a conversation has shown so far of what its calls name and quote."""
 
-    def __init__(self, wanted: frozenset[str]) -> None:
-        self._wanted = wanted
-        self._shown: set[str] = set()
-        self._results_with: defaultdict[str, list[int]] = defaultdict(list)
+    def __init__(self, calls: Sequence[_Call]) -> None:
+        self._names = Sightings(frozenset(name for call in calls for name in call.names))
+        self._lines = Sightings(frozenset(line for call in calls for line in call.lines))
         self._asked: dict[str | None, tuple[str, str]] = {}
         self._results_of: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
 
     def recall(self, call: _Call, request: int) -> Reference:
-        holders = {tuple(self._results_with.get(name, ())) for name in call.names - self._shown}
-        repeats = tuple(self._results_of.get(call.key, ()))
-        return Reference(request, repeats, tuple(sorted(holders - {()})))
+        return Reference(
+            request,
+            tuple(self._results_of.get(call.key, ())),
+            self._names.find_results(call.names),
+            self._lines.find_results(call.lines),
+        )
 
     def take_result(self, place: int, result: ToolResult) -> None:
-        for name in self._find_wanted(result.texts):
-            self._results_with[name].append(place)
+        self._names.show_result(place, _find_all_names(result.texts))
+        self._lines.show_result(place, find_shown_lines(result.texts))
         if result.call_id in self._asked:
             self._results_of[self._asked[result.call_id]].append(place)
 
     def take_message(self, message: Mapping[str, object]) -> None:
-        self.show(*_leaves(message))
-        for call in map(_read_call, _objects(message.get("tool_calls"))):
-            self._shown |= call.names & self._wanted
+        self.show(_leaves(message))
+        for call in _read_calls(message):
+            self._names.show(call.names)
+            self._lines.show(call.lines)
             if call.call_id is not None:
                 self._asked[call.call_id] = call.key
 
-    def show(self, *texts: str) -> None:
-        self._shown |= self._find_wanted(texts)
+    def show(self, texts: Iterable[str]) -> None:
+        shown = [*texts]
+        self._names.show(_find_all_names(shown))
+        self._lines.show(find_shown_lines(shown))
 
-    def _find_wanted(self, texts: Iterable[str]) -> frozenset[str]:
-        return self._wanted.intersection(name for text in texts for name in _find_names(text))
 
-
-def _find_all_names(messages: Sequence[object], answers: Iterable[int]) -> frozenset[str]:
-    """Return the names in the arguments of all calls that answer a request."""
-    found = (messages[index] for index in answers)
-    calls = (call for m in _objects([*found]) for call in _objects(m.get("tool_calls")))
-    return frozenset(name for call in calls for name in _read_call(call).names)
+def _find_all_names(texts: Iterable[str]) -> Iterator[str]:
+    return (name for text in texts for name in _find_names(text))
 
 
 def _find_names(text: str) -> Iterator[str]:
@@ -169,6 +186,11 @@ def _is_name(text: str) -> bool:
     return not text.isalpha() or text[1:] != text[1:].lower()
 
 
+def _read_calls(message: object) -> list[_Call]:
+    calls = message.get("tool_calls") if isinstance(message, dict) else None
+    return [_read_call(call) for call in _objects(calls)]
+
+
 def _read_call(call: Mapping[str, object]) -> _Call:
     function = call.get("function")
     name, arguments = (
@@ -177,8 +199,13 @@ def _read_call(call: Mapping[str, object]) -> _Call:
         else ("", "")
     )
     value = _load(arguments) if isinstance(arguments, str) else arguments
-    names = frozenset(name for text in _leaves(value) for name in _find_names(text))
-    return _Call(_non_empty(call.get("id")), (str(name), _compact(value)), names)
+    texts = [*_leaves(value)]
+    return _Call(
+        _non_empty(call.get("id")),
+        (str(name), _compact(value)),
+        frozenset(_find_all_names(texts)),
+        frozenset(find_quoted_lines(texts)),
+    )
 
 
 def _load(text: str) -> object:
