@@ -16,8 +16,9 @@ _UNITS: dict[CostUnit, str] = {
     "input_tokens": "plain input tokens of the same price",
 }
 
-_COLUMNS = ("tokens", "after", "all sent", "sliding", "policy", "saved")
-"""Tokens before and after masking; costs of sending everything, of the window, of the policy."""
+_COLUMNS = ("tokens", "after", "all sent", "sliding", "policy", "saved", "re-reads", "quotes")
+"""Tokens before and after masking; costs of sending everything, of the window, of the policy; of
+all calls under it those that repeat or name what was masked, and those that quote it."""
 
 
 def render_conversations(comparisons: Sequence[Comparison]) -> Table:
@@ -72,7 +73,12 @@ def _describe(summary: Summary) -> tuple[str, ...]:
         f"{summary.tokens_after:,}",
         *(_render_cost(cost, summary.cost_unit) for cost in costs),
         "" if summary.delta_percent is None else f"{0 - summary.delta_percent:+.1f}%",
+        *(_render_share(count, summary.calls) for count in (summary.rereads, summary.quotes)),
     )
+
+
+def _render_share(count: int, calls: int) -> str:
+    return f"{count / calls:.1%}" if calls else ""
 
 
 def _render_cost(cost: float, unit: CostUnit) -> str:

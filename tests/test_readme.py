@@ -31,7 +31,7 @@ def test_the_first_table_is_what_its_command_prints(capsys: pytest.CaptureFixtur
     arguments[1] = str(ROOT / arguments[1])
     assert main(arguments) == 0
     shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    rows = [" ".join(row) for row in read_rows(7)]
+    rows = [" ".join(row) for row in read_rows(9)]
     assert len(rows) == 1 + arguments.count("--prices")
     assert rows == [line for line in shown if line.startswith(("cached, written", "0.", "1, "))]
 

@@ -187,6 +187,7 @@ def test_several_prices_are_one_table(capsys: pytest.CaptureFixture[str], tmp_pa
     assert main(["replay", file, "--prices", "1,1", "--prices", "0.1,1"]) == 0
     shown = capsys.readouterr().out
     assert "1, 1 (no cache)" in shown
+    assert ["saved", "re-reads", "quotes"] == shown.splitlines()[2].split()[-3:]
     assert "0.1, 1 " in shown
 
 

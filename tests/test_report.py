@@ -24,6 +24,7 @@ from masking.analysis.cost import Bill
 from masking.analysis.moves import Value, find_moves
 from masking.analysis.replay import Course, Recorded, Step
 from masking.analysis.report import LETTERS, render_report
+from masking.analysis.reread import Rereads
 from masking.analysis.tokens import TokenCounter
 from masking.model import ChangeReason, ChatMessage, KeepReason, Reason
 from masking.policy import MaskPolicy
@@ -183,6 +184,18 @@ def test_a_request_without_tokens_is_no_loss() -> None:
     (actual,) = shown(empty)["conversations"]
     assert 0 == actual["sums"]["worst"]
     assert 0 == actual["moves"][0]["price"] == actual["moves"][0]["paid"]
+
+
+def test_rereads_and_quotes_are_told_by_policy_and_of_all_calls() -> None:
+    found = dataclasses.replace(
+        replayed(Talk()),
+        sliding_rereads=Rereads(calls=15, either=3, quoted=2),
+        chosen_rereads=Rereads(calls=15, either=1),
+    )
+    actual = shown(found, found)
+    assert {"everything": 0, "sliding": 6, "chosen": 2} == actual["total"]["rereads"]
+    assert {"everything": 0, "sliding": 4, "chosen": 0} == actual["total"]["quotes"]
+    assert (30, 15) == (actual["total"]["calls"], actual["conversations"][0]["sums"]["calls"])
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,15 @@
 """A conversation under three policies: everything sent, the window sliding, and the chosen one."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from masking.analysis.masks import NEVER
 from masking.analysis.replay import Course, Session, Step, replay
+from masking.analysis.reread import Rereads, count_rereads
 from masking.analysis.tokens import TokenCounter
+from masking.analysis.transcript import Transcript, read_transcript
+from masking.model import CHANGES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +23,8 @@ class Comparison:
     window_turns: int
     sliding: tuple[Step, ...]
     chosen: tuple[Step, ...]
+    sliding_rereads: Rereads
+    chosen_rereads: Rereads
 
 
 def compare(
@@ -31,16 +37,21 @@ def compare(
 
     What cannot be replayed is counted by the reason.
     """
-    chosen = _split(replay(session, course, counter, passed_over))
-    sliding = _split(replay(session, replace(course, slides=True), counter))
+    chosen = [*replay(session, course, counter, passed_over)]
+    sliding = [*replay(session, replace(course, slides=True), counter)]
+    transcript = read_transcript(session, course, counter)
+    rereads = [_count_rereads(steps, transcript) for steps in (sliding, chosen)]
+    slid, chose = _split(sliding), _split(chosen)
     return [
         Comparison(
-            name=f"{session.name} #{number}" if len(chosen) > 1 else session.name,
+            name=f"{session.name} #{number}" if len(chose) > 1 else session.name,
             window_turns=course.policy.window_turns,
-            sliding=tuple(sliding[number]),
+            sliding=tuple(slid[number]),
             chosen=tuple(steps),
+            sliding_rereads=rereads[0][number],
+            chosen_rereads=rereads[1][number],
         )
-        for number, steps in chosen.items()
+        for number, steps in chose.items()
     ]
 
 
@@ -49,3 +60,16 @@ def _split(steps: Iterable[Step]) -> dict[int, list[Step]]:
     for step in steps:
         split[step.entry.conversation].append(step)
     return split
+
+
+def _count_rereads(steps: Sequence[Step], transcript: Transcript) -> dict[int, Rereads]:
+    """Return, by conversation, the calls that refer to what their request no longer showed.
+
+    Looked at request by request, as some strategies show a result again that they had replaced.
+    """
+    references = transcript.references_by_request()
+    found: defaultdict[int, Rereads] = defaultdict(Rereads)
+    for step, place in zip(steps, transcript.order, strict=True):
+        hidden = [0 if reason in CHANGES else NEVER for reason in step.reasons]
+        found[step.entry.conversation] += count_rereads(references[place], hidden)
+    return found

@@ -40,15 +40,17 @@ function showLead() {
 }
 
 function showTotal() {
-  const { cost } = data.total;
+  const { cost, calls, rereads, quotes } = data.total;
   const most = highest(Object.values(cost));
   const amount = money(data.unit, most);
   const rows = policies.map(([policy, name]) => {
     const bar = html("div", { class: policy });
     bar.style.width = `${(100 * cost[policy]) / (most || 1)}%`;
-    return [name, amount(cost[policy]), loss(saving(cost, policy), percent), bar];
+    return [name, amount(cost[policy]), loss(saving(cost, policy), percent),
+      share(rereads[policy], calls), share(quotes[policy], calls), bar];
   });
-  const head = ["Policy", `Bill, in ${UNITS[data.unit]}`, "Saved", "In proportion"];
+  const head = ["Policy", `Bill, in ${UNITS[data.unit]}`, "Saved", "Re-reads", "Quotes",
+    "In proportion"];
   const shown = table("Bill of each policy", head, rows);
   for (const row of shown.querySelectorAll("tbody tr")) row.lastChild.className = "bar";
   place("total").replaceChildren(shown);
@@ -56,13 +58,18 @@ function showTotal() {
 
 const saving = (cost, policy) => (cost.everything ? 1 - cost[policy] / cost.everything : 0);
 
-const SUMMARY = ["Conversation", "Requests", "Tokens, everything", "Tokens, chosen", "Bill, everything",
-  "Bill, sliding", "Bill, chosen", "Saved as chosen", "Worst moment, at request"];
+const share = (count, calls) => (calls ? percent(count / calls) : "");
 
-function summarise(name, { requests, tokens_before, tokens_after, cost, worst }, where) {
+const SUMMARY = ["Conversation", "Requests", "Tokens, everything", "Tokens, chosen", "Bill, everything",
+  "Bill, sliding", "Bill, chosen", "Saved as chosen", "Re-reads", "Quotes",
+  "Worst moment, at request"];
+
+function summarise(name, sums, where) {
+  const { requests, tokens_before, tokens_after, cost, calls, rereads, quotes, worst } = sums;
   const amount = money(data.unit, cost.everything);
   return [name, whole(requests), whole(tokens_before), whole(tokens_after),
     ...policies.map(([policy]) => amount(cost[policy])), loss(saving(cost, "chosen"), percent),
+    share(rereads.chosen, calls), share(quotes.chosen, calls),
     worst > 0 ? `${signed(worst)}${where}` : "never above"];
 }
 

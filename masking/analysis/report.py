@@ -16,6 +16,7 @@ from string import Template
 from masking.analysis.comparison import Comparison
 from masking.analysis.cost import Bill
 from masking.analysis.moves import Value, find_moves
+from masking.analysis.reread import Rereads
 from masking.analysis.summary import CostUnit, find_unit
 from masking.model import Reason
 
@@ -59,13 +60,17 @@ class Sums:
 
     `worst` is by how much, at most, the bill of the chosen policy has exceeded that of sending
     everything: in input-token equivalents, relative to it, at any request, which is `worst_at`,
-    counted from 0.
+    counted from 0. `rereads` and `quotes` are, by policy, of all `calls` those that repeat or name
+    what was masked, and those that quote it (see `masking.analysis.reread`).
     """
 
     requests: int
     tokens_before: float
     tokens_after: float
     cost: Mapping[str, float]
+    calls: int
+    rereads: Mapping[str, int]
+    quotes: Mapping[str, int]
     worst: float = 0.0
     worst_at: int = 0
 
@@ -103,7 +108,8 @@ def _embed(value: object) -> str:
 def _describe(comparisons: Sequence[Comparison]) -> dict[str, object]:
     bills = [_find_bills(each) for each in comparisons]
     unit = find_unit(step for each in comparisons for step in each.chosen)
-    sums = [_sum_up(each, _VALUES[unit]) for each in bills]
+    pairs = zip(comparisons, bills, strict=True)
+    sums = [_sum_up(each, its_bills, _VALUES[unit]) for each, its_bills in pairs]
     return {
         "unit": unit,
         "reasons": {letter: reason for reason, letter in LETTERS.items()},
@@ -138,8 +144,17 @@ def _find_bills(comparison: Comparison) -> Bills:
     }
 
 
-def _sum_up(bills: Bills, value: Value) -> Sums:
+def _find_rereads(comparison: Comparison) -> Mapping[str, Rereads]:
+    return {
+        "everything": Rereads(),
+        "sliding": comparison.sliding_rereads,
+        "chosen": comparison.chosen_rereads,
+    }
+
+
+def _sum_up(comparison: Comparison, bills: Bills, value: Value) -> Sums:
     """Return what one conversation comes to."""
+    signals = _find_rereads(comparison)
     chosen, everything = (
         accumulate(bill.cost for bill in bills[p]) for p in ("chosen", "everything")
     )
@@ -149,6 +164,9 @@ def _sum_up(bills: Bills, value: Value) -> Sums:
         tokens_before=sum(bill.prompt for bill in bills["everything"]),
         tokens_after=sum(bill.prompt for bill in bills["chosen"]),
         cost={policy: sum(map(value, bills[policy])) for policy in _POLICIES},
+        calls=comparison.chosen_rereads.calls,
+        rereads={policy: signals[policy].either for policy in _POLICIES},
+        quotes={policy: signals[policy].quoted for policy in _POLICIES},
         worst=max(excess),
         worst_at=excess.index(max(excess)),
     )
@@ -161,6 +179,9 @@ def _total(sums: Sequence[Sums]) -> Sums:
         tokens_before=sum(each.tokens_before for each in sums),
         tokens_after=sum(each.tokens_after for each in sums),
         cost={policy: sum(each.cost[policy] for each in sums) for policy in _POLICIES},
+        calls=sum(each.calls for each in sums),
+        rereads={policy: sum(each.rereads[policy] for each in sums) for policy in _POLICIES},
+        quotes={policy: sum(each.quotes[policy] for each in sums) for policy in _POLICIES},
         worst=max((each.worst for each in sums), default=0.0),
     )
 

@@ -8,6 +8,7 @@ from typing import Literal
 from masking.analysis.comparison import Comparison
 from masking.analysis.cost import Bill
 from masking.analysis.replay import Step
+from masking.analysis.reread import Rereads
 
 CostUnit = Literal["usd", "input_tokens"]
 
@@ -19,6 +20,8 @@ class Summary:
     Costs are in US dollars where the price of every request is known, else in input-token
     equivalents. `cost_sliding` is that of a window that slides at every turn; `worst_percent` the
     most by which the bill has ever been above that of sending everything, at any request.
+    `rereads` and `quotes` are calls, of all `calls`, that repeat or name what was masked, and that
+    quote it (see `masking.analysis.reread`).
     """
 
     window_turns: int
@@ -38,6 +41,11 @@ class Summary:
     cost_after: float
     delta_percent: float | None
     worst_percent: float | None
+    calls: int
+    rereads: int
+    quotes: int
+    rereads_sliding: int
+    quotes_sliding: int
 
 
 def summarize(comparisons: Sequence[Comparison], unit: CostUnit | None = None) -> Summary:
@@ -49,6 +57,8 @@ def summarize(comparisons: Sequence[Comparison], unit: CostUnit | None = None) -
         raise ValueError("no requests to sum up")
     steps = [step for comparison in comparisons for step in comparison.chosen]
     sliding = [step for comparison in comparisons for step in comparison.sliding]
+    rereads = sum((each.chosen_rereads for each in comparisons), start=Rereads())
+    rereads_sliding = sum((each.sliding_rereads for each in comparisons), start=Rereads())
     unit = unit or find_unit(steps)
     before = _add_bills(unit, (step.entry.cost.before for step in steps))
     after = _add_bills(unit, (step.entry.cost.after for step in steps))
@@ -70,6 +80,11 @@ def summarize(comparisons: Sequence[Comparison], unit: CostUnit | None = None) -
         cost_after=after,
         delta_percent=_percent(after, before),
         worst_percent=_find_worst(comparison.chosen for comparison in comparisons),
+        calls=rereads.calls,
+        rereads=rereads.either,
+        quotes=rereads.quoted,
+        rereads_sliding=rereads_sliding.either,
+        quotes_sliding=rereads_sliding.quoted,
     )
 
 

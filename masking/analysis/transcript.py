@@ -4,6 +4,7 @@ It is cut into stretches: requests that each begin with all the messages of the 
 the same tools. What is found in the last request of a stretch holds for all of them.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -73,6 +74,14 @@ class Transcript:
         for number, stretch in enumerate(self.stretches):
             roots.append(number if stretch.follows is None else roots[stretch.follows])
         return [roots[place.stretch] for place in self.order]
+
+    def references_by_request(self) -> Mapping[Place, Sequence[Reference]]:
+        """Return what the calls refer to that answer each request."""
+        found: defaultdict[Place, list[Reference]] = defaultdict(list)
+        for number, stretch in enumerate(self.stretches):
+            for reference in stretch.references:
+                found[Place(number, reference.request)].append(reference)
+        return found
 
 
 def read_transcript(session: Session, course: Course, counter: TokenCounter) -> Transcript:
