@@ -142,7 +142,7 @@ def _replay(options: argparse.Namespace) -> int:
     if len(courses) > 1 and (options.json or options.report):
         raise ValueError("--json and --report take one --prices")
     progress = Console(stderr=True)
-    replays = [replay_paths(options.path, course, progress) for course in courses]
+    replays = [replay_paths(options.path, course, progress, options.pause) for course in courses]
     replay = replays[0]
     if options.report:
         options.report.write_text(render_report(replay.comparisons), encoding="utf-8")

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from addon.config_file import ConfigFile, find_config
+from masking.analysis.pauses import Pause
 from masking.analysis.replay import Course
 from masking.config import read_cache_pricing
 from masking.model import ConfigError
 from masking.policy import MaskPolicy
 from masking.price_settings import CachePricing
 
+_LONGEST_PAUSE = 1e8
 _GIVEN_BY_PRICES = ("cache_read_ratio", "cache_write_ratio", "price_steps")
 
 
@@ -32,6 +34,18 @@ def add_policy_options(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="SECONDS",
         help="how long a simulated cache keeps an unused prompt; default: for ever",
+    )
+    parser.add_argument(
+        "--pause",
+        type=_read_pause,
+        metavar="EVERY,SECONDS",
+        help="a pause of so many seconds before every so many requests; see --cache-ttl",
+    )
+    parser.add_argument(
+        "--memory",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="remember the boundary that was sent; default: as configured, on like mitmdump",
     )
     kinds = get_type_hints(MaskPolicy)
     for name in _names():
@@ -57,6 +71,7 @@ def read_courses(options: argparse.Namespace) -> list[Course]:
         policy = dataclasses.replace(settings.schema1, **changed)
     except ConfigError as error:
         raise ConfigError(error.problem, f"--{error.path.replace('_', '-')}") from None
+    remembers = bool(settings.memory.enabled) if options.memory is None else options.memory
     pricings: list[CachePricing] = options.prices or [settings.cache_pricing]
     return [
         Course(
@@ -64,6 +79,7 @@ def read_courses(options: argparse.Namespace) -> list[Course]:
             pricing=dataclasses.replace(settings.pricing, cache_pricing=pricing),
             model=options.model,
             ttl=options.cache_ttl,
+            remembers=remembers,
             others=settings.strategies,
         )
         for pricing in pricings
@@ -72,6 +88,16 @@ def read_courses(options: argparse.Namespace) -> list[Course]:
 
 def _names() -> list[str]:
     return [f.name for f in dataclasses.fields(MaskPolicy) if f.name not in _GIVEN_BY_PRICES]
+
+
+def _read_pause(text: str) -> Pause:
+    try:
+        every, seconds = int(text.split(",")[0]), float(text.split(",")[1])
+    except (ValueError, IndexError):
+        raise argparse.ArgumentTypeError(f"expected EVERY,SECONDS, as 10,600: {text}") from None
+    if every < 1 or not 0 <= seconds < _LONGEST_PAUSE:
+        raise argparse.ArgumentTypeError(f"expected EVERY from 1 up and SECONDS from 0 up: {text}")
+    return Pause(every, seconds)
 
 
 def _read_names(text: str) -> tuple[str, ...]:

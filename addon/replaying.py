@@ -16,6 +16,7 @@ from rich.progress import Progress
 from addon.account import describe_entry, describe_terms
 from addon.sessions import read_sessions
 from masking.analysis.comparison import Comparison, compare
+from masking.analysis.pauses import Pause, Paused
 from masking.analysis.replay import Course, Session, Step
 from masking.analysis.summary import summarize
 from masking.analysis.tokens import TokenCounter
@@ -35,12 +36,16 @@ class Replay(NamedTuple):
 _Part = tuple[list[Comparison], Counter[str]]
 
 
-def replay_paths(paths: Sequence[Path], course: Course, console: Console) -> Replay:
+def replay_paths(
+    paths: Sequence[Path], course: Course, console: Console, pause: Pause | None = None
+) -> Replay:
     """Replay all sessions of these files and folders under one policy, with a progress bar.
+
+    A `pause` is added to the times that they tell.
 
     Raises OSError and ValueError, naming the file, and ValueError where nothing can be replayed.
     """
-    sessions = list(read_sessions(paths))
+    sessions = [each if pause is None else Paused(each, pause) for each in read_sessions(paths)]
     with Progress(console=console, disable=not console.is_terminal) as progress:
         found = progress.track(_compare_all(sessions, course), len(sessions), description="replay")
         comparisons: list[Comparison] = []

@@ -1,7 +1,8 @@
 """Recorded requests under a policy, one after the other, masked and billed as the addon does it."""
 
+import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
@@ -11,10 +12,11 @@ from masking.analysis.prompt import digest_of, read_prompt
 from masking.analysis.sizes import Sizes, measure
 from masking.analysis.terms import Terms, apply_terms, find_terms
 from masking.analysis.tokens import TokenCounter
+from masking.memory import BoundaryMemory
 from masking.model import Reason, WireError, replacements_of
 from masking.policy import MaskPolicy
 from masking.price_settings import PriceSettings
-from masking.rewrite import change_request, read_request
+from masking.rewrite import Rewrite, change_request, read_request
 from masking.strategies import Strategies
 from masking.usage import Usage
 
@@ -54,7 +56,7 @@ class Course:
     `model` takes the place of the recorded ones, and of the host; what another model's cache held
     is then of no account, and is simulated. `slides` moves the boundary at every turn, whatever
     the prices. After `ttl` seconds without use a simulated cache has forgotten a prompt; None is
-    never.
+    never. With `remembers` the boundary that was sent is remembered, as it is in mitmdump.
     """
 
     policy: MaskPolicy
@@ -62,6 +64,7 @@ class Course:
     model: str | None = None
     ttl: float | None = None
     slides: bool = False
+    remembers: bool = False
     others: Strategies = field(default_factory=Strategies)
 
     @property
@@ -96,18 +99,23 @@ def replay(
     counted by the reason.
     """
     ledger = Ledger()
+    memory = BoundaryMemory() if course.remembers else None
     for recorded in session.requests():
         try:
             if recorded.passed_over is not None:
                 raise WireError(recorded.passed_over)
-            yield _replay_request(recorded, course, counter, ledger)
+            yield _replay_request(recorded, course, counter, ledger, memory)
         except WireError as error:
             if passed_over is not None:
                 passed_over[error.problem] += 1
 
 
 def _replay_request(
-    recorded: Recorded, course: Course, counter: TokenCounter, ledger: Ledger
+    recorded: Recorded,
+    course: Course,
+    counter: TokenCounter,
+    ledger: Ledger,
+    memory: BoundaryMemory | None,
 ) -> Step:
     document = read_request(recorded.body)
     named = document.get("model")
@@ -118,7 +126,7 @@ def _replay_request(
         terms = replace(terms, rules=replace(terms.rules, ttl=course.ttl))
     policy = apply_terms(course.policy, course.drawn_by, terms)
     strategies = replace(course.others, schema1=policy)
-    outcome = change_request(recorded.body, document, strategies)
+    outcome = _change(recorded, course, document, strategies, memory)
     replacements = replacements_of(outcome.decisions)
     prompt = read_prompt(document, replacements, counter, outcome.plan)
     sent = Sent(
@@ -136,3 +144,21 @@ def _replay_request(
         reasons=tuple(decision.reason for decision in outcome.decisions),
         entry=ledger.enter(sent, terms),
     )
+
+
+def _change(
+    recorded: Recorded,
+    course: Course,
+    document: Mapping[str, object],
+    strategies: Strategies,
+    memory: BoundaryMemory | None,
+) -> Rewrite:
+    """Change a request as the addon does; what the cache is simulated to keep, it is known to."""
+    if memory is None or not strategies.schema1.masks:
+        return change_request(recorded.body, document, strategies)
+    lifetime = math.inf if course.ttl is None else course.ttl
+    occasion = memory.meet(document, recorded.when.timestamp(), lifetime)
+    outcome = change_request(recorded.body, document, strategies, occasion=occasion)
+    if outcome.past is not None:
+        memory.keep(occasion, outcome.past)
+    return outcome

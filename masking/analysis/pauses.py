@@ -1,0 +1,34 @@
+"""A session with longer pauses than it had: for conversations that tell no times."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import NamedTuple
+
+from masking.analysis.replay import Recorded, Session
+
+
+class Pause(NamedTuple):
+    """A pause of so many seconds before every so many requests."""
+
+    every: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """A session whose user went away now and then; a `Session` itself."""
+
+    session: Session
+    pause: Pause
+
+    @property
+    def name(self) -> str:
+        """What it is called where it is shown."""
+        return self.session.name
+
+    def requests(self) -> Iterator[Recorded]:
+        """Yield the requests, each as much later as the pauses before it are long."""
+        for number, recorded in enumerate(self.session.requests()):
+            late = timedelta(seconds=number // self.pause.every * self.pause.seconds)
+            yield replace(recorded, when=recorded.when + late)
