@@ -12,6 +12,7 @@ from rich.console import Console
 
 from addon.clients import CLIENTS
 from addon.comparing import compare_strategies, render_strategies
+from addon.config_file import ConfigFile, find_config
 from addon.demo import SESSIONS, run_demo
 from addon.expectations import expectation_file, find_configs, replay_recording
 from addon.launch import client_environment, user_bundle
@@ -24,7 +25,10 @@ from addon.replaying import render_json, replay_paths
 from addon.scrub import scrub_recording
 from addon.sessions import read_sessions
 from addon.shipped import recordings
+from addon.showing_prices import render_host, render_list
+from addon.stored_prices import remove_stored, store_prices
 from addon.tuning import open_workers, run_front, run_tune
+from addon.uncached import read_uncached
 from masking.analysis.report import render_report
 
 _FILE_WIDTH = 160
@@ -90,6 +94,17 @@ def _parser() -> argparse.ArgumentParser:
     comp.add_argument("--reduce-to", type=int, default=20_000, metavar="CHARS", help="the budget")
     add_policy_options(comp)
     comp.set_defaults(command=_compare)
+
+    prices = commands.add_parser("prices", help="show which prices hold, and why")
+    prices.add_argument("host", nargs="?", metavar="HOST", help="as in a base URL")
+    prices.add_argument("model", nargs="?", metavar="MODEL", help="as in a request")
+    prices.add_argument("--config", default="", metavar="FILE", help="default: as the addon's")
+    change = prices.add_mutually_exclusive_group()
+    change.add_argument(
+        "--update", type=Path, metavar="FILE", help="take a newer list: ours, or genai-prices' own"
+    )
+    change.add_argument("--reset", action="store_true", help="go back to the shipped list")
+    prices.set_defaults(command=_prices)
     return parser
 
 
@@ -174,6 +189,29 @@ def _compare(options: argparse.Namespace) -> int:
     rows = compare_strategies(options.path, policy, options.reduce_to, Console(stderr=True))
     _console().print(render_strategies(rows))
     return 0
+
+
+def _prices(options: argparse.Namespace) -> int:
+    if options.host and (options.update or options.reset):
+        raise ValueError("--update and --reset take no host")
+    if options.update:
+        prices = store_prices(options.update)
+        print(f"Stored: {prices.models:,} prices of {prices.date}. {_WHEN_IN_USE}")
+        return 0
+    if options.reset:
+        had_any = remove_stored()
+        print(f"Removed. {_WHEN_IN_USE}" if had_any else "There is none but the shipped list.")
+        return 0
+    settings = ConfigFile(find_config(options.config, beside=Path(__file__))).settings
+    uncached = read_uncached(settings.metrics)
+    if options.host is None:
+        print(*render_list(settings, uncached), sep="\n")
+    else:
+        print(*render_host(settings, options.host, options.model, uncached), sep="\n")
+    return 0
+
+
+_WHEN_IN_USE = "A proxy that is running takes it up when it is started again."
 
 
 def _console() -> Console:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from addon.shipped import shipped
+from addon.stored_prices import find_stored
 from masking.config import ROOT, Settings, parse_settings
 from masking.model import ConfigError
 from masking.redaction import SWITCH, apply_switch
@@ -19,6 +20,7 @@ NAME = "config.toml"
 class ConfigFile:
     """A file of settings, read again whenever its bytes have changed; the environment overrides it.
 
+    A price list that is stored at the start holds from then on.
     Raises ConfigError, with the file named, where the file cannot be read or used at first.
     Later on a mistake leaves the settings as they were and is logged once.
     """
@@ -27,9 +29,11 @@ class ConfigFile:
         self.path = path
         self._data = _read_bytes(path)
         self._problem: str | None = None
-        self.settings, warning = _override(_parse(path, self._data))
-        if warning:
-            logger.warning(warning)
+        self._price_list, passed_over = find_stored()
+        self.settings, warning = self._override(_parse(path, self._data))
+        for problem in (passed_over, warning):
+            if problem:
+                logger.warning(problem)
 
     def refresh(self) -> bool:
         """Take up an edit; whether it is worth a line: other settings, or a mistake mended."""
@@ -38,13 +42,18 @@ class ConfigFile:
             if data == self._data and self._problem is None:
                 return False
             self._data = data
-            settings, _ = _override(_parse(self.path, data))
+            settings, _ = self._override(_parse(self.path, data))
         except ConfigError as error:
             self._warn_once(str(error))
             return False
         changed = settings != self.settings or self._problem is not None
         self.settings, self._problem = settings, None
         return changed
+
+    def _override(self, settings: Settings) -> tuple[Settings, str | None]:
+        """Return the settings as the environment and the stored prices have them, and a warning."""
+        redaction, warning = apply_switch(settings.redaction, os.environ.get(SWITCH))
+        return replace(settings, redaction=redaction, price_list=self._price_list), warning
 
     def _warn_once(self, problem: str) -> None:
         if problem != self._problem:
@@ -91,12 +100,6 @@ def _parse_or_none(path: Path, data: bytes) -> Settings | None:
         return parse_settings(data)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.problem}", error.path) from None
-
-
-def _override(settings: Settings) -> tuple[Settings, str | None]:
-    """Return the settings as the environment has them, and a warning."""
-    redaction, warning = apply_switch(settings.redaction, os.environ.get(SWITCH))
-    return replace(settings, redaction=redaction), warning
 
 
 def _read_bytes(path: Path) -> bytes:

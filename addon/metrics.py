@@ -132,12 +132,13 @@ class Metrics:
     def _record(self, exchange: Exchange) -> None:
         if not exchange.replay:
             self.totals.add(exchange)
-        self._file.write(exchange.as_record())
+        record = exchange.as_record()
+        self._file.write(record)
         logger.info(render_line(exchange))
-        self._warn(exchange)
+        self._warn(exchange, record)
 
-    def _warn(self, exchange: Exchange) -> None:
-        for warning in self._price_warnings.find(exchange):
+    def _warn(self, exchange: Exchange, record: dict[str, object]) -> None:
+        for warning in self._price_warnings.find(exchange, record):
             logger.warning(warning)
         if exchange.entry is not None and exchange.entry.tripped:
             logger.warning(render_hold(exchange.host, exchange.entry.conversation, exchange.usage))

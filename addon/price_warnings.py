@@ -8,15 +8,10 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from addon.exchange import Exchange
+from addon.uncached import MANY, count_uncached, render_uncached
 from masking.analysis.terms import Terms
 
 _MAX_HOSTS = 1_000
-
-_MANY = 20
-"""So many requests in a row without a cached token are no accident."""
-
-_LARGE = 2_000
-"""Tokens that should have been cached, twice what any provider asks for at least."""
 
 
 @dataclass(slots=True)
@@ -32,8 +27,8 @@ class PriceWarnings:
         self._max_hosts = max_hosts
         self._hosts: OrderedDict[str, _Host] = OrderedDict()
 
-    def find(self, exchange: Exchange) -> list[str]:
-        """Return what to say of an exchange that has come to its end."""
+    def find(self, exchange: Exchange, record: dict[str, object]) -> list[str]:
+        """Return what to say of an exchange that has come to its end, and of its record."""
         if exchange.terms is None:
             return []
         host = self._hosts.setdefault(exchange.host, _Host())
@@ -44,43 +39,25 @@ class PriceWarnings:
         if exchange.terms.source == "assumed" and not host.was_told:
             host.was_told = True
             warnings.append(_render_assumed(exchange.host, exchange.model, exchange.terms))
-        host.uncached = _count_uncached(exchange, host.uncached)
-        if host.uncached == _MANY:
-            warnings.append(_render_uncached(exchange.host))
+        before, host.uncached = host.uncached, count_uncached(host.uncached, record)
+        if before < MANY == host.uncached:
+            warnings.append(render_uncached(exchange.host))
         return warnings
-
-
-def _count_uncached(exchange: Exchange, count: int) -> int:
-    """Return how many requests in a row have had nothing from the cache, against all likelihood.
-
-    Where a provider does not report cached tokens at all, nothing is known of its cache.
-    """
-    cached = None if exchange.usage is None else exchange.usage.cached
-    if exchange.entry is None or cached is None or exchange.replay:
-        return count
-    if cached:
-        return 0
-    is_priced = exchange.terms is not None and exchange.terms.ratios.read < 1
-    return count + (is_priced and exchange.entry.cost.predicted >= _LARGE)
 
 
 def _render_assumed(host: str, model: str | None, terms: Terms) -> str:
     read, write = terms.ratios
     entry = terms.entry
     reason = "" if entry is None else f", as {entry.seller} takes for {entry.model}"
-    name = json.dumps(host, ensure_ascii=False)
     return (
         f"the price list does not know what {host} takes for {model or 'a request without a model'}"
         f": assumed that a cached token costs {read:g} of a plain one and a written one {write:g}"
-        f"{reason}. If that is wrong, the line to set in [observation_masking] is "
-        f"prices = [{{ host = {name}, read = {read:g}, write = {write:g} }}], with its prices"
+        f"{reason}. If that is wrong, the line to set in [observation_masking], with its prices, "
+        f"is {render_own_price(host, terms)}"
     )
 
 
-def _render_uncached(host: str) -> str:
-    name = json.dumps(host, ensure_ascii=False)
-    return (
-        f"{host} has reported no cached tokens on {_MANY} requests in a row that should have had "
-        "them. If it sells none, masking saves more with this line in "
-        f"[observation_masking.hosts]: uncached = [{name}]"
-    )
+def render_own_price(host: str, terms: Terms) -> str:
+    """Return the line of a configuration that gives a host these prices, to be changed."""
+    name, (read, write) = json.dumps(host, ensure_ascii=False), terms.ratios
+    return f"prices = [{{ host = {name}, read = {read:g}, write = {write:g} }}]"

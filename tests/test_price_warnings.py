@@ -37,7 +37,13 @@ def answered(
 def warn(*exchanges: Exchange, max_hosts: int = 1_000) -> list[list[str]]:
     """Return the first words of each warning, for each of these exchanges in turn."""
     warnings = PriceWarnings(max_hosts)
-    return [[each.split(":")[0] for each in warnings.find(one)] for one in exchanges]
+    return [
+        [each.split(":")[0] for each in warnings.find(one, one.as_record())] for one in exchanges
+    ]
+
+
+def tell(exchange: Exchange) -> list[str]:
+    return PriceWarnings().find(exchange, exchange.as_record())
 
 
 def assumed(host: str, model: str) -> list[str]:
@@ -51,10 +57,10 @@ def test_what_is_assumed_is_said_once_for_each_host() -> None:
 
 
 def test_it_says_what_is_assumed_why_and_which_line_to_set() -> None:
-    (known,) = PriceWarnings().find(answered(1, host="a.example", model="gpt-4o-mini-x"))
+    (known,) = tell(answered(1, host="a.example", model="gpt-4o-mini-x"))
     assert "costs 0.5 of a plain one and a written one 1, as OpenAI takes for gpt-4o-mini" in known
     assert 'prices = [{ host = "a.example", read = 0.5, write = 1 }]' in known
-    (unknown,) = PriceWarnings().find(answered(1, host="a.example", model=None))
+    (unknown,) = tell(answered(1, host="a.example", model=None))
     assert "for a request without a model: assumed" in unknown
     assert "costs 0.1 of a plain one and a written one 1.25. If" in unknown
 
@@ -62,8 +68,7 @@ def test_it_says_what_is_assumed_why_and_which_line_to_set() -> None:
 def test_what_is_known_is_no_news() -> None:
     given = PriceSettings((0.1, 1.0))
     assert [[], []] == warn(answered(1), answered(1, host="a.example", settings=given))
-    unpriced = answered()
-    unpriced.terms = None
+    unpriced = Exchange(host="a.example", path="/", masking="on", replay=False)
     assert [[]] == warn(unpriced)
 
 
