@@ -20,7 +20,12 @@ from addon.mcp_recorder import NAME as MCP
 from addon.mcp_recorder import record_mcp
 from addon.policy_options import add_policy_options, read_courses
 from addon.recorder import record
-from addon.replay_tables import render_conversations, render_passed_over, render_prices
+from addon.replay_tables import (
+    render_assumed,
+    render_conversations,
+    render_passed_over,
+    render_prices,
+)
 from addon.replaying import render_json, replay_paths
 from addon.scrub import scrub_recording
 from addon.sessions import read_sessions
@@ -165,6 +170,8 @@ def _replay(options: argparse.Namespace) -> int:
     if options.json:
         print(render_json(replay))
         return 0
+    if assumed := render_assumed(replay):
+        print(assumed)
     is_one = len(replays) == 1
     table = render_conversations(replay.comparisons) if is_one else render_prices(replays)
     _console().print(table)

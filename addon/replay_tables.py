@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from addon.replaying import Replay
+from masking.analysis.assumed import Assumed, find_assumed
 from masking.analysis.comparison import Comparison
 from masking.analysis.replay import Course
 from masking.analysis.summary import CostUnit, Summary, summarize
@@ -15,6 +16,8 @@ _UNITS: dict[CostUnit, str] = {
     "usd": "US dollars",
     "input_tokens": "plain input tokens of the same price",
 }
+
+_MOST_MODELS = 3
 
 _COLUMNS = ("tokens", "after", "all sent", "sliding", "policy", "saved", "re-reads", "quotes")
 """Tokens before and after masking; costs of sending everything, of the window, of the policy; of
@@ -27,7 +30,8 @@ def render_conversations(comparisons: Sequence[Comparison]) -> Table:
     table = _open_table(total, "conversation", "calls")
     for comparison in comparisons:
         summary = summarize([comparison], total.cost_unit)
-        table.add_row(_printable(comparison.name), f"{summary.requests:,}", *_describe(summary))
+        name = escape(_printable(comparison.name))
+        table.add_row(name, f"{summary.requests:,}", *_describe(summary))
     if len(comparisons) > 1:
         table.add_section()
         table.add_row("all", f"{total.requests:,}", *_describe(total))
@@ -41,6 +45,28 @@ def render_prices(replays: Sequence[Replay]) -> Table:
     for replay, summary in zip(replays, summaries, strict=True):
         table.add_row(_render_prices(replay.course), *_describe(summary))
     return table
+
+
+def render_assumed(replay: Replay) -> str | None:
+    """Return which prices were assumed, and for how many requests; None where all are known."""
+    steps = [step for comparison in replay.comparisons for step in comparison.chosen]
+    found = find_assumed(steps)
+    if not found:
+        return None
+    count = sum(assumed.requests for assumed in found)
+    said = [_describe_assumed(assumed) for assumed in found[:_MOST_MODELS]]
+    more = len(found) - len(said)
+    models = "; ".join([*said, *([f"and {more} more models"] if more else [])])
+    return (
+        f"Prices are assumed for {count:,} of {len(steps):,} requests: {models}. "
+        "--model, --prices or prices in the configuration give them."
+    )
+
+
+def _describe_assumed(assumed: Assumed) -> str:
+    reason = "which is not known" if assumed.maker is None else f"as {assumed.maker}"
+    ratios = f"cached at {assumed.read:g}, written at {assumed.write:g}"
+    return f"{_printable(assumed.model or 'a model without a name')}, {reason}: {ratios}"
 
 
 def render_passed_over(replay: Replay) -> str:
@@ -86,4 +112,4 @@ def _render_cost(cost: float, unit: CostUnit) -> str:
 
 
 def _printable(name: str) -> str:
-    return escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name))
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from rich.progress import Progress
 
 from addon.account import describe_entry, describe_terms
 from addon.sessions import read_sessions
+from masking.analysis.assumed import find_assumed
 from masking.analysis.comparison import Comparison, compare
 from masking.analysis.pauses import Pause, Paused
 from masking.analysis.replay import Course, Session, Step
@@ -80,7 +82,9 @@ def _counter() -> TokenCounter:
 
 def render_json(replay: Replay) -> str:
     """Return everything that was measured: in total, by conversation, and by request."""
+    steps = chain.from_iterable(comparison.chosen for comparison in replay.comparisons)
     document = {
+        "assumed_prices": [assumed._asdict() for assumed in find_assumed(steps)],
         "total": asdict(summarize(replay.comparisons)),
         "passed_over": replay.passed_over,
         "conversations": [

@@ -67,14 +67,13 @@ def render_host(
 
 def _render_reason(terms: Terms, date: str) -> str:
     entry = terms.entry
-    name = "" if entry is None else f"{entry.model} of {entry.seller}"
     if terms.source == "config":
-        return f"By the configuration{f'; on the list it is {name}' if name else ''}"
+        return "By the configuration" + ("" if entry is None else f"; on the list it is {entry}")
     if terms.source == "price list":
-        return f"By the price list of {date}: {name}"
+        return f"By the price list of {date}: {entry}"
     if entry is None:
         return f"Assumed: the price list of {date} knows neither this nor who makes the model"
-    return f"Assumed: the price list of {date} does not know it there, but as {name}"
+    return f"Assumed: the price list of {date} does not know it there, but as {entry}"
 
 
 def _render_ratios(read: float, write: float) -> str:

@@ -116,7 +116,8 @@ def test_the_configuration_is_the_addons(
 @pytest.mark.parametrize(
     ("options", "unit", "ratios", "source"),
     [
-        ((), "input_tokens", (None, None), None),
+        ((), "input_tokens", (0.1, 1.25), "assumed"),
+        (("--model", "gpt-4o-high"), "input_tokens", (0.5, 1), "assumed"),
         (("--model", "gpt-4o"), "usd", (0.5, 1), "price list"),
         (("--prices", "0.1,1.25"), "input_tokens", (0.1, 1.25), "config"),
         (("--prices", "0.1,1.25", "--model", "gpt-4o"), "usd", (0.1, 1.25), "config"),
@@ -135,6 +136,62 @@ def test_a_model_and_prices_can_be_chosen(
     assert unit == found["total"]["cost_unit"]
     assert ratios == (step["price_read_ratio"], step["price_write_ratio"])
     assert source == step["price_source"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            ("--model", "gpt-99-ultra"),
+            "Prices are assumed for 13 of 13 requests: gpt-99-ultra, which is not known: cached at "
+            "0.1, written at 1.25.",
+        ),
+        (
+            ("--model", "gpt-4o-high"),
+            "Prices are assumed for 13 of 13 requests: gpt-4o-high, as gpt-4o of OpenAI: cached at "
+            "0.5, written at 1.",
+        ),
+        (("--model", "gpt-4o"), None),
+        (("--prices", "0.1,1"), None),
+    ],
+)
+def test_it_says_first_which_prices_are_assumed(
+    options: tuple[str, ...],
+    expected: str | None,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    file = written(tmp_path / "a.json", model="unheard-of")
+    assert main(["replay", str(file), *options]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert (expected or "The prompts of 13 requests") in first
+    told = replay(capsys, file, *options)["assumed_prices"]
+    assert [13] * (expected is not None) == [each["requests"] for each in told]
+
+
+def test_of_many_models_the_commonest_are_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    names = ["a\x1bb", *(f"m{n}" for n in range(4))]
+    files = [written(tmp_path / f"{n}.json", 9 - n, model=name) for n, name in enumerate(names)]
+    nameless = json.loads(files[4].read_text())
+    del nameless["model"]
+    files[4].write_text(json.dumps(nameless))
+    assert main(["replay", *map(str, files)]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert "Prices are assumed for 40 of 40 requests: a\ufffdb, which is not known: " in first
+    assert "; m1, which is not known: cached at 0.1, written at 1.25; and 2 more models." in first
+    assert ["a\x1bb", "m0", "m1", "m2", None] == [
+        each["model"] for each in replay(capsys, *files)["assumed_prices"]
+    ]
+
+
+def test_cached_tokens_are_billed_as_cached_where_prices_are_assumed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = written(tmp_path / "a.json", 40, model="unheard-of")
+    total = replay(capsys, file)["total"]
+    assert total["cost_before"] < 0.5 * total["tokens_before"]
 
 
 def test_a_folder_is_read_without_what_a_recording_must_yield(tmp_path: Path) -> None:

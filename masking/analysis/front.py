@@ -83,7 +83,8 @@ def draw_front(session: Session, course: Course, losses: Sequence[float] = LOSSE
     counter = TokenCounter()
     front = draw_nothing(losses)
     for stretch in read_transcript(session, course, counter).stretches:
-        policy = apply_terms(course.policy, course.pricing, stretch.terms)
+        priced = apply_terms(course.policy, course.pricing, stretch.terms)
+        policy = dataclasses.replace(priced, price_steps=())  # the clairvoyant knows none, either
         judged = judge_stretch(stretch, policy, counter)
         growth = _find_growth(stretch, judged, policy)
         schedules = [

@@ -51,6 +51,9 @@ class Price:
     ratios: Ratios | None
     steps: tuple[PriceStep, ...] = ()
 
+    def __str__(self) -> str:
+        return f"{self.model} of {self.seller}"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PriceList:

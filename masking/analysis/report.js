@@ -29,9 +29,11 @@ function showLead() {
   const { total, conversations, unit } = data;
   const requests = plural(total.requests, "request");
   const why = unit === "usd" ? "" : ", as not all prices are known";
+  const assumed = sum(conversations.map((each) => each.assumed));
+  const guess = assumed ? ` Prices are assumed for ${whole(assumed)} of ${requests}.` : "";
   place("lead").textContent = conversations.length
     ? `${plural(conversations.length, "conversation")}, ${requests}. ` +
-      `Costs of prompts, in ${UNITS[unit]}${why}.`
+      `Costs of prompts, in ${UNITS[unit]}${why}.${guess}`
     : "There is nothing to show: no conversations were given.";
   place("main").hidden = !conversations.length;
   const reported = sum(conversations.map((each) => each.reported));
@@ -105,9 +107,8 @@ function choose(index) {
 
 function introduce({ name, map, window: turns, models, prices, reported }) {
   const model = models.map((each) => each || "unknown model").join(", ");
-  const terms = prices.map(([read, write, source]) => (source
-    ? `a cached token costs ${ratio(read)}, a written one ${ratio(write)} of a plain one (${source})`
-    : "prices of cached tokens unknown, each counts as a plain one"));
+  const terms = prices.map(([read, write, source]) =>
+    `a cached token costs ${ratio(read)}, a written one ${ratio(write)} of a plain one (${source})`);
   return [html("h3", {}, name), html("p", { class: "note" },
     `${plural(map.length, "request")}, ${model}; window of ${plural(turns, "turn")}; ` +
     `${terms.join("; or ")}; cached tokens reported for ${plural(reported, "request")}.`)];

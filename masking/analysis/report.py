@@ -13,6 +13,7 @@ from itertools import accumulate, groupby
 from pathlib import Path
 from string import Template
 
+from masking.analysis.assumed import find_assumed
 from masking.analysis.comparison import Comparison
 from masking.analysis.cost import Bill
 from masking.analysis.moves import Value, find_moves
@@ -128,6 +129,7 @@ def _describe_conversation(comparison: Comparison, bills: Bills) -> dict[str, ob
         "window": comparison.window_turns,
         "models": sorted({step.model or "" for step in steps}),
         "prices": sorted({(*step.terms.ratios, step.terms.source) for step in steps}),
+        "assumed": sum(each.requests for each in find_assumed(steps)),
         "reported": sum(step.entry.cost.basis == "reported" for step in steps),
         "unit": unit,
         "series": {policy: _describe_bills(bills[policy], unit) for policy in _POLICIES},
