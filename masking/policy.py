@@ -40,7 +40,7 @@ class MaskPolicy:
         anchored signs do (see `masking.errors`).
     cache_read_ratio, cache_write_ratio: what a provider takes for a cached and for a written
         token, relative to a plain input token; equal, and the window slides at every turn.
-    max_loss: at no request of any conversation may the bill, measured in characters, have
+    max_loss: at no request of any conversation may the bill, measured in estimated tokens, have
         exceeded `1 + max_loss` times that of sending everything (see `masking.boundary`).
     keep_latest_turns: keep the latest result of each target (same tool, same path-like argument)
         that many turns after its call; older ones of the target follow the window; 0 is off.

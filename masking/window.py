@@ -89,15 +89,21 @@ def judge(history: ToolHistory, policy: MaskPolicy) -> tuple[Decision, ...]:
 
 
 def find_maskable(judged: Sequence[Decision], layout: Layout) -> list[Maskable]:
-    """Return the tool results as the boundary sees them, in characters.
+    """Return the tool results as the boundary sees them, in estimated tokens.
 
     `judged` are what `judge` returns for them.
     """
     known = _forget_early_calls([decision.result for decision in judged], layout)
     return [
-        Maskable(result.turn, offset, d.chars_before - d.chars_after, result.tool, result.target)
+        Maskable(result.turn, offset, _find_saving(d), result.tool, result.target)
         for d, result, offset in zip(judged, known, layout.offsets, strict=True)
     ]
+
+
+def _find_saving(decision: Decision) -> int:
+    """Estimated tokens; none where a placeholder is longer than what it replaces."""
+    replaced = decision.replacements
+    return max(0, sum(estimate_tokens(r.text) - estimate_tokens(r.placeholder) for r in replaced))
 
 
 class _View(NamedTuple):

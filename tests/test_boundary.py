@@ -327,33 +327,6 @@ def test_bytes_and_messages_agree() -> None:
     assert {"messages": mask_old_tool_results(TALK, TENTH)} == json.loads(rewrite(body, TENTH).body)
 
 
-def test_tool_schemas_belong_to_the_sizes() -> None:
-    """A prompt with much before the first result has paid more, so it may also risk more."""
-    tools = [{"type": "function", "function": {"name": "shell", "description": "x" * 90_000}}]
-    sizes = [lay_out({"messages": TALK, "tools": t}).requests[0].size for t in (None, tools)]
-    assert sizes[1] - sizes[0] > 90_000
-
-
-def test_sizes_count_what_is_text_and_guess_the_rest() -> None:
-    call = {"id": "a", "function": {"name": "sh", "arguments": "{}"}}
-    parts = [{"type": "text", "text": "12345"}, {"type": "image_url", "image_url": {}}]
-    messages = [
-        {"role": "user", "content": "123"},
-        7,
-        {"role": "assistant", "content": None, "tool_calls": [call, 3]},
-        {"role": "tool", "tool_call_id": "a", "content": parts},
-        {"role": "assistant", "tool_calls": {}},
-    ]
-    layout = lay_out({"messages": messages})
-    first, call_size, result = 16 + 3, 16 + 32 + 4 + 32, 16 + 5 + 4_000
-    assert layout.offsets == (first + call_size,)
-    assert layout.requests == (
-        Request(first, 0, 0),
-        Request(first + call_size + result, 1, 1),
-        Request(first + call_size + result + 16, 1, 1),
-    )
-
-
 def test_a_result_that_comes_late_is_held_until_the_next_move() -> None:
     late: ChatMessage = {"role": "tool", "tool_call_id": "call_0", "content": "late " * 500}
     masked = mask_old_tool_results([*TALK, late], TENTH)
@@ -379,20 +352,6 @@ def test_a_cancelled_request_leaves_the_boundary_where_it_was() -> None:
         masked = mask_old_tool_results(messages, TENTH)
         more: ChatMessage = {"role": "user", "content": "Stop. " * 20_000}
         assert [*masked, more] == mask_old_tool_results([*messages, more], TENTH)
-
-
-@pytest.mark.parametrize("schema", ["\ud800", "é" * 100, float("nan"), 10**400])
-def test_any_tool_schema_has_a_size(schema: object) -> None:
-    bare = lay_out({"messages": TALK}).requests[0].size
-    assert lay_out({"messages": TALK, "tools": [schema]}).requests[0].size > bare
-
-
-def test_a_schema_nested_too_deeply_counts_as_nothing() -> None:
-    deep: list[object] = []
-    for _ in range(100_000):
-        deep = [deep]
-    sizes = [lay_out({"messages": TALK, "tools": t}).requests[0].size for t in (None, deep)]
-    assert sizes[0] == sizes[1]
 
 
 def test_a_result_before_its_call_never_counts_as_the_last_of_its_tool() -> None:

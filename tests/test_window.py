@@ -4,7 +4,9 @@ from typing import NamedTuple
 import pytest
 
 from masking import ChatMessage, MaskPolicy, decide, mask_old_tool_results
-from masking.wire.chat import find_tool_results
+from masking.token_estimate import estimate_tokens
+from masking.window import find_maskable, judge
+from masking.wire.chat import find_tool_results, lay_out
 from tests.builders import (
     IMAGE,
     MASK_ALL,
@@ -17,10 +19,12 @@ from tests.builders import (
     turn,
     unanswered,
 )
+from tests.kinds import make_text
 
 NO_SHORTER = "x" * len("<a|shell|15>")
-JUST_LONGER = "1,2,3,4,5,6,7"
 """As long as its placeholder."""
+
+JUST_LONGER = "1,2,3,4,5,6,7"
 
 
 class Case(NamedTuple):
@@ -338,3 +342,16 @@ def test_a_template_with_a_digit_beside_the_count_is_recognised() -> None:
     once = mask_old_tool_results([*turn("12"), *unanswered()], digits)
     assert f"12{len(OLD)}0" == once[1]["content"]
     assert once is mask_old_tool_results(once, digits)
+
+
+def test_what_a_placeholder_saves_is_in_estimated_tokens_and_never_less_than_nothing() -> None:
+    texts = ("x", NO_SHORTER, make_text("Python", 9_000), make_text("padded table", 9_000))
+    messages = [m for n, text in enumerate(texts) for m in turn(f"call_{n}", content=text)]
+    judged = judge(find_tool_results({"messages": messages}), MASK_ALL)
+    found = find_maskable(judged, lay_out({"messages": messages}))
+    saved = [
+        estimate_tokens(text) - estimate_tokens(masked(f"call_{n}", chars=len(text)))
+        for n, text in enumerate(texts)
+    ]
+    assert saved[0] < 0
+    assert [max(0, tokens) for tokens in saved] == [result.saving for result in found]

@@ -4,7 +4,6 @@ Ids are re-used in real traffic, so a result belongs to the nearest earlier turn
 its id, and one that comes before its call to the first later turn that does.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import orjson
@@ -19,6 +18,7 @@ from masking.model import (
     WireError,
 )
 from masking.texts import find_texts
+from masking.wire.chat_sizes import measure_message, measure_tools
 
 
 def find_tool_results(
@@ -34,13 +34,12 @@ def find_tool_results(
 
 
 def lay_out(body: Mapping[str, object]) -> Layout:
-    """Return the sizes in a request, in characters: each message of the assistant was a request.
+    """Return the sizes in a request, in estimated tokens (see `masking.wire.chat_sizes`).
 
-    Tool schemas count as their JSON. What is not text is taken at a guess: 16 characters a
-    message, 32 a call, 4,000 an image or another part. Raises WireError as `find_tool_results`.
+    Each message of the assistant was a request. Raises WireError as `find_tool_results`.
     """
     messages = _find_messages(body)
-    size = _measure_json(body.get("tools"))
+    size = measure_tools(body.get("tools"))
     turns = 0
     requests: list[Request] = []
     offsets: list[float] = []
@@ -55,7 +54,7 @@ def lay_out(body: Mapping[str, object]) -> Layout:
         elif role == "tool":
             offsets.append(size)
             turns_before.append(turns)
-        size += _measure_message(message)
+        size += measure_message(message)
     requests.append(Request(size, turns, len(offsets)))
     return Layout(tuple(requests), tuple(offsets), tuple(turns_before))
 
@@ -105,38 +104,6 @@ def _find_call_texts(calls: object) -> Iterator[str]:
         if isinstance(function, dict):
             values = (*values, function.get("name"), function.get("arguments"))
         yield from (value for value in values if isinstance(value, str))
-
-
-_MESSAGE_CHARS = 16
-_CALL_CHARS = 32
-_PART_CHARS = 4_000
-
-
-def _measure_message(message: Mapping[str, object]) -> int:
-    content, calls = message.get("content"), message.get("tool_calls")
-    size = _MESSAGE_CHARS
-    if isinstance(content, str):
-        size += len(content)
-    elif isinstance(content, list):
-        size += sum(len(p["text"]) if _is_text_part(p) else _PART_CHARS for p in content)
-    if isinstance(calls, list):
-        size += sum(_CALL_CHARS + _measure_call(call) for call in calls)
-    return size
-
-
-def _measure_call(call: object) -> int:
-    function = call.get("function") if isinstance(call, dict) else None
-    texts = (function.get("name"), function.get("arguments")) if isinstance(function, dict) else ()
-    return sum(len(text) for text in texts if isinstance(text, str))
-
-
-def _measure_json(value: object) -> int:
-    if value is None:
-        return 0
-    try:
-        return len(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
-    except RecursionError:  # too little is on the safe side of the promise
-        return 0
 
 
 def _find_messages(body: Mapping[str, object]) -> list[object]:
