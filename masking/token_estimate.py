@@ -41,6 +41,7 @@ _ENTRY_BYTES = 128
 """What the table takes for an entry, beside its key."""
 
 _Sample = tuple[str, ...]
+_Cutter = Callable[[str], _Sample]
 
 
 class TokenEstimator:
@@ -73,7 +74,7 @@ class TokenEstimator:
         chars = len(text)
         if chars <= _CLOSE_CHARS:
             return self._measure(text)
-        sample = _find_cutter(chars >> _BLOCK_BITS, _CLOSE_SLICES)(text)
+        sample = _find_close_cutter(chars >> _BLOCK_BITS)(text)
         return chars * self._measure(sample) >> _RATE_BITS
 
     def _measure(self, key: str | _Sample) -> int:
@@ -127,14 +128,24 @@ def _is_uneven(sample: _Sample) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def _find_cutter(block: int, slices: int = 0) -> Callable[[str], _Sample]:
-    """Return what cuts a text of this block of lengths into a sample.
+def _find_cutter(block: int) -> _Cutter:
+    """Return what cuts a sample from a text of this block of lengths."""
+    longer = (block << _BLOCK_BITS) // _CHARS_PER_SLICE
+    return _make_cutter(block, min(_MOST_SLICES, _FEWEST_SLICES + longer))
 
-    One slice from each of as many equal parts. The places in the first half are counted from the
-    beginning, the others from the end, as the lengths of a block differ.
+
+@functools.lru_cache(maxsize=64)
+def _find_close_cutter(block: int) -> _Cutter:
+    return _make_cutter(block, _CLOSE_SLICES)
+
+
+def _make_cutter(block: int, slices: int) -> _Cutter:
+    """Cut one slice from each of as many equal parts of a text.
+
+    The places in the first half are counted from the beginning, the others from the end, as the
+    lengths of a block differ.
     """
     chars = block << _BLOCK_BITS
-    slices = slices or min(_MOST_SLICES, _FEWEST_SLICES + chars // _CHARS_PER_SLICE)
     part = chars // slices
     starts = [
         at * part + ((part - _SLICE_CHARS) * (at * _GOLDEN & 0xFFFF) >> 16) for at in range(slices)

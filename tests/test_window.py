@@ -11,6 +11,7 @@ from tests.builders import (
     IMAGE,
     MASK_ALL,
     OLD,
+    TEMPLATE,
     assistant,
     call,
     parts,
@@ -355,3 +356,13 @@ def test_what_a_placeholder_saves_is_in_estimated_tokens_and_never_less_than_not
     ]
     assert saved[0] < 0
     assert [max(0, tokens) for tokens in saved] == [result.saving for result in found]
+
+
+@pytest.mark.parametrize("content", ["old", [{"type": "text", "text": "x" * 300}] * 4])
+def test_no_id_and_no_name_makes_placeholders_grow_without_bound(content: object) -> None:
+    long = "n" * 100_000
+    results = [result(long, content) for _ in range(200)]
+    messages = [assistant(call(long, long)), *results, *unanswered()]
+    after = mask_old_tool_results(messages, policy(mask_text_parts=True))
+    assert after != messages
+    assert len(str(after)) <= len(str(messages)) + 200 * (2 * 64 + len(TEMPLATE))
