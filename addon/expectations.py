@@ -17,7 +17,7 @@ from mitmproxy import http
 
 from addon.chat import is_chat_request
 from addon.config_file import NAME
-from addon.flows import read_flows
+from addon.flows import name_of, read_flows, write_flows
 from addon.launch import ADDON, MITMDUMP
 from addon.shipped import shipped
 from masking.config import ROOT
@@ -30,12 +30,13 @@ _VOLATILE = ("time", "hook_us")
 def find_configs(recording: Path) -> list[Path | None]:
     """Return the configurations that a recording is replayed under; None is the shipped one."""
     beside = sorted(recording.parent.glob("*.toml"))
-    return [None, *(each for each in beside if each.stem.rpartition(".")[0] == recording.stem)]
+    return [None, *(each for each in beside if each.stem.rpartition(".")[0] == name_of(recording))]
 
 
 def expectation_file(recording: Path, config: Path | None = None) -> Path:
     """Return where lies what a recording yields under a configuration."""
-    return (config or recording).with_suffix(".json")
+    stem = config.stem if config else name_of(recording)
+    return recording.with_name(f"{stem}.json")
 
 
 def replay_recording(recording: Path, config: Path | None = None) -> list[dict[str, Any]]:
@@ -46,14 +47,13 @@ def replay_recording(recording: Path, config: Path | None = None) -> list[dict[s
     client would have got. Raises ValueError where the file is no recording, RuntimeError, with
     mitmdump's log, where mitmdump fails.
     """
-    for _ in read_flows(recording):
-        pass
     with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
         folder = Path(name)
         copy = write_config(folder, source=config)
+        write_flows(folder / "in.flow", read_flows(recording))  # mitmdump knows no compression
         done = subprocess.run(  # noqa: S603 - our own interpreter
             [
-                *(*MITMDUMP, "-n", "-r", str(recording.resolve()), "-w", str(folder / "out.flow")),
+                *(*MITMDUMP, "-n", "-r", str(folder / "in.flow"), "-w", str(folder / "out.flow")),
                 *("-s", str(ADDON), "--set", f"mask_config={copy}"),
                 *("--set", f"confdir={folder}"),
             ],

@@ -8,14 +8,14 @@ from pathlib import Path
 from mitmproxy import http
 
 from addon.chat import digest_account, is_chat_request, is_signed
-from addon.flows import read_flows
+from addon.flows import name_of, read_flows
 from masking.analysis.replay import Recorded
 from masking.usage import read_usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSession:
-    """The chat requests of a `.flow` file, as they were sent, in order.
+    """The chat requests of a recording, as they were sent, in order.
 
     Passed over are those that the addon would pass through, and those without a good answer.
     """
@@ -25,7 +25,7 @@ class FlowSession:
     @property
     def name(self) -> str:
         """The file's name, without its ending."""
-        return self.path.stem
+        return name_of(self.path)
 
     def requests(self) -> Iterator[Recorded]:
         """Yield its requests. Raises as `read_flows` does."""

@@ -77,7 +77,7 @@ def scrub_recording(source: Path, out: Path, ours: Ours | None = None) -> int:
     writes nothing, where `source` is no recording or where something still looks like a secret,
     and names the place.
     """
-    part = out.with_name(f"{out.name}.part")
+    part = out.with_name(f"part-{out.name}")
     flows = read_flows(source)
     kept = (each for each in flows if is_conversation(each.request) or _asks_us(each.request, ours))
     try:

@@ -8,7 +8,7 @@ from masking.analysis.conversations import read_conversations
 from masking.analysis.replay import Session
 
 _CONVERSATIONS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
-_FLOWS = (".flow", ".flows", ".mitm")
+_FLOWS = (".flow", ".flow.xz", ".flows", ".mitm")
 
 
 def read_sessions(paths: Iterable[Path]) -> Iterator[Session]:

@@ -11,4 +11,5 @@ def shipped(name: str, beside: Path = Path(__file__)) -> Path:
 
 def recordings() -> list[Path]:
     """Return the shipped recordings, by name."""
-    return sorted(shipped("recordings").glob("*.flow"))
+    folder = shipped("recordings")
+    return sorted([*folder.glob("*.flow"), *folder.glob("*.flow.xz")])

@@ -1,4 +1,6 @@
 import contextlib
+import lzma
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from mitmproxy import flow, http, tcp
 from mitmproxy.test import tflow
 
-from addon.flows import read_flows, write_flows
+from addon.flows import name_of, read_flows, write_flows
 
 
 def answered(path: str = "/answered") -> http.HTTPFlow:
@@ -46,6 +48,35 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert write_flows(tmp_path / "some.flow", flows) == 3
     read = list(read_flows(tmp_path / "some.flow"))
     assert [each.get_state() for each in read] == [each.get_state() for each in flows]
+
+
+def test_a_compressed_recording_holds_the_same(tmp_path: Path) -> None:
+    flows = [answered(), failed()] * 20
+    for name in ("plain.flow", "packed.flow.xz"):
+        assert write_flows(tmp_path / name, flows) == 40
+    plain, packed = tmp_path / "plain.flow", tmp_path / "packed.flow.xz"
+    assert lzma.decompress(packed.read_bytes()) == plain.read_bytes()
+    states = [[each.get_state() for each in read_flows(path)] for path in (plain, packed)]
+    assert states[0] == states[1]
+    assert ["plain", "packed"] == [name_of(path) for path in (plain, packed)]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda data: data[:-40], id="its end is missing"),
+        pytest.param(lambda data: data[:60] + b"?" + data[61:], id="a byte is wrong"),
+        pytest.param(lzma.decompress, id="not compressed"),
+    ],
+)
+def test_a_damaged_compressed_recording_is_named(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / "some.flow.xz"
+    write_flows(path, [answered()])
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ValueError, match=r"some\.flow\.xz is no complete mitmproxy recording"):
+        list(read_flows(path))
 
 
 def test_flows_of_other_protocols_are_passed_over(tmp_path: Path) -> None:

@@ -199,11 +199,15 @@ def test_a_folder_is_read_without_what_a_recording_must_yield(tmp_path: Path) ->
         shutil.copy(SESSION.with_name(SESSION.stem + Path(name).suffix), tmp_path / name)
     shutil.copy(tmp_path / "one.json", tmp_path / "one.other.json")
     (tmp_path / "one.other.toml").touch()
+    write_flows(tmp_path / "packed.flow.xz", list(read_flows(SESSION))[:2])
+    (tmp_path / "packed.json").write_text("[]")
     written(tmp_path / "two.json")
     packed = gzip.compress((tmp_path / "two.json").read_bytes())
     (tmp_path / "three.jsonl.gz").write_bytes(packed)
     (tmp_path / "notes.txt").write_text("no session")
-    assert ["one", "three", "two"] == [session.name for session in read_sessions([tmp_path])]
+    assert ["one", "packed", "three", "two"] == [
+        session.name for session in read_sessions([tmp_path])
+    ]
 
 
 def test_what_was_refused_or_signed_is_passed_over_and_counted(
