@@ -2,17 +2,18 @@
 
 In a command `{task}`, `{work}` and `{package}` stand for the task's text, the folder it is worked
 in and the folder the client is installed in; of several tasks each has an argument of its own. In
-a tool's arguments `{what}` stands for the command or the file's name, and `{work}` as above.
+a tool's arguments `{what}` stands for the command or the file's name, `{old}` and `{new}` for the
+texts of an edit, and `{work}` as above.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from addon import questions, scratch
-from addon.scratch import Act
+from addon import long_session, questions, scratch
+from addon.scratch import Act, Kind
 
 SHELL_AGENT = Path(__file__).with_name("shell_agent.py")
 
@@ -30,10 +31,11 @@ class Client:
     """A client: what to install, what to start, which of its tools to call.
 
     A Python client whose `module` can be imported here needs no installation. Without a `read`
-    tool files are read by a shell command. `last_command` is what a client wants to run at the end
-    instead of hearing a text. `files` are written under its home. `volatile` are patterns of what
-    differs in its results from run to run, and what a recording has in their place. `acts` are the
-    story that it lives through.
+    tool files are read by a shell command; without an `edit` tool no story with edits can be told.
+    `last_command` is what a client wants to run at the end instead of hearing a text. `files` are
+    written under its home. `volatile` are patterns of what differs in its results from run to run,
+    and what a recording has in their place. `acts` are the story that it lives through, and
+    `write_project` writes what the story is about into a folder.
     """
 
     registry: Literal["pypi", "npm"]
@@ -41,12 +43,20 @@ class Client:
     command: tuple[str, ...]
     shell: Tool
     read: Tool | None = None
+    edit: Tool | None = None
     module: str | None = None
     last_command: str | None = None
     environment: Mapping[str, str] | None = None
     files: Mapping[str, str] | None = None
     volatile: Mapping[str, str] | None = None
     acts: tuple[Act, ...] = scratch.ACTS
+    write_project: Callable[[Path], None] = scratch.write_project
+
+    @property
+    def tools(self) -> Mapping[Kind, Tool]:
+        """The tools it has, by what they do."""
+        tools: dict[Kind, Tool | None] = {"read": self.read, "edit": self.edit, "shell": self.shell}
+        return {kind: tool for kind, tool in tools.items() if tool}
 
 
 _COMMAND = {"command": "{what}"}
@@ -67,6 +77,27 @@ _OPENCODE_CONFIG = {
         }
     },
 }
+
+_QWEN_SETTINGS = {"model": {"generationConfig": {"contextWindowSize": 272_000}}}
+"""Without it qwen-code takes any model's window for 131,072 tokens, and makes a summary early."""
+
+_QWEN = Client(
+    registry="npm",
+    packages=("@qwen-code/qwen-code@0.15.10",),
+    command=(
+        *("{package}/node_modules/.bin/qwen", "--auth-type", "openai"),
+        *("--exclude-tools", "agent,monitor,send_message,skill,task_stop,todo_write,web_fetch"),
+        *("--yolo", "-p", "{task}"),
+    ),
+    environment={
+        "OPENAI_BASE_URL": "https://api.openai.com/v1",
+        "OPENAI_MODEL": "gpt-4o",
+    },
+    shell=Tool("run_shell_command", {"command": "{what}", "is_background": False}),
+    read=Tool("read_file", {"file_path": "{work}/{what}"}),
+    edit=Tool("edit", {"file_path": "{work}/{what}", "old_string": "{old}", "new_string": "{new}"}),
+    volatile={r"Process Group PGID: \d+": "Process Group PGID: 1000"},
+)
 
 CLIENTS: dict[str, Client] = {
     "openai": Client(
@@ -107,21 +138,16 @@ CLIENTS: dict[str, Client] = {
         shell=Tool("bash", _COMMAND),
         last_command="echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT",
     ),
-    "qwen-code": Client(
-        registry="npm",
-        packages=("@qwen-code/qwen-code@0.15.10",),
-        command=(
-            *("{package}/node_modules/.bin/qwen", "--auth-type", "openai"),
-            *("--exclude-tools", "agent,monitor,send_message,skill,task_stop,todo_write,web_fetch"),
-            *("--yolo", "-p", "{task}"),
-        ),
+    "qwen-code": _QWEN,
+    "qwen-code-long": replace(
+        _QWEN,
         environment={
             "OPENAI_BASE_URL": "https://api.openai.com/v1",
-            "OPENAI_MODEL": "gpt-4o",
+            "OPENAI_MODEL": long_session.MODEL,
         },
-        shell=Tool("run_shell_command", {"command": "{what}", "is_background": False}),
-        read=Tool("read_file", {"file_path": "{work}/{what}"}),
-        volatile={r"Process Group PGID: \d+": "Process Group PGID: 1000"},
+        files={".qwen/settings.json": json.dumps(_QWEN_SETTINGS)},
+        acts=long_session.ACTS,
+        write_project=long_session.write_project,
     ),
     "opencode": Client(
         registry="npm",

@@ -23,13 +23,16 @@ import platformdirs
 from addon.clients import CLIENTS, Client, Tool
 from addon.launch import client_environment, running_proxy, write_bundle
 from addon.provider import HOST, Provider
-from addon.scratch import Act, Step, shell, write_project
+from addon.scratch import Act, Step, shell
 from addon.scrub import Ours, scrub_recording
 from addon.story import SIDE_ANSWER, Call, Reply, Story, call
 from addon.suspects import own_home
 
 FAKE_KEY = "sk-scripted-provider-takes-any-key"
 REDIRECT = Path(__file__).with_name("redirect.py")
+
+_FIELD = re.compile(r"\{(?:work|what|old|new)\}")
+_SIGNS = re.compile(r"[^\w.]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class Stage:
 def record(
     agent: str, out: Path, *, acts: tuple[Act, ...] | None = None, time_limit: float = 300.0
 ) -> int:
-    """Record `agent` (a name of `CLIENTS`) working on the scratch project; returns the requests.
+    """Record `agent` (a name of `CLIENTS`) working on its project; returns the requests.
 
     Installs the client into the user's cache folder where it is missing. `acts` are told in place
     of the client's own. `time_limit` is the client's, in seconds. Raises ValueError for an unknown
@@ -71,7 +74,7 @@ def record(
     package = installed(agent)
     with tempfile.TemporaryDirectory(prefix="obsmask-") as folder:
         stage = Stage(Path(folder).resolve())
-        write_project(stage.work)
+        client.write_project(stage.work)
         _perform(stage, client, package, tell(client, stage.work), time_limit)
         return scrub_recording(stage.raw, out, _ours(client, stage, package))
 
@@ -90,7 +93,8 @@ def installed(agent: str) -> Path:
     client = CLIENTS[agent]
     if client.module and find_spec(client.module):
         return Path(sys.prefix)
-    folder = platformdirs.user_cache_path("observation-masking") / "clients" / agent
+    name = _SIGNS.sub("-", client.packages[0]).strip("-")  # clients with other stories share it
+    folder = platformdirs.user_cache_path("observation-masking") / "clients" / name
     complete = folder / "installed.txt"
     packages = "\n".join(client.packages)
     if not complete.exists() or complete.read_text() != packages:
@@ -139,19 +143,17 @@ def _tell_act(client: Client, act: Act, work: Path) -> Iterator[Reply]:
 
 
 def _calls(client: Client, steps: Sequence[Step], work: Path) -> Iterator[Call]:
+    tools = client.tools
     for number, step in enumerate(steps):
-        if step.kind == "read" and client.read:
-            yield _call(client.read, f"call_{number}", step.what, work)
-        else:
-            command = f"cat {step.what}" if step.kind == "read" else step.what
-            yield _call(client.shell, f"call_{number}", command, work)
+        if step.kind not in tools and step.kind == "read":
+            step = shell(f"cat {step.what}")
+        yield _call(tools[step.kind], f"call_{number}", step, work)
 
 
-def _call(tool: Tool, call_id: str, what: str, work: Path) -> Call:
+def _call(tool: Tool, call_id: str, step: Step, work: Path) -> Call:
+    texts = {"{work}": str(work), "{what}": step.what, "{old}": step.old, "{new}": step.new}
     filled = {
-        name: value.replace("{work}", str(work)).replace("{what}", what)
-        if isinstance(value, str)
-        else value
+        name: _FIELD.sub(lambda found: texts[found[0]], value) if isinstance(value, str) else value
         for name, value in tool.arguments.items()
     }
     return call(call_id, tool.name, **filled)

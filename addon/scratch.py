@@ -28,12 +28,20 @@ ENDING = (
 )
 
 
+Kind = Literal["read", "edit", "shell"]
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing to do: `read` the file, or run the `shell` command, that `what` names."""
+    """One thing to do: `read` or `edit` the file, or run the `shell` command, that `what` names.
 
-    kind: Literal["read", "shell"]
+    An edit puts `new` in the place of `old`, which stands in the file once.
+    """
+
+    kind: Kind
     what: str
+    old: str = ""
+    new: str = ""
 
 
 Turn = tuple[Step, ...]

@@ -1,6 +1,5 @@
 import json
-import os
-import subprocess
+import statistics
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -9,15 +8,17 @@ from typing import Any
 import httpx
 import pytest
 
-from addon import questions, scratch
+from addon import long_session, questions, scratch
 from addon.clients import CLIENTS
 from addon.completions import completion
 from addon.flows import read_flows
 from addon.launch import running_proxy
 from addon.provider import HOST, Provider
 from addon.recorder import REDIRECT, record, tell
+from addon.scratch import Step
 from addon.shipped import shipped
 from addon.story import Reply
+from tests.stories import perform, run
 
 SHORT = (replace(scratch.ACTS[0], turns=scratch.TURNS[:2]),)
 
@@ -85,10 +86,14 @@ def test_a_story_is_told_in_the_clients_own_tools(agent: str) -> None:
         assert story({"tools": [client.shell.name], "messages": told}) == reply
         told.append(completion({}, reply, {})["choices"][0]["message"])
     calls = [each for reply in story.replies for each in reply.calls]
-    tools = {client.shell.name, client.read.name if client.read else client.shell.name}
-    assert {each.tool for each in calls} == tools
-    assert all(json.loads(each.arguments).keys() for each in calls)
-    assert not any("{work}" in each.arguments or "{what}" in each.arguments for each in calls)
+    kinds = {step.kind for act in client.acts for turn in act.turns for step in turn}
+    assert {each.tool for each in calls} == {
+        client.tools.get(kind, client.shell).name for kind in kinds
+    }
+    values = [value for each in calls for value in json.loads(each.arguments).values()]
+    assert len(values) >= len(calls)
+    assert not [value for value in values if str(value).endswith(("{what}", "{old}", "{new}"))]
+    assert not any("{work}" in each.arguments for each in calls)
 
 
 def test_the_recorders_proxy_goes_nowhere_else(tmp_path: Path) -> None:
@@ -150,14 +155,34 @@ def test_a_story_repairs_the_scratch_project(
     assert run("python3 run_tests.py --quiet", tmp_path).stdout == "12 passed, 0 failed\n"
 
 
-def run(command: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return subprocess.run(
-        command,
-        shell=True,
-        cwd=folder,
-        env={"PATH": programs, "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_an_edit_is_told_with_both_its_texts() -> None:
+    """What looks like a field in one of them is none."""
+    client = CLIENTS["qwen-code-long"]
+    edit = Step("edit", "cells/sheet.py", old='f"{what}"', new='f"{old}"')
+    acts = (scratch.Act("task", ((edit,),), "ending"),)
+    (call,) = tell(replace(client, acts=acts), Path("/project")).replies[0].calls
+    assert json.loads(call.arguments) == {
+        "file_path": "/project/cells/sheet.py",
+        "old_string": 'f"{what}"',
+        "new_string": 'f"{old}"',
+    }
+
+
+def test_the_edits_of_the_long_session_repair_its_project(tmp_path: Path) -> None:
+    long_session.write_project(tmp_path)
+    assert run("python3 run_tests.py --quiet", tmp_path).stdout.endswith("132 passed, 22 failed\n")
+    (act,) = long_session.ACTS
+    edits = tuple(tuple(step for step in turn if step.kind == "edit") for turn in act.turns)
+    assert sum(map(len, edits)) == len(list(perform([replace(act, turns=edits)], tmp_path)))
+    assert run("python3 run_tests.py --quiet", tmp_path).stdout == "159 passed, 0 failed\n"
+
+
+def test_the_long_session_edits_what_was_read_long_before() -> None:
+    """Half of the edits are of a file that was read as a whole twenty turns before, or more."""
+    (act,) = long_session.ACTS
+    read: dict[str, int] = {}
+    gaps = []
+    for place, turn in enumerate(act.turns):
+        gaps += [place - read.get(step.what, 0) for step in turn if step.kind == "edit"]
+        read |= {step.what: place for step in turn if step.kind == "read"}
+    assert statistics.median(gaps) >= 20
