@@ -7,7 +7,11 @@ provider reported what it took. The other is reckoned from it.
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from masking.analysis.counts import Counts, Estimate, Prefix, take_counts
+from masking.analysis.margin import NO_MARGIN, Margin
 from masking.analysis.price_list import Ratios
+from masking.analysis.prompt import Prompt
+from masking.analysis.simulate import Piece
 from masking.analysis.terms import Terms
 from masking.usage import Usage
 
@@ -18,19 +22,22 @@ _MAX_TOKENS = 10**12
 """A count beyond this, or below 0, is a provider's slip, and counts as not reported."""
 
 
-_MOST_RATIO = 1.5
-"""Of a provider's tokens of a text to the estimate of them; what is above it is no text."""
-
-
 class Side(NamedTuple):
     """A prompt as it is known beforehand: its tokens, and those of a prefix sent before.
 
-    `altered` are its tokens up to the end of the last message that is masked in one of the two.
+    `altered` are its tokens up to the end of the last message that is masked in one of the two,
+    `pieces` how many pieces the prefix has.
     """
 
     tokens: int
     common: int
     altered: int = 0
+    pieces: int = 0
+
+    @property
+    def prefix(self) -> Prefix:
+        """The prefix that was sent before."""
+        return Prefix(self.common, self.pieces)
 
 
 class Bill(NamedTuple):
@@ -53,6 +60,8 @@ class Cost:
     `before_warm` is the bill without masking had the provider's cache lost nothing; in `before`
     it has lost as much as it had on the prompt that was sent. `predicted` are the tokens of the
     sent prompt that should have been cached, and `share` is the part of such tokens that were.
+    `margin` is by how much the bill of the prompt that was not sent may be off, and so what was
+    saved, in input-token equivalents.
     """
 
     before: Bill
@@ -61,6 +70,7 @@ class Cost:
     predicted: int
     share: float
     basis: Basis
+    margin: Margin = NO_MARGIN
 
     @property
     def saved(self) -> float:
@@ -74,6 +84,11 @@ class Cost:
             return None
         return self.before.dollars - self.after.dollars
 
+    @property
+    def dollar_margin(self) -> Margin:
+        """The margin in US dollars; none where the price is not known."""
+        return self.margin.scale((self.before.dollars or 0.0) / (self.before.cost or 1.0))
+
 
 def weigh(
     before: Side,
@@ -83,30 +98,43 @@ def weigh(
     *,
     masked: bool,
     usual_share: float = 1.0,
-    usual_ratio: float | None = None,
+    counts: Counts | None = None,
 ) -> Cost:
     """Return what a request cost, and would have cost.
 
     `masked` says which of the two prompts was sent; a recording's is the one before masking.
-    `usual_share` is the last request's, for where nothing was predicted to be cached;
-    `usual_ratio` that of the provider's tokens to estimated ones, where nothing was masked yet.
-    Tokens are estimates, and are corrected by the ratio of the prompt that the provider counted
-    to its own estimate. Where fewer tokens were cached than predicted, for they expired or were
-    evicted, the other prompt's are fewer in the same proportion; where more were, others had sent
-    them, and the other prompt has them, too. If these reach beyond all that is masked, and nothing
-    was known of it, as after a restart, then the other prompt is cached up to the same place.
+    `counts` is what the provider's counts tell of both, `usual_share` the last request's, for
+    where nothing was predicted to be cached. Where fewer tokens were cached than predicted, for
+    they expired or were evicted, the other prompt's are fewer in the same proportion; where more
+    were, others had sent them, and the other prompt has them, too. If these reach beyond all that
+    is masked, and nothing was known of it, as after a restart, then the other prompt is cached up
+    to the same place.
     """
     sent, other = (after, before) if masked else (before, after)
-    report = _drop_slips(usage or Usage())
-    prompt = report.prompt or sent.tokens
+    report = drop_slips(usage or Usage())
+    if counts is None:
+        sizes = Prompt(before=(Piece(b"", before.tokens),), after=(Piece(b"", after.tokens),))
+        counts = take_counts(None, sizes, report.prompt, is_masked=masked)
+    prompt, other_prompt = counts.sent, counts.other.tokens
+    common, other_common = counts.convert(sent.prefix, other.prefix)
 
-    def scale(tokens: int) -> float:  # multiplied first: whole numbers stay exact
-        return tokens * prompt / max(1, sent.tokens)
-
-    predicted = terms.rules.round(scale(sent.common))
-    cached = min(predicted if report.cached is None else report.cached, prompt)
-    held = min(cached, predicted)
+    # What the cache held of the prompt that was sent, and what of the other it would have held.
+    predicted = terms.rules.round(common.tokens)
+    if not report.cached and not terms.rules.round(common.tokens - common.error):
+        predicted = 0  # it may well be too short to be cached: that it is not tells nothing
+    cached = float(min(predicted if report.cached is None else report.cached, prompt))
+    slack = terms.rules.block + common.error if counts.last else 0.0
+    held = predicted if abs(predicted - cached) <= slack else min(cached, predicted)
     share = held / predicted if predicted else usual_share
+    surplus = max(0.0, cached - predicted) if held == predicted else 0.0
+    surplus = surplus if surplus > slack else 0.0
+    altered = sent.altered * prompt / max(1, sent.tokens)
+    if sent.common == other.common and cached >= max(predicted + 1, altered):
+        surplus = max(0.0, cached - held + other_prompt - prompt)
+    warm = min(terms.rules.round(other_common.tokens), other_prompt)
+    other_held = warm * held / predicted if predicted else warm * usual_share
+
+    # Both bills, and by how much that of the other one may be off.
     uncached = _find_price_of_uncached(prompt - cached, report.written, terms.ratios)
 
     def bill(prompt: float, cached: float) -> Bill:
@@ -115,18 +143,11 @@ def weigh(
         cost *= terms.find_factor(prompt)
         return Bill(float(prompt), float(cached), cost, terms.in_dollars(cost))
 
-    paid = bill(prompt, cached)
-    ratio = _find_ratio(prompt, sent.tokens) if usual_ratio is None else usual_ratio
-    difference = (other.tokens - sent.tokens) * ratio
-    surplus = float(cached - held)
-    if sent.common == other.common and cached >= max(predicted + 1, scale(sent.altered)):
-        surplus = max(0.0, surplus + difference)
-    other_prompt = prompt + difference
-    common = scale(sent.common) + (other.common - sent.common) * ratio
-    warm = min(terms.rules.round(common), other_prompt)
-    other_held = warm * held / predicted if predicted else warm * usual_share
-    reckoned = bill(other_prompt, other_held + surplus)
+    paid, reckoned = bill(prompt, cached), bill(other_prompt, other_held + surplus)
     reckoned_warm = bill(other_prompt, warm + surplus)
+    doubt = _Doubt(counts, other_common, share, warm, uncached, terms)
+    margin = doubt.find_margin(other_held, predicted - held)
+    known = before == after
     return Cost(
         before=reckoned if masked else paid,
         before_warm=reckoned_warm if masked else bill(prompt, max(cached, predicted)),
@@ -134,18 +155,46 @@ def weigh(
         predicted=predicted,
         share=share,
         basis="simulated" if report.cached is None else "reported",
+        margin=NO_MARGIN if known else margin.scale(terms.find_factor(other_prompt)),
     )
 
 
-def _find_ratio(prompt: int, estimate: int) -> float:
-    """Return how many of the provider's tokens an estimated one of text is.
+class _Doubt(NamedTuple):
+    """What the bill of the prompt that was not sent rests on.
 
-    Where its prompt is far larger than the estimate, it holds what that does not see: images.
+    `common` is the prefix of it that was sent before, `warm` what a cache that lost nothing would
+    hold of it, `share` the part of such tokens that it holds.
     """
-    return min(_MOST_RATIO, prompt / max(1, estimate)) if estimate else 1.0
+
+    counts: Counts
+    common: Estimate
+    share: float
+    warm: float
+    uncached: float
+    terms: Terms
+
+    def find_margin(self, held: float, lost: float) -> Margin:
+        """Return by how much the bill may be off; `held` of it are cached, `lost` were lost.
+
+        An error in what was masked before is in the whole prompt and in its cached part alike, so
+        it costs what a cached token does. Where the cache lost something, the other prompt might
+        have lost as many tokens, and not as large a share. The cache rounds to blocks: an error
+        that is small beside one seldom moves the prefix to another, and then by all of it.
+        """
+        broken = self.uncached - self.terms.ratios.read
+        before = self.counts.last.difference.error if self.counts.last else 0.0
+        shared = min(self.common.error, before)
+        size = abs(self.uncached * self.counts.difference.error - broken * self.share * shared)
+        prefix = broken * self.share * (self.common.error - shared)
+        spared = self.warm - lost if lost else self.warm if self.share < 1 else held
+        cache = broken * max(0.0, spared - held)
+        block = self.terms.rules.block
+        variance = min(block * self.common.error, block * block / 6)
+        return Margin(size + abs(prefix) + abs(cache), (broken * self.share) ** 2 * variance)
 
 
-def _drop_slips(usage: Usage) -> Usage:
+def drop_slips(usage: Usage) -> Usage:
+    """Return what a provider reported, without counts that cannot be."""
     return Usage(
         prompt=_plausible(usage.prompt),
         cached=_plausible(usage.cached),
@@ -157,7 +206,7 @@ def _plausible(count: int | None) -> int | None:
     return count if count is not None and 0 <= count <= _MAX_TOKENS else None
 
 
-def _find_price_of_uncached(tokens: int, written: int | None, ratios: Ratios) -> float:
+def _find_price_of_uncached(tokens: float, written: int | None, ratios: Ratios) -> float:
     """Return the mean price of tokens that are not cached: all written, unless told otherwise."""
     if written is None or tokens <= 0:
         return ratios.write

@@ -5,13 +5,17 @@ it begins with. What is remembered is digests, a bounded number of them, in memo
 """
 
 import threading
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import accumulate
 
 from masking.analysis.breaker import Breaker
-from masking.analysis.cost import Cost, Side, weigh
+from masking.analysis.cost import Cost, Side, drop_slips, weigh
+from masking.analysis.counts import Counts, take_counts
+from masking.analysis.margin import NO_MARGIN, Margin
 from masking.analysis.prompt import Prompt, digest_of_message
 from masking.analysis.simulate import Piece, PrefixCache, chain
 from masking.analysis.terms import Terms
@@ -25,16 +29,20 @@ class Net:
     """What masking saved so far, less than 0 where it cost more than it saved.
 
     `tokens` are input-token equivalents; `dollars` those of the requests whose price was known,
-    None where there was none; `unpriced` counts the others.
+    None where there was none; `unpriced` counts the others. Each has its margin of error.
     """
 
     tokens: float = 0.0
     dollars: float | None = None
     unpriced: int = 0
+    margin: Margin = NO_MARGIN
+    dollar_margin: Margin = NO_MARGIN
 
     def add(self, cost: Cost) -> None:
         """Count what one request saved."""
         self.tokens += cost.saved
+        self.margin += cost.margin
+        self.dollar_margin += cost.dollar_margin
         if cost.saved_dollars is None:
             self.unpriced += 1
         else:
@@ -45,14 +53,14 @@ class Net:
 class Conversation:
     """What is known of a conversation: its number, its net, what its last request masked.
 
-    `share` and `ratio` are the usual ones of `masking.analysis.cost.weigh`.
+    `share` is the usual one of `masking.analysis.cost.weigh`, `counts` what its provider counted.
     """
 
     number: int
     net: Net = field(default_factory=Net)
     masked: frozenset[int] | None = None
     share: float = 1.0
-    ratio: float | None = None
+    counts: Counts | None = None
     breaker: Breaker = field(default_factory=Breaker)
 
 
@@ -109,8 +117,6 @@ class Ledger:
             cost.predicted, sent.usage.cached if sent.usage else None, moved=moved
         )
         conversation.share = cost.share
-        if not sent.prompt.altered and cost.before.prompt and sent.prompt.tokens_before:
-            conversation.ratio = cost.before.prompt / sent.prompt.tokens_before
         self._holds_any |= tripped
         for net in (conversation.net, self.total):
             net.add(cost)
@@ -168,23 +174,30 @@ class Ledger:
         return conversation, moved
 
     def _weigh(self, sent: Sent, terms: Terms, conversation: Conversation) -> Cost:
+        usage = drop_slips(sent.usage or Usage())
+        conversation.counts = take_counts(
+            conversation.counts, sent.prompt, usage.prompt, is_masked=sent.is_masked
+        )
         return weigh(
             _remember(self._cache_before, sent.prompt.before, sent, terms),
             _remember(self._cache_after, sent.prompt.after, sent, terms),
-            sent.usage,
+            usage,
             terms,
             masked=sent.is_masked,
             usual_share=conversation.share,
-            usual_ratio=conversation.ratio if sent.is_masked else None,
+            counts=conversation.counts,
         )
 
 
 def _remember(cache: PrefixCache, pieces: Sequence[Piece], sent: Sent, terms: Terms) -> Side:
     """Take a prompt into a cache; return what the cache made of it."""
+    common = cache.send(sent.seed, pieces, sent.when.timestamp(), terms.rules.ttl)
+    sizes = [*accumulate((piece.tokens for piece in pieces), initial=0)]
     return Side(
-        tokens=sum(piece.tokens for piece in pieces),
-        common=cache.send(sent.seed, pieces, sent.when.timestamp(), terms.rules.ttl),
-        altered=sum(piece.tokens for piece in pieces[: sent.prompt.altered]),
+        tokens=sizes[-1],
+        common=common,
+        altered=sizes[sent.prompt.altered],
+        pieces=bisect_left(sizes, common),
     )
 
 
