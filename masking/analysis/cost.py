@@ -11,7 +11,7 @@ from masking.analysis.counts import Counts, Estimate, Prefix, take_counts
 from masking.analysis.margin import NO_MARGIN, Margin
 from masking.analysis.price_list import Ratios
 from masking.analysis.prompt import Prompt
-from masking.analysis.simulate import Piece
+from masking.analysis.simulate import CacheRules, Piece
 from masking.analysis.terms import Terms
 from masking.usage import Usage
 
@@ -118,24 +118,16 @@ def weigh(
     prompt, other_prompt = counts.sent, counts.other.tokens
     common, other_common = counts.convert(sent.prefix, other.prefix)
 
-    # What the cache held of the prompt that was sent, and what of the other it would have held.
-    predicted = terms.rules.round(common.tokens)
-    if not report.cached and not terms.rules.round(common.tokens - common.error):
-        predicted = 0  # it may well be too short to be cached: that it is not tells nothing
-    cached = float(min(predicted if report.cached is None else report.cached, prompt))
-    slack = terms.rules.block + common.error if counts.last else 0.0
-    held = predicted if abs(predicted - cached) <= slack else min(cached, predicted)
-    share = held / predicted if predicted else usual_share
-    surplus = max(0.0, cached - predicted) if held == predicted else 0.0
-    surplus = surplus if surplus > slack else 0.0
+    read = _read_cache(
+        common, prompt, report, terms.rules, usual_share, follows=counts.last is not None
+    )
+    surplus = read.surplus
     altered = sent.altered * prompt / max(1, sent.tokens)
-    if sent.common == other.common and cached >= max(predicted + 1, altered):
-        surplus = max(0.0, cached - held + other_prompt - prompt)
+    if sent.common == other.common and read.cached >= max(read.predicted + 1, altered):
+        surplus = max(0.0, read.cached - read.held + other_prompt - prompt)
     warm = min(terms.rules.round(other_common.tokens), other_prompt)
-    other_held = warm * held / predicted if predicted else warm * usual_share
-
-    # Both bills, and by how much that of the other one may be off.
-    uncached = _find_price_of_uncached(prompt - cached, report.written, terms.ratios)
+    held = warm * read.held / read.predicted if read.predicted else warm * usual_share
+    uncached = _find_price_of_uncached(prompt - read.cached, report.written, terms.ratios)
 
     def bill(prompt: float, cached: float) -> Bill:
         cached = min(prompt, cached)
@@ -143,54 +135,87 @@ def weigh(
         cost *= terms.find_factor(prompt)
         return Bill(float(prompt), float(cached), cost, terms.in_dollars(cost))
 
-    paid, reckoned = bill(prompt, cached), bill(other_prompt, other_held + surplus)
+    paid, reckoned = bill(prompt, read.cached), bill(other_prompt, held + surplus)
     reckoned_warm = bill(other_prompt, warm + surplus)
-    doubt = _Doubt(counts, other_common, share, warm, uncached, terms)
-    margin = doubt.find_margin(other_held, predicted - held)
-    known = before == after
+    paid_warm = bill(prompt, max(read.cached, read.predicted))
+    doubt = _Doubt(counts, other_common, warm, uncached - terms.ratios.read, uncached)
+    margin = doubt.find_margin(read, held, terms.rules.block).scale(terms.find_factor(other_prompt))
     return Cost(
         before=reckoned if masked else paid,
-        before_warm=reckoned_warm if masked else bill(prompt, max(cached, predicted)),
+        before_warm=reckoned_warm if masked else paid_warm,
         after=paid if masked else reckoned,
-        predicted=predicted,
-        share=share,
+        predicted=read.predicted,
+        share=read.share,
         basis="simulated" if report.cached is None else "reported",
-        margin=NO_MARGIN if known else margin.scale(terms.find_factor(other_prompt)),
+        margin=NO_MARGIN if before == after else margin,
     )
+
+
+class _Read(NamedTuple):
+    """What was read from the cache of the prompt that was sent, in tokens.
+
+    `held` are those of the `predicted` ones that were, `share` the part they are, and `surplus`
+    what was read beyond them. What is within the error of a prediction counts as predicted.
+    """
+
+    predicted: int
+    cached: float
+    held: float
+    share: float
+    surplus: float
+
+
+def _read_cache(
+    common: Estimate,
+    prompt: float,
+    report: Usage,
+    rules: CacheRules,
+    usual_share: float,
+    *,
+    follows: bool,
+) -> _Read:
+    predicted = rules.round(common.tokens)
+    if not report.cached and not rules.round(common.tokens - common.error):
+        predicted = 0  # it may well be too short to be cached: that it is not tells nothing
+    cached = float(min(predicted if report.cached is None else report.cached, prompt))
+    allowed = rules.block + common.error if follows else 0.0
+    if abs(cached - predicted) <= allowed:
+        return _Read(predicted, cached, predicted, 1.0 if predicted else usual_share, 0.0)
+    held = min(cached, predicted)
+    share = held / predicted if predicted else usual_share
+    return _Read(predicted, cached, held, share, cached - held)
 
 
 class _Doubt(NamedTuple):
     """What the bill of the prompt that was not sent rests on.
 
     `common` is the prefix of it that was sent before, `warm` what a cache that lost nothing would
-    hold of it, `share` the part of such tokens that it holds.
+    hold of it; `broken` is what a token costs more that is not cached, `uncached` what it costs.
     """
 
     counts: Counts
     common: Estimate
-    share: float
     warm: float
+    broken: float
     uncached: float
-    terms: Terms
 
-    def find_margin(self, held: float, lost: float) -> Margin:
-        """Return by how much the bill may be off; `held` of it are cached, `lost` were lost.
+    def find_margin(self, read: _Read, held: float, block: int) -> Margin:
+        """Return by how much the bill may be off where so many of its tokens are taken as cached.
 
         An error in what was masked before is in the whole prompt and in its cached part alike, so
         it costs what a cached token does. Where the cache lost something, the other prompt might
         have lost as many tokens, and not as large a share. The cache rounds to blocks: an error
         that is small beside one seldom moves the prefix to another, and then by all of it.
         """
-        broken = self.uncached - self.terms.ratios.read
         before = self.counts.last.difference.error if self.counts.last else 0.0
         shared = min(self.common.error, before)
-        size = abs(self.uncached * self.counts.difference.error - broken * self.share * shared)
-        prefix = broken * self.share * (self.common.error - shared)
-        spared = self.warm - lost if lost else self.warm if self.share < 1 else held
-        cache = broken * max(0.0, spared - held)
-        block = self.terms.rules.block
+        broken = self.broken * read.share
+        size = abs(self.uncached * self.counts.difference.error - broken * shared)
+        prefix = abs(broken * (self.common.error - shared))
+        lost = read.predicted - read.held
+        spared = max(0.0, self.warm - lost - held) if read.share < 1 else 0.0
         variance = min(block * self.common.error, block * block / 6)
-        return Margin(size + abs(prefix) + abs(cache), (broken * self.share) ** 2 * variance)
+        return Margin(size + prefix + abs(self.broken) * spared, broken * broken * variance)
 
 
 def drop_slips(usage: Usage) -> Usage:

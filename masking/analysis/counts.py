@@ -157,7 +157,7 @@ class Counts:
     def other(self) -> Estimate:
         """The prompt that was not sent, in the provider's tokens."""
         tokens, error = self.difference
-        return Estimate(self.sent + (tokens if self.is_masked else -tokens), error)
+        return Estimate(max(0.0, self.sent + (tokens if self.is_masked else -tokens)), error)
 
     def convert(self, sent: Prefix, other: Prefix) -> tuple[Estimate, Estimate]:
         """Return prefixes of the prompt that was sent and of the other one in its tokens.
