@@ -109,7 +109,7 @@ def test_another_process_with_other_hashes_estimates_the_same() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_kind_of_text_is_far_off(kind: str) -> None:
-    errors = measure_errors(make_texts(kind), TokenCounter())
+    errors = measure_errors(make_texts(kind, (300, 1_000, 3_000, 9_000, 27_000)), TokenCounter())
     assert abs(errors.total) <= OFF_BY.get(kind, 0.15)
     assert errors.worst <= 0.35
 
@@ -120,7 +120,7 @@ def test_a_table_padded_with_blanks_is_not_taken_for_prose() -> None:
     assert 0.85 * exact <= estimate_tokens(table) <= 1.15 * exact < len(table) / 10
 
 
-@pytest.mark.parametrize("chars", [3_000, 30_000, 300_000])
+@pytest.mark.parametrize("chars", [3_000, 30_000, 90_000])
 def test_a_text_that_changes_in_its_middle_is_near(chars: int) -> None:
     counter = TokenCounter()
     for first, second in zip(KINDS, [*KINDS][7:], strict=False):

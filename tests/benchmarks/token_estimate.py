@@ -47,9 +47,9 @@ def measure_errors(texts: Sequence[str], counter: TokenCounter) -> Errors:
     )
 
 
-def make_texts(kind: str) -> list[str]:
+def make_texts(kind: str, lengths: Sequence[int] = LENGTHS) -> list[str]:
     """Return made-up texts of a kind, short and long."""
-    return [make_text(kind, chars, seed) for chars in LENGTHS for seed in range(SEEDS)]
+    return [make_text(kind, chars, seed) for chars in lengths for seed in range(SEEDS)]
 
 
 def read_texts(path: Path) -> Iterator[list[str]]:
@@ -75,12 +75,12 @@ def _find_texts(value: object) -> Iterator[str]:
 
 
 def find_texts_of_request(body: bytes) -> list[str]:
-    """Return the texts of a request as they are measured: contents, names and arguments."""
+    """Return the texts of a request as they are measured: contents, names with arguments."""
     texts: list[str] = []
     for message in orjson.loads(body)["messages"]:
         texts += [message["content"]] if message["content"] else []
         for call in message.get("tool_calls", ()):
-            texts += [call["function"]["name"], call["function"]["arguments"]]
+            texts.append(call["function"]["name"] + call["function"]["arguments"])
     return texts
 
 
