@@ -28,8 +28,8 @@ _RENT_ALLOWS = 0.5
 _PLANNED_TURNS = 16
 """Turns of the window that a plan looks at; its time grows with their square."""
 
-_NEAR = 2.0
-"""How much a prompt may grow by the next request, for a price step to be reckoned with."""
+_MOST_NEW = 150_000
+"""What a request may hold that is new, in tokens, for a price step to be reckoned with."""
 
 
 class Boundary(NamedTuple):
@@ -62,7 +62,7 @@ def find_boundary(
     `requests` are all of them, oldest first; `results` those of the last one, in order. It never
     goes back as a conversation grows by appending. Where a cached token costs as much as a
     written one it is the window's edge. Linear in the conversation. At no request has the bill
-    exceeded `1 + policy.max_loss` times that of sending everything, in the unit of the sizes.
+    exceeded `1 + policy.estimated_loss` times that of sending everything, in the unit of the sizes.
     """
     return find_boundaries(requests, results, policy)[-1]
 
@@ -154,8 +154,8 @@ class _Conversation:
         flat = self._find_price(saving, self._ripening.offset)
         stay, go = self._find_factors()
         price = go * (self._read * self._sent + flat) - stay * self._read * self._sent
-        is_due = expired or self._is_due(price, flat, request.turns)
-        if price <= 0 or (is_due and self._is_covered(flat)):
+        is_due = price <= 0 or expired or self._is_due(price, flat, request.turns)
+        if flat <= 0 or (is_due and self._is_covered(flat)):
             self._move(saving, flat)
             self._ripening.harvest()
             self.boundary = Boundary(self._policy.find_edge(request.turns), self._ripening.received)
@@ -217,10 +217,11 @@ class _Conversation:
         all the same.
         """
         low = self._factor(self._size), self._find_factors()[1]
-        high = self._factor(_NEAR * self._size)
+        high = self._factor(self._size + _MOST_NEW)
         return all(
             self._saved + whole * self._read * self._size - part * (self._read * self._sent + price)
-            >= -self._policy.max_loss * (self._unmasked_bill + whole * self._read * self._size)
+            >= -self._policy.estimated_loss
+            * (self._unmasked_bill + whole * self._read * self._size)
             for whole, part in {low, (high, high)}
         )
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from masking.analysis.tokens import TokenCounter
 from masking.model import Maskable, Request
-from masking.policy import MaskPolicy
+from masking.policy import CERTAIN, MaskPolicy
 from masking.wire.chat import find_tool_results
 from tests.schedules import (
     Conversation,
@@ -87,7 +87,7 @@ def compare(conversations: list[Conversation], prices: Prices, max_loss: float =
         window_turns=WINDOW,
         cache_read_ratio=prices.read,
         cache_write_ratio=prices.write,
-        max_loss=max_loss,
+        max_loss=max_loss / CERTAIN,  # sizes are exact here
     )
     everything, sliding, rule = [], [], []
     for talk in conversations:

@@ -14,7 +14,7 @@ from masking.analysis.masks import NEVER, find_first_masked
 from masking.analysis.price_list import Ratios
 from masking.analysis.schedule import Growth
 from masking.boundary import Boundary, find_boundaries
-from masking.policy import MaskPolicy
+from masking.policy import CERTAIN, MaskPolicy
 from tests.benchmark_boundary import PRICES, WINDOW, read_conversations
 from tests.schedules import Conversation, Prices
 
@@ -32,7 +32,7 @@ def _draw_one(talk: Conversation, prices: Prices, losses: Sequence[float]) -> Fr
             window_turns=WINDOW,
             cache_read_ratio=prices.read,
             cache_write_ratio=prices.write,
-            max_loss=loss,
+            max_loss=loss / CERTAIN,  # sizes are exact here
         )
         for loss in losses
     ]

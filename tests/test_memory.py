@@ -77,6 +77,12 @@ def test_an_opening_is_another_one(messages: list[ChatMessage]) -> None:
     assert digest_opening(body(TALK)) != digest_opening(body(messages))
 
 
+def test_an_opening_without_a_user_stays_the_same_as_well() -> None:
+    talks = [[OPENING[0], *turn("a")], [OPENING[0], *turn("a"), *turn("b")]]
+    assert 1 == len({digest_opening(body(talk)) for talk in talks})
+    assert digest_opening(body([])) == digest_opening(body(turn("a")))
+
+
 @pytest.mark.parametrize(
     "answer",
     [

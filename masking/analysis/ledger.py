@@ -196,7 +196,7 @@ def _remember(cache: PrefixCache, pieces: Sequence[Piece], sent: Sent, terms: Te
     return Side(
         tokens=sizes[-1],
         common=common,
-        altered=sizes[sent.prompt.altered],
+        altered=sizes[min(sent.prompt.altered, len(pieces))],
         pieces=bisect_left(sizes, common),
     )
 

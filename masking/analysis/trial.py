@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from masking.analysis.masks import NEVER, Judged, find_masks, judge_stretch, piece_of
+from masking.analysis.price_list import Ratios
 from masking.analysis.replay import Course
 from masking.analysis.reread import Rereads, count_rereads
 from masking.analysis.simulate import Piece
@@ -54,17 +55,22 @@ class Bench:
         self._judged: dict[tuple[int, MaskPolicy], Judged] = {}
         self.plain = self._send([_mask_nothing(stretch) for stretch in transcript.stretches])
 
-    def try_out(self, course: Course) -> Trial:
-        """Return what a policy comes to; prices and model are those of the transcript."""
-        masks = [self._mask(number, course) for number in range(len(self._transcript.stretches))]
+    def try_out(self, course: Course, believed: Ratios | None = None) -> Trial:
+        """Return what a policy comes to; prices and model are those of the transcript.
+
+        Where other prices are `believed`, the boundary is drawn by them.
+        """
+        stretches = range(len(self._transcript.stretches))
+        masks = [self._mask(number, course, believed) for number in stretches]
         rereads = Rereads()
         for stretch, mask in zip(self._transcript.stretches, masks, strict=True):
             rereads += count_rereads(stretch.references, mask.first)
         return Trial(requests=self._send(masks), rereads=rereads)
 
-    def _mask(self, number: int, course: Course) -> "_Masks":
+    def _mask(self, number: int, course: Course, believed: Ratios | None) -> "_Masks":
         stretch = self._transcript.stretches[number]
-        policy = apply_terms(course.policy, course.drawn_by, stretch.terms)
+        terms = dataclasses.replace(stretch.terms, ratios=believed or stretch.terms.ratios)
+        policy = apply_terms(course.policy, course.drawn_by, terms)
         if not policy.masks:
             return _mask_nothing(stretch)
         judged = self._judge(number, policy)
@@ -73,7 +79,13 @@ class Bench:
     def _judge(self, number: int, policy: MaskPolicy) -> Judged:
         key = (
             number,
-            dataclasses.replace(policy, window_turns=1, keep_last_k_per_tool=None, max_loss=0.0),
+            dataclasses.replace(
+                policy,
+                window_turns=1,
+                keep_last_k_per_tool=None,
+                keep_latest_turns=0,
+                max_loss=0.0,
+            ),
         )
         if key not in self._judged:
             stretch = self._transcript.stretches[number]

@@ -59,12 +59,20 @@ def lay_out(body: Mapping[str, object]) -> Layout:
     return Layout(tuple(requests), tuple(offsets), tuple(turns_before))
 
 
-def find_opening(body: Mapping[str, object]) -> Iterator[str]:
-    """Yield the texts of a request up to its first user message, included. Raises WireError."""
-    for message in _find_messages(body):
-        yield from find_texts(message)
-        if isinstance(message, dict) and message.get("role") == "user":
-            return
+def find_opening(body: Mapping[str, object]) -> list[str]:
+    """Return the texts of a request up to its first user message, included.
+
+    Without one, those before the first message of the assistant: a conversation keeps its opening
+    as it grows. Raises WireError.
+    """
+    messages = _find_messages(body)
+    roles = [message.get("role") if isinstance(message, dict) else None for message in messages]
+    end = len(messages)
+    if "user" in roles:
+        end = roles.index("user") + 1
+    elif "assistant" in roles:
+        end = roles.index("assistant")
+    return [text for message in messages[:end] for text in find_texts(message)]
 
 
 def find_answers(body: Mapping[str, object]) -> list[tuple[str, ...]]:

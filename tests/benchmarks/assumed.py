@@ -1,0 +1,145 @@
+"""What the shipped configuration costs where no price is known, at six prices that may hold.
+
+`python -m tests.benchmarks.assumed FILES` (.flow, JSON, JSON lines, gzipped or not, or folders)
+replays every session as an unknown host's and an unknown model's, so that the boundary is drawn by
+`assumed_prices`, and bills it by each pair of true prices against sending everything: all sessions
+together, the mean of conversations, the worst conversation, and the worst request of all. It exits
+with 1 where the total is above 1.06 or the mean above 1.0.
+"""
+
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import accumulate
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+from addon.sessions import read_sessions
+from addon.shipped import shipped
+from masking.analysis.price_list import Ratios
+from masking.analysis.replay import Course, Session
+from masking.analysis.tokens import TokenCounter
+from masking.analysis.transcript import read_transcript
+from masking.analysis.trial import Bench
+from masking.config import Settings, parse_settings
+from masking.policy import MaskPolicy
+from masking.price_settings import PriceSettings
+
+TRUE_PRICES = (
+    Ratios(1.0, 1.0),
+    Ratios(0.5, 1.0),
+    Ratios(0.25, 1.0),
+    Ratios(0.1, 1.0),
+    Ratios(0.1, 1.25),
+    Ratios(0.02, 1.0),
+)
+HIGHEST_TOTAL = 1.06
+HIGHEST_MEAN = 1.0
+
+
+class Paid(NamedTuple):
+    """Bills of one conversation, request by request, and those of sending everything."""
+
+    bills: Sequence[float]
+    whole: Sequence[float]
+
+
+def read_shipped() -> Settings:
+    """Return the settings of the shipped file."""
+    settings = parse_settings(shipped("config.toml").read_bytes())
+    if settings is None:
+        raise ValueError("the shipped configuration has no table of ours")
+    return settings
+
+
+def pay(session: Session, believed: Ratios | None = None) -> list[list[Paid]]:
+    """Return what each conversation of a session pays, for each pair of true prices.
+
+    The boundary is drawn by the assumed prices, or by these.
+    """
+    settings, counter = read_shipped(), TokenCounter()
+    believed = believed or Ratios(*settings.pricing.assumed)
+    return [_bill(session, settings.schema1, true, believed, counter) for true in TRUE_PRICES]
+
+
+def _bill(
+    session: Session, policy: MaskPolicy, true: Ratios, believed: Ratios, counter: TokenCounter
+) -> list[Paid]:
+    course = Course(policy=policy, pricing=PriceSettings((true.read, true.write)))
+    transcript = read_transcript(session, course, counter)
+    bench = Bench(transcript, counter)
+    tried = [request.cost for request in bench.try_out(course, believed).requests]
+    plain = [request.cost for request in bench.plain]
+    return [
+        Paid([tried[at] for at in places], [plain[at] for at in places])
+        for places in _group(transcript.conversations).values()
+    ]
+
+
+def _group(conversations: Sequence[int]) -> dict[int, list[int]]:
+    groups: dict[int, list[int]] = {}
+    for place, number in enumerate(conversations):
+        groups.setdefault(number, []).append(place)
+    return groups
+
+
+class Row(NamedTuple):
+    """Bills against sending everything: all together, the mean, the worst, the worst request."""
+
+    total: float
+    mean: float
+    worst: float
+    worst_request: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is as little as the project promises."""
+        return self.total <= HIGHEST_TOTAL and self.mean <= HIGHEST_MEAN
+
+
+def sum_up(paid: Sequence[Paid]) -> Row:
+    """Return one row of the table; conversations that cost nothing are left out."""
+    costing = [each for each in paid if sum(each.whole)]
+    parts = [sum(each.bills) / sum(each.whole) for each in costing]
+    return Row(
+        total=sum(sum(each.bills) for each in costing) / sum(sum(each.whole) for each in costing),
+        mean=fmean(parts),
+        worst=max(parts),
+        worst_request=max(map(_find_worst_request, costing)),
+    )
+
+
+def _find_worst_request(paid: Paid) -> float:
+    running = zip(accumulate(paid.bills), accumulate(paid.whole), strict=True)
+    return max(bill / whole for bill, whole in running if whole)
+
+
+def measure(paths: Sequence[Path], believed: Ratios | None = None) -> list[Row]:
+    """Return a row for each pair of true prices."""
+    sessions = list(read_sessions(paths))
+    task = partial(pay, believed=believed)
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as executor:
+        found = list(executor.map(task, sessions))
+    return [
+        sum_up([paid for session in found for paid in session[at]])
+        for at in range(len(TRUE_PRICES))
+    ]
+
+
+def main() -> int:
+    rows = measure([Path(name) for name in sys.argv[1:]])
+    assumed = "{:g}, {:g}".format(*read_shipped().pricing.assumed)
+    print(f"Bills where {assumed} is assumed, against sending everything")
+    print("| truly | total | mean | worst | worst request |")
+    print("|---|--:|--:|--:|--:|")
+    for (read, write), row in zip(TRUE_PRICES, rows, strict=True):
+        cells = " | ".join(f"{value:.3f}" for value in row)
+        print(f"| {read:g}, {write:g}{' (no cache)' * (read >= write)} | {cells} |")
+    return int(not all(row.holds for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

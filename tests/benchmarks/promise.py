@@ -1,0 +1,141 @@
+"""Whether `max_loss` holds in real tokens: `python -m tests.benchmarks.promise [FILES]`.
+
+The boundary works with estimated tokens; here every request is billed in o200k tokens, for the
+conversations of FILES and for generated ones of each kind of text that tools return, at five
+prices. Generated are, for each kind: conversations whose results are of that kind, whose other
+texts are, whose results are so in turns only, with tool schemas of 100 kB, and with images. It
+prints the worst request of each against sending everything, and exits with 1 where one is more
+than a point above `1 + max_loss` of the shipped configuration.
+"""
+
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import accumulate, cycle
+from multiprocessing import get_context
+from pathlib import Path
+
+from addon.sessions import read_sessions
+from masking.analysis.conversations import Conversation
+from masking.analysis.price_list import Ratios
+from masking.analysis.replay import Course, Session
+from masking.analysis.tokens import TokenCounter
+from masking.analysis.transcript import Transcript, read_transcript
+from masking.analysis.trial import Bench
+from masking.model import ChatMessage
+from masking.policy import MaskPolicy
+from masking.price_settings import PriceSettings
+from tests.benchmarks.assumed import read_shipped
+from tests.kinds import KINDS, make_text, make_tools
+
+PRICES = (
+    Ratios(0.5, 1.0),
+    Ratios(0.25, 1.0),
+    Ratios(0.1, 1.0),
+    Ratios(0.1, 1.25),
+    Ratios(0.02, 1.0),
+)
+MARGIN = 0.01
+TURNS = 40
+PLAIN = "Python"
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+
+
+def generate() -> Iterator[tuple[str, Conversation]]:
+    """Yield conversations, each with the name of what is special about it."""
+    for kind in KINDS:
+        yield f"results: {kind}", _converse(results=[kind])
+        yield f"the rest: {kind}", _converse(results=[PLAIN], rest=kind)
+        yield f"now and then: {kind}", _converse(results=[PLAIN, PLAIN, PLAIN, kind])
+    yield "all kinds in turn", _converse(results=[*KINDS])
+    yield "tool schemas of 100 kB", _converse(results=[PLAIN], schema_chars=100_000)
+    yield "tool schemas, padded tables", _converse(results=["padded table"], schema_chars=100_000)
+    yield "images in results", _converse(results=[PLAIN], images=True)
+
+
+def _converse(
+    *,
+    results: Sequence[str],
+    rest: str = "English prose",
+    schema_chars: int = 0,
+    images: bool = False,
+) -> Conversation:
+    random_ = random.Random(f"{results} {rest} {schema_chars} {images}")
+    messages: list[ChatMessage] = [
+        {"role": "system", "content": make_text(rest, 4_000)},
+        {"role": "user", "content": make_text(rest, 800, 1)},
+    ]
+    for turn, kind in zip(range(TURNS), cycle(results), strict=False):
+        function = {"name": "shell", "arguments": make_text(rest, 200, turn)}
+        call = {"id": f"c{turn}", "type": "function", "function": function}
+        text = make_text(kind, min(60_000, int(random_.lognormvariate(7.6, 1.1))), turn)
+        parts = [{"type": "text", "text": text}, IMAGE]
+        content = parts if images and turn % 3 == 0 else text
+        messages += [
+            {"role": "assistant", "content": make_text(rest, 150, turn), "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{turn}", "content": content},
+        ]
+    messages.append({"role": "assistant", "content": "Done."})
+    tools = tuple(make_tools(schema_chars)) if schema_chars else None
+    return Conversation(name="generated", place="generated", messages=tuple(messages), tools=tools)
+
+
+def find_worst(session: Session, policy: MaskPolicy) -> list[float]:
+    """Return for each price the most a bill of the session ever was of sending everything."""
+    counter = TokenCounter()
+    return [_find_worst(session, policy, ratios, counter) for ratios in PRICES]
+
+
+def _find_worst(
+    session: Session, policy: MaskPolicy, ratios: Ratios, counter: TokenCounter
+) -> float:
+    course = Course(policy=policy, pricing=PriceSettings((ratios.read, ratios.write)))
+    transcript = read_transcript(session, course, counter)
+    bench = Bench(transcript, counter)
+    tried = [request.cost for request in bench.try_out(course).requests]
+    plain = [request.cost for request in bench.plain]
+    return max(
+        (
+            bill / whole
+            for places in _group(transcript)
+            for bill, whole in zip(
+                accumulate(tried[at] for at in places),
+                accumulate(plain[at] for at in places),
+                strict=True,
+            )
+            if whole
+        ),
+        default=1.0,
+    )
+
+
+def _group(transcript: Transcript) -> list[list[int]]:
+    groups: dict[int, list[int]] = {}
+    for place, number in enumerate(transcript.conversations):
+        groups.setdefault(number, []).append(place)
+    return [*groups.values()]
+
+
+def main() -> int:
+    policy = read_shipped().schema1
+    named = [(session.name, session) for session in read_sessions([Path(a) for a in sys.argv[1:]])]
+    cases: list[tuple[str, Session]] = [*named, *generate()]
+    sessions = [session for _, session in cases]
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as executor:
+        found = list(executor.map(partial(find_worst, policy=policy), sessions))
+    limit = 1 + policy.max_loss + MARGIN
+    rows = sorted(zip(found, cases, strict=True), key=lambda row: -max(row[0]))
+    print(f"The worst request of {len(cases)} sessions against sending everything, o200k tokens")
+    print(f"| session | {' | '.join(f'{p.read:g}, {p.write:g}' for p in PRICES)} |")
+    print(f"|---|{'--:|' * len(PRICES)}")
+    for worst, (name, _) in rows[:12]:
+        print(f"| {name[:40]} | {' | '.join(f'{value:.3f}' for value in worst)} |")
+    highest = max(max(worst) for worst in found)
+    print(f"The worst of all is {highest:.3f}; the limit is {limit:.2f}")
+    return int(highest > limit)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
