@@ -33,7 +33,7 @@ from addon.passthrough import Passthrough, is_ours
 from addon.record_file import default_path
 from addon.startup import find_option_mistake, render_start
 from addon.tap import Tap
-from masking.analysis.terms import apply_terms, find_terms
+from masking.analysis.terms import apply_terms, find_terms, heed_marks
 from masking.config import MemorySettings, Settings
 from masking.lifetime import find_lifetime
 from masking.memory import BoundaryMemory, Occasion
@@ -208,7 +208,10 @@ def _mask(
     try:
         original = _read_body(flow.request)
         document = read_request(original)
-        strategies = _draw_strategies(flow.request, exchange, document, settings)
+        exchange.model = _find_model(document)
+        exchange.stream = document.get("stream") is True
+        exchange.seed = digest_account(flow.request, exchange.host, str(exchange.model))
+        strategies = _price(exchange, original, settings)
         only = metrics.find_hold(exchange, document)
         occasion = _find_occasion(exchange, document, strategies, memory)
         outcome = change_request(original, document, strategies, only, occasion)
@@ -256,15 +259,15 @@ def _read_body(request: http.Request) -> bytes:
     return original
 
 
-def _draw_strategies(
-    request: http.Request, exchange: Exchange, document: Mapping[str, object], settings: Settings
-) -> Strategies:
-    """Return the strategies under the prices of the request's host and model, and note them."""
+def _find_model(document: Mapping[str, object]) -> str | None:
     model = document.get("model")
-    exchange.model = printable(model) if isinstance(model, str) else None
-    exchange.stream = document.get("stream") is True
-    exchange.seed = digest_account(request, exchange.host, str(exchange.model))
-    exchange.terms = find_terms(exchange.pricing, exchange.host, exchange.model)
+    return printable(model) if isinstance(model, str) else None
+
+
+def _price(exchange: Exchange, original: bytes, settings: Settings) -> Strategies:
+    """Return the strategies under the prices of the request's host and model, and note them."""
+    terms = find_terms(exchange.pricing, exchange.host, exchange.model)
+    exchange.terms = heed_marks(terms, exchange.host, original)
     policy = apply_terms(settings.schema1, exchange.pricing, exchange.terms)
     exchange.cache_read_ratio = policy.cache_read_ratio
     exchange.cache_write_ratio = policy.cache_write_ratio

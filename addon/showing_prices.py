@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from addon.price_warnings import render_own_price
 from addon.uncached import render_uncached
 from masking.analysis.price_list_check import open_list
-from masking.analysis.terms import Terms, find_terms
+from masking.analysis.terms import MARK, Terms, find_terms
 from masking.config import Settings
 from masking.host_names import check_host, normalize_host
 from masking.price_settings import OwnPrice
@@ -59,6 +59,8 @@ def render_host(
         yield f"In a prompt of more than {above:,} tokens, every token costs {factor:g} times that"
     rules = terms.rules
     yield f"Taken to be cached: {rules.minimum:,} tokens or more, in blocks of {rules.block:,}"
+    if rules.at_marks and terms.source == "price list":
+        yield f"Cached where a request asks for it alone: without {MARK} all tokens are plain"
     if settings.cache_pricing == "none":
         yield 'The window slides at every turn all the same: cache_pricing = "none"'
     if terms.ratios.read < 1 and normalize_host(host) in uncached:

@@ -68,6 +68,10 @@ def usage_of(prompt: int, cached: int | None = None) -> dict[str, object]:
             AUTO, "localhost", "gpt-4o", (0.5, 1), ("assumed", 0.5, 1), id="host unlisted"
         ),
         pytest.param(
+            AUTO, "api.anthropic.com", "claude-opus-4-8", (1, 1), ("price list", 1, 1),
+            id="no cache mark where it takes one",
+        ),
+        pytest.param(
             AUTO + b'[observation_masking.hosts]\nuncached = ["localhost"]\n', "localhost",
             "gpt-4o", (1, 1), ("config", 1, 1), id="a host that sells no cached tokens",
         ),

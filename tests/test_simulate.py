@@ -44,8 +44,10 @@ def test_a_common_prefix_counts_in_whole_blocks_from_a_least_size_on(
 
 
 @pytest.mark.parametrize("provider", [None, "", "openai", "x-ai", "no such"])
-def test_other_providers_are_taken_to_do_as_openai_does(provider: str | None) -> None:
-    assert OPENAI is find_rules(provider)
+def test_other_providers_are_taken_to_match_as_openai_does(provider: str | None) -> None:
+    rules = find_rules(provider)
+    assert (OPENAI.minimum, OPENAI.block) == (rules.minimum, rules.block)
+    assert not rules.at_marks
 
 
 def spell(names: str) -> list[Piece]:

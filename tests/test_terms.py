@@ -11,7 +11,7 @@ from masking.analysis.ledger import Ledger, Sent
 from masking.analysis.price_list import PLAIN, Ratios
 from masking.analysis.prompt import Prompt
 from masking.analysis.simulate import Piece, find_rules
-from masking.analysis.terms import Source, Terms, apply_terms, find_terms
+from masking.analysis.terms import Source, Terms, apply_terms, find_terms, heed_marks
 from masking.model import ConfigError, PriceStep
 from masking.price_settings import OwnPrice, PriceSettings
 from masking.usage import Usage
@@ -22,6 +22,7 @@ OPEN_AI = ("api.openai.com", "gpt-4o")
 AUTO, NONE, GIVEN = PriceSettings(), PriceSettings("none"), PriceSettings((0.2, 3.0))
 ASSUMED = Ratios(0.1, 1.25)
 STEPS = (PriceStep(100, 2.0), PriceStep(1_000, 5.0))
+CLAUDE = ("api.anthropic.com", "claude-opus-4-8")
 LONG = "gpt-4o" + "x" * 300
 
 
@@ -190,6 +191,32 @@ def test_the_boundary_is_drawn_by_what_is_billed_unless_it_is_to_slide(
     assert (() if settings is NONE else STEPS) == policy.price_steps
     assert (expected == PLAIN) == policy.slides
     assert MASK_ALL == apply_terms(policy, NONE, terms)
+
+
+MARKED = b'{"messages":[{"role":"user","cache_control":{"type":"ephemeral"}}]}'
+QUOTED = b'{"messages":[{"role":"user","content":"\\"cache_control\\""}]}'
+
+
+@pytest.mark.parametrize(
+    ("settings", "host", "model", "body", "expected"),
+    [
+        pytest.param(AUTO, *CLAUDE, MARKED, (0.1, 1.25), id="a mark"),
+        pytest.param(AUTO, *CLAUDE, b"{}", PLAIN, id="no mark"),
+        pytest.param(AUTO, *CLAUDE, QUOTED, PLAIN, id="a text that quotes one"),
+        pytest.param(GIVEN, *CLAUDE, b"{}", (0.2, 3), id="no mark, and prices configured"),
+        pytest.param(AUTO, *OPEN_AI, b"{}", (0.5, 1), id="no mark where none is needed"),
+        pytest.param(AUTO, "localhost", CLAUDE[1], b"{}", (0.1, 1.25), id="behind a gateway"),
+        pytest.param(AUTO, None, CLAUDE[1], b"{}", (0.1, 1.25), id="no host is told"),
+    ],
+)
+def test_without_a_cache_mark_nothing_is_cached_where_it_takes_one(
+    settings: PriceSettings,
+    host: str | None,
+    model: str,
+    body: bytes,
+    expected: tuple[float, float],
+) -> None:
+    assert expected == heed_marks(find_terms(settings, host, model), host, body).ratios
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Protocol
 from masking.analysis.ledger import Entry, Ledger, Sent
 from masking.analysis.prompt import digest_of, read_prompt
 from masking.analysis.sizes import Sizes, measure
-from masking.analysis.terms import Terms, apply_terms, find_terms
+from masking.analysis.terms import Terms, apply_terms, find_terms, heed_marks
 from masking.analysis.tokens import TokenCounter
 from masking.memory import BoundaryMemory
 from masking.model import Reason, WireError, replacements_of
@@ -121,7 +121,7 @@ def _replay_request(
     named = document.get("model")
     model = course.model or (named if isinstance(named, str) else None)
     host = None if course.model else recorded.host
-    terms = find_terms(course.pricing, host, model)
+    terms = heed_marks(find_terms(course.pricing, host, model), host, recorded.body)
     if course.ttl is not None:
         terms = replace(terms, rules=replace(terms.rules, ttl=course.ttl))
     policy = apply_terms(course.policy, course.drawn_by, terms)

@@ -24,13 +24,14 @@ class CacheRules:
     """What a provider's cache keeps, in tokens and seconds since the last use.
 
     A simulated cache forgets a prompt after `ttl`, or never (None). After `lifetime` a real one
-    most likely has.
+    most likely has. `at_marks` says whether a real one keeps nothing of a request without a mark.
     """
 
     minimum: int
     block: int
     ttl: float | None = None
     lifetime: float = 3_600.0
+    at_marks: bool = False
 
     def round(self, tokens: float) -> int:
         """Return how many tokens of a common prefix of this size are read from the cache."""
@@ -38,7 +39,7 @@ class CacheRules:
 
 
 OPENAI = CacheRules(minimum=1_024, block=128, lifetime=1_800.0)
-_ANTHROPIC = CacheRules(minimum=1_024, block=1, lifetime=300.0)
+_ANTHROPIC = CacheRules(minimum=1_024, block=1, lifetime=300.0, at_marks=True)
 _DEEPSEEK = CacheRules(minimum=64, block=64, lifetime=86_400.0)
 _OTHERS = CacheRules(minimum=1_024, block=128)
 

@@ -26,6 +26,12 @@ _LONGEST_NAME = 256
 
 _MILLION = 1_000_000
 
+MARK = "cache_control"
+"""The key by which a request asks for a cache."""
+
+_MARK = f'"{MARK}"'.encode()
+"""Within a text of a JSON document its quotes would be escaped."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
@@ -113,6 +119,18 @@ def _assume(settings: PriceSettings, maker: Price | None) -> Terms:
 
 def _find_rules(price: Price | None) -> CacheRules:
     return find_rules(None if price is None else price.provider)
+
+
+def heed_marks(terms: Terms, host: str | None, body: bytes) -> Terms:
+    """Return the terms of a request: without a cache mark it has no cache where that takes one.
+
+    So it is at a host of the price list alone: a gateway may set marks of its own, and of a
+    conversation without a host it is not known what its provider was asked for.
+    """
+    is_there = host is not None and terms.source == "price list"
+    if not is_there or not terms.rules.at_marks or _MARK in body:
+        return terms
+    return dataclasses.replace(terms, ratios=PLAIN)
 
 
 def apply_terms(policy: MaskPolicy, settings: PriceSettings, terms: Terms) -> MaskPolicy:

@@ -15,7 +15,7 @@ from masking.analysis.prompt import digest_of, digest_of_message, read_prompt
 from masking.analysis.replay import Course, Recorded, Session
 from masking.analysis.reread import Reference, find_references
 from masking.analysis.simulate import Piece, chain
-from masking.analysis.terms import Terms, find_terms
+from masking.analysis.terms import Terms, find_terms, heed_marks
 from masking.analysis.tokens import TokenCounter
 from masking.model import Layout, ToolHistory, WireError
 from masking.rewrite import read_request
@@ -170,7 +170,7 @@ class _Reader:
         found = self._find_latest(prefixes)
         tools = digest_of(document.get("tools"))
         if found is None or self.growths[found].tools != tools:
-            terms = self._find_terms(recorded.host, model)
+            terms = self._find_terms(recorded, model)
             self.growths.append(_Growth(seed=seed, terms=terms, tools=tools, follows=found))
             found = len(self.growths) - 1
         growth = self.growths[found]
@@ -180,9 +180,10 @@ class _Reader:
         if prefixes:
             self._latest[prefixes[-1]] = found
 
-    def _find_terms(self, host: str | None, model: str | None) -> Terms:
+    def _find_terms(self, recorded: Recorded, model: str | None) -> Terms:
         course = self._course
-        terms = find_terms(course.pricing, None if course.model else host, model)
+        host = None if course.model else recorded.host
+        terms = heed_marks(find_terms(course.pricing, host, model), host, recorded.body)
         return (
             terms
             if course.ttl is None
