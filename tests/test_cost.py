@@ -276,6 +276,13 @@ def test_dollars_are_known_where_the_price_is(
     assert cost.saved_dollars == saved
 
 
+def test_masking_that_brings_a_prompt_under_a_price_step_saves_that_too() -> None:
+    terms = dataclasses.replace(UNPRICED, steps=(PriceStep(5_000, 2.0), PriceStep(9_999, 3.0)))
+    cost = spend(Usage(prompt=5_000, cached=0), after=Side(5_000, 0), terms=terms)
+    assert (10_000, 5_000) == (cost.before.prompt, cost.after.prompt)
+    assert (30_000, 5_000, 25_000) == (cost.before.cost, cost.after.cost, cost.saved)
+
+
 def test_where_nothing_is_cheaper_every_token_is_a_plain_one() -> None:
     cost = spend(Usage(prompt=6_000, cached=5_000), terms=UNPRICED)
     assert (10_000, 6_000, 4_000) == (cost.before.cost, cost.after.cost, cost.saved)

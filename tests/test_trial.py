@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,6 +123,31 @@ def test_it_agrees_with_a_replay_of_real_conversations(course: Course) -> None:
     for session in itertools.islice(read_sessions([CONVERSATIONS]), 0, None, 3):
         if sum(1 for _ in session.requests()) * 2 <= LONGEST:
             assert by_replay(session, course) == by_trial(session, course), session.name
+
+
+def test_it_agrees_with_a_replay_where_long_prompts_are_dearer(tmp_path: Path) -> None:
+    model = {"id": "m", "match": {"contains": ""}, "input": 2, "cache_read": 0.2}
+    shop = {"id": "s", "name": "S", "api_pattern": "x", "model_match": {"contains": ""}}
+    for name, steps in (("flat", []), ("stepped", [[2_000, 4], [6_000, 10]])):
+        listed = {"date": "", "source": "", "providers": [
+            shop | {"models": [model | {"steps": steps}]}
+        ]}  # fmt: skip
+        (tmp_path / name).write_text(json.dumps(listed))
+    session = grow(work(30))
+    flat, stepped = (
+        Course(policy=SHIPPED, pricing=PriceSettings(price_list=str(tmp_path / name)))
+        for name in ("flat", "stepped")
+    )
+    assert by_replay(session, stepped) == by_trial(session, stepped)
+    before, after = (
+        Bench(read_transcript(session, course, COUNTER), COUNTER).plain
+        for course in (flat, stepped)
+    )
+    factors = {round(now.cost / then.cost, 9) for then, now in zip(before, after, strict=True)}
+    assert {1, 2, 5} == factors
+    assert [pytest.approx(each.cost * 2 / 1e6) for each in after] == [
+        each.dollars for each in after
+    ]
 
 
 # Sessions that do not simply grow
