@@ -11,7 +11,7 @@ from pathlib import Path
 
 import platformdirs
 
-from masking.analysis.price_list import PriceList
+from masking.analysis.price_list import PriceList, load_shipped
 from masking.analysis.price_list_check import open_list, pack_list, read_list
 from masking.model import ConfigError
 
@@ -30,13 +30,15 @@ def find_stored() -> tuple[str, str | None]:
         path = str(stored_path())
         if not Path(path).exists():
             return "", None
-        open_list(path)
+        stored, shipped = open_list(path).date, load_shipped().date
     except ConfigError as error:
         return "", f"{path} is passed over, and the shipped price list holds: {error}"
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
         return "", f"no stored price list could be read, and the shipped one holds: {reason}"
-    return path, None
+    is_older = stored < shipped  # as after an update of the package
+    older = f"the stored price list is of {stored}, and older than the shipped one of {shipped}"
+    return path, f"{older}: obsmask prices --reset goes back to that" if is_older else None
 
 
 def store_prices(file: Path) -> PriceList:

@@ -152,13 +152,13 @@ def test_it_names_hosts_whose_records_show_no_cached_token(
     assert named not in run(capsys, "other.example", *options)
 
 
-def newer(folder: Path, **provider: object) -> Path:
+def newer(folder: Path, date: str = "2027-01-01", **provider: object) -> Path:
     """Write a list in which a shop sells one model."""
     model = {"id": "m", "match": {"equals": "m"}, "input": 1, "cache_read": 0.4}
     shop: dict[str, Any] = {"id": "s", "name": "S", "api_pattern": "https://localhost/"}
     shop |= {"models": [model], **provider}
     file = folder / "newer.json"
-    file.write_text(json.dumps({"date": "2027-01-01", "source": "us", "providers": [shop]}))
+    file.write_text(json.dumps({"date": date, "source": "us", "providers": [shop]}))
     return file
 
 
@@ -179,6 +179,20 @@ def test_a_newer_list_holds_until_it_is_removed(
     assert said.startswith("Removed.")
     assert ["There is none but the shipped list."] == run(capsys, "--reset")
     assert run(capsys)[0].endswith("It came with the package.")
+
+
+@pytest.mark.parametrize(("date", "is_older"), [("2026-11-21", True), ("2026-11-22", False)])
+def test_a_stored_list_that_is_older_than_the_shipped_one_holds_and_is_named(
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+    date: str,
+    is_older: bool,
+) -> None:
+    run(capsys, "--update", newer(tmp_path, date))
+    assert f"By the price list of {date}: m of S" == run(capsys, "localhost", "m")[1]
+    warning = f"the stored price list is of {date}, and older than the shipped one of 2026-11-22"
+    assert is_older == (warning in caplog.text)
 
 
 def test_what_genai_prices_publishes_is_taken_too(

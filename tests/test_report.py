@@ -227,7 +227,9 @@ def test_what_the_provider_reported_is_told() -> None:
 def test_prices_are_told_with_their_source() -> None:
     assert [[0.1, 1.25, "config"]] == conversation(Talk(), (0.1, 1.25))["prices"]
     assert [[0.5, 1.0, "price list"]] == conversation(Talk(), "auto")["prices"]
-    assert [[0.1, 1.25, "assumed"]] == conversation(Talk(model=None), "auto")["prices"]
+    assumed = conversation(Talk(model=None), "auto")
+    assert [[0.1, 1.25, "assumed"]] == assumed["prices"]
+    assert (15, 0) == (assumed["assumed"], conversation(Talk(), "auto")["assumed"])
 
 
 # The masking map.

@@ -283,3 +283,12 @@ def test_whatever_is_answered_the_terms_stay_the_same(
         ledger.enter(sent, terms)
     assert terms == find_terms(settings, host, model)
     assert 0 < terms.ratios.read <= terms.ratios.write
+
+
+@given(settings_, st.none() | st.text(), st.none() | st.text())
+def test_whatever_a_host_and_a_model_are_called_there_are_terms(
+    settings: PriceSettings, host: str | None, model: str | None
+) -> None:
+    terms = find_terms(settings, host, model)
+    assert terms.source == "config" or terms.ratios.read <= terms.ratios.write
+    assert (terms.source == "assumed") <= (terms.dollars is None)
