@@ -275,7 +275,7 @@ def test_the_shipped_list_is_valid_and_dated() -> None:
     assert date.fromisoformat(prices.date) <= datetime.now(UTC).date()
     assert prices.source.startswith("genai-prices ")
     assert "MIT License" in SHIPPED.with_name("prices.LICENSE").read_text("utf-8")
-    assert (47, 2_330) == (len(prices.providers), prices.models)
+    assert prices.models == sum(len(provider["models"]) for provider in prices.providers) > 2_000
 
 
 ALONE = """

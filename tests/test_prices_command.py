@@ -9,7 +9,10 @@ import pytest
 
 from addon.cli import main
 from addon.stored_prices import stored_path
+from masking.analysis.price_list import load_shipped
 from tests.live import UNPRICED, Upstream, conversation, encoded, running_addon, running_upstream
+
+DATE = load_shipped().date
 
 CONFIG = b"""
 [observation_masking]
@@ -41,8 +44,9 @@ def configured(folder: Path, config: bytes = CONFIG) -> list[str | Path]:
 
 def test_it_shows_the_list_and_what_is_assumed(capsys: pytest.CaptureFixture[str]) -> None:
     first, *others = run(capsys)
-    assert first.startswith("The price list is of 2026-11-22, from genai-prices ")
-    assert first.endswith("2,330 models of 47 providers. It came with the package.")
+    assert first.startswith(f"The price list is of {DATE}, from genai-prices ")
+    count = f"{load_shipped().models:,} models of {len(load_shipped().providers)} providers"
+    assert first.endswith(f"{count}. It came with the package.")
     assert others == [
         'cache_pricing = "auto"',
         "Where nothing is known, assumed: a cached token at 0.1 of a plain one, a written one at "
@@ -69,7 +73,7 @@ def test_it_shows_prices_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_pat
             [
                 "gpt-5.6 at api.openai.com: a cached token at 0.1 of a plain one, a written one "
                 "at 1.25",
-                "By the price list of 2026-11-22: gpt-5.6-sol of OpenAI",
+                f"By the price list of {DATE}: gpt-5.6-sol of OpenAI",
                 "A million tokens: $4, cached $0.4, written $5",
                 "In a prompt of more than 272,000 tokens, every token costs 2 times that",
                 "Taken to be cached: 1,024 tokens or more, in blocks of 128",
@@ -80,7 +84,7 @@ def test_it_shows_prices_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_pat
             ["localhost", "gpt-4o"],
             [
                 "gpt-4o at localhost: a cached token at 0.5 of a plain one, a written one at 1",
-                "Assumed: the price list of 2026-11-22 does not know it there, but as gpt-4o of "
+                f"Assumed: the price list of {DATE} does not know it there, but as gpt-4o of "
                 "OpenAI",
                 "Assumed prices give no dollars. To set your own: "
                 'prices = [{ host = "localhost", read = 0.5, write = 1 }]',
@@ -93,7 +97,7 @@ def test_it_shows_prices_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_pat
             [
                 "No model at localhost: a cached token at 0.1 of a plain one, a written one at "
                 "1.25",
-                "Assumed: the price list of 2026-11-22 knows neither this nor who makes the model",
+                f"Assumed: the price list of {DATE} knows neither this nor who makes the model",
                 "Assumed prices give no dollars. To set your own: "
                 'prices = [{ host = "localhost", read = 0.1, write = 1.25 }]',
                 "Taken to be cached: 1,024 tokens or more, in blocks of 128",
@@ -181,7 +185,7 @@ def test_a_newer_list_holds_until_it_is_removed(
     assert run(capsys)[0].endswith("It came with the package.")
 
 
-@pytest.mark.parametrize(("date", "is_older"), [("2026-11-21", True), ("2026-11-22", False)])
+@pytest.mark.parametrize(("date", "is_older"), [("2000-01-01", True), (DATE, False)])
 def test_a_stored_list_that_is_older_than_the_shipped_one_holds_and_is_named(
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
@@ -191,7 +195,7 @@ def test_a_stored_list_that_is_older_than_the_shipped_one_holds_and_is_named(
 ) -> None:
     run(capsys, "--update", newer(tmp_path, date))
     assert f"By the price list of {date}: m of S" == run(capsys, "localhost", "m")[1]
-    warning = f"the stored price list is of {date}, and older than the shipped one of 2026-11-22"
+    warning = f"the stored price list is of {date}, and older than the shipped one of {DATE}"
     assert is_older == (warning in caplog.text)
 
 
