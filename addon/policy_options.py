@@ -14,7 +14,7 @@ from masking.policy import MaskPolicy
 from masking.price_settings import CachePricing
 
 _LONGEST_PAUSE = 1e8
-_GIVEN_BY_PRICES = ("cache_read_ratio", "cache_write_ratio", "price_steps")
+_GIVEN_BY_PRICES = ("cache_read_ratio", "cache_write_ratio", "price_steps", "shortest_prefix")
 
 
 def add_policy_options(parser: argparse.ArgumentParser) -> None:

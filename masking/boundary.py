@@ -201,9 +201,15 @@ class _Conversation:
         return self._factor(self._sent), self._factor(self._sent - self._ripening.saving)
 
     def _find_price(self, saving: float, offset: float) -> float:
-        """Return what moving costs once, in the plain tokens of a prompt below every price step."""
+        """Return what moving costs once, in the plain tokens of a prompt below every price step.
+
+        What stands before the first newly masked result is still read from the cache, unless that
+        is too short for one.
+        """
         tail = max(0.0, self._size - offset)
-        return self._write * (tail - saving) - self._read * tail
+        head = max(0.0, self._sent - tail)
+        lost = (self._write - self._read) * head if head < self._policy.shortest_prefix else 0.0
+        return self._write * (tail - saving) - self._read * tail + lost
 
     def _move(self, saving: float, price: float) -> None:
         self._price = price + self._read * saving

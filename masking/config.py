@@ -176,7 +176,7 @@ _Table = TypeVar("_Table")
 _Kind = TypeVar("_Kind")
 
 
-_DERIVED = frozenset({"cache_read_ratio", "cache_write_ratio", "price_steps"})
+_DERIVED = frozenset({"cache_read_ratio", "cache_write_ratio", "price_steps", "shortest_prefix"})
 """Fields of a policy that are no keys of the file: the prices of a host and a model give them."""
 
 _PRICE_KEYS = ("cache_pricing", "assumed_prices")

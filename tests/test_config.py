@@ -288,7 +288,7 @@ def test_the_shipped_file_is_on_with_the_values_of_the_guide() -> None:
     assert found.hosts.only == ()
 
 
-GIVEN_BY_PRICES = ("cache_read_ratio", "cache_write_ratio", "price_steps")
+GIVEN_BY_PRICES = ("cache_read_ratio", "cache_write_ratio", "price_steps", "shortest_prefix")
 
 
 KINDS: tuple[Any, ...] = (

@@ -65,7 +65,7 @@ def test_every_key_is_described(table: str, settings: type, others: list[str]) -
     assert keys_of(settings) + others == sort_like(described, settings)
 
 
-GIVEN_BY_PRICES = ("cache_read_ratio", "cache_write_ratio", "price_steps")
+GIVEN_BY_PRICES = ("cache_read_ratio", "cache_write_ratio", "price_steps", "shortest_prefix")
 
 
 def keys_of(settings: type) -> list[str]:
