@@ -50,7 +50,7 @@ def _render_assumed(host: str, model: str | None, terms: Terms) -> str:
     entry = terms.entry
     reason = "" if entry is None else f", as {entry.seller} takes for {entry.model}"
     return (
-        f"the price list does not know what {host} takes for {model or 'a request without a model'}"
+        f"no price of cached tokens is known for {model or 'a request without a model'} at {host}"
         f": assumed that a cached token costs {read:g} of a plain one and a written one {write:g}"
         f"{reason}. If that is wrong, the line to set in [observation_masking], with its prices, "
         f"is {render_own_price(host, terms)}"

@@ -73,9 +73,8 @@ def _render_reason(terms: Terms, date: str) -> str:
         return "By the configuration" + ("" if entry is None else f"; on the list it is {entry}")
     if terms.source == "price list":
         return f"By the price list of {date}: {entry}"
-    if entry is None:
-        return f"Assumed: the price list of {date} knows neither this nor who makes the model"
-    return f"Assumed: the price list of {date} does not know it there, but as {entry}"
+    reason = f"the list of {date} has no price of its cached tokens there"
+    return f"Assumed: {reason}" if entry is None else f"Assumed, as {entry}: {reason}"
 
 
 def _render_ratios(read: float, write: float) -> str:

@@ -114,8 +114,8 @@ def test_what_is_assumed_is_told_once_for_each_host_with_the_line_to_set(
         for turns in (1, 2):
             ask(live, turns, usage_of(3_000))
         ask(live, 3, usage_of(3_000), **LISTED)
-    assert live.proxy.log.count("the price list does not know") == 1
-    assert "the price list does not know what localhost takes for gpt-4o" in live.proxy.log
+    assert live.proxy.log.count("no price of cached tokens is known") == 1
+    assert "no price of cached tokens is known for gpt-4o at localhost: assumed" in live.proxy.log
     line = 'prices = [{ host = "localhost", read = 0.5, write = 1 }]'
     assert line in live.proxy.log
     settings = parse_settings(f"[observation_masking]\n{line}\n".encode())

@@ -47,7 +47,7 @@ def tell(exchange: Exchange) -> list[str]:
 
 
 def assumed(host: str, model: str) -> list[str]:
-    return [f"the price list does not know what {host} takes for {model}"]
+    return [f"no price of cached tokens is known for {model} at {host}"]
 
 
 def test_what_is_assumed_is_said_once_for_each_host() -> None:
@@ -61,7 +61,7 @@ def test_it_says_what_is_assumed_why_and_which_line_to_set() -> None:
     assert "costs 0.5 of a plain one and a written one 1, as OpenAI takes for gpt-4o-mini" in known
     assert 'prices = [{ host = "a.example", read = 0.5, write = 1 }]' in known
     (unknown,) = tell(answered(1, host="a.example", model=None))
-    assert "for a request without a model: assumed" in unknown
+    assert "for a request without a model at a.example: assumed" in unknown
     assert "costs 0.1 of a plain one and a written one 1.25. If" in unknown
 
 

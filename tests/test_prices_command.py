@@ -84,8 +84,8 @@ def test_it_shows_prices_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_pat
             ["localhost", "gpt-4o"],
             [
                 "gpt-4o at localhost: a cached token at 0.5 of a plain one, a written one at 1",
-                f"Assumed: the price list of {DATE} does not know it there, but as gpt-4o of "
-                "OpenAI",
+                f"Assumed, as gpt-4o of OpenAI: the list of {DATE} has no price of its cached "
+                "tokens there",
                 "Assumed prices give no dollars. To set your own: "
                 'prices = [{ host = "localhost", read = 0.5, write = 1 }]',
                 "Taken to be cached: 1,024 tokens or more, in blocks of 128",
@@ -97,7 +97,7 @@ def test_it_shows_prices_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_pat
             [
                 "No model at localhost: a cached token at 0.1 of a plain one, a written one at "
                 "1.25",
-                f"Assumed: the price list of {DATE} knows neither this nor who makes the model",
+                f"Assumed: the list of {DATE} has no price of its cached tokens there",
                 "Assumed prices give no dollars. To set your own: "
                 'prices = [{ host = "localhost", read = 0.1, write = 1.25 }]',
                 "Taken to be cached: 1,024 tokens or more, in blocks of 128",
