@@ -9,6 +9,8 @@ _VENDORS = re.compile(r"^(?:[a-z][a-z-]*\.)+(?=[a-z])")
 """Bedrock's `us.anthropic.claude-...`; not the first part of `gpt-4.1`, which has a digit."""
 
 _LAST_PART = re.compile(r"[-_@:][^-_@:]*$")
+_MOST_PARTS = 8
+"""What may have been added at the end of a name; `-20250929-v1:0` is three parts."""
 
 
 def find_price(prices: PriceList, host: str | None, model: str | None) -> Price | None:
@@ -23,7 +25,7 @@ def assume_price(prices: PriceList, model: str | None) -> Price | None:
 
     None where no maker is known, or where its entry has no price of cached tokens.
     """
-    found = (prices.find_maker(name) for name in _spell(model or ""))
+    found = (prices.find_maker(name) for name in dict.fromkeys(_spell(model or "")))
     return next((price for price in found if price is not None and price.ratios), None)
 
 
@@ -35,8 +37,7 @@ def _spell(model: str) -> Iterator[str]:
     """
     name = _VENDORS.sub("", model.lower().rpartition("/")[2])
     yield model
-    while name:
+    for _ in range(_MOST_PARTS):
         yield name
         yield name.replace(".", "-")
-        shorter = _LAST_PART.sub("", name)
-        name = shorter if shorter != name else ""
+        name = _LAST_PART.sub("", name)
