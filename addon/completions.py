@@ -7,7 +7,7 @@ same conversation is answered with the same bytes.
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from addon.story import Reply
@@ -20,6 +20,7 @@ CACHE_STEP = 128
 CACHE_LEAST = 1024
 
 JsonDict = dict[str, Any]
+Spell = Callable[[str], str]
 
 _ERRORS = {
     400: ("invalid_request_error", "invalid_value", "The scripted provider refuses this request."),
@@ -36,16 +37,18 @@ class PromptCache:
     """The provider's prompt cache: remembers the prefixes it has seen, as digests.
 
     The rule is OpenAI's: whole messages of the longest common prefix, at least 1,024 tokens, in
-    steps of 128. Tokens are estimated at four characters each.
+    steps of 128. Tokens are estimated at four characters each. `spell` is applied to each message
+    before it is counted: what differs from run to run must not change a recording's usage.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, spell: Spell = str) -> None:
         self._seen: set[bytes] = set()
+        self._spell = spell
 
     def usage(self, request: Mapping[str, Any], reply: Reply) -> JsonDict:
         """The usage of this request; remembers its prefixes for the ones to come."""
         prompt = cached = 0
-        for digest, chars in _prefixes(request):
+        for digest, chars in _prefixes(request, self._spell):
             prompt = chars // CHARS_PER_TOKEN
             if digest in self._seen:
                 cached = prompt
@@ -141,14 +144,14 @@ def _said(reply: Reply) -> str:
     return (reply.content or "") + "".join(each.tool + each.arguments for each in reply.calls)
 
 
-def _prefixes(request: Mapping[str, Any]) -> Iterator[tuple[bytes, int]]:
+def _prefixes(request: Mapping[str, Any], spell: Spell) -> Iterator[tuple[bytes, int]]:
     """Digest and length in characters of the prompt up to each of its messages."""
     opening = json.dumps([request.get("model"), request.get("tools")])
     digest = hashlib.sha256(opening.encode())
     chars = len(opening)
     messages = request.get("messages")
     for message in messages if isinstance(messages, list) else ():
-        text = json.dumps(message)
+        text = spell(json.dumps(message))
         digest.update(text.encode())
         chars += len(text)
         yield digest.digest(), chars

@@ -25,7 +25,7 @@ from tornado import httpserver, iostream, netutil, web
 from tornado.http1connection import HTTP1Connection
 
 from addon import completions
-from addon.completions import JsonDict
+from addon.completions import JsonDict, Spell
 from addon.story import Reply, Script
 
 HOST = "127.0.0.1"
@@ -48,12 +48,14 @@ class Provider:
 
     With a `tls_folder` it speaks TLS, under a certificate authority made there on first use, whose
     PEM file is `ca`; otherwise it speaks plain HTTP. `requests` holds every chat request that
-    could be decoded, in order of arrival.
+    could be decoded, in order of arrival. `spell` is the prompt cache's.
 
     Raises OSError on entering when no port can be had.
     """
 
-    def __init__(self, script: Script, *, tls_folder: Path | None = None) -> None:
+    def __init__(
+        self, script: Script, *, tls_folder: Path | None = None, spell: Spell = str
+    ) -> None:
         self.requests: list[Received] = []
         self.port = 0
         self.ca = tls_folder / "provider-ca-cert.pem" if tls_folder else None
@@ -63,7 +65,7 @@ class Provider:
             (r"/.*models", _Models),
         ]
         self._app = web.Application(routes, log_function=_say_nothing)
-        self._cache = completions.PromptCache()
+        self._cache = completions.PromptCache(spell)
         self._thread = threading.Thread(target=self._run, name="provider", daemon=True)
         self._running = threading.Event()
         self._stop: Callable[[], object] = _say_nothing

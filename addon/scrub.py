@@ -51,6 +51,7 @@ _COMMENT = re.compile(r"\s*\([^()]*\)")
 _ERROR = "The exchange ended early."
 
 Edit = Callable[[str], str]
+Spellings = tuple[tuple[re.Pattern[str], str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,7 @@ class Ours:
 
     server: str | None = None
     texts: frozenset[str] = frozenset()
-    spellings: tuple[tuple[re.Pattern[str], str], ...] = ()
+    spellings: Spellings = ()
 
 
 def scrub_recording(source: Path, out: Path, ours: Ours | None = None) -> int:
@@ -117,6 +118,13 @@ def fill(text: str) -> str:
     """Filler of the same length; the line breaks stay where they are."""
     words = FILLER * (len(text) // len(FILLER) + 1)
     return "".join(old if old in "\r\n" else new for old, new in zip(text, words, strict=False))
+
+
+def respell(text: str, spellings: Spellings) -> str:
+    """The text with each of the patterns replaced by what stands beside it, in order."""
+    for pattern, replacement in spellings:
+        text = pattern.sub(replacement, text)
+    return text
 
 
 def _asks_us(request: http.Request, ours: Ours | None) -> bool:
@@ -199,12 +207,12 @@ def _headers(message: http.Message, allowed: Iterable[str]) -> http.Headers:
 
 def _edit_request(text: str, *, ours: Ours | None) -> str:
     edited = _edit_strings(text, _Rule(_roles(text), ours).edit)
-    return edited if ours is None else _respell(edited, ours)
+    return edited if ours is None else respell(edited, ours.spellings)
 
 
 def _edit_response(text: str, *, ours: Ours | None) -> str:
     if ours is not None:
-        return _respell(text, ours)
+        return respell(text, ours.spellings)
     if text.lstrip()[:1] in ("{", "["):
         return _edit_strings(text, _Rule().edit)
     return "".join(map(_edit_line, _LINES.findall(text)))
@@ -225,12 +233,6 @@ def _edit_strings(text: str, edit: Callable[[JsonPath, str], str]) -> str:
         return edit_strings(text, edit)
     except ValueError:
         return fill(text)
-
-
-def _respell(text: str, ours: Ours) -> str:
-    for pattern, replacement in ours.spellings:
-        text = pattern.sub(replacement, text)
-    return text
 
 
 def _roles(text: str) -> tuple[object, ...]:
