@@ -1,7 +1,7 @@
 """Recordings: read their flows, write them.
 
 One whose name ends in `.xz` is compressed. Each request of a session repeats the one before it, so
-that a hundredth of the size is left; gzip looks back over 32 kB only, and leaves a fifth.
+that less than a hundredth is left of a long one; gzip, which looks back over 32 kB, leaves a fifth.
 """
 
 import lzma

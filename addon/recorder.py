@@ -13,8 +13,9 @@ import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from addon.clients import CLIENTS, Client, Tool
 from addon.launch import client_environment, running_proxy, write_bundle
 from addon.provider import HOST, Provider
 from addon.scratch import Act, Step, shell
-from addon.scrub import Ours, scrub_recording
+from addon.scrub import Ours, Spellings, respell, scrub_recording
 from addon.story import SIDE_ANSWER, Call, Reply, Story, call
 from addon.suspects import own_home
 
@@ -105,7 +106,8 @@ def installed(agent: str) -> Path:
 
 def _perform(stage: Stage, client: Client, package: Path, story: Story, time_limit: float) -> None:
     """Let the client live through the story, and `stage.raw` hold what went over the wire."""
-    with Provider(story, tls_folder=stage.root / "tls") as provider:
+    spell = partial(respell, spellings=_spellings(client.volatile or {}))
+    with Provider(story, tls_folder=stage.root / "tls", spell=spell) as provider:
         settings = (
             *("--set", "connection_strategy=lazy"),
             *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
@@ -145,9 +147,15 @@ def _tell_act(client: Client, act: Act, work: Path) -> Iterator[Reply]:
 def _calls(client: Client, steps: Sequence[Step], work: Path) -> Iterator[Call]:
     tools = client.tools
     for number, step in enumerate(steps):
-        if step.kind not in tools and step.kind == "read":
-            step = shell(f"cat {step.what}")
-        yield _call(tools[step.kind], f"call_{number}", step, work)
+        told = step if step.kind in tools else _by_command(step)
+        yield _call(tools[told.kind], f"call_{number}", told, work)
+
+
+def _by_command(step: Step) -> Step:
+    """The step for a client that has no other tool than a shell."""
+    if step.kind != "read":
+        raise ValueError(f"the client has no tool to {step.kind} {step.what}")
+    return shell(f"cat {step.what}")
 
 
 def _call(tool: Tool, call_id: str, step: Step, work: Path) -> Call:
@@ -241,5 +249,9 @@ def _ours(client: Client, stage: Stage, package: Path) -> Ours:
     spellings |= client.volatile or {}
     return Ours(
         texts=frozenset({SIDE_ANSWER, *(text for act in client.acts for text in act.texts)}),
-        spellings=tuple((re.compile(old), new) for old, new in spellings.items()),
+        spellings=_spellings(spellings),
     )
+
+
+def _spellings(patterns: Mapping[str, str]) -> Spellings:
+    return tuple((re.compile(old), new) for old, new in patterns.items())

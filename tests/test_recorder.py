@@ -168,6 +168,11 @@ def test_an_edit_is_told_with_both_its_texts() -> None:
     }
 
 
+def test_a_story_of_edits_wants_a_client_that_edits(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"the client has no tool to edit cells/addresses\.py"):
+        record("openai", tmp_path / "out.flow", acts=long_session.ACTS)
+
+
 def test_the_edits_of_the_long_session_repair_its_project(tmp_path: Path) -> None:
     long_session.write_project(tmp_path)
     assert run("python3 run_tests.py --quiet", tmp_path).stdout.endswith("132 passed, 22 failed\n")

@@ -53,7 +53,7 @@ LABELS = re.compile(
     r"|The file: /project/[\w./]+ has been updated\."
     r" Showing lines \d+-\d+ of \d+ from the edited file:"
 )
-"""Lines that clients put around the output of a tool; all that they say names a file."""
+"""Lines that clients put around the output of a tool; none says more than what it is about."""
 
 FRAME = re.compile(r"^(?:\d+: ?|Output: |Command: )")
 """What clients put before a line of it."""
@@ -210,10 +210,8 @@ def test_calls_are_parallel_and_their_ids_come_again(path: Path) -> None:
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="tracebacks differ between Pythons")
 def test_results_hold_our_own_lines_and_labels(tmp_path: Path) -> None:
     """A line is what a step of ours gives without a client, the step, or a label; nothing else."""
-    texts = [
-        text for each in STORIES for text in told(each, tmp_path / str(len(each.acts[0].turns)))
-    ]
-    lines = {line for text in texts for line in text.splitlines()}
+    stories = (told(each, tmp_path / str(number)) for number, each in enumerate(STORIES))
+    lines = {line for each in stories for text in each for line in text.splitlines()}
     ours = lines | {line.strip() for line in lines}
     strange = [
         (name_of(path), line)
