@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from masking.analysis.cost import Bill
 from masking.analysis.ledger import Entry, Net
+from masking.analysis.margin import Margin
 from masking.analysis.terms import Terms
 
 _TOKEN_DIGITS = 1
@@ -35,6 +36,8 @@ def describe_entry(entry: Entry | None) -> Mapping[str, object]:
         **_describe_bill(cost.before, "before"),
         **_describe_bill(cost.before_warm, "before_warm"),
         **_describe_bill(cost.after, "after"),
+        "saved_tokens_error": round(cost.margin.width, _TOKEN_DIGITS),
+        "saved_dollars_error": _round_dollars(_in_dollars(cost.dollar_margin, cost.saved_dollars)),
         **_describe_net(entry.net, "net"),
         **_describe_net(entry.total, "total_net"),
         "total_unpriced": entry.total.unpriced,
@@ -51,8 +54,15 @@ def _describe_bill(bill: Bill, name: str) -> dict[str, float | None]:
 def _describe_net(net: Net, name: str) -> dict[str, float | None]:
     return {
         f"{name}_tokens": round(net.tokens, _TOKEN_DIGITS),
+        f"{name}_tokens_error": round(net.margin.width, _TOKEN_DIGITS),
         f"{name}_dollars": _round_dollars(net.dollars),
+        f"{name}_dollars_error": _round_dollars(_in_dollars(net.dollar_margin, net.dollars)),
     }
+
+
+def _in_dollars(margin: Margin, dollars: float | None) -> float | None:
+    """Return by how much dollars may be off; None where there are none."""
+    return None if dollars is None else margin.width
 
 
 def _round_dollars(dollars: float | None) -> float | None:
@@ -67,27 +77,53 @@ _ENTRY_FIELDS = (
         for name in ("before", "before_warm", "after")
         for unit in ("tokens", "dollars")
     ),
-    *("net_tokens", "net_dollars", "total_net_tokens", "total_net_dollars", "total_unpriced"),
+    *("saved_tokens_error", "saved_dollars_error"),
+    *(
+        f"{net}_{unit}{error}"
+        for net in ("net", "total_net")
+        for unit in ("tokens", "dollars")
+        for error in ("", "_error")
+    ),
+    "total_unpriced",
 )
 
 
 def render_cost(entry: Entry) -> str:
-    """Return what a request cost: `cost $0.0267 -> $0.0155 (-42%)`, in tokens without a price."""
+    """Return what a request cost: `cost $0.0267 -> $0.0155 (-42% ±3)`, in tokens without a price.
+
+    Where what was saved may as well be nothing, it says so: `cost $0.0155, about as unmasked`.
+    """
     before, warm, after = entry.cost.before, entry.cost.before_warm, entry.cost.after
     differs = abs(before.cost - warm.cost) > _TELLING * before.cost
     note = f" ({_render_bill(warm)} with a warm cache)" if differs else ""
     if before.cost == after.cost:
         return f"cost {_render_bill(after)}{note}"
+    if abs(entry.cost.saved) <= entry.cost.margin.width:
+        return f"cost {_render_bill(after)}{note}, about as unmasked"
     change = after.cost / before.cost - 1 if before.cost else 0.0
-    return f"cost {_render_bill(before)}{note} -> {_render_bill(after)} ({change:+.0%})"
+    error = render_error(entry.cost.margin.width / before.cost if before.cost else 0.0, "{:.0f}")
+    return f"cost {_render_bill(before)}{note} -> {_render_bill(after)} ({change:+.0%}{error})"
 
 
 def render_net(net: Net) -> str:
-    """Return what masking saved: `+$1.2000`, or `-1,200 input tokens` where not all is priced."""
+    """Return what masking saved: `+$1.2000 ±0.1000`, in input tokens where not all is priced.
+
+    It is `about 0` where it may as well be nothing, or a loss where it is a gain.
+    """
     dollars = None if net.unpriced else net.dollars
-    amount = net.tokens if dollars is None else dollars
+    amount, margin = (net.tokens, net.margin) if dollars is None else (dollars, net.dollar_margin)
+    if amount and abs(amount) <= margin.width:
+        return "about 0"
     rendered = _render_amount(abs(net.tokens), None if dollars is None else abs(dollars))
-    return f"{'-' if amount < 0 else '+'}{rendered}"
+    error = f"{margin.width:,.0f}" if dollars is None else f"{margin.width:,.4f}"
+    sign = "-" if amount < 0 else "+"
+    return f"{sign}{rendered}" + (f" ±{error}" if float(error.replace(",", "")) else "")
+
+
+def render_error(share: float, form: str) -> str:
+    """Return a margin of error in percent, to stand behind its amount; nothing where it is 0."""
+    rendered = form.format(100 * share)
+    return f" ±{rendered}" if float(rendered) else ""
 
 
 def render_terms(terms: Terms) -> str:

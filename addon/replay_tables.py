@@ -6,6 +6,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from addon.account import render_error
 from addon.replaying import Replay
 from masking.analysis.assumed import Assumed, find_assumed
 from masking.analysis.comparison import Comparison
@@ -98,9 +99,20 @@ def _describe(summary: Summary) -> tuple[str, ...]:
         f"{summary.tokens_before:,}",
         f"{summary.tokens_after:,}",
         *(_render_cost(cost, summary.cost_unit) for cost in costs),
-        "" if summary.delta_percent is None else f"{0 - summary.delta_percent:+.1f}%",
+        _render_saved(summary),
         *(_render_share(count, summary.calls) for count in (summary.rereads, summary.quotes)),
     )
+
+
+def _render_saved(summary: Summary) -> str:
+    """Return what was saved, with its margin of error; `about 0` where it may as well be none."""
+    if summary.delta_percent is None:
+        return ""
+    saved = summary.cost_before - summary.cost_after
+    if saved and abs(saved) <= summary.saved_error:
+        return "about 0"
+    error = render_error(summary.saved_error / summary.cost_before, "{:.1f}")
+    return f"{0 - summary.delta_percent:+.1f}%{error}"
 
 
 def _render_share(count: int, calls: int) -> str:

@@ -9,16 +9,23 @@ from addon.exchange import Exchange
 from addon.log_line import render_line
 from masking.analysis.cost import Bill, Cost
 from masking.analysis.ledger import Entry, Net
+from masking.analysis.margin import NO_MARGIN, Margin
 from masking.analysis.price_list import Ratios
 from masking.analysis.sizes import Sizes
 from masking.analysis.terms import Terms, find_terms
 from masking.price_settings import PriceSettings
 
 
-def entry_of(before: Bill, after: Bill, warm: Bill | None = None, net: Net | None = None) -> Entry:
+def entry_of(
+    before: Bill,
+    after: Bill,
+    warm: Bill | None = None,
+    net: Net | None = None,
+    margin: Margin = NO_MARGIN,
+) -> Entry:
     cost = Cost(
         before=before, before_warm=warm or before, after=after, predicted=0, share=1.0,
-        basis="reported",
+        basis="reported", margin=margin,
     )  # fmt: skip
     net = net or Net()
     return Entry(
@@ -56,6 +63,16 @@ def dollars(cost: float) -> Bill:
             id="a cold cache shows both figures",
         ),
         pytest.param(
+            entry_of(dollars(20), dollars(10), margin=Margin(2.0)),
+            "cost $0.0200 -> $0.0100 (-50% ±10)",
+            id="with what it may be off",
+        ),
+        pytest.param(
+            entry_of(dollars(20), dollars(19), margin=Margin(2.0)),
+            "cost $0.0190, about as unmasked",
+            id="less than what it may be off",
+        ),
+        pytest.param(
             entry_of(tokens(0), tokens(5)), "cost 0 input tokens -> 5 input tokens (+0%)",
             id="from nothing there is no part",
         ),
@@ -72,6 +89,10 @@ def test_a_cost_is_told(entry: Entry, expected: str) -> None:
         (Net(-1_000.0, -1.5), "-$1.5000"),
         (Net(1_234.5, None), "+1,234 input tokens"),
         (Net(-1_234.0, None), "-1,234 input tokens"),
+        (Net(1_000.0, 1.5, 0, Margin(50.0), Margin(0.1, 0.01)), "+$1.5000 ±0.3000"),
+        (Net(1_000.0, 1.5, 0, Margin(900.0), Margin(1.6)), "about 0"),
+        (Net(-1_000.0, 1.5, 2, Margin(90.0), Margin(1.6)), "-1,000 input tokens ±90"),
+        (Net(-1_000.0, None, 2, Margin(1_000.0)), "about 0"),
     ],
 )
 def test_a_net_has_its_sign(net: Net, expected: str) -> None:

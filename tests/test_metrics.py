@@ -169,6 +169,8 @@ def test_totals_of_nothing_say_so() -> None:
 
 # Through the proxy
 
+MONEY = ("cost_", "saved_", "net_", "total_net_")
+
 
 def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) -> None:
     body = encoded(conversation(turns=4, text="word " * 200))
@@ -179,7 +181,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
     placeholder = "<call_0 shell 1000>"
     assert record.pop("time")
     assert 0 < record.pop("hook_us") < 10_000_000
-    costs = {name: record.pop(name) for name in list(record) if "cost" in name or "net_" in name}
+    costs = {name: record.pop(name) for name in list(record) if name.startswith(MONEY)}
     tokens = {name: record.pop(name) for name in list(record) if name.endswith(("before", "after"))}
     assert record == {
         "kind": "chat",

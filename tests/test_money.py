@@ -151,8 +151,12 @@ def test_the_net_of_a_conversation_and_of_all_is_told_request_by_request(
     assert sum(saved) == pytest.approx(2 * mine[-1]["net_dollars"])
     assert {"simulated"} == {record["cached_tokens_basis"] for record in mine}
     net = other[-1]
-    assert f"net +${net['net_dollars']:.4f} in conversation 2" in live.proxy.log
-    assert f"; net +${net['total_net_dollars']:.4f}" in live.proxy.log.splitlines()[-1]
+    told, total = (
+        f"net +${net[name]:.4f} ±{net[f'{name}_error']:.4f}"
+        for name in ("net_dollars", "total_net_dollars")
+    )
+    assert f"{told} in conversation 2" in live.proxy.log
+    assert f"; {total}" in live.proxy.log.splitlines()[-1]
 
 
 def test_what_is_not_known_is_null(upstream: Upstream, tmp_path: Path) -> None:
@@ -162,7 +166,7 @@ def test_what_is_not_known_is_null(upstream: Upstream, tmp_path: Path) -> None:
         live.send(CHAT, encoded(conversation(6, TEXT)))
         refused = eventually(lambda: live.records()[1:] or None)[0]
     dollars = [name for name in record if "dollars" in name]
-    assert len(dollars) == 5
+    assert len(dollars) == 8
     assert {None} == {record[name] for name in dollars}
     assert record["cost_tokens_after"] > 0
     assert {None} == {refused[name] for name in refused if name.startswith(("cost_", "net_"))}

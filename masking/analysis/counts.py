@@ -20,6 +20,9 @@ and for placeholders. Of 2,000 recorded tool results, counted in three ways, 9 i
 _TELLING = 3
 """How often a count must have grown, to tell more than a ratio."""
 
+_AS_OFTEN = 6
+"""The ratio of a whole prompt is taken to tell as much as so many growths of its count."""
+
 _MOST_RATIO = 1.5
 """Of a provider's tokens of a prompt to our estimate of them; what is above it is no text: images.
 """
@@ -224,14 +227,12 @@ def _find_difference(prompt: Prompt, rate: Rate, times: int) -> Estimate:
 
     Texts stray from the line by chance, each by itself, so that much evens out; the line may be
     off, too, the less the more often the count has grown; and so may placeholders, which are all
-    alike. Without a line nothing evens out.
+    alike.
     """
     removed = prompt.tokens_before - prompt.tokens_after
     pairs = [pair for pair in zip(prompt.before, prompt.after, strict=False) if pair[0] != pair[1]]
     left = sum(after.tokens for _, after in pairs)
-    texts: float = abs(removed)
-    if times >= _TELLING:
-        squares = sum((before.tokens - after.tokens) ** 2 for before, after in pairs)
-        texts = sqrt(squares) + abs(removed) / sqrt(times)
+    squares = sum((before.tokens - after.tokens) ** 2 for before, after in pairs)
+    texts = sqrt(squares) + abs(removed) / sqrt(max(_AS_OFTEN, times))
     error = rate.value * (min(abs(removed), texts) * rate.spread + left * DEFAULT_SPREAD)
     return Estimate(removed * rate.value, error)

@@ -6,7 +6,8 @@ from itertools import accumulate
 from typing import Literal
 
 from masking.analysis.comparison import Comparison
-from masking.analysis.cost import Bill
+from masking.analysis.cost import Bill, Cost
+from masking.analysis.margin import NO_MARGIN, Margin
 from masking.analysis.replay import Step
 from masking.analysis.reread import Rereads
 
@@ -20,6 +21,7 @@ class Summary:
     Costs are in US dollars where the price of every request is known, else in input-token
     equivalents. `cost_sliding` is that of a window that slides at every turn; `worst_percent` the
     most by which the bill has ever been above that of sending everything, at any request.
+    `saved_error` is by how much what was saved may be off, either way, in the unit of the costs.
     `rereads` and `quotes` are calls, of all `calls`, that repeat or name what was masked, and that
     quote it (see `masking.analysis.reread`).
     """
@@ -39,6 +41,7 @@ class Summary:
     cost_before_warm: float
     cost_sliding: float
     cost_after: float
+    saved_error: float
     delta_percent: float | None
     worst_percent: float | None
     calls: int
@@ -78,6 +81,7 @@ def summarize(comparisons: Sequence[Comparison], unit: CostUnit | None = None) -
         cost_before_warm=_add_bills(unit, (step.entry.cost.before_warm for step in steps)),
         cost_sliding=_add_bills(unit, (step.entry.cost.after for step in sliding)),
         cost_after=after,
+        saved_error=_add_margins(unit, (step.entry.cost for step in steps)).width,
         delta_percent=_percent(after, before),
         worst_percent=_find_worst(comparison.chosen for comparison in comparisons),
         calls=rereads.calls,
@@ -96,6 +100,11 @@ def find_unit(steps: Iterable[Step]) -> CostUnit:
 
 def _add_bills(unit: CostUnit, bills: Iterable[Bill]) -> float:
     return sum((bill.cost if unit == "input_tokens" else bill.dollars or 0.0) for bill in bills)
+
+
+def _add_margins(unit: CostUnit, costs: Iterable[Cost]) -> Margin:
+    margins = (cost.margin if unit == "input_tokens" else cost.dollar_margin for cost in costs)
+    return sum(margins, start=NO_MARGIN)
 
 
 def _find_worst(conversations: Iterable[Sequence[Step]]) -> float | None:
