@@ -21,6 +21,7 @@ import pytest
 
 from masking.analysis.comparison import Comparison, compare
 from masking.analysis.cost import Bill
+from masking.analysis.margin import NO_MARGIN
 from masking.analysis.moves import Value, find_moves
 from masking.analysis.replay import Course, Recorded, Step
 from masking.analysis.report import LETTERS, render_report
@@ -230,6 +231,17 @@ def test_prices_are_told_with_their_source() -> None:
     assumed = conversation(Talk(model=None), "auto")
     assert [[0.1, 1.25, "assumed"]] == assumed["prices"]
     assert (15, 0) == (assumed["assumed"], conversation(Talk(), "auto")["assumed"])
+
+
+def test_what_was_saved_is_told_with_its_margin() -> None:
+    talk = Talk(usage=Usage(prompt=9_000, cached=0))
+    actual = shown(replayed(talk), replayed(talk))
+    steps = replayed(talk).chosen
+    expected = sum((step.entry.cost.dollar_margin for step in steps), start=NO_MARGIN).width
+    sums = actual["conversations"][0]["sums"]
+    assert expected == pytest.approx(sums["error"]["chosen"])
+    assert 0 == sums["error"]["everything"] < expected
+    assert 2 * expected == pytest.approx(actual["total"]["error"]["chosen"])
 
 
 # The masking map.

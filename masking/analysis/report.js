@@ -42,13 +42,13 @@ function showLead() {
 }
 
 function showTotal() {
-  const { cost, calls, rereads, quotes } = data.total;
+  const { cost, error, calls, rereads, quotes } = data.total;
   const most = highest(Object.values(cost));
   const amount = money(data.unit, most);
   const rows = policies.map(([policy, name]) => {
     const bar = html("div", { class: policy });
     bar.style.width = `${(100 * cost[policy]) / (most || 1)}%`;
-    return [name, amount(cost[policy]), loss(saving(cost, policy), percent),
+    return [name, amount(cost[policy]), saved(cost, error, policy),
       share(rereads[policy], calls), share(quotes[policy], calls), bar];
   });
   const head = ["Policy", `Bill, in ${UNITS[data.unit]}`, "Saved", "Re-reads", "Quotes",
@@ -60,6 +60,14 @@ function showTotal() {
 
 const saving = (cost, policy) => (cost.everything ? 1 - cost[policy] / cost.everything : 0);
 
+/* What was saved, with how far that may be off; where it may as well be nothing, that. */
+function saved(cost, error, policy) {
+  const part = saving(cost, policy);
+  const off = cost.everything ? error[policy] / cost.everything : 0;
+  if (part && Math.abs(part) <= off) return "about 0";
+  return loss(part, off ? (value) => `${percent(value)} ± ${percent(off)}` : percent);
+}
+
 const share = (count, calls) => (calls ? percent(count / calls) : "");
 
 const SUMMARY = ["Conversation", "Requests", "Tokens, everything", "Tokens, chosen", "Bill, everything",
@@ -67,10 +75,10 @@ const SUMMARY = ["Conversation", "Requests", "Tokens, everything", "Tokens, chos
   "Worst moment, at request"];
 
 function summarise(name, sums, where) {
-  const { requests, tokens_before, tokens_after, cost, calls, rereads, quotes, worst } = sums;
+  const { requests, tokens_before, tokens_after, cost, error, calls, rereads, quotes, worst } = sums;
   const amount = money(data.unit, cost.everything);
   return [name, whole(requests), whole(tokens_before), whole(tokens_after),
-    ...policies.map(([policy]) => amount(cost[policy])), loss(saving(cost, "chosen"), percent),
+    ...policies.map(([policy]) => amount(cost[policy])), saved(cost, error, "chosen"),
     share(rereads.chosen, calls), share(quotes.chosen, calls),
     worst > 0 ? `${signed(worst)}${where}` : "never above"];
 }

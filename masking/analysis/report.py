@@ -16,9 +16,10 @@ from string import Template
 from masking.analysis.assumed import find_assumed
 from masking.analysis.comparison import Comparison
 from masking.analysis.cost import Bill
+from masking.analysis.margin import NO_MARGIN, Margin
 from masking.analysis.moves import Value, find_moves
 from masking.analysis.reread import Rereads
-from masking.analysis.summary import CostUnit, find_unit
+from masking.analysis.summary import CostUnit, add_margins, find_unit
 from masking.model import Reason
 
 Bills = Mapping[str, Sequence[Bill]]
@@ -62,7 +63,8 @@ class Sums:
     `worst` is by how much, at most, the bill of the chosen policy has exceeded that of sending
     everything: in input-token equivalents, relative to it, at any request, which is `worst_at`,
     counted from 0. `rereads` and `quotes` are, by policy, of all `calls` those that repeat or name
-    what was masked, and those that quote it (see `masking.analysis.reread`).
+    what was masked, and those that quote it (see `masking.analysis.reread`). `error` is by how much
+    what a policy saves may be off, either way.
     """
 
     requests: int
@@ -72,6 +74,7 @@ class Sums:
     calls: int
     rereads: Mapping[str, int]
     quotes: Mapping[str, int]
+    error: Mapping[str, float]
     worst: float = 0.0
     worst_at: int = 0
 
@@ -110,7 +113,7 @@ def _describe(comparisons: Sequence[Comparison]) -> dict[str, object]:
     bills = [_find_bills(each) for each in comparisons]
     unit = find_unit(step for each in comparisons for step in each.chosen)
     pairs = zip(comparisons, bills, strict=True)
-    sums = [_sum_up(each, its_bills, _VALUES[unit]) for each, its_bills in pairs]
+    sums = [_sum_up(each, its_bills, unit) for each, its_bills in pairs]
     return {
         "unit": unit,
         "reasons": {letter: reason for reason, letter in LETTERS.items()},
@@ -154,8 +157,17 @@ def _find_rereads(comparison: Comparison) -> Mapping[str, Rereads]:
     }
 
 
-def _sum_up(comparison: Comparison, bills: Bills, value: Value) -> Sums:
+def _find_margins(comparison: Comparison, unit: CostUnit) -> Mapping[str, Margin]:
+    return {
+        "everything": NO_MARGIN,
+        "sliding": add_margins(unit, (step.entry.cost for step in comparison.sliding)),
+        "chosen": add_margins(unit, (step.entry.cost for step in comparison.chosen)),
+    }
+
+
+def _sum_up(comparison: Comparison, bills: Bills, unit: CostUnit) -> Sums:
     """Return what one conversation comes to."""
+    value, margins = _VALUES[unit], _find_margins(comparison, unit)
     signals = _find_rereads(comparison)
     chosen, everything = (
         accumulate(bill.cost for bill in bills[p]) for p in ("chosen", "everything")
@@ -169,6 +181,7 @@ def _sum_up(comparison: Comparison, bills: Bills, value: Value) -> Sums:
         calls=comparison.chosen_rereads.calls,
         rereads={policy: signals[policy].either for policy in _POLICIES},
         quotes={policy: signals[policy].quoted for policy in _POLICIES},
+        error={policy: margin.width for policy, margin in margins.items()},
         worst=max(excess),
         worst_at=excess.index(max(excess)),
     )
@@ -184,6 +197,7 @@ def _total(sums: Sequence[Sums]) -> Sums:
         calls=sum(each.calls for each in sums),
         rereads={policy: sum(each.rereads[policy] for each in sums) for policy in _POLICIES},
         quotes={policy: sum(each.quotes[policy] for each in sums) for policy in _POLICIES},
+        error={policy: sum(each.error[policy] for each in sums) for policy in _POLICIES},
         worst=max((each.worst for each in sums), default=0.0),
     )
 

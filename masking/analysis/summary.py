@@ -81,7 +81,7 @@ def summarize(comparisons: Sequence[Comparison], unit: CostUnit | None = None) -
         cost_before_warm=_add_bills(unit, (step.entry.cost.before_warm for step in steps)),
         cost_sliding=_add_bills(unit, (step.entry.cost.after for step in sliding)),
         cost_after=after,
-        saved_error=_add_margins(unit, (step.entry.cost for step in steps)).width,
+        saved_error=add_margins(unit, (step.entry.cost for step in steps)).width,
         delta_percent=_percent(after, before),
         worst_percent=_find_worst(comparison.chosen for comparison in comparisons),
         calls=rereads.calls,
@@ -102,7 +102,8 @@ def _add_bills(unit: CostUnit, bills: Iterable[Bill]) -> float:
     return sum((bill.cost if unit == "input_tokens" else bill.dollars or 0.0) for bill in bills)
 
 
-def _add_margins(unit: CostUnit, costs: Iterable[Cost]) -> Margin:
+def add_margins(unit: CostUnit, costs: Iterable[Cost]) -> Margin:
+    """Return the margin of error of what requests have saved."""
     margins = (cost.margin if unit == "input_tokens" else cost.dollar_margin for cost in costs)
     return sum(margins, start=NO_MARGIN)
 
