@@ -17,7 +17,8 @@ from rich.table import Table
 
 from masking.analysis.choice import Sweep, find_best, find_front
 from masking.analysis.front import NO_PROMISE, Account, Front
-from masking.analysis.grid import Grid, Tuning, find_tunings, tuning_of
+from masking.analysis.grid import LEAST_WINDOW, Grid, Tuning, find_tunings, tuning_of
+from masking.analysis.outcome import Outcome
 from masking.analysis.replay import Course, Session
 from masking.analysis.tune import find_front_of_losses, tune
 from masking.config import ROOT
@@ -25,8 +26,8 @@ from masking.price_settings import PriceSettings
 
 CAVEAT = (
     "A replay prices tokens. It cannot show what an agent would have done had it not seen what was "
-    "masked. Re-reads are the only sign of that here: later calls that repeat one whose result "
-    "was masked, or name what only masked results showed."
+    "masked. Re-reads and quotes are the only signs of that here: later calls that repeat one "
+    "whose result was masked or name what only masked results showed, and those that hold a line of it."
 )
 
 
@@ -136,8 +137,8 @@ def render_sweep(sweep: Sweep) -> Table:
     table = _open_table(
         f"{len(sweep.outcomes):,} settings on {plain.requests:,} requests of {plain.tokens:,} "
         f"tokens; costs in {unit}",
-        ("", "window", "errors", "last\nK", "min\nchars", "max\nloss"),
-        ("cost", "saved", "tokens\nsaved", "re-\nreads", "worst"),
+        ("", "window", "latest", "errors", "last\nK", "min\nchars", "max\nloss"),
+        ("cost", "saved", "tokens\nsaved", "re-\nreads", "quotes", "worst"),
     )
     best = find_best(sweep)
     shown = {*find_front(sweep), best, sweep.present, sweep.off}
@@ -159,9 +160,10 @@ def _name(tuning: Tuning, best: Tuning, sweep: Sweep) -> str:
 
 def _describe_tuning(tuning: Tuning) -> tuple[str, ...]:
     if not tuning.enabled:
-        return ("off", "", "", "", "")
+        return ("off", "", "", "", "", "")
     return (
         str(tuning.window_turns),
+        str(tuning.keep_latest_turns),
         "kept" if tuning.keep_errors else "masked",
         str(tuning.keep_last_k_per_tool),
         str(tuning.min_chars),
@@ -175,9 +177,14 @@ def _describe_outcome(tuning: Tuning, sweep: Sweep) -> tuple[str, ...]:
         f"{cost:,.4f}" if sweep.in_dollars else f"{cost:,.0f}",
         _render_saved(cost, sweep),
         f"{1 - outcome.tokens / sweep.outcomes[sweep.off].tokens:.1%}",
-        f"{outcome.rereads.either:,}",
+        _render_share(outcome.rereads.either, outcome),
+        _render_share(outcome.rereads.quoted, outcome),
         f"{outcome.worst - 1:+.1%}",
     )
+
+
+def _render_share(count: int, outcome: Outcome) -> str:
+    return f"{count / max(1, outcome.rereads.calls):.1%}"
 
 
 def _render_saved(cost: float, sweep: Sweep) -> str:
@@ -189,7 +196,7 @@ def _explain(sweep: Sweep) -> Iterator[str]:
     plain, refused = sweep.outcomes[sweep.off], len(sweep.outcomes) - len(sweep.kept)
     yield CAVEAT
     yield (
-        f"Re-reads are out of {plain.rereads.calls:,} calls; worst is the most that a "
+        f"Re-reads and quotes are parts of {plain.rereads.calls:,} calls; worst is the most that a "
         "conversation's bill was above that of sending everything, at any of its requests. The "
         "cache is simulated, and answers are not in the costs."
     )
@@ -201,8 +208,12 @@ def _explain(sweep: Sweep) -> Iterator[str]:
     if refused:
         yield (
             f"{refused:,} settings are left out, as they cost a conversation more than the "
-            f"{sweep.promise:.0%} that max_loss allows (2 points more: it promises characters)."
+            f"{sweep.promise:.0%} that max_loss allows (and 2 points more, as the rule estimates)."
         )
+    yield (
+        f"No window under {LEAST_WINDOW} turns is recommended: recordings made without masking "
+        "cannot show what an agent would have missed."
+    )
     yield ""
     yield _recommend(sweep)
 
@@ -210,19 +221,34 @@ def _explain(sweep: Sweep) -> Iterator[str]:
 def _recommend(sweep: Sweep) -> str:
     best = find_best(sweep)
     if best == sweep.present:
-        return "Nothing tried is 1% cheaper, counting each re-read as one more request. Keep:"
+        return "Nothing tried is 1% cheaper, counting each affected call as one more request. Keep:"
     saved = [_render_saved(sweep.reckoned[tuning], sweep) for tuning in (best, sweep.present)]
-    return (
-        f"Counting each re-read as one more request, these settings save {saved[0]} of sending "
-        f"everything, and the present ones {saved[1]}:"
+    reckoned = (
+        f"Counting each affected call as one more request, these settings save {saved[0]} of "
+        f"sending everything, and the present ones {saved[1]}"
     )
+    return f"{reckoned}{_refuse_present(sweep)}:"
+
+
+def _refuse_present(sweep: Sweep) -> str:
+    """Return why the present settings cannot be kept, whatever they save."""
+    worst = sweep.outcomes[sweep.present].worst - 1
+    if not sweep.keeps_promise(sweep.present):
+        return (
+            f". But these break the promise of max_loss = {sweep.promise:g} on these recordings: "
+            f"at its worst request a conversation's bill was {worst:.1%} above that of sending "
+            f"everything, {worst - sweep.promise:.1%} more than is allowed. Use"
+        )
+    if not sweep.present.is_seen_through:
+        return f". But their window is under {LEAST_WINDOW} turns. Use"
+    return ""
 
 
 _FRONT_CAVEAT = (
     "Bills in tokens over that of the cheapest schedule, which is known only afterwards; the "
     "clairvoyant knows it, too, and keeps the promise. Worst: the most that a conversation's bill "
-    "was above that of sending everything, in the end and at any request. The rule's promise is in "
-    "characters."
+    "was above that of sending everything, in the end and at any request. The rule keeps it in "
+    "estimated tokens."
 )
 
 

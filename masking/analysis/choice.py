@@ -1,10 +1,12 @@
 """Which settings to use, of many that were tried.
 
-The front are those that nothing beats in both cost and re-reads, of those that keep the promise.
-To choose among them a re-read is counted as one more request, at what a request costs on average
-when everything is sent. Of settings that then come to within a hundredth of the least, the present
-ones stay; else the shipped ones are taken; else those that differ least from the present. Whether
-errors are kept stays as it is: what an agent learns from them no re-read shows.
+The front are those that nothing beats in both cost and calls that masking affects (re-reads and
+quotes), of those that keep the promise. To choose among them such a call is counted as one more
+request, at what a request costs on average when everything is sent. No window is chosen that is too
+short for recordings to tell what it costs (see `masking.analysis.grid`). Of settings that then come
+to within a hundredth of the least, the present ones stay; else the shipped ones are taken; else
+those that differ least from the present. Whether errors are kept stays as it is: what an agent
+learns from them no such call shows.
 """
 
 import math
@@ -18,7 +20,7 @@ _AS_GOOD = 1.01
 """Costs that differ by less are alike."""
 
 _MARGIN = 0.02
-"""How far above the promise a loss in tokens may be: the boundary's rule promises characters, and
+"""How far above the promise a loss may be: the boundary's rule works with estimates of tokens, and
 knows nothing of a cache's minimum and blocks."""
 
 
@@ -53,28 +55,31 @@ class Sweep:
 
     @property
     def reckoned(self) -> dict[Tuning, float]:
-        """The same with each re-read as one more request, at what one costs unmasked."""
+        """The same with each affected call as one more request, at what one costs unmasked."""
         costs = self.costs
         each = costs[self.off] / max(1, self.outcomes[self.off].requests)
-        return {t: cost + self.outcomes[t].rereads.either * each for t, cost in costs.items()}
+        return {t: cost + self.outcomes[t].rereads.affected * each for t, cost in costs.items()}
 
     @property
     def kept(self) -> list[Tuning]:
         """The settings that kept the promise."""
-        limit = 1 + self.promise + _MARGIN
-        return [t for t, outcome in self.outcomes.items() if outcome.worst <= limit]
+        return [tuning for tuning in self.outcomes if self.keeps_promise(tuning)]
+
+    def keeps_promise(self, tuning: Tuning) -> bool:
+        """Whether no conversation's bill was ever above what the promise allows."""
+        return self.outcomes[tuning].worst <= 1 + self.promise + _MARGIN
 
 
 def find_front(sweep: Sweep) -> list[Tuning]:
     """Return the front, from the cheapest on.
 
-    What is but a hundredth cheaper than something with fewer re-reads is left out.
+    What is but a hundredth cheaper than something that affects fewer calls is left out.
     """
     costs = sweep.costs
 
     def order(tuning: Tuning) -> tuple[int, float, int]:
-        rereads = sweep.outcomes[tuning].rereads.either
-        return rereads, costs[tuning], tuning.count_changes(sweep.present)
+        affected = sweep.outcomes[tuning].rereads.affected
+        return affected, costs[tuning], tuning.count_changes(sweep.present)
 
     front: list[Tuning] = []
     least = math.inf
@@ -88,7 +93,8 @@ def find_front(sweep: Sweep) -> list[Tuning]:
 def find_best(sweep: Sweep) -> Tuning:
     """Return the settings to use; those with masking off are always among the choice."""
     present, reckoned = sweep.present, sweep.reckoned
-    open_to_choice = [t for t in sweep.kept if t.keep_errors == present.keep_errors]
+    alike = (t for t in sweep.kept if t.keep_errors == present.keep_errors)
+    open_to_choice = [tuning for tuning in alike if tuning.is_seen_through]
     limit = _AS_GOOD * min(reckoned[tuning] for tuning in open_to_choice)
     return min(
         (tuning for tuning in open_to_choice if reckoned[tuning] <= limit),

@@ -9,6 +9,11 @@ from typing import NamedTuple
 from masking.analysis.replay import Course
 from masking.policy import MaskPolicy
 
+LEAST_WINDOW = 5
+"""The shortest window that is recommended. A recording made without masking shows which calls refer
+to what would have been masked, but not what an agent would have missed and never asked for again;
+and the shorter the window, the more of its work rests on that."""
+
 
 class Tuning(NamedTuple):
     """What is tuned of a policy, under the names that the configuration gives it.
@@ -22,6 +27,12 @@ class Tuning(NamedTuple):
     keep_last_k_per_tool: int
     min_chars: int
     max_loss: float | None
+    keep_latest_turns: int = 0
+
+    @property
+    def is_seen_through(self) -> bool:
+        """Whether recordings can tell what it costs an agent: its window is not too short."""
+        return not self.enabled or not 0 < self.window_turns < LEAST_WINDOW
 
     def apply(self, course: Course) -> Course:
         """Return a course with these settings, and all its others.
@@ -54,6 +65,7 @@ def tuning_of(course: Course) -> Tuning:
         keep_last_k_per_tool=max(0, policy.keep_last_k_per_tool or 0),
         min_chars=policy.min_chars,
         max_loss=None if slides else policy.max_loss,
+        keep_latest_turns=max(0, policy.keep_latest_turns),
     )
 
 
@@ -63,13 +75,18 @@ DEFAULTS = tuning_of(Course(policy=MaskPolicy(enabled=True)))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """The values that are tried of each setting, in every combination."""
+    """The values that are tried of each setting, in every combination.
 
-    window_turns: tuple[int, ...] = (2, 4, 6, 8, 12, 16, 24)
+    Of the last K of each tool none is: keeping the latest of each target costs as much, and loses
+    less.
+    """
+
+    window_turns: tuple[int, ...] = (LEAST_WINDOW, 6, 8, 12, 16, 20, 24)
     keep_errors: tuple[bool, ...] = (True, False)
-    keep_last_k_per_tool: tuple[int, ...] = (0, 1, 2)
+    keep_last_k_per_tool: tuple[int, ...] = (0,)
     min_chars: tuple[int, ...] = (0, 500, 2_000)
     max_loss: tuple[float | None, ...] = (0.05, 0.1, 0.2, None)
+    keep_latest_turns: tuple[int, ...] = (0, 24, 40)
 
     def combine(self) -> Iterator[Tuning]:
         """Yield the combinations."""

@@ -40,7 +40,7 @@ def judge_stretch(stretch: Stretch, policy: MaskPolicy, counter: TokenCounter) -
     return Judged(
         decisions,
         find_maskable(decisions, stretch.layout),
-        _mask_pieces(stretch.pieces, decisions, counter),
+        mask_pieces(stretch.pieces, decisions, counter),
     )
 
 
@@ -84,9 +84,10 @@ def _find_first(
     ]
 
 
-def _mask_pieces(
+def mask_pieces(
     pieces: Sequence[Piece], decisions: Sequence[Decision], counter: TokenCounter
 ) -> list[Piece]:
+    """Return the pieces of a prompt with everything masked that the decisions replace."""
     masked = list(pieces)
     for decision in decisions:
         if decision.replacements:

@@ -8,7 +8,7 @@ is Schéma 1 alone: no other strategy has a part in it.
 
 import dataclasses
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -46,6 +46,13 @@ class Trial:
     rereads: Rereads
 
 
+class Masked(NamedTuple):
+    """From which request on each tool result is masked, and the prompt with all of them masked."""
+
+    first: Sequence[int]
+    pieces: Sequence[Piece]
+
+
 class Bench:
     """A session on which policies are tried; `plain` is what sending everything comes to."""
 
@@ -60,21 +67,27 @@ class Bench:
 
         Where other prices are `believed`, the boundary is drawn by them.
         """
-        stretches = range(len(self._transcript.stretches))
-        masks = [self._mask(number, course, believed) for number in stretches]
+        return self.try_masks(lambda number, _: self._mask(number, course, believed))
+
+    def try_masks(self, find: Callable[[int, Stretch], Masked]) -> Trial:
+        """Return what any rule comes to, which says of each stretch, by its number, what it masks.
+
+        Once masked, a result has to stay so.
+        """
+        masks = [find(number, each) for number, each in enumerate(self._transcript.stretches)]
         rereads = Rereads()
         for stretch, mask in zip(self._transcript.stretches, masks, strict=True):
             rereads += count_rereads(stretch.references, mask.first)
         return Trial(requests=self._send(masks), rereads=rereads)
 
-    def _mask(self, number: int, course: Course, believed: Ratios | None) -> "_Masks":
+    def _mask(self, number: int, course: Course, believed: Ratios | None) -> Masked:
         stretch = self._transcript.stretches[number]
         terms = dataclasses.replace(stretch.terms, ratios=believed or stretch.terms.ratios)
         policy = apply_terms(course.policy, course.drawn_by, terms)
         if not policy.masks:
             return _mask_nothing(stretch)
         judged = self._judge(number, policy)
-        return _Masks(find_masks(stretch, judged, policy), judged.pieces)
+        return Masked(find_masks(stretch, judged, policy), judged.pieces)
 
     def _judge(self, number: int, policy: MaskPolicy) -> Judged:
         key = (
@@ -92,7 +105,7 @@ class Bench:
             self._judged[key] = judge_stretch(stretch, policy, self._counter)
         return self._judged[key]
 
-    def _send(self, masks: Sequence["_Masks"]) -> tuple[Tried, ...]:
+    def _send(self, masks: Sequence[Masked]) -> tuple[Tried, ...]:
         cache = _Cache()
         prompts = [
             _Prompt(stretch, mask, _find_followed(stretch, masks), cache)
@@ -101,18 +114,11 @@ class Bench:
         return tuple(prompts[place.stretch].send() for place in self._transcript.order)
 
 
-class _Masks(NamedTuple):
-    """From which request on each tool result is masked, and the prompt with all of them masked."""
-
-    first: Sequence[int]
-    pieces: Sequence[Piece]
+def _mask_nothing(stretch: Stretch) -> Masked:
+    return Masked([NEVER] * len(stretch.history.results), stretch.pieces)
 
 
-def _mask_nothing(stretch: Stretch) -> _Masks:
-    return _Masks([NEVER] * len(stretch.history.results), stretch.pieces)
-
-
-def _find_followed(stretch: Stretch, masks: Sequence[_Masks]) -> Sequence[int] | None:
+def _find_followed(stretch: Stretch, masks: Sequence[Masked]) -> Sequence[int] | None:
     """Return from when on the results were masked in the stretch that this one goes on with."""
     return None if stretch.follows is None else masks[stretch.follows].first
 
@@ -146,7 +152,7 @@ class _Prompt:
     """
 
     def __init__(
-        self, stretch: Stretch, masks: _Masks, followed: Sequence[int] | None, cache: _Cache
+        self, stretch: Stretch, masks: Masked, followed: Sequence[int] | None, cache: _Cache
     ) -> None:
         self._stretch = stretch
         self._cache = cache
