@@ -27,7 +27,7 @@ from masking.price_settings import PriceSettings
 CAVEAT = (
     "A replay prices tokens. It cannot show what an agent would have done had it not seen what was "
     "masked. Re-reads and quotes are the only signs of that here: later calls that repeat one "
-    "whose result was masked or name what only masked results showed, and those that hold a line of it."
+    "whose result was masked, or name what only masked results showed, or hold a line of it."
 )
 
 

@@ -45,8 +45,12 @@ SESSIONS = [grow(work(turns, chars=8_000)) for turns in (3, 8, 20)]
             id="sliding",
         ),
         pytest.param(
-            Course(policy=MaskPolicy(True, 3, False, -1, min_chars=9, max_loss=0.3)),
-            Tuning(True, 3, False, 0, 9, 0.3),
+            Course(
+                policy=MaskPolicy(
+                    True, 3, False, -1, min_chars=9, max_loss=0.3, keep_latest_turns=24
+                )
+            ),
+            Tuning(True, 3, False, 0, 9, 0.3, 24),
             id="everything else",
         ),
     ],
@@ -73,8 +77,17 @@ def test_settings_leave_the_rest_of_a_course_alone() -> None:
 def test_the_present_settings_and_none_are_tried_first_and_nothing_twice() -> None:
     tunings = find_tunings(DEFAULTS, Grid())
     assert (DEFAULTS, switch_off(DEFAULTS)) == tunings[:2]
-    assert len(set(tunings)) == len(tunings) == 7 * 2 * 3 * 3 * 4 + 1
-    assert 2 + len(tunings) == len(find_tunings(Tuning(True, 5, True, 0, 0, None), Grid())) + 1
+    assert len(set(tunings)) == len(tunings) == 7 * 2 * 3 * 4 * 3 + 1
+    other = Tuning(True, 3, True, 0, 0, None)
+    assert 1 + len(tunings) == len(find_tunings(other, Grid()))
+
+
+def test_no_window_is_tried_that_is_too_short_to_tell() -> None:
+    assert all(tuning.is_seen_through for tuning in Grid().combine())
+    short = DEFAULTS._replace(window_turns=4)
+    assert not short.is_seen_through
+    assert switch_off(short).is_seen_through
+    assert DEFAULTS._replace(window_turns=0).is_seen_through
 
 
 def test_changes_are_counted() -> None:
@@ -223,13 +236,14 @@ def tried(
         cost=cost,
         dollars=dollars,
         worst=worst,
-        rereads=Rereads(calls=200, either=rereads),
+        rereads=Rereads(calls=200, affected=rereads),
     )
 
 
 OFF = switch_off(DEFAULTS)
-SMALL, LARGE = DEFAULTS._replace(window_turns=2), DEFAULTS._replace(window_turns=24)
-OTHER = DEFAULTS._replace(window_turns=2, min_chars=500)
+SMALL, LARGE = DEFAULTS._replace(window_turns=5), DEFAULTS._replace(window_turns=24)
+OTHER = DEFAULTS._replace(window_turns=5, min_chars=500)
+BLIND = DEFAULTS._replace(window_turns=4)
 ALL_SENT = {OFF: tried(1_000)}
 
 
@@ -276,6 +290,12 @@ ALL_SENT = {OFF: tried(1_000)}
             DEFAULTS,
             id="whether errors are kept is not decided by a price",
         ),
+        pytest.param(
+            {DEFAULTS: tried(900), SMALL: tried(800), BLIND: tried(500)},
+            [BLIND],
+            SMALL,
+            id="nor a window that is too short to tell",
+        ),
         pytest.param({DEFAULTS: tried(0)}, [DEFAULTS], DEFAULTS, id="what is free is no trouble"),
     ],
 )
@@ -288,7 +308,7 @@ def test_the_front_and_the_best(
 
 
 def test_of_settings_alike_the_shipped_ones_are_taken() -> None:
-    present = Tuning(True, 3, True, 2, 2_000, 0.2)
+    present = Tuning(True, 7, True, 2, 2_000, 0.2)
     near = present._replace(max_loss=0.1)
     outcomes = {present: tried(900), near: tried(701), DEFAULTS: tried(704), SMALL: tried(700)}
     sweep = Sweep(

@@ -44,7 +44,7 @@ def console() -> Console:
         pytest.param(DEFAULTS, (0.1, 1.25), (0.1, 1.25), id="given prices stay"),
         pytest.param(DEFAULTS, "none", "auto", id="where the window slid it is priced now"),
         pytest.param(DEFAULTS._replace(max_loss=None), "auto", "none", id="a window that slides"),
-        pytest.param(Tuning(True, 24, False, 2, 2_000, 0.05), "auto", "auto", id="all of them"),
+        pytest.param(Tuning(True, 24, False, 2, 2_000, 0.05, 40), "auto", "auto", id="all of them"),
         pytest.param(switch_off(DEFAULTS), "auto", "auto", id="off"),
     ],
 )
@@ -67,7 +67,9 @@ def test_it_prints_the_front_the_caveat_and_the_settings(
     assert best != sweep.present
     assert "505 settings on 39 requests of" in printed
     assert "costs in US dollars" in printed
-    assert all(word in printed for word in ("use ", "present ", "Re-reads are out of 37 calls"))
+    words = ("use ", "present ", "latest", "quotes", "Re-reads and quotes are parts of 37 calls")
+    assert all(word in printed for word in words)
+    assert "No window under 5 turns is recommended" in printed
     assert CAVEAT in printed.replace("\n", " ").replace("  ", " ")
     settings = parse_settings(printed[printed.index("[observation_masking.schema1]") :].encode())
     assert settings is not None
@@ -77,7 +79,8 @@ def test_it_prints_the_front_the_caveat_and_the_settings(
 
 def test_it_says_which_prices_are_not_known(workers: Workers, console: Console) -> None:
     course = dataclasses.replace(COURSE, model="nobody-knows", pricing=PriceSettings("auto"))
-    run_tune(SESSIONS, course, workers, console, progress=SILENT, grid=Grid(window_turns=(8,)))
+    few = Grid(window_turns=(8,), max_loss=(0.1,), keep_latest_turns=(0,))
+    run_tune(SESSIONS, course, workers, console, progress=SILENT, grid=few)
     printed = console.export_text()
     words = " ".join(printed.split())
     assert "The prices of 39 requests are not known and were assumed" in words
@@ -91,6 +94,43 @@ def test_it_says_what_is_left_out(workers: Workers, console: Console) -> None:
         assert is_left_out == ("settings are left out" in console.export_text())
 
 
+ONE = Grid(
+    window_turns=(8,),
+    keep_errors=(True,),
+    min_chars=(0,),
+    max_loss=(0.1,),
+    keep_latest_turns=(0,),
+)
+
+
+@pytest.mark.parametrize(
+    ("policy", "slides", "reason"),
+    [
+        pytest.param(
+            MaskPolicy(True, 8, max_loss=0.05),
+            True,
+            "break the promise of max_loss = 0.05 on these recordings: at its worst request",
+            id="they lose more than is allowed",
+        ),
+        pytest.param(MaskPolicy(True, 3), False, "their window is under 5 turns", id="too short"),
+    ],
+)
+def test_it_says_why_the_present_settings_cannot_be_kept(
+    workers: Workers, console: Console, policy: MaskPolicy, slides: bool, reason: str
+) -> None:
+    course = dataclasses.replace(
+        COURSE, policy=policy, pricing=PriceSettings((0.02, 1.0)), slides=slides
+    )
+    sweep = run_tune(SESSIONS, course, workers, console, progress=SILENT, grid=ONE)
+    assert sweep.present != find_best(sweep)
+    words = " ".join(console.export_text().split())
+    assert reason in words
+    if slides:
+        worst = sweep.outcomes[sweep.present].worst - 1
+        assert f"was {worst:.1%} above that of sending everything" in words
+        assert f"{worst - 0.05:.1%} more than is allowed" in words
+
+
 def test_the_shipped_settings_are_the_defaults_of_a_tuning() -> None:
     settings = parse_settings(shipped("config.toml").read_bytes())
     assert settings is not None
@@ -98,15 +138,8 @@ def test_the_shipped_settings_are_the_defaults_of_a_tuning() -> None:
 
 
 def test_it_says_where_there_is_nothing_better(workers: Workers, console: Console) -> None:
-    only = Grid(
-        window_turns=(8,),
-        keep_errors=(True,),
-        keep_last_k_per_tool=(0,),
-        min_chars=(0,),
-        max_loss=(0.1,),
-    )
     free = dataclasses.replace(COURSE, pricing=PriceSettings((0.0, 0.0)), model=None)
-    run_tune(SESSIONS, free, workers, console, progress=SILENT, grid=only)
+    run_tune(SESSIONS, free, workers, console, progress=SILENT, grid=ONE)
     assert "Nothing tried is 1% cheaper" in console.export_text()
 
 

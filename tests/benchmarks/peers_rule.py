@@ -4,9 +4,9 @@
 replays every session under `LastNObservations` with n = 5 and polling = 10, and under ours as
 shipped, with the latest result of each target kept for 24 turns, and with the smallest window that
 has no more quotes than the peer: as shipped, and with errors masked. Bills are parts of that of
-sending everything, quotes and re-reads parts of all calls. The peer masks errors like anything else,
-so the last row compares like with like: it exits with 1 where that one is dearer than the peer at
-any price, or no window has as few quotes. It says the same of the row before, which keeps errors.
+sending everything, quotes and re-reads parts of all calls. The peer masks errors, too, so the last
+row compares like with like: the command exits with 1 where that one is dearer than the peer at any
+price, or no window has as few quotes. It says the same of the row before, which keeps errors.
 
 Source of the rule: github.com/SWE-agent/SWE-agent, sweagent/agent/history_processors.py. Its first
 observation is the task, which in Chat conversations is a message of the user's.
