@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from masking.boundary import Boundary, find_boundary
 from masking.model import ChatMessage, Maskable, PriceStep, Request
-from masking.policy import MaskPolicy
+from masking.policy import CERTAIN, MaskPolicy
 from masking.rewrite import rewrite
 from masking.window import decide, mask_old_tool_results
 from masking.wire.chat import find_tool_results, lay_out
@@ -42,7 +42,7 @@ def policy(prices: Prices, window: int = 2, k: int | None = None, loss: float = 
         keep_last_k_per_tool=k,
         cache_read_ratio=prices.read,
         cache_write_ratio=prices.write,
-        max_loss=loss,
+        max_loss=loss / CERTAIN,  # sizes are exact here
     )
 
 

@@ -221,12 +221,12 @@ def test_edits_take_effect_on_the_next_request(upstream: Upstream, tmp_path: Pat
         tmp_path, upstream, config=None, OBSMASK_CONFIG=str(written(tmp_path / "mine.toml", ON))
     ) as live:
         arrived = []
-        for edit in (ON, OFF, MISSPELT, ON, MISSPELT, ON.replace(b"= 2", b"= 3")):
+        for edit in (ON, OFF, MISSPELT, ON, MISSPELT, ON.replace(b"= 2", b"= 1")):
             written(tmp_path / "mine.toml", edit)
             arrived += [live.send(CHAT, BODY).body, live.send(CHAT, BODY).body]
-        window_of_3 = masked(BODY, ON.replace(b"= 2", b"= 3"))
+        window_of_1 = masked(BODY, ON.replace(b"= 2", b"= 1"))
         yes, no = masked(BODY), BODY
-        assert arrived == [yes, yes, no, no, no, no, yes, yes, yes, yes, window_of_3, window_of_3]
+        assert arrived == [yes, yes, no, no, no, no, yes, yes, yes, yes, window_of_1, window_of_1]
         assert live.proxy.log.count("configuration unchanged") == 2
         assert live.proxy.log.count("'observation_masking.schema1.window_turn'") == 2
         assert eventually(lambda: len(live.records()) == 12 or None)

@@ -299,24 +299,24 @@ def test_the_nets_of_all_moves_are_what_was_saved(value: Value, pricing: CachePr
 
 
 def test_a_moves_price_is_what_writing_anew_costs_beyond_reading() -> None:
-    steps = replayed(Talk(), (0.1, 1.25)).chosen
+    steps = replayed(Talk(), (0.4, 1.25)).chosen
     move, *_ = find_moves(steps, in_tokens)
     before, after = (steps[place].entry.cost for place in (move.request - 1, move.request))
     assert before.after.prompt - after.after.cached == pytest.approx(move.uncached, abs=128)
     assert after.before.prompt - after.after.prompt == move.removed
     assert move.uncached - move.removed == move.rewritten > 0
-    assert (1.25 - 0.1) * move.rewritten == pytest.approx(move.price)
+    assert (1.25 - 0.4) * move.rewritten == pytest.approx(move.price)
     assert move.price == pytest.approx(move.paid)
 
 
 def test_without_the_move_that_request_would_have_cost_its_price_less() -> None:
     """What was to be masked would have been read from the cache, and the new part written."""
-    steps = replayed(Talk(), (0.1, 1.25)).chosen
+    steps = replayed(Talk(), (0.4, 1.25)).chosen
     move, *_ = find_moves(steps, in_tokens)
     cost = steps[move.request].entry.cost
-    unmoved = 0.1 * cost.before.cached + 1.25 * (cost.before.prompt - cost.before.cached)
+    unmoved = 0.4 * cost.before.cached + 1.25 * (cost.before.prompt - cost.before.cached)
     moved = cost.after.cost
-    assert unmoved + move.price - 0.1 * move.removed == pytest.approx(moved)
+    assert unmoved + move.price - 0.4 * move.removed == pytest.approx(moved)
 
 
 def test_a_move_has_paid_off_when_it_has_saved_its_price() -> None:

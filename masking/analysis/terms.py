@@ -142,5 +142,5 @@ def apply_terms(policy: MaskPolicy, settings: PriceSettings, terms: Terms) -> Ma
         cache_read_ratio=read,
         cache_write_ratio=write,
         price_steps=() if slides else terms.steps,
-        shortest_prefix=terms.rules.minimum,
+        shortest_prefix=0 if slides else terms.rules.minimum,
     )
