@@ -215,18 +215,22 @@ def test_a_foreign_file_leaves_the_shipped_one_in_force(upstream: Upstream, tmp_
         assert f"({shipped('config.toml')})" in live.proxy.log
 
 
+FORGETFUL = b"[observation_masking.memory]\nenabled = false\n"
+"""Else what was masked once would stay so."""
+
+
 def test_edits_take_effect_on_the_next_request(upstream: Upstream, tmp_path: Path) -> None:
     """And a wrong one leaves the policy as it was, with one line that says why."""
     with running_addon(
         tmp_path, upstream, config=None, OBSMASK_CONFIG=str(written(tmp_path / "mine.toml", ON))
     ) as live:
         arrived = []
-        for edit in (ON, OFF, MISSPELT, ON, MISSPELT, ON.replace(b"= 2", b"= 1")):
-            written(tmp_path / "mine.toml", edit)
+        for edit in (ON, OFF, MISSPELT, ON, MISSPELT, ON.replace(b"= 2", b"= 3")):
+            written(tmp_path / "mine.toml", edit + FORGETFUL)
             arrived += [live.send(CHAT, BODY).body, live.send(CHAT, BODY).body]
-        window_of_1 = masked(BODY, ON.replace(b"= 2", b"= 1"))
+        window_of_3 = masked(BODY, ON.replace(b"= 2", b"= 3"))
         yes, no = masked(BODY), BODY
-        assert arrived == [yes, yes, no, no, no, no, yes, yes, yes, yes, window_of_1, window_of_1]
+        assert arrived == [yes, yes, no, no, no, no, yes, yes, yes, yes, window_of_3, window_of_3]
         assert live.proxy.log.count("configuration unchanged") == 2
         assert live.proxy.log.count("'observation_masking.schema1.window_turn'") == 2
         assert eventually(lambda: len(live.records()) == 12 or None)

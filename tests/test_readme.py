@@ -15,25 +15,38 @@ from masking.model import KeepReason
 from masking.policy import MaskPolicy
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
+from tests.benchmarks import assumed
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def read_rows(columns: int) -> list[list[str]]:
-    rows = [line.strip("| ").split(" | ") for line in README.splitlines() if line.startswith("|")]
-    return [row for row in rows if len(row) == columns]
+COMMANDS = re.findall(r"^\.venv/bin/obsmask (replay recordings .*)$", README, re.MULTILINE)
 
 
-def test_the_first_table_is_what_its_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    command = next(line for line in README.splitlines() if "obsmask replay recordings " in line)
-    _, *arguments = command.split()
-    arguments[1] = str(ROOT / arguments[1])
-    assert main(arguments) == 0
+def read_table_before(command: str) -> list[list[str]]:
+    """Return the cells of the table that stands right before a command."""
+    above = README.partition(command)[0].rpartition("\n\n```sh")[0].rpartition("\n\n")[2]
+    head, _, *rows = [line.strip("| ").split("|") for line in above.splitlines()]
+    return [[cell.strip() for cell in row] for row in (head, *rows)]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_table_is_what_its_command_prints(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replay, recordings, *options = command.split()
+    assert main([replay, str(ROOT / recordings), *options]) == 0
     shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    rows = [" ".join(row) for row in read_rows(9)]
-    assert len(rows) == 1 + arguments.count("--prices")
-    assert rows == [line for line in shown if line.startswith(("cached, written", "0.", "1, "))]
+    table = [" ".join(" ".join(row).split()) for row in read_table_before(command)]
+    assert len(table) > 5
+    assert table == [line for line in shown if line and "─" not in line and ";" not in line]
+
+
+def test_what_a_wrong_assumption_costs_is_what_its_command_prints() -> None:
+    rows = assumed.measure([ROOT / "recordings"])
+    shown = [[f"{value:.3f}" for value in row] for row in rows]
+    assert shown == [row[1:] for row in read_table_before("python -m tests.benchmarks.assumed")[1:]]
 
 
 def test_the_strategies_are_compared_as_the_command_prints_it(
