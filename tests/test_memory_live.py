@@ -1,5 +1,6 @@
 """The memory behind a real mitmdump: restarts, changed settings, a conversation joined late."""
 
+import dataclasses
 import itertools
 import json
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from addon.memory_file import NAME
+from addon.memory_file import NAME, MemoryFile
 from tests.live import (
     Live,
     Upstream,
@@ -27,6 +28,7 @@ placeholder_template = "<{tool_name}>"
 cache_pricing = [0.1, 1.25]
 """
 OFF = ON.replace(b"enabled = true", b"enabled = false")
+GENEROUS = ON.replace(b"cache_pricing", b"max_loss = 1.0\ncache_pricing")
 FORGETFUL = ON + b"[observation_masking.memory]\nenabled = false\n"
 
 
@@ -70,6 +72,29 @@ def test_a_restart_unmasks_nothing_nor_does_a_change_of_settings(
         assert masked == send(live, 12)
         assert ["warm"] * 2 == [record["prefix"] for record in wait_for_records(live, 14)[-2:]]
     assert (tmp_path / "state" / "observation-masking" / NAME).stat().st_mode & 0o077 == 0
+
+
+def grow_old(folder: Path, seconds: float) -> None:
+    """Let what is remembered be so much longer ago."""
+    file = MemoryFile(lambda: folder / "state" / "observation-masking")
+    for opening, branches in file.read():
+        aged = (dataclasses.replace(past, sent=past.sent - seconds) for past in branches)
+        file.write(opening, tuple(aged))
+    file.close()
+
+
+@pytest.mark.parametrize(("seconds", "state"), [(60.0, "warm"), (4_000.0, "cold")])
+def test_after_a_long_pause_the_boundary_moves_at_once(
+    upstream: Upstream, tmp_path: Path, seconds: float, state: str
+) -> None:
+    with running_addon(tmp_path, upstream, config=GENEROUS) as live:
+        before = play(live, range(7))
+    grow_old(tmp_path, seconds)
+    with running_addon(tmp_path, upstream, config=GENEROUS) as live:
+        after = send(live, 7)
+        assert state == wait_for_records(live, 8)[-1]["prefix"]
+    assert [] == before
+    assert ([*range(5)] if state == "cold" else []) == after
 
 
 def test_a_lost_memory_costs_one_broken_prefix(upstream: Upstream, tmp_path: Path) -> None:

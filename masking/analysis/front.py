@@ -1,9 +1,9 @@
 """What the promise costs: the bill over that of the cheapest schedule, for each `max_loss`.
 
 Beside it stands the clairvoyant, who knows how a conversation goes on and keeps the same promise:
-no rule can do better. The boundary's rule decides by characters, as the addon does; bills are in
-tokens, with a cache that matches whole messages and has no minimum, so that the cheapest schedule
-can be found exactly. Each stretch of a session counts as a conversation of its own.
+no rule can do better. The boundary's rule decides by estimated tokens, as the addon does; bills are
+in counted ones, with a cache that matches whole messages and has no minimum, so that the cheapest
+schedule can be found exactly. Each stretch of a session counts as a conversation of its own.
 """
 
 import dataclasses
