@@ -215,7 +215,7 @@ def _mask(
         only = metrics.find_hold(exchange, document)
         occasion = _find_occasion(exchange, document, strategies, memory)
         outcome = change_request(original, document, strategies, only, occasion)
-        if memory is not None and occasion is not None and outcome.past is not None:
+        if memory is not None and occasion is not None:
             memory.keep(occasion, outcome.past)
         exchange.masked = outcome.masked
         mark(flow, outcome.decisions)

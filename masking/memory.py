@@ -154,8 +154,10 @@ class BoundaryMemory:
         past = max(known, key=lambda past: _count_shared(past, answers), default=None)
         return Occasion(opening, answers, past, now, lifetime)
 
-    def keep(self, occasion: Occasion, past: Past) -> None:
-        """Remember a conversation in place of what it continues."""
+    def keep(self, occasion: Occasion, past: Past | None) -> None:
+        """Remember a conversation in place of what it continues; None leaves all as it is."""
+        if past is None:
+            return
         opening, answers = occasion.opening, occasion.answers
         with self._lock:
             others = (p for p in self._branches.get(opening, ()) if not p.last.is_on(answers))

@@ -333,3 +333,16 @@ write = 1.0
         assumed=(0.5, 1.0),
     )
     assert PriceSettings() == Settings().pricing
+
+
+@pytest.mark.parametrize("value", ["true", "false", '"auto"'])
+def test_a_memory_is_on_off_or_where_it_fits(value: str) -> None:
+    found = parse_settings(f"[observation_masking.memory]\nenabled = {value}\n".encode())
+    assert found is not None
+    assert {"true": True, "false": False, '"auto"': "auto"}[value] == found.memory.enabled
+
+
+@pytest.mark.parametrize("value", ['"on"', '"true"', "1", "[]"])
+def test_a_memory_is_nothing_else(value: str) -> None:
+    with pytest.raises(ConfigError, match=r"'observation_masking\.memory\.enabled'"):
+        parse_settings(f"[observation_masking.memory]\nenabled = {value}\n".encode())

@@ -53,8 +53,7 @@ class Session:
             return change_request(body, document, strategies, only)
         occasion = self.memory.meet(document, now, LIFETIME)
         outcome = change_request(body, document, strategies, only, occasion)
-        if outcome.past is not None:
-            self.memory.keep(occasion, outcome.past)
+        self.memory.keep(occasion, outcome.past)
         return outcome
 
     def play(self, messages: list[ChatMessage] = TALK) -> list[frozenset[int]]:
@@ -123,6 +122,19 @@ def test_a_change_of_settings_unmasks_nothing_and_breaks_no_prefix(
     assert before.masked <= again.masked
     texts = {place: before.decisions[place].replacements for place in before.masked}
     assert texts == {place: again.decisions[place].replacements for place in before.masked}
+
+
+def test_settings_that_would_have_masked_more_wait_for_the_next_move() -> None:
+    """To mask it now would break the prefix, which only a move may."""
+    failed = [*talk(1)[:2], {**talk(1)[2], "content": "Error: no such file\n" + "x" * 1_800}]
+    messages = [*failed, *TALK[3:]]
+    session = remembering()
+    session.play(messages[:81])
+    session.policy = dataclasses.replace(TENTH, keep_errors=False)
+    decisions = session.send(messages[:81]).decisions
+    assert ["held", "masked"] == [decision.reason for decision in decisions[:2]]
+    after = session.send(messages, now=10 * LIFETIME).decisions
+    assert ["masked", "masked"] == [decision.reason for decision in after[:2]]
 
 
 @settings(max_examples=15)  # a session each

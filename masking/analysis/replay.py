@@ -159,6 +159,5 @@ def _change(
     lifetime = math.inf if course.ttl is None else course.ttl
     occasion = memory.meet(document, recorded.when.timestamp(), lifetime)
     outcome = change_request(recorded.body, document, strategies, occasion=occasion)
-    if outcome.past is not None:
-        memory.keep(occasion, outcome.past)
+    memory.keep(occasion, outcome.past)
     return outcome

@@ -88,30 +88,37 @@ def find_answers(body: Mapping[str, object]) -> list[tuple[str, ...]]:
 
 
 def find_cache_lifetimes(body: Mapping[str, object]) -> Iterator[str]:
-    """Yield how long a request asks its provider to keep its prompt, as it is spelled: `1h`, `24h`.
+    """Return how long a request asks its provider to keep its prompt, as spelled: `1h`, `24h`.
 
     That is `prompt_cache_retention` of the whole request (OpenAI), and `ttl` in a `cache_control`
     of a tool, a message or a part of it (Anthropic).
     """
-    if isinstance(retention := body.get("prompt_cache_retention"), str):
-        yield retention
+    markers = (item.get("cache_control") for item in _find_markable(body))
+    asked = (marker.get("ttl") for marker in markers if isinstance(marker, dict))
+    spelled = (body.get("prompt_cache_retention"), *asked)
+    return (spelling for spelling in spelled if isinstance(spelling, str))
+
+
+def _find_markable(body: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     for group in (body.get("tools"), body.get("messages")):
-        for item in group if isinstance(group, list) else ():
-            if isinstance(item, dict):
-                parts = item.get("content")
-                for marked in (item, *(parts if isinstance(parts, list) else ())):
-                    marker = marked.get("cache_control") if isinstance(marked, dict) else None
-                    if isinstance(marker, dict) and isinstance(ttl := marker.get("ttl"), str):
-                        yield ttl
+        for item in _objects(group):
+            yield item
+            yield from _objects(item.get("content"))
+
+
+def _objects(value: object) -> Iterator[Mapping[str, object]]:
+    return (
+        (item for item in value if isinstance(item, dict)) if isinstance(value, list) else iter(())
+    )
 
 
 def _find_call_texts(calls: object) -> Iterator[str]:
-    for call in calls if isinstance(calls, list) else ():
-        function = call.get("function") if isinstance(call, dict) else None
-        values = (call.get("id"),) if isinstance(call, dict) else ()
-        if isinstance(function, dict):
-            values = (*values, function.get("name"), function.get("arguments"))
-        yield from (value for value in values if isinstance(value, str))
+    for call in _objects(calls):
+        function = call.get("function")
+        named = (
+            (function.get("name"), function.get("arguments")) if isinstance(function, dict) else ()
+        )
+        yield from (value for value in (call.get("id"), *named) if isinstance(value, str))
 
 
 def _find_messages(body: Mapping[str, object]) -> list[object]:

@@ -1,0 +1,66 @@
+"""Pauses in a replay: what a memory makes of them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from addon.cli import main
+from masking.analysis.pauses import Pause, Paused
+from masking.analysis.replay import Course, replay
+from masking.analysis.tokens import TokenCounter
+from masking.policy import MaskPolicy
+from masking.price_settings import PriceSettings
+from tests.sessions import grow, work
+
+RECORDING = Path(__file__).parents[1] / "recordings" / "openai-scratch.flow"
+SESSION = grow(work(30, 6_000))
+COURSE = Course(
+    policy=MaskPolicy(True, 4, skip_if_not_shorter=True, max_loss=1.0),
+    pricing=PriceSettings((0.02, 1.0)),
+    ttl=300.0,
+    remembers=True,
+)
+
+
+def bill(course: Course, pause: Pause) -> float:
+    steps = replay(Paused(SESSION, pause), course, TokenCounter())
+    return sum(step.entry.cost.after.cost for step in steps)
+
+
+def test_requests_come_later_by_the_pauses_before_them() -> None:
+    paused = Paused(SESSION, Pause(3, 600.0))
+    times = [
+        (r.when, was.when) for r, was in zip(paused.requests(), SESSION.requests(), strict=True)
+    ]
+    assert paused.name == SESSION.name
+    late = [(now - then).total_seconds() for now, then in times]
+    assert [0, 0, 0, 600, 600, 600, 1_200] == late[:7]
+
+
+def test_after_a_pause_a_memory_saves_money() -> None:
+    pause = Pause(8, 600.0)
+    assert bill(COURSE, pause) < 0.9 * bill(replace(COURSE, remembers=False), pause)
+
+
+@pytest.mark.parametrize("pause", [Pause(8, 200.0), Pause(8, 0.0)], ids=["a short one", "none"])
+def test_without_a_long_one_it_changes_nothing(pause: Pause) -> None:
+    assert bill(COURSE, pause) == bill(replace(COURSE, remembers=False), pause)
+
+
+def test_where_nothing_is_masked_there_is_nothing_to_remember() -> None:
+    off = replace(COURSE, policy=MaskPolicy())
+    assert bill(off, Pause(8, 600.0)) == bill(replace(off, remembers=False), Pause(8, 600.0))
+
+
+def test_the_command_takes_pauses(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--prices", "0.1,1", "--cache-ttl", "300", "--pause", "5,600", "--memory"]
+    assert 0 == main(["replay", str(RECORDING), *options])
+    assert "openai-scratch" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("pause", ["", "5", "x,600", "0,600", "5,-1", "5,nan", "5,inf", "5,1e9"])
+def test_it_refuses_what_is_no_pause(pause: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["replay", str(RECORDING), f"--pause={pause}"])
+    assert "EVERY" in capsys.readouterr().err
