@@ -1,5 +1,6 @@
 """The memory behind a real mitmdump: restarts, changed settings, a conversation joined late."""
 
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -122,6 +123,24 @@ def test_without_a_memory_a_request_is_all_that_counts(upstream: Upstream, tmp_p
         assert early == play(live, range(LATE + 1))
         assert {None} == {record["prefix"] for record in wait_for_records(live, LATE + 2)}
     assert not (tmp_path / "state" / "observation-masking" / NAME).exists()
+
+
+def test_two_proxies_without_a_memory_send_the_same_bytes_at_assumed_prices(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    """A conversation that goes through now one and now the other, at a host that nobody knows."""
+    folders = [tmp_path / name for name in ("one", "other")]
+    assumed = FORGETFUL.replace(b"cache_pricing = [0.1, 1.25]\n", b"")
+    with contextlib.ExitStack() as stack:
+        proxies = []
+        for folder in folders:
+            folder.mkdir()
+            proxies.append(stack.enter_context(running_addon(folder, upstream, config=assumed)))
+        both = [[send(proxy, turns) for proxy in proxies] for turns in range(14)]
+        records = wait_for_records(proxies[0], 14)
+    assert [one for one, _ in both] == [other for _, other in both]
+    assert both[-1][0]
+    assert {"assumed"} == {record["price_source"] for record in records}
 
 
 def test_what_went_out_whole_begins_anew(upstream: Upstream, tmp_path: Path) -> None:
