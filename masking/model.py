@@ -111,12 +111,14 @@ class Layout(NamedTuple):
     """The sizes in a request, in any unit, the same throughout.
 
     `requests` are all that the conversation has had, oldest first, this one last; `offsets` the
-    size of everything before each of its tool results, `turns` the tool turns before it.
+    size of everything before each of its tool results, `turns` the tool turns before it, `sizes`
+    that of its content.
     """
 
     requests: tuple[Request, ...]
-    offsets: tuple[float, ...]
+    offsets: tuple[int, ...]
     turns: tuple[int, ...]
+    sizes: tuple[int, ...]
 
 
 class Maskable(NamedTuple):

@@ -95,15 +95,17 @@ def find_maskable(judged: Sequence[Decision], layout: Layout) -> list[Maskable]:
     """
     known = _forget_early_calls([decision.result for decision in judged], layout)
     return [
-        Maskable(result.turn, offset, _find_saving(d), result.tool, result.target)
-        for d, result, offset in zip(judged, known, layout.offsets, strict=True)
+        Maskable(result.turn, offset, _find_saving(d, size), result.tool, result.target)
+        for d, result, offset, size in zip(judged, known, layout.offsets, layout.sizes, strict=True)
     ]
 
 
-def _find_saving(decision: Decision) -> int:
+def _find_saving(decision: Decision, size: int) -> int:
     """Estimated tokens; none where a placeholder is longer than what it replaces."""
     replaced = decision.replacements
-    return max(0, sum(estimate_tokens(r.text) - estimate_tokens(r.placeholder) for r in replaced))
+    if len(replaced) < len(decision.result.texts):  # some of its texts stay, or all
+        size = sum(estimate_tokens(r.text) for r in replaced)
+    return max(0, size - sum(estimate_tokens(r.placeholder) for r in replaced))
 
 
 class _View(NamedTuple):

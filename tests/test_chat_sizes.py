@@ -7,12 +7,17 @@ from masking.analysis.tokens import TokenCounter, count_message, count_tools
 from masking.model import Request
 from masking.token_estimate import estimate_tokens
 from masking.wire.chat import lay_out
-from masking.wire.chat_sizes import measure_message, measure_tools
+from masking.wire.chat_sizes import measure_content, measure_frame, measure_tools
 from tests.kinds import KINDS, make_text, make_tools
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 LOW = {"type": "image_url", "image_url": {"url": "https://example.com/a.png", "detail": "low"}}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "shell", "arguments": "{}"}}
+
+
+def measure_message(message: dict[str, Any]) -> int:
+    return measure_content(message.get("content")) + measure_frame(message)
+
 
 MESSAGES: list[tuple[str, dict[str, Any], int]] = [
     ("nothing", {}, 4),

@@ -18,7 +18,7 @@ from masking.model import (
     WireError,
 )
 from masking.texts import find_texts
-from masking.wire.chat_sizes import measure_message, measure_tools
+from masking.wire.chat_sizes import measure_content, measure_frame, measure_tools
 
 
 def find_tool_results(
@@ -42,8 +42,9 @@ def lay_out(body: Mapping[str, object]) -> Layout:
     size = measure_tools(body.get("tools"))
     turns = 0
     requests: list[Request] = []
-    offsets: list[float] = []
+    offsets: list[int] = []
     turns_before: list[int] = []
+    sizes: list[int] = []
     for message in messages:
         if not isinstance(message, dict):
             continue
@@ -54,9 +55,13 @@ def lay_out(body: Mapping[str, object]) -> Layout:
         elif role == "tool":
             offsets.append(size)
             turns_before.append(turns)
-        size += measure_message(message)
+            sizes.append(measure_content(message.get("content")))
+            size += sizes[-1]
+        else:
+            size += measure_content(message.get("content"))
+        size += measure_frame(message)
     requests.append(Request(size, turns, len(offsets)))
-    return Layout(tuple(requests), tuple(offsets), tuple(turns_before))
+    return Layout(tuple(requests), tuple(offsets), tuple(turns_before), tuple(sizes))
 
 
 def find_opening(body: Mapping[str, object]) -> list[str]:

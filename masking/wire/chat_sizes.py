@@ -25,17 +25,17 @@ _LOW_DETAIL_TOKENS = 85
 """What OpenAI takes for an image that is sent with `"detail": "low"`."""
 
 
-def measure_message(message: Mapping[str, object]) -> int:
-    """Return the estimated tokens of a message: its texts, its calls, and what they cost beside."""
-    content, calls = message.get("content"), message.get("tool_calls")
-    size = _MESSAGE_TOKENS
+def measure_content(content: object) -> int:
+    """Return the estimated tokens of a message's content: a text, or a list of parts."""
     if isinstance(content, str):
-        size += estimate_tokens(content)
-    elif isinstance(content, list):
-        size += sum(map(_measure_part, content))
-    if isinstance(calls, list):
-        size += sum(map(_measure_call, calls))
-    return size
+        return estimate_tokens(content)
+    return sum(map(_measure_part, content)) if isinstance(content, list) else 0
+
+
+def measure_frame(message: Mapping[str, object]) -> int:
+    """Return the estimated tokens of a message beside its content: its calls, and what it costs."""
+    calls = message.get("tool_calls")
+    return _MESSAGE_TOKENS + (sum(map(_measure_call, calls)) if isinstance(calls, list) else 0)
 
 
 def measure_tools(tools: object) -> int:
