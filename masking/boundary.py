@@ -128,6 +128,7 @@ class _Conversation:
         self.boundary = Boundary(0, 0)
         self._policy = policy
         self._read, self._write = policy.cache_read_ratio, policy.cache_write_ratio
+        self._steps = policy.price_steps
         self._ripening = Ripening(policy)
         self._requests = 0
         self._size = 0.0
@@ -190,14 +191,12 @@ class _Conversation:
 
     def _factor(self, size: float) -> float:
         """Return how many times dearer each token is in a prompt of this size."""
-        return max(
-            (step.factor for step in self._policy.price_steps if size > step.above), default=1.0
-        )
+        if not self._steps:  # as with most models, and this is asked at every request
+            return 1.0
+        return max((step.factor for step in self._steps if size > step.above), default=1.0)
 
     def _find_factors(self) -> tuple[float, float]:
         """Return the factors of the request under way: as it stands, and with all ripe masked."""
-        if not self._policy.price_steps:
-            return 1.0, 1.0
         return self._factor(self._sent), self._factor(self._sent - self._ripening.saving)
 
     def _find_price(self, saving: float, offset: float) -> float:
