@@ -20,23 +20,27 @@ def digest_opening(body: Mapping[str, object]) -> bytes:
 
 
 class Answers:
-    """The digests of a request's messages of the assistant, each made when it is asked for."""
+    """The digests of a request's messages of the assistant, each with all those before it.
+
+    Alone a message tells little: what is asked twice is often answered alike, and some providers
+    number the calls of every turn anew.
+    """
 
     def __init__(self, body: Mapping[str, object]) -> None:
-        self._answers = find_answers(body)
+        before = b""
+        self._digests = [before := _digest(texts, before) for texts in find_answers(body)]
 
     def __len__(self) -> int:
-        return len(self._answers)
+        return len(self._digests)
 
     def __getitem__(self, at: int) -> bytes:
-        return _digest(self._answers[at])
+        return self._digests[at]
 
 
-def _digest(texts: Iterable[str]) -> bytes:
+def _digest(texts: Iterable[str], before: bytes = b"") -> bytes:
     """Return one digest of all texts, each with its length, so that none runs into the next."""
-    digest = blake2b(digest_size=16)
+    pieces = [before]
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "big"))
-        digest.update(data)
-    return digest.digest()
+        pieces += len(data).to_bytes(8, "big"), data
+    return blake2b(b"".join(pieces), digest_size=16).digest()

@@ -15,12 +15,15 @@ from masking.boundary import Boundary
 from masking.identity import Answers, digest_opening
 
 _MAX_CONVERSATIONS = 2_000
+_MAX_PLACES = 500_000
+"""Places and moves of all conversations, some 40 bytes each here and 8 in a file."""
+
 _MAX_BRANCHES = 8
 """Conversations with the same opening: agents that are given one task again, or in parallel."""
 
 
 class Digests(Protocol):
-    """The digests of a request's messages of the assistant, oldest first."""
+    """Of each message of the assistant a digest, with all those before it; oldest first."""
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -30,7 +33,7 @@ class Digests(Protocol):
 
 
 class Anchor(NamedTuple):
-    """A place in a conversation: after so many messages of the assistant, with the last's digest.
+    """A place in a conversation: after so many messages of the assistant, with their digest.
 
     What follows that message has no part in a decision, so a request that is cancelled and takes
     another end still stands at the same place.
@@ -125,17 +128,20 @@ class Occasion(NamedTuple):
 class BoundaryMemory:
     """What is remembered, by the digest of a conversation's opening; the longest unused goes first.
 
-    `on_change` is called with every opening and the branches that are known of it now. For any
-    thread.
+    `on_change` is called with every opening and the branches that are known of it now, none where
+    it is forgotten. For any thread.
     """
 
     def __init__(
         self,
         on_change: Callable[[bytes, Branches], object] = lambda _opening, _branches: None,
         max_conversations: int = _MAX_CONVERSATIONS,
+        max_places: int = _MAX_PLACES,
     ) -> None:
         self._on_change = on_change
         self._max_conversations = max_conversations
+        self._max_places = max_places
+        self._places = 0
         self._branches: OrderedDict[bytes, Branches] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -143,7 +149,8 @@ class BoundaryMemory:
         """Take in what was remembered before, the latest last."""
         with self._lock:
             for opening, branches in conversations:
-                self._put(opening, branches)
+                self._take_in(opening, branches)
+            self._forget_oldest()
 
     def meet(self, body: Mapping[str, object], now: float, lifetime: float) -> Occasion:
         """Return what is known of the conversation that a request continues, as far as it does."""
@@ -162,7 +169,6 @@ class BoundaryMemory:
         with self._lock:
             others = (p for p in self._branches.get(opening, ()) if not p.last.is_on(answers))
             self._put(opening, (past, *others)[:_MAX_BRANCHES])
-            self._on_change(opening, self._branches[opening])
 
     def forget(self, body: Mapping[str, object]) -> None:
         """Forget what a request continues, for it is sent whole."""
@@ -174,14 +180,27 @@ class BoundaryMemory:
             left = tuple(past for past in branches if past.follow(answers) is None)
             if left != branches:
                 self._put(opening, left)
-                self._on_change(opening, left)
 
     def _put(self, opening: bytes, branches: Branches) -> None:
-        self._branches.pop(opening, None)
+        self._take_in(opening, branches)
+        self._on_change(opening, branches)
+        self._forget_oldest()
+
+    def _take_in(self, opening: bytes, branches: Branches) -> None:
+        self._places += _count_places(branches)
+        self._places -= _count_places(self._branches.pop(opening, ()))
         if branches:
             self._branches[opening] = branches
-        while len(self._branches) > self._max_conversations:
-            self._branches.popitem(last=False)
+
+    def _forget_oldest(self) -> None:
+        while len(self._branches) > self._max_conversations or self._places > self._max_places:
+            opening, branches = self._branches.popitem(last=False)
+            self._places -= _count_places(branches)
+            self._on_change(opening, ())
+
+
+def _count_places(branches: Branches) -> int:
+    return sum(1 + len(move.places) for past in branches for move in past.moves)
 
 
 def _count_shared(past: Past, answers: Digests) -> tuple[int, int, float]:

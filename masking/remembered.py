@@ -4,14 +4,17 @@ The one rule: a result that was masked is masked again, in the same words, whate
 say by now.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from masking.boundary import Boundary, Made, find_next_move
 from masking.memory import Move, Occasion, Past, Rendering
 from masking.model import Decision, Layout, ToolHistory
 from masking.policy import MaskPolicy
 from masking.window import decide_by_boundary, find_maskable, judge, mask_again
+
+_SEPARATE_SLIDES = 64
+"""How far a user may go back where a window slides, and nothing be un-masked by other settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +36,10 @@ def continue_past(
     """Decide every tool result of a request; where the boundary is `held` it does not move."""
     place = occasion.place
     past = occasion.past or Past(met=place, last=place, sent=occasion.now)
-    again = _mask_again(history, past)
+    again, masked = _mask_again(history, past, layout)
     judged = [again.get(n, decision) for n, decision in enumerate(judge(history, policy))]
     made = Made(
-        masked={move.anchor.answers: _find_kept(move, again) for move in past.moves},
+        masked=masked,
         met=past.met.answers,
         expired=occasion.state == "cold",
         held=held,
@@ -55,27 +58,34 @@ def continue_past(
 
 
 def _add(moves: tuple[Move, ...], move: Move, *, slides: bool) -> tuple[Move, ...]:
-    """Add a move. A window that slides moves at every turn: there one stands for all."""
-    if slides and moves and moves[-1].rendering == move.rendering:
-        *earlier, last = moves
-        return (*earlier, move._replace(places=(*last.places, *move.places)))
+    """Add a move. A window that slides moves at every turn: there the oldest become one."""
+    if slides and len(moves) >= _SEPARATE_SLIDES:
+        for at, (one, other) in enumerate(pairwise(moves)):
+            if one.rendering == other.rendering:
+                joined = other._replace(places=(*one.places, *other.places))
+                return (*moves[:at], joined, *moves[at + 2 :], move)
     return (*moves, move)
 
 
-def _mask_again(history: ToolHistory, past: Past) -> dict[int, Decision]:
-    """Return the decisions about what was masked, by place, but for what no longer can be."""
+def _mask_again(
+    history: ToolHistory, past: Past, layout: Layout
+) -> tuple[dict[int, Decision], dict[int, list[int]]]:
+    """Return the decisions about what was masked, by place, but for what no longer can be.
+
+    With it, which of the places were masked at which request: none that came after it.
+    """
     again: dict[int, Decision] = {}
+    masked: dict[int, list[int]] = {}
     for move in past.moves:
+        kept = masked.setdefault(move.anchor.answers, [])
+        known = layout.requests[move.anchor.answers].results
         for place in move.places:
-            if place < len(history.results):
+            if place < known and place not in again:
                 decision = mask_again(history.results[place], move.rendering)
                 if decision.reason == "masked":
                     again[place] = decision
-    return again
-
-
-def _find_kept(move: Move, again: dict[int, Decision]) -> Sequence[int]:
-    return [place for place in move.places if place in again]
+                    kept.append(place)
+    return again, masked
 
 
 def _find_last_boundary(past: Past) -> Boundary:

@@ -10,6 +10,7 @@ import math
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from itertools import accumulate
 
 from masking.model import Maskable, Target
@@ -31,19 +32,26 @@ class Ripening:
     def __init__(self, policy: MaskPolicy) -> None:
         self.received = 0
         self.saving = 0.0
-        self.offset = math.inf
         self._policy = policy
         self._last_k = policy.keep_last_k_per_tool or 0
         self._edge = 0
         self._results: list[Maskable] = []
         self._ripe: list[int] = []
+        """A heap of those that are ripe, and of some that have been taken since."""
         self._counted: set[int] = set()
         """Those that are ripe or masked."""
+        self._taken: set[int] = set()
+        """Those that are masked by a move that was made."""
         self._buckets: defaultdict[int, _Bucket] = defaultdict(_Bucket)
         self._bucket_of: dict[int, int] = {}
         self._last_of_tool: defaultdict[str, deque[int]] = defaultdict(deque)
         self._kept_by_tool: set[int] = set()
         self._latest: dict[Target, int] = {}
+
+    @property
+    def offset(self) -> float:
+        """What stands before the first ripe result; infinite where there is none."""
+        return self._results[self._ripe[0]].offset if self._ripe else math.inf
 
     def advance(self, turns: int) -> None:
         """Move the edge of the window to where it stands after so many tool turns."""
@@ -73,15 +81,21 @@ class Ripening:
 
     def harvest(self) -> None:
         """Count all that is ripe as masked."""
-        self._set_ripe([])
+        self._ripe.clear()
+        self.saving = 0.0
 
     def take(self, places: Sequence[int]) -> None:
         """Count these as masked, ripe or not."""
-        taken = frozenset(places)
-        self._counted |= taken
         for place in places:
             self._leave_bucket(place)
-        self._set_ripe([place for place in self._ripe if place not in taken])
+            if place in self._counted and place not in self._taken:
+                self.saving -= self._results[place].saving
+        self._counted.update(places)
+        self._taken.update(places)
+        while self._ripe and self._ripe[0] in self._taken:
+            heappop(self._ripe)
+        if not self._ripe:
+            self.saving = 0.0
 
     def look_ahead(self, stop: int, size: float) -> tuple[list[float], list[float]]:
         """Return what masking saves, and what stands behind, if the edge moved on up to `stop`.
@@ -154,14 +168,8 @@ class Ripening:
         result = self._results[place]
         self._counted.add(place)
         if result.saving:
-            self._ripe.append(place)
+            heappush(self._ripe, place)
             self.saving += result.saving
-            self.offset = min(self.offset, result.offset)
-
-    def _set_ripe(self, places: list[int]) -> None:
-        self._ripe = places
-        self.saving = sum(self._results[place].saving for place in places)
-        self.offset = min((self._results[place].offset for place in places), default=math.inf)
 
 
 _NOTHING = _Bucket()

@@ -77,7 +77,12 @@ def decide_by_boundary(
 
 
 def mask_again(result: ToolResult, rendering: Rendering) -> Decision:
-    """Mask a result in the words in which it was masked before, whatever it looks like."""
+    """Mask a result in the words in which it was masked before, whatever the settings say now.
+
+    What has become a content that nobody masks stays as it is.
+    """
+    if result.kind == "other":
+        return Decision(result, "not_string")
     policy = MaskPolicy(True, skip_if_not_shorter=rendering.must_shrink)
     return _mask(result, _View(policy, parse_template(rendering.template)))
 

@@ -100,6 +100,11 @@ def test_messages_of_the_assistant_are_told_apart(answer: ChatMessage) -> None:
     assert len(other) == 1
 
 
+def test_a_message_of_the_assistant_is_known_with_all_those_before_it() -> None:
+    one, other = Answers(body(TALK)), Answers(body([*OPENING, *turn("x"), *TALK[4:]]))
+    assert one[2] != other[2]
+
+
 def test_a_marker_on_an_answer_changes_nothing() -> None:
     marked = [{**message, "cache_control": {"type": "ephemeral"}} for message in TALK]
     one, other = Answers(body(TALK)), Answers(body(marked))
@@ -183,6 +188,31 @@ def test_the_longest_unused_are_forgotten_first() -> None:
         keep(memory, past(1, messages=talks[n]), talks[n])
     known = [memory.meet(body(talk), 0.0, 300.0).past is not None for talk in talks]
     assert [True, False, True] == known
+
+
+def test_so_they_are_where_the_places_of_all_become_too_many() -> None:
+    changes: list[tuple[bytes, int]] = []
+    memory = BoundaryMemory(
+        lambda opening, branches: changes.append((opening, len(branches))), max_places=7
+    )
+    talks: list[list[ChatMessage]] = [
+        [{"role": "user", "content": f"Task {n}."}, *turn("a")] for n in range(3)
+    ]
+    for n, places in ((0, 3), (1, 1), (0, 4), (2, 0), (1, 2)):
+        made = move(1, talks[n])._replace(places=tuple(range(places)))
+        keep(memory, past(1, made, messages=talks[n]), talks[n])
+    known = [memory.meet(body(talk), 0.0, 300.0).past is not None for talk in talks]
+    assert [False, True, True] == known
+    assert (digest_opening(body(talks[0])), 0) == changes[-1]
+    keep(memory, past(1, move(1)._replace(places=tuple(range(7)))), TALK)
+    assert not memory._branches
+
+
+def test_what_is_loaded_is_bounded_as_well() -> None:
+    forgotten: list[bytes] = []
+    memory = BoundaryMemory(lambda opening, _: forgotten.append(opening), max_conversations=2)
+    memory.load((bytes([n]), (past(1),)) for n in range(4))
+    assert [b"\0", b"\1"] == forgotten
 
 
 def test_the_branches_of_one_opening_are_bounded() -> None:

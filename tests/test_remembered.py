@@ -12,7 +12,7 @@ from masking import ChatMessage, MaskPolicy
 from masking.memory import BoundaryMemory
 from masking.rewrite import Rewrite, change_request
 from masking.strategies import Strategies
-from tests.builders import IMAGE, conversations, parts, policies, turn
+from tests.builders import IMAGE, OLD, conversations, parts, policies, turn
 
 LIFETIME = 300.0
 TENTH = MaskPolicy(
@@ -198,12 +198,62 @@ def test_where_a_user_went_back_only_the_later_moves_are_undone() -> None:
     assert masked[30] <= again < masked[-1]
 
 
-def test_a_window_that_slides_is_one_move() -> None:
+@pytest.mark.parametrize("back", [1, 5, 60])
+def test_going_back_and_other_settings_at_once_unmask_nothing_that_slid(back: int) -> None:
     session = remembering(dataclasses.replace(TENTH, cache_read_ratio=1.25))
-    session.play()
-    past = session.send(TALK).past
+    masked = session.play()
+    session.policy = dataclasses.replace(TENTH, cache_read_ratio=0.001)
+    assert masked[-1 - back] == session.send(TALK[: 121 - 2 * back]).masked
+
+
+def test_moves_of_a_window_that_slides_do_not_become_more_and_more() -> None:
+    session = remembering(dataclasses.replace(TENTH, cache_read_ratio=1.25))
+    messages = talk(150)
+    session.play(messages[:41])
+    session.policy = dataclasses.replace(session.policy, placeholder_template="gone")
+    session.play(messages)
+    past = session.send(messages).past
     assert past is not None
-    assert [tuple(range(60 - 3))] == [move.places for move in past.moves]
+    assert 64 == len(past.moves)
+    assert [*range(150 - 3)] == [place for move in past.moves for place in move.places]
+
+
+def test_every_slide_in_words_of_its_own_is_a_move() -> None:
+    session = remembering(dataclasses.replace(TENTH, cache_read_ratio=1.25))
+    messages = talk(80)
+    for count in range(9, 161, 2):
+        words = f"gone {count}"
+        session.policy = dataclasses.replace(session.policy, placeholder_template=words)
+        past = session.send(messages[:count]).past
+    assert past is not None
+    assert 76 == len(past.moves)
+
+
+def test_conversations_that_are_answered_alike_at_times_do_not_mix() -> None:
+    """Providers that number calls anew, and agents that ask the same at the same place."""
+    both = [
+        [TALK[0], *(m for n in range(20) for m in turn("call_0", f"{who} {n}\n" * 300, path=path))]
+        for who in "ab"
+        for path in [f"{who}.py"]
+    ]
+    for messages in both:
+        messages[-2:] = turn("call_0", "the same " * 200)
+    session = remembering(dataclasses.replace(TENTH, cache_read_ratio=0.5, cache_write_ratio=1.0))
+    one, other = (session.play(messages)[-1] for messages in both)
+    assert one
+    assert [one, other] == [session.send(messages).masked for messages in both]
+
+
+def test_a_place_that_was_empty_at_the_move_is_not_masked() -> None:
+    """An agent may take results out of its history; those that come then are others."""
+    session = remembering()
+    masked = session.play(TALK[:81])[-1]
+    fewer = [
+        *(m for m in TALK[:81] if m["role"] != "tool"),
+        *(r for r in TALK if r["role"] == "tool"),
+    ]
+    assert masked
+    assert session.send([*fewer[:41], *turn("new"), *fewer[41:]]).masked == frozenset()
 
 
 def test_what_cannot_be_masked_any_more_is_not() -> None:
@@ -211,9 +261,10 @@ def test_what_cannot_be_masked_any_more_is_not() -> None:
     session = remembering()
     session.play(TALK[:81])
     masked = session.send(TALK[:81]).masked
-    changed = [{**m, "content": [IMAGE]} if m["role"] == "tool" else m for m in TALK[:81]]
     assert masked
-    assert session.send(changed).masked == frozenset()
+    for content in ([IMAGE], [IMAGE, *parts(OLD)], [*parts(OLD), IMAGE], [*parts(OLD), None], 7):
+        changed = [{**m, "content": content} if m["role"] == "tool" else m for m in TALK[:81]]
+        assert session.send(changed).masked == frozenset()
     short = [m for m in TALK[:81] if m["role"] != "tool"]
     assert session.send(short).masked == frozenset()
 
