@@ -8,6 +8,7 @@ import contextlib
 import logging
 import os
 import sqlite3
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -40,6 +41,8 @@ class MemoryFile:
         self._folder = folder
         self._database: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="memory")
+        self._waiting: dict[bytes, Branches] = {}
+        self._lock = threading.Lock()
         self._warned = False
 
     def read(self) -> list[tuple[bytes, Branches]]:
@@ -49,8 +52,12 @@ class MemoryFile:
 
     def write(self, opening: bytes, branches: Branches) -> None:
         """Write a conversation soon, or remove it where it has no branches."""
-        with contextlib.suppress(RuntimeError):  # closed: the proxy is ending
-            self._thread.submit(self._guard, lambda: self._write(opening, branches))
+        with self._lock:
+            is_under_way = bool(self._waiting)
+            self._waiting[opening] = branches
+        if not is_under_way:
+            with contextlib.suppress(RuntimeError):  # closed: the proxy is ending
+                self._thread.submit(self._guard, self._write)
 
     def close(self) -> None:
         """Write what is waiting, and close the file."""
@@ -63,13 +70,17 @@ class MemoryFile:
     def _read(self) -> list[tuple[bytes, str]]:
         return list(self._open().execute(_READ))
 
-    def _write(self, opening: bytes, branches: Branches) -> None:
+    def _write(self) -> None:
+        """Write all that is waiting, of each conversation the latest."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
         with self._open() as database:
-            if branches:
-                sent = max(past.sent for past in branches)
-                database.execute(_WRITE, (opening, encode(branches), sent))
-            else:
-                database.execute(_FORGET, (opening,))
+            for opening, branches in waiting.items():
+                if branches:
+                    sent = max(past.sent for past in branches)
+                    database.execute(_WRITE, (opening, encode(branches), sent))
+                else:
+                    database.execute(_FORGET, (opening,))
 
     def _trim(self) -> None:
         if self._database is not None:

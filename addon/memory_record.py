@@ -1,11 +1,11 @@
 """A remembered conversation as a line of JSON, and back: places, numbers, digests, no content."""
 
 import json
+import math
 from typing import Any
 
 from masking.boundary import Boundary
 from masking.memory import Anchor, Branches, Move, Past, Rendering
-from masking.model import ConfigError
 from masking.placeholder import parse_template
 
 _Json = Any
@@ -21,7 +21,7 @@ def decode(text: str) -> Branches:
     """Return what `encode` has written; nothing where it is anything else."""
     try:
         return tuple(_decode_past(past) for past in json.loads(text))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, ConfigError):
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         return ()
 
 
@@ -39,7 +39,7 @@ def _decode_past(past: _Json) -> Past:
         met=_decode_anchor(past["met"]),
         moves=tuple(_decode_move(*move) for move in past["moves"]),
         last=_decode_anchor(past["last"]),
-        sent=float(past["sent"]),
+        sent=_time(past["sent"]),
     )
 
 
@@ -67,3 +67,9 @@ def _count(value: _Json) -> int:
     if type(value) is not int or value < 0:
         raise ValueError("expected a count")
     return value
+
+
+def _time(value: _Json) -> float:
+    if not math.isfinite(time := float(value)):
+        raise ValueError("expected a time")
+    return time

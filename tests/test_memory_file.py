@@ -3,6 +3,7 @@
 import logging
 import sqlite3
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,23 @@ def test_a_file_that_is_locked_is_left_alone(
     assert [(OPENING, (PAST,))] == read(tmp_path)
 
 
+def test_what_waits_for_a_locked_file_is_written_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One job for all that waits: each would hold up the end of the proxy as long as the first."""
+    monkeypatch.setattr("addon.memory_file.PATIENCE", 0.5)
+    write(tmp_path, (OPENING, (PAST,)))
+    file, holder = MemoryFile(lambda: tmp_path), sqlite3.connect(tmp_path / NAME)
+    assert file.read()
+    holder.execute("BEGIN EXCLUSIVE")
+    started = time.monotonic()
+    for n in range(100):
+        file.write(bytes([n]), (PAST,))
+    file.close()
+    assert time.monotonic() - started < 10
+    holder.close()
+
+
 def test_closed_it_takes_nothing_more(tmp_path: Path) -> None:
     file = MemoryFile(lambda: tmp_path)
     file.close()
@@ -167,6 +185,9 @@ def test_a_conversation_as_text_is_the_same_again() -> None:
         '[{"met":[-1,""],"moves":[],"last":[0,""],"sent":1}]',
         '[{"met":[true,""],"moves":[],"last":[0,""],"sent":1}]',
         '[{"met":[0,""],"moves":[],"last":[0,""],"sent":"x"}]',
+        f'[{{"met":[0,""],"moves":[],"last":[0,""],"sent":1{"0" * 400}}}]',
+        '[{"met":[0,""],"moves":[],"last":[0,""],"sent":NaN}]',
+        '[{"met":[0,""],"moves":[],"last":[0,""],"sent":1e999}]',
         '[{"met":[0,""],"moves":[[1]],"last":[0,""],"sent":1}]',
         '[{"met":[0,""],"moves":[[[1,""],[0,0],[0],["{x}",true]]],"last":[0,""],"sent":1}]',
         '[{"met":[0,""],"moves":[[[1,""],[0,0],[0],[7,true]]],"last":[0,""],"sent":1}]',
