@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from addon.cli import main
+from addon.sessions import read_sessions
 from masking.analysis.pauses import Pause, Paused
-from masking.analysis.replay import Course, replay
+from masking.analysis.replay import Course, Session, replay
 from masking.analysis.tokens import TokenCounter
 from masking.policy import MaskPolicy
 from masking.price_settings import PriceSettings
@@ -23,8 +24,8 @@ COURSE = Course(
 )
 
 
-def bill(course: Course, pause: Pause) -> float:
-    steps = replay(Paused(SESSION, pause), course, TokenCounter())
+def bill(course: Course, pause: Pause, session: Session = SESSION) -> float:
+    steps = replay(Paused(session, pause), course, TokenCounter())
     return sum(step.entry.cost.after.cost for step in steps)
 
 
@@ -51,6 +52,13 @@ def test_without_a_long_one_it_changes_nothing(pause: Pause) -> None:
 def test_where_nothing_is_masked_there_is_nothing_to_remember() -> None:
     off = replace(COURSE, policy=MaskPolicy())
     assert bill(off, Pause(8, 600.0)) == bill(replace(off, remembers=False), Pause(8, 600.0))
+
+
+def test_what_was_reported_without_the_pauses_is_simulated_with_them() -> None:
+    [session] = read_sessions([RECORDING])
+    assert all(recorded.usage for recorded in session.requests())
+    off = replace(COURSE, policy=MaskPolicy())
+    assert bill(off, Pause(5, 600.0), session) > 1.2 * bill(off, Pause(5, 0.0), session)
 
 
 def test_the_command_takes_pauses(capsys: pytest.CaptureFixture[str]) -> None:

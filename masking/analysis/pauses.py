@@ -1,4 +1,7 @@
-"""A session with longer pauses than it had: for conversations that tell no times."""
+"""A session with longer pauses than it had: for conversations that tell no times.
+
+What the provider's cache held was reported without these pauses, and is simulated instead.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -6,6 +9,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from masking.analysis.replay import Recorded, Session
+from masking.usage import Usage
 
 
 class Pause(NamedTuple):
@@ -31,4 +35,5 @@ class Paused:
         """Yield the requests, each as much later as the pauses before it are long."""
         for number, recorded in enumerate(self.session.requests()):
             late = timedelta(seconds=number // self.pause.every * self.pause.seconds)
-            yield replace(recorded, when=recorded.when + late)
+            counted = recorded.usage and Usage(prompt=recorded.usage.prompt)
+            yield replace(recorded, when=recorded.when + late, usage=counted)
