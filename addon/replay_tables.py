@@ -78,7 +78,8 @@ def render_passed_over(replay: Replay) -> str:
 
 def _open_table(summary: Summary, *first: str) -> Table:
     title = f"The prompts of {summary.requests:,} requests; costs in {_UNITS[summary.cost_unit]}"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
+    table = Table(title=f"{title}\n", title_justify="left", box=SIMPLE_HEAD, padding=0)
+    table.show_edge = False  # two columns more, for the names to fit on a screen of 100
     table.add_column(first[0], overflow="fold")
     for name in (*first[1:], *_COLUMNS):
         table.add_column(name, justify="right", no_wrap=True)
