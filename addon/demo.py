@@ -57,7 +57,7 @@ def run_demo(console: Console, strategy: str = "schema1") -> None:
 def _render_next_steps() -> str:
     return (
         "In front of your own agent, in two terminals:\n"
-        f"  {_program('mitmdump')} -s {ADDON}\n"
+        f"  {_program('mitmdump')} --listen-host {HOST} -s {ADDON}\n"
         f'  eval "$({_program("obsmask")} env)"\n'
         "  [italic]your-agent[/italic]"
     )

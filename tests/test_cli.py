@@ -29,7 +29,10 @@ def test_the_demo_shows_each_request_and_the_way_on(
     assert [str(n) for n in range(1, len(expected) + 1)] == numbers
     assert f"{expected[-1]['request_tokens_after']:,}" in shown
     assert "every answer intact" in shown
-    assert f"mitmdump -s {shipped('mask.py', Path(main.__code__.co_filename))}" in shown
+    assert (
+        f"mitmdump --listen-host 127.0.0.1 -s {shipped('mask.py', Path(main.__code__.co_filename))}"
+        in shown
+    )
 
 
 @pytest.mark.parametrize("strategy", ["redaction", "reduction", "all"])
