@@ -207,7 +207,11 @@ def _prices(options: argparse.Namespace) -> int:
         return 0
     if options.reset:
         had_any = remove_stored()
-        print(f"Removed. {_WHEN_IN_USE}" if had_any else "There is none but the shipped list.")
+        print(
+            f"Removed. {_WHEN_IN_USE}"
+            if had_any
+            else "Nothing to remove: the shipped list is in use."
+        )
         return 0
     settings = ConfigFile(find_config(options.config, beside=Path(__file__))).settings
     uncached = read_uncached(settings.metrics)
@@ -218,7 +222,7 @@ def _prices(options: argparse.Namespace) -> int:
     return 0
 
 
-_WHEN_IN_USE = "A proxy that is running takes it up when it is started again."
+_WHEN_IN_USE = "A proxy that is running has to be restarted to notice."
 
 
 def _console() -> Console:

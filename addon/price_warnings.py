@@ -49,15 +49,10 @@ def _render_assumed(host: str, model: str | None, terms: Terms) -> str:
     read, write = terms.ratios
     entry = terms.entry
     reason = "" if entry is None else f", as {entry.seller} takes for {entry.model}"
+    name = json.dumps(host, ensure_ascii=False)
+    line = f"observation_masking.prices = [{{ host = {name}, read = {read:g}, write = {write:g} }}]"
     return (
         f"no price of cached tokens is known for {model or 'a request without a model'} at {host}"
-        f": assumed that a cached token costs {read:g} of a plain one and a written one {write:g}"
-        f"{reason}. If that is wrong, the line to set in [observation_masking], with its prices, "
-        f"is {render_own_price(host, terms)}"
+        f": assumed are {read:g} for a cached and {write:g} for a written token{reason}. "
+        f"If that is wrong, set your own at the top of the configuration: {line}"
     )
-
-
-def render_own_price(host: str, terms: Terms) -> str:
-    """Return the line of a configuration that gives a host these prices, to be changed."""
-    name, (read, write) = json.dumps(host, ensure_ascii=False), terms.ratios
-    return f"prices = [{{ host = {name}, read = {read:g}, write = {write:g} }}]"

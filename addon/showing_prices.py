@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Sequence
 
-from addon.price_warnings import render_own_price
 from addon.uncached import render_uncached
 from masking.analysis.price_list_check import open_list
 from masking.analysis.terms import MARK, Terms, find_terms
@@ -48,23 +47,33 @@ def render_host(
     """
     check_host(host, "HOST")
     terms = find_terms(settings.pricing, host, model)
-    yield f"{model or 'No model'} at {host}: {_render_ratios(*terms.ratios)}"
+    yield f"{model or 'A model of no known name'} at {host}: {_render_ratios(*terms.ratios)}"
     yield _render_reason(terms, open_list(settings.pricing.price_list).date)
-    if terms.source == "assumed":
-        yield f"Assumed prices give no dollars. To set your own: {render_own_price(host, terms)}"
     if terms.dollars is not None:
         read, write = (ratio * terms.dollars for ratio in terms.ratios)
         yield f"A million tokens: ${terms.dollars:.4g}, cached ${read:.4g}, written ${write:.4g}"
     for above, factor in terms.steps:
         yield f"In a prompt of more than {above:,} tokens, every token costs {factor:g} times that"
     rules = terms.rules
-    yield f"Taken to be cached: {rules.minimum:,} tokens or more, in blocks of {rules.block:,}"
+    blocks = f", in blocks of {rules.block:,}" if rules.block > 1 else ""
+    yield f"Taken to be cached: beginnings of {rules.minimum:,} tokens or more{blocks}"
     if rules.at_marks and terms.source == "price list":
-        yield f"Cached where a request asks for it alone: without {MARK} all tokens are plain"
+        yield f"Only where a request asks for it: without {MARK} every token is a plain one"
     if settings.cache_pricing == "none":
         yield 'The window slides at every turn all the same: cache_pricing = "none"'
     if terms.ratios.read < 1 and normalize_host(host) in uncached:
         yield render_uncached(normalize_host(host))
+    if terms.source == "assumed":
+        yield from _render_own_table(host, terms)
+
+
+def _render_own_table(host: str, terms: Terms) -> Iterator[str]:
+    """Yield the lines of a configuration that give a host these prices, to be changed."""
+    yield "What is assumed gives no dollars. To set your own prices, end the configuration with:"
+    yield "[[observation_masking.prices]]"
+    yield f"host = {json.dumps(host, ensure_ascii=False)}"
+    yield from (f"{name} = {ratio:g}" for name, ratio in terms.ratios._asdict().items())
+    yield "# dollars_per_million = the price of a million plain input tokens"
 
 
 def _render_reason(terms: Terms, date: str) -> str:
@@ -73,8 +82,8 @@ def _render_reason(terms: Terms, date: str) -> str:
         return "By the configuration" + ("" if entry is None else f"; on the list it is {entry}")
     if terms.source == "price list":
         return f"By the price list of {date}: {entry}"
-    reason = f"the list of {date} has no price of its cached tokens there"
-    return f"Assumed: {reason}" if entry is None else f"Assumed, as {entry}: {reason}"
+    reason = f"the list of {date} has no price for cached tokens of this model at this host"
+    return f"Assumed: {reason}" if entry is None else f"Assumed, as for {entry}: {reason}"
 
 
 def _render_ratios(read: float, write: float) -> str:

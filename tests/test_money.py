@@ -116,9 +116,9 @@ def test_what_is_assumed_is_told_once_for_each_host_with_the_line_to_set(
         ask(live, 3, usage_of(3_000), **LISTED)
     assert live.proxy.log.count("no price of cached tokens is known") == 1
     assert "no price of cached tokens is known for gpt-4o at localhost: assumed" in live.proxy.log
-    line = 'prices = [{ host = "localhost", read = 0.5, write = 1 }]'
+    line = 'observation_masking.prices = [{ host = "localhost", read = 0.5, write = 1 }]'
     assert line in live.proxy.log
-    settings = parse_settings(f"[observation_masking]\n{line}\n".encode())
+    settings = parse_settings(f"{line}\n[observation_masking.schema1]\n".encode())
     assert settings is not None
     assert (OwnPrice(host="localhost", read=0.5, write=1.0),) == settings.prices
 
