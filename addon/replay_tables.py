@@ -59,8 +59,8 @@ def render_assumed(replay: Replay) -> str | None:
     more = len(found) - len(said)
     models = "; ".join([*said, *([f"and {more} more models"] if more else [])])
     return (
-        f"Prices are assumed for {count:,} of {len(steps):,} requests: {models}. "
-        "--model, --prices or prices in the configuration give them."
+        f"Prices are assumed for {count:,} of {len(steps):,} requests: {models}.\n"
+        "Set them by --model, --prices, or prices in the configuration."
     )
 
 

@@ -202,13 +202,14 @@ def _explain(sweep: Sweep) -> Iterator[str]:
     )
     if plain.unlisted:
         yield (
-            f"The prices of {plain.unlisted:,} requests are not known and were assumed. --model or "
-            "--prices give them, or prices of your own in the configuration."
+            f"The prices of {plain.unlisted:,} requests are not known and were assumed. Set them "
+            "by --model, --prices, or prices in the configuration."
         )
     if refused:
         yield (
-            f"{refused:,} settings are left out, as they cost a conversation more than the "
-            f"{sweep.promise:.0%} that max_loss allows (and 2 points more, as the rule estimates)."
+            f"{refused:,} settings are left out: with them a conversation's bill went more than 2 "
+            f"points above the {sweep.promise:.0%} that max_loss allows (the rule works with "
+            "estimates, hence the 2 points)."
         )
     yield (
         f"No window under {LEAST_WINDOW} turns is recommended: recordings made without masking "
