@@ -18,7 +18,7 @@ from addon.expectations import expectation_file, find_configs, replay_recording
 from addon.launch import client_environment, user_bundle
 from addon.mcp_recorder import NAME as MCP
 from addon.mcp_recorder import record_mcp
-from addon.policy_options import add_policy_options, read_courses
+from addon.policy_options import add_policy_options, add_replay_options, read_courses, read_policy
 from addon.recorder import record
 from addon.replay_tables import (
     render_assumed,
@@ -34,6 +34,7 @@ from addon.showing_prices import render_host, render_list
 from addon.stored_prices import remove_stored, store_prices
 from addon.tuning import open_workers, run_front, run_tune
 from addon.uncached import read_uncached
+from masking.analysis.pauses import pause_sessions
 from masking.analysis.report import render_report
 
 _FILE_WIDTH = 160
@@ -82,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
 
     rep = commands.add_parser("replay", help="price recordings under a policy")
     rep.add_argument("path", type=Path, nargs="+", help=".flow, .json, .jsonl, .gz, or a folder")
-    add_policy_options(rep)
+    add_replay_options(rep)
     rep.add_argument("--json", action="store_true", help="print everything that was measured")
     rep.add_argument("--report", type=Path, metavar="OUT.HTML", help="write a page, too")
     rep.set_defaults(command=_replay)
@@ -91,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     tun.add_argument("path", type=Path, nargs="+", help=".flow, .json, .jsonl, .gz, or a folder")
     tun.add_argument("--front", action="store_true", help="show what each max_loss would cost")
     tun.add_argument("--scheduler", metavar="tcp://…", help="run on this Dask cluster")
-    add_policy_options(tun)
+    add_replay_options(tun)
     tun.set_defaults(command=_tune)
 
     comp = commands.add_parser("compare", help="compare the strategies on recordings")
@@ -184,7 +185,7 @@ def _tune(options: argparse.Namespace) -> int:
     courses = read_courses(options)
     if len(courses) > 1:
         raise ValueError("tune takes one --prices")
-    sessions = list(read_sessions(options.path))
+    sessions = pause_sessions(read_sessions(options.path), options.pause)
     run = run_front if options.front else run_tune
     with open_workers(options.scheduler) as workers:
         run(sessions, courses[0], workers, _console(), progress=Console(stderr=True))
@@ -192,7 +193,7 @@ def _tune(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    policy = read_courses(options)[0].policy
+    policy = read_policy(options)
     rows = compare_strategies(options.path, policy, options.reduce_to, Console(stderr=True))
     _console().print(render_strategies(rows))
     return 0

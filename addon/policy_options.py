@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 from addon.config_file import ConfigFile, find_config
 from masking.analysis.pauses import Pause
 from masking.analysis.replay import Course
-from masking.config import read_cache_pricing
+from masking.config import Settings, read_cache_pricing
 from masking.model import ConfigError
 from masking.policy import MaskPolicy
 from masking.price_settings import CachePricing
@@ -17,9 +17,8 @@ _LONGEST_PAUSE = 1e8
 _GIVEN_BY_PRICES = ("cache_read_ratio", "cache_write_ratio", "price_steps", "shortest_prefix")
 
 
-def add_policy_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a replay, and one for each field of a policy."""
-    parser.add_argument("--config", default="", metavar="FILE", help="default: as the addon's")
+def add_replay_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a replay, and those of its policy."""
     parser.add_argument("--model", help="price the requests as this model's")
     parser.add_argument(
         "--prices",
@@ -31,7 +30,7 @@ def add_policy_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--cache-ttl",
-        type=float,
+        type=_read_seconds,
         metavar="SECONDS",
         help="how long a simulated cache keeps an unused prompt; default: for ever",
     )
@@ -47,6 +46,12 @@ def add_policy_options(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="remember the boundary that was sent; default: as configured, on like mitmdump",
     )
+    add_policy_options(parser)
+
+
+def add_policy_options(parser: argparse.ArgumentParser) -> None:
+    """Add one for the configuration, and one for each field of a policy."""
+    parser.add_argument("--config", default="", metavar="FILE", help="default: as the addon's")
     kinds = get_type_hints(MaskPolicy)
     for name in _names():
         flag = f"--{name.replace('_', '-')}"
@@ -64,13 +69,8 @@ def read_courses(options: argparse.Namespace) -> list[Course]:
 
     Raises ConfigError where they say what cannot be.
     """
-    settings = ConfigFile(find_config(options.config, beside=Path(__file__))).settings
-    given = {name: getattr(options, name) for name in _names()}
-    changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    try:
-        policy = dataclasses.replace(settings.schema1, **changed)
-    except ConfigError as error:
-        raise ConfigError(error.problem, f"--{error.path.replace('_', '-')}") from None
+    settings = _read_settings(options)
+    policy = _read_policy(options, settings)
     remembers = bool(settings.memory.enabled) if options.memory is None else options.memory
     pricings: list[CachePricing] = options.prices or [settings.cache_pricing]
     return [
@@ -86,6 +86,24 @@ def read_courses(options: argparse.Namespace) -> list[Course]:
     ]
 
 
+def read_policy(options: argparse.Namespace) -> MaskPolicy:
+    """Return the policy of the configuration and the options. Raises ConfigError as above."""
+    return _read_policy(options, _read_settings(options))
+
+
+def _read_settings(options: argparse.Namespace) -> Settings:
+    return ConfigFile(find_config(options.config, beside=Path(__file__))).settings
+
+
+def _read_policy(options: argparse.Namespace, settings: Settings) -> MaskPolicy:
+    given = {name: getattr(options, name) for name in _names()}
+    changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    try:
+        return dataclasses.replace(settings.schema1, **changed)
+    except ConfigError as error:
+        raise ConfigError(error.problem, f"--{error.path.replace('_', '-')}") from None
+
+
 def _names() -> list[str]:
     return [f.name for f in dataclasses.fields(MaskPolicy) if f.name not in _GIVEN_BY_PRICES]
 
@@ -98,6 +116,13 @@ def _read_pause(text: str) -> Pause:
     if every < 1 or not 0 <= seconds < _LONGEST_PAUSE:
         raise argparse.ArgumentTypeError(f"expected EVERY from 1 up and SECONDS from 0 up: {text}")
     return Pause(every, seconds)
+
+
+def _read_seconds(text: str) -> float:
+    seconds = float(text)
+    if not seconds >= 0:
+        raise argparse.ArgumentTypeError(f"expected SECONDS from 0 up: {text}")
+    return seconds
 
 
 def _read_names(text: str) -> tuple[str, ...]:

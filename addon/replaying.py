@@ -18,7 +18,7 @@ from addon.account import describe_entry, describe_terms
 from addon.sessions import read_sessions
 from masking.analysis.assumed import find_assumed
 from masking.analysis.comparison import Comparison, compare
-from masking.analysis.pauses import Pause, Paused
+from masking.analysis.pauses import Pause, pause_sessions
 from masking.analysis.replay import Course, Session, Step
 from masking.analysis.summary import summarize
 from masking.analysis.tokens import TokenCounter
@@ -47,7 +47,7 @@ def replay_paths(
 
     Raises OSError and ValueError, naming the file, and ValueError where nothing can be replayed.
     """
-    sessions = [each if pause is None else Paused(each, pause) for each in read_sessions(paths)]
+    sessions = pause_sessions(read_sessions(paths), pause)
     with Progress(console=console, disable=not console.is_terminal) as progress:
         found = progress.track(_compare_all(sessions, course), len(sessions), description="replay")
         comparisons: list[Comparison] = []

@@ -72,3 +72,10 @@ def test_it_refuses_what_is_no_pause(pause: str, capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit):
         main(["replay", str(RECORDING), f"--pause={pause}"])
     assert "EVERY" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ttl", ["-1", "nan", "x"])
+def test_it_refuses_what_is_no_time_to_live(ttl: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["replay", str(RECORDING), f"--cache-ttl={ttl}"])
+    assert "--cache-ttl" in capsys.readouterr().err

@@ -109,8 +109,8 @@ def own_table(read: float, write: float) -> list[str]:
         pytest.param(
             ["localhost"],
             [
-                "A model of no known name at localhost: a cached token at 0.1 of a plain one, a written one at "
-                "1.25",
+                "A model of no known name at localhost: a cached token at 0.1 of a plain one, "
+                "a written one at 1.25",
                 f"Assumed: {UNLISTED}",
                 BLOCKS,
                 *own_table(0.1, 1.25),

@@ -3,7 +3,7 @@
 What the provider's cache held was reported without these pauses, and is simulated instead.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import NamedTuple
@@ -37,3 +37,8 @@ class Paused:
             late = timedelta(seconds=number // self.pause.every * self.pause.seconds)
             counted = recorded.usage and Usage(prompt=recorded.usage.prompt)
             yield replace(recorded, when=recorded.when + late, usage=counted)
+
+
+def pause_sessions(sessions: Iterable[Session], pause: Pause | None) -> list[Session]:
+    """Return these sessions with a pause added; as they are without one."""
+    return [session if pause is None else Paused(session, pause) for session in sessions]
