@@ -3,7 +3,7 @@
 import logging
 import sqlite3
 import stat
-import time
+import threading
 from pathlib import Path
 
 import pytest
@@ -141,21 +141,24 @@ def test_a_file_that_is_locked_is_left_alone(
     assert [(OPENING, (PAST,))] == read(tmp_path)
 
 
-def test_what_waits_for_a_locked_file_is_written_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One job for all that waits: each would hold up the end of the proxy as long as the first."""
-    monkeypatch.setattr("addon.memory_file.PATIENCE", 0.5)
-    write(tmp_path, (OPENING, (PAST,)))
-    file, holder = MemoryFile(lambda: tmp_path), sqlite3.connect(tmp_path / NAME)
-    assert file.read()
-    holder.execute("BEGIN EXCLUSIVE")
-    started = time.monotonic()
+def test_what_waits_is_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One job for all of it: each would hold up the end of the proxy by a lock's whole patience."""
+    written: list[int] = []
+    write_waiting = MemoryFile._write
+
+    def write_and_count(file: MemoryFile) -> None:
+        written.append(len(file._waiting))
+        write_waiting(file)
+
+    monkeypatch.setattr(MemoryFile, "_write", write_and_count)
+    file, gate = MemoryFile(lambda: tmp_path), threading.Event()
+    file._thread.submit(gate.wait)
     for n in range(100):
         file.write(bytes([n]), (PAST,))
+    gate.set()
     file.close()
-    assert time.monotonic() - started < 10
-    holder.close()
+    assert [100] == written
+    assert 100 == len(read(tmp_path))
 
 
 def test_closed_it_takes_nothing_more(tmp_path: Path) -> None:
