@@ -91,18 +91,20 @@ _ENTRY_FIELDS = (
 def render_cost(entry: Entry) -> str:
     """Return what a request cost: `cost $0.0267 -> $0.0155 (-42% ±3)`, in tokens without a price.
 
+    Of several amounts in tokens only the last one names them.
+
     Where what was saved may as well be nothing, it says so: `cost $0.0155, about as unmasked`.
     """
     before, warm, after = entry.cost.before, entry.cost.before_warm, entry.cost.after
     differs = abs(before.cost - warm.cost) > _TELLING * before.cost
-    note = f" ({_render_bill(warm)} with a warm cache)" if differs else ""
+    note = f" ({_render_number(warm)} with a warm cache)" if differs else ""
     if before.cost == after.cost:
         return f"cost {_render_bill(after)}{note}"
     if abs(entry.cost.saved) <= entry.cost.margin.width:
         return f"cost {_render_bill(after)}{note}, about as unmasked"
     change = after.cost / before.cost - 1 if before.cost else 0.0
     error = render_error(entry.cost.margin.width / before.cost if before.cost else 0.0, "{:.0f}")
-    return f"cost {_render_bill(before)}{note} -> {_render_bill(after)} ({change:+.0%}{error})"
+    return f"cost {_render_number(before)}{note} -> {_render_bill(after)} ({change:+.0%}{error})"
 
 
 def render_net(net: Net) -> str:
@@ -114,10 +116,13 @@ def render_net(net: Net) -> str:
     amount, margin = (net.tokens, net.margin) if dollars is None else (dollars, net.dollar_margin)
     if amount and abs(amount) <= margin.width:
         return "about 0"
-    rendered = _render_amount(abs(net.tokens), None if dollars is None else abs(dollars))
-    error = f"{margin.width:,.0f}" if dollars is None else f"{margin.width:,.4f}"
     sign = "-" if amount < 0 else "+"
-    return f"{sign}{rendered}" + (f" ±{error}" if float(error.replace(",", "")) else "")
+    form, start, end = "{:,.4f}", f"{sign}$", ""
+    if dollars is None:
+        form, start, end = "{:,.0f}", sign, " input tokens"
+    error = form.format(margin.width)
+    off = f" ±{error}" if float(error.replace(",", "")) else ""
+    return f"{start}{form.format(abs(amount))}{off}{end}"
 
 
 def render_error(share: float, form: str) -> str:
@@ -127,15 +132,14 @@ def render_error(share: float, form: str) -> str:
 
 
 def render_terms(terms: Terms) -> str:
-    """Return the prices that hold, and why: `cached at 0.5, by the price list`."""
+    """Return the prices that hold, and why: `cached at 0.5 (price list)`."""
     written = f", written at {terms.ratios.write:g}" if terms.ratios.write != 1 else ""
-    reason = "assumed" if terms.source == "assumed" else f"by the {terms.source}"
-    return f"cached at {terms.ratios.read:g}{written}, {reason}"
+    return f"cached at {terms.ratios.read:g}{written} ({terms.source})"
 
 
 def _render_bill(bill: Bill) -> str:
-    return _render_amount(bill.cost, bill.dollars)
+    return _render_number(bill) + (" input tokens" if bill.dollars is None else "")
 
 
-def _render_amount(tokens: float, dollars: float | None) -> str:
-    return f"{tokens:,.0f} input tokens" if dollars is None else f"${dollars:,.4f}"
+def _render_number(bill: Bill) -> str:
+    return f"{bill.cost:,.0f}" if bill.dollars is None else f"${bill.dollars:,.4f}"

@@ -130,8 +130,7 @@ class Metrics:
         return ledger.enter(sent, exchange.terms)
 
     def _record(self, exchange: Exchange) -> None:
-        if not exchange.replay:
-            self.totals.add(exchange)
+        self.totals.add(exchange)
         record = exchange.as_record()
         self._file.write(record)
         logger.info(render_line(exchange))

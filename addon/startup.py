@@ -44,12 +44,12 @@ def _render_strategies(settings: Settings) -> Iterator[str | None]:
 def _render_movement(policy: MaskPolicy, pricing: PriceSettings) -> str:
     if pricing.cache_pricing == "auto":
         read, write = pricing.assumed
-        prices = f"cached tokens as listed, else assumed at {read:g}, written at {write:g}"
+        prices = f"prices as listed, else {read:g} and {write:g}"
     elif policy.slides:
         return "moved at every turn"
     else:
         read, write = policy.cache_read_ratio, policy.cache_write_ratio
-        prices = f"cached tokens at {read:g}, written at {write:g}"
+        prices = f"prices {read:g} and {write:g}"
     return f"moved when that pays ({prices}, loss at most {policy.max_loss:.0%})"
 
 

@@ -11,7 +11,7 @@ from masking.analysis.ledger import Net
 
 @dataclass(slots=True)
 class Totals:
-    """What a run came to; replayed requests are not in it."""
+    """What a run came to; replayed requests are only counted."""
 
     requests: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
@@ -23,9 +23,13 @@ class Totals:
     tokens_after: int = 0
     held: int = 0
     net: Net = field(default_factory=Net)
+    replayed: int = 0
 
     def add(self, exchange: Exchange) -> None:
         """Count an exchange that has come to its end."""
+        if exchange.replay:
+            self.replayed += 1
+            return
         self.requests[exchange.masking] += 1
         self.failures[exchange.masking] += exchange.failed
         if exchange.passed_through is not None:
@@ -42,6 +46,8 @@ class Totals:
             self.held += exchange.entry.tripped
 
     def __str__(self) -> str:
+        if self.replayed and not self.requests:
+            return f"{self.replayed} replayed requests; none was sent, and there are no totals"
         rates = ", ".join(
             f"{self.requests[m]} with masking {m} ({self.failures[m]} failed)"
             for m in ("on", "off")

@@ -53,13 +53,12 @@ def dollars(cost: float) -> Bill:
         ),
         pytest.param(
             entry_of(tokens(1_200), tokens(600)),
-            "cost 1,200 input tokens -> 600 input tokens (-50%)",
+            "cost 1,200 -> 600 input tokens (-50%)",
             id="without a price in tokens",
         ),
         pytest.param(
             entry_of(tokens(1_000), tokens(500), warm=tokens(400)),
-            "cost 1,000 input tokens (400 input tokens with a warm cache) "
-            "-> 500 input tokens (-50%)",
+            "cost 1,000 (400 with a warm cache) -> 500 input tokens (-50%)",
             id="a cold cache shows both figures",
         ),
         pytest.param(
@@ -73,7 +72,7 @@ def dollars(cost: float) -> Bill:
             id="less than what it may be off",
         ),
         pytest.param(
-            entry_of(tokens(0), tokens(5)), "cost 0 input tokens -> 5 input tokens (+0%)",
+            entry_of(tokens(0), tokens(5)), "cost 0 -> 5 input tokens (+0%)",
             id="from nothing there is no part",
         ),
     ],
@@ -91,7 +90,7 @@ def test_a_cost_is_told(entry: Entry, expected: str) -> None:
         (Net(-1_234.0, None), "-1,234 input tokens"),
         (Net(1_000.0, 1.5, 0, Margin(50.0), Margin(0.1, 0.01)), "+$1.5000 ±0.3000"),
         (Net(1_000.0, 1.5, 0, Margin(900.0), Margin(1.6)), "about 0"),
-        (Net(-1_000.0, 1.5, 2, Margin(90.0), Margin(1.6)), "-1,000 input tokens ±90"),
+        (Net(-1_000.0, 1.5, 2, Margin(90.0), Margin(1.6)), "-1,000 ±90 input tokens"),
         (Net(-1_000.0, None, 2, Margin(1_000.0)), "about 0"),
     ],
 )
@@ -104,12 +103,12 @@ def test_a_net_has_its_sign(net: Net, expected: str) -> None:
     [
         (
             Terms(ratios=Ratios(0.1, 1.25), source="assumed"),
-            "cached at 0.1, written at 1.25, assumed",
+            "cached at 0.1, written at 1.25 (assumed)",
         ),
-        (Terms(ratios=Ratios(0.1, 1.0), source="config"), "cached at 0.1, by the config"),
+        (Terms(ratios=Ratios(0.1, 1.0), source="config"), "cached at 0.1 (config)"),
         (
             find_terms(PriceSettings(), "api.anthropic.com", "claude-sonnet-4-5"),
-            "cached at 0.1, written at 1.25, by the price list",
+            "cached at 0.1, written at 1.25 (price list)",
         ),
     ],
 )
@@ -126,11 +125,10 @@ def test_without_an_entry_every_field_is_there_and_null() -> None:
 @pytest.mark.parametrize(
     ("net", "tail"),
     [
-        (Net(0.0, 0.0), "cost $0.0200, cached at 0.5, by the config"),
+        (Net(0.0, 0.0), "cost $0.0200, cached at 0.5 (config)"),
         (
             Net(5.0, 0.5),
-            "cost $0.0200, cached at 0.5, by the config, "
-            "net +$0.5000 in conversation 7, +$0.5000 in all",
+            "cost $0.0200, cached at 0.5 (config), net +$0.5000 in conversation 7, +$0.5000 in all",
         ),
     ],
     ids=["as long as nothing was saved there is no net", "the net is told"],

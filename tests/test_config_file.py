@@ -186,12 +186,11 @@ def test_a_mistake_taken_back_is_worth_a_line(config: Path) -> None:
     [
         (
             b'"auto"',
-            "moved when that pays (cached tokens as listed, else assumed at 0.1, written at 1.25, "
-            "loss at most 10%)",
+            "moved when that pays (prices as listed, else 0.1 and 1.25, loss at most 10%)",
         ),
         (
             b"[0.1, 1]",
-            "moved when that pays (cached tokens at 0.1, written at 1, loss at most 10%)",
+            "moved when that pays (prices 0.1 and 1, loss at most 10%)",
         ),
         (b'"none"', "moved at every turn"),
         (b"[1, 1]", "moved at every turn"),

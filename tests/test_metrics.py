@@ -330,6 +330,6 @@ def test_replaying_a_recording_masks_nothing_further_and_joins_no_totals(
         (record["replay"], record["masked"], record["kept"]) for record in read_records(tmp_path)
     ]
     assert told == [(True, 0, {"already_masked": 3, "in_window": 2})] * 2
-    assert "0 requests: none; 0 results masked" in ended.stdout
+    assert "2 replayed requests; none was sent, and there are no totals" in ended.stdout
     assert ended.stdout.count("replay localhost gpt-4o 200: masked 0 of 5") == 2
     assert (ended.returncode, "Traceback" in ended.stdout) == (0, False)
