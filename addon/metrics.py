@@ -13,6 +13,7 @@ from mitmproxy import http
 
 from addon.exchange import Exchange
 from addon.log_line import render_hold, render_line
+from addon.loop_log import LoopLog
 from addon.price_warnings import PriceWarnings
 from addon.record_file import RecordFile
 from addon.redaction_trace import RedactionTrace
@@ -45,6 +46,7 @@ class Metrics:
         self._live, self._replayed = Ledger(), Ledger()
         self._price_warnings = PriceWarnings()
         self._trace = RedactionTrace()
+        self._log = LoopLog()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="metrics")
         self._pending_bytes = 0
         self._lock = threading.Lock()
@@ -101,6 +103,7 @@ class Metrics:
     def close(self) -> None:
         """Wait for all that is pending, and close the file."""
         self._thread.shutdown(wait=True)
+        self._log.flush()
         self._file.close()
 
     def _add_pending(self, size: int) -> None:
@@ -133,14 +136,15 @@ class Metrics:
         self.totals.add(exchange)
         record = exchange.as_record()
         self._file.write(record)
-        logger.info(render_line(exchange))
+        self._log.log(logging.INFO, render_line(exchange))
         self._warn(exchange, record)
 
     def _warn(self, exchange: Exchange, record: dict[str, object]) -> None:
         for warning in self._price_warnings.find(exchange, record):
-            logger.warning(warning)
+            self._log.log(logging.WARNING, warning)
         if exchange.entry is not None and exchange.entry.tripped:
-            logger.warning(render_hold(exchange.host, exchange.entry.conversation, exchange.usage))
+            hold = render_hold(exchange.host, exchange.entry.conversation, exchange.usage)
+            self._log.log(logging.WARNING, hold)
 
 
 def _guarded(job: Callable[[], object]) -> None:

@@ -53,6 +53,6 @@ def _render_assumed(host: str, model: str | None, terms: Terms) -> str:
     line = f"observation_masking.prices = [{{ host = {name}, read = {read:g}, write = {write:g} }}]"
     return (
         f"no price of cached tokens is known for {model or 'a request without a model'} at {host}"
-        f": assumed are {read:g} for a cached and {write:g} for a written token{reason}. "
+        f": assumed {read:g} of a plain token's, and {write:g} for a written one{reason}. "
         f"If that is wrong, set your own at the top of the configuration: {line}"
     )

@@ -58,11 +58,14 @@ def test_what_is_assumed_is_said_once_for_each_host() -> None:
 
 def test_it_says_what_is_assumed_why_and_which_line_to_set() -> None:
     (known,) = tell(answered(1, host="a.example", model="gpt-4o-mini-x"))
-    assert "0.5 for a cached and 1 for a written token, as OpenAI takes for gpt-4o-mini." in known
+    assert (
+        "assumed 0.5 of a plain token's, and 1 for a written one, as OpenAI takes for gpt-4o-mini."
+        in known
+    )
     assert 'observation_masking.prices = [{ host = "a.example", read = 0.5, write = 1 }]' in known
     (unknown,) = tell(answered(1, host="a.example", model=None))
     assert "for a request without a model at a.example: assumed" in unknown
-    assert "0.1 for a cached and 1.25 for a written token. If" in unknown
+    assert "assumed 0.1 of a plain token's, and 1.25 for a written one. If" in unknown
 
 
 def test_what_is_known_is_no_news() -> None:

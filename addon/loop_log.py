@@ -1,0 +1,37 @@
+"""Logs in the thread of the event loop, whichever thread has something to say.
+
+mitmproxy prints its own lines there, and prints text and line end apart: what another thread logs
+would run into them.
+"""
+
+import asyncio
+import contextlib
+import logging
+from queue import Empty, SimpleQueue
+
+logger = logging.getLogger("observation_masking")
+
+
+class LoopLog:
+    """Takes lines from any thread; where no event loop runs, it logs them at once."""
+
+    def __init__(self) -> None:
+        self._lines: SimpleQueue[tuple[int, str]] = SimpleQueue()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        with contextlib.suppress(RuntimeError):
+            self._loop = asyncio.get_running_loop()
+
+    def log(self, level: int, line: str) -> None:
+        """Log a line as soon as the event loop has time for it."""
+        self._lines.put((level, line))
+        if self._loop is None:
+            self.flush()
+        else:
+            with contextlib.suppress(RuntimeError):  # closed: what is left is flushed
+                self._loop.call_soon_threadsafe(self.flush)
+
+    def flush(self) -> None:
+        """Log what waits, in order; to be called in the thread of the loop."""
+        with contextlib.suppress(Empty):
+            while True:
+                logger.log(*self._lines.get_nowait())
