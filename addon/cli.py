@@ -18,7 +18,13 @@ from addon.expectations import expectation_file, find_configs, replay_recording
 from addon.launch import client_environment, user_bundle
 from addon.mcp_recorder import NAME as MCP
 from addon.mcp_recorder import record_mcp
-from addon.policy_options import add_policy_options, add_replay_options, read_courses, read_policy
+from addon.policy_options import (
+    add_memory_option,
+    add_policy_options,
+    add_replay_options,
+    read_courses,
+    read_policy,
+)
 from addon.recorder import record
 from addon.replay_tables import (
     render_assumed,
@@ -84,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     rep = commands.add_parser("replay", help="price recordings under a policy")
     rep.add_argument("path", type=Path, nargs="+", help=".flow, .json, .jsonl, .gz, or a folder")
     add_replay_options(rep)
+    add_memory_option(rep)
     rep.add_argument("--json", action="store_true", help="print everything that was measured")
     rep.add_argument("--report", type=Path, metavar="OUT.HTML", help="write a page, too")
     rep.set_defaults(command=_replay)

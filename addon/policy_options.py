@@ -38,15 +38,20 @@ def add_replay_options(parser: argparse.ArgumentParser) -> None:
         "--pause",
         type=_read_pause,
         metavar="EVERY,SECONDS",
-        help="a pause of so many seconds before every so many requests; see --cache-ttl",
+        help="add a pause of SECONDS after every EVERY requests; shows with --cache-ttl",
     )
+    add_policy_options(parser)
+    parser.set_defaults(memory=None)
+
+
+def add_memory_option(parser: argparse.ArgumentParser) -> None:
+    """Add the one of what remembers the boundary."""
     parser.add_argument(
         "--memory",
         action=argparse.BooleanOptionalAction,
         default=None,
         help="remember the boundary that was sent; default: as configured, on like mitmdump",
     )
-    add_policy_options(parser)
 
 
 def add_policy_options(parser: argparse.ArgumentParser) -> None:

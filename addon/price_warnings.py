@@ -48,7 +48,7 @@ class PriceWarnings:
 def _render_assumed(host: str, model: str | None, terms: Terms) -> str:
     read, write = terms.ratios
     entry = terms.entry
-    reason = "" if entry is None else f", as {entry.seller} takes for {entry.model}"
+    reason = "" if entry is None else f", as {entry.seller} charges for {entry.model}"
     name = json.dumps(host, ensure_ascii=False)
     line = f"observation_masking.prices = [{{ host = {name}, read = {read:g}, write = {write:g} }}]"
     return (

@@ -59,7 +59,7 @@ def test_what_is_assumed_is_said_once_for_each_host() -> None:
 def test_it_says_what_is_assumed_why_and_which_line_to_set() -> None:
     (known,) = tell(answered(1, host="a.example", model="gpt-4o-mini-x"))
     assert (
-        "assumed 0.5 of a plain token's, and 1 for a written one, as OpenAI takes for gpt-4o-mini."
+        "0.5 of a plain token's, and 1 for a written one, as OpenAI charges for gpt-4o-mini."
         in known
     )
     assert 'observation_masking.prices = [{ host = "a.example", read = 0.5, write = 1 }]' in known
