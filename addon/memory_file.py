@@ -67,7 +67,7 @@ class MemoryFile:
         if self._database is not None:
             self._database.close()
 
-    def _read(self) -> list[tuple[bytes, str]]:
+    def _read(self) -> list[tuple[bytes, bytes]]:
         return list(self._open().execute(_READ))
 
     def _write(self) -> None:
@@ -103,7 +103,9 @@ class MemoryFile:
                 self._database = _connect(path)
         return self._database
 
-    def _guard(self, job: Callable[[], list[tuple[bytes, str]] | None]) -> list[tuple[bytes, str]]:
+    def _guard(
+        self, job: Callable[[], list[tuple[bytes, bytes]] | None]
+    ) -> list[tuple[bytes, bytes]]:
         try:
             return job() or []
         except (OSError, RuntimeError, sqlite3.Error) as error:
@@ -116,6 +118,7 @@ class MemoryFile:
 def _connect(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(path, PATIENCE, check_same_thread=False)
     database.execute("PRAGMA synchronous = OFF")  # a lost memory is cheap, a slow disk is not
+    database.text_factory = bytes  # what is no text costs its own row, not all of them
     with database:
         database.execute(_TABLE)
         database.execute("SELECT count(*) FROM conversations").fetchone()

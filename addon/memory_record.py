@@ -17,7 +17,7 @@ def encode(branches: Branches) -> str:
     return json.dumps([_encode_past(past) for past in branches], separators=(",", ":"))
 
 
-def decode(text: str) -> Branches:
+def decode(text: str | bytes) -> Branches:
     """Return what `encode` has written; nothing where it is anything else."""
     try:
         return tuple(_decode_past(past) for past in json.loads(text))

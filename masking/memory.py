@@ -80,6 +80,19 @@ class Past:
     last: Anchor
     sent: float
 
+    def is_part_of(self, later: "Past", answers: Digests) -> bool:
+        """Whether a later request of these answers tells all of it: what was masked, in its words.
+
+        It does not where a user went back, that was masked more, and the old end then went on.
+        """
+        if not self.last.is_on(answers):
+            return False
+        return self._find_words(self.last) <= later._find_words(self.last)
+
+    def _find_words(self, until: Anchor) -> set[tuple[int, Rendering]]:
+        known = (move for move in self.moves if move.anchor.answers <= until.answers)
+        return {(place, move.rendering) for move in known for place in move.places}
+
     def follow(self, answers: Digests) -> "Past | None":
         """Return as much of it as a request shares; None where that is nothing.
 
@@ -162,13 +175,20 @@ class BoundaryMemory:
         return Occasion(opening, answers, past, now, lifetime)
 
     def keep(self, occasion: Occasion, past: Past | None) -> None:
-        """Remember a conversation in place of what it continues; None leaves all as it is."""
+        """Remember a conversation in place of what it continues; None leaves all as it is.
+
+        What was masked where a user went back to stays known, for that may be sent once more.
+        """
         if past is None:
             return
         opening, answers = occasion.opening, occasion.answers
         with self._lock:
-            others = (p for p in self._branches.get(opening, ()) if not p.last.is_on(answers))
-            self._put(opening, (past, *others)[:_MAX_BRANCHES])
+            others = (
+                other
+                for other in self._branches.get(opening, ())
+                if not other.is_part_of(past, answers)
+            )
+            self._put(opening, (past, *others))
 
     def forget(self, body: Mapping[str, object]) -> None:
         """Forget what a request continues, for it is sent whole."""
@@ -183,10 +203,11 @@ class BoundaryMemory:
 
     def _put(self, opening: bytes, branches: Branches) -> None:
         self._take_in(opening, branches)
-        self._on_change(opening, branches)
+        self._on_change(opening, self._branches.get(opening, ()))
         self._forget_oldest()
 
     def _take_in(self, opening: bytes, branches: Branches) -> None:
+        branches = branches[:_MAX_BRANCHES]
         self._places += _count_places(branches)
         self._places -= _count_places(self._branches.pop(opening, ()))
         if branches:

@@ -141,6 +141,16 @@ def test_a_file_that_is_locked_is_left_alone(
     assert [(OPENING, (PAST,))] == read(tmp_path)
 
 
+def test_a_row_that_cannot_be_read_costs_no_other_one(tmp_path: Path) -> None:
+    write(tmp_path, (OPENING, (PAST,)))
+    database = sqlite3.connect(tmp_path / NAME)
+    for n, branches in enumerate(["CAST(x'ff' AS TEXT)", "x'ff'", "7", "'[1]'", "''"]):
+        database.execute(f"INSERT INTO conversations VALUES ({n}, {branches}, 0)")
+    database.commit()
+    database.close()
+    assert [(OPENING, (PAST,))] == read(tmp_path)
+
+
 def test_what_waits_is_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One job for all of it: each would hold up the end of the proxy by a lock's whole patience."""
     written: list[int] = []

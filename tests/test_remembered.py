@@ -244,6 +244,16 @@ def test_conversations_that_are_answered_alike_at_times_do_not_mix() -> None:
     assert [one, other] == [session.send(messages).masked for messages in both]
 
 
+def test_a_request_that_goes_back_can_be_sent_twice_while_the_conversation_goes_on() -> None:
+    """Two sessions that were forked, and the provider of one of them is busy."""
+    session = remembering(dataclasses.replace(TENTH, max_loss=1.0))
+    session.play(TALK[:31])
+    fork = session.send(TALK[:21], now=2 * LIFETIME)
+    session.send(TALK[:33])
+    assert fork.masked
+    assert fork.body == session.send(TALK[:21]).body
+
+
 def test_a_place_that_was_empty_at_the_move_is_not_masked() -> None:
     """An agent may take results out of its history; those that come then are others."""
     session = remembering()
