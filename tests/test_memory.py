@@ -78,7 +78,11 @@ def test_an_opening_is_another_one(messages: list[ChatMessage]) -> None:
 
 
 def test_an_opening_without_a_user_stays_the_same_as_well() -> None:
-    talks = [[OPENING[0], *turn("a")], [OPENING[0], *turn("a"), *turn("b")]]
+    talks = [
+        [OPENING[0], *turn("a")],
+        [OPENING[0], *turn("a"), *turn("b")],
+        [OPENING[0], *turn("a"), OPENING[1], *turn("b")],
+    ]
     assert 1 == len({digest_opening(body(talk)) for talk in talks})
     assert digest_opening(body([])) == digest_opening(body(turn("a")))
 
@@ -188,6 +192,16 @@ def test_the_longest_unused_are_forgotten_first() -> None:
         keep(memory, past(1, messages=talks[n]), talks[n])
     known = [memory.meet(body(talk), 0.0, 300.0).past is not None for talk in talks]
     assert [True, False, True] == known
+
+
+def test_a_greeting_before_the_user_speaks_is_no_end_of_the_opening() -> None:
+    hello: list[ChatMessage] = [OPENING[0], {"role": "assistant", "content": "How can I help?"}]
+    talks: list[list[ChatMessage]] = [
+        [*hello, {"role": "user", "content": task}, *turn("a")] for task in "ab"
+    ]
+    assert 2 == len({digest_opening(body(talk)) for talk in talks})
+    junk: list[ChatMessage] = [None, *hello]  # type: ignore[list-item]
+    assert digest_opening(body(junk)) == digest_opening(body(hello[:1]))
 
 
 def test_so_they_are_where_the_places_of_all_become_too_many() -> None:

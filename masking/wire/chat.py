@@ -67,17 +67,26 @@ def lay_out(body: Mapping[str, object]) -> Layout:
 def find_opening(body: Mapping[str, object]) -> list[str]:
     """Return the texts of a request up to its first user message, included.
 
-    Without one, those before the first message of the assistant: a conversation keeps its opening
-    as it grows. Raises WireError.
+    Where a tool turn comes before it, those before that turn, and without either, those before the
+    first message of the assistant: a conversation that has masked results keeps its opening.
+    Raises WireError.
     """
     messages = _find_messages(body)
-    roles = [message.get("role") if isinstance(message, dict) else None for message in messages]
-    end = len(messages)
-    if "user" in roles:
-        end = roles.index("user") + 1
-    elif "assistant" in roles:
-        end = roles.index("assistant")
-    return [text for message in messages[:end] for text in find_texts(message)]
+    return [text for message in messages[: _find_end(messages)] for text in find_texts(message)]
+
+
+def _find_end(messages: Sequence[object]) -> int:
+    answered = len(messages)
+    for at, message in enumerate(messages):
+        if isinstance(message, dict):
+            role = message.get("role")
+            if role == "user":
+                return at + 1
+            if role == "assistant":
+                answered = min(answered, at)
+                if _read_calls(message.get("tool_calls")):
+                    return at
+    return answered
 
 
 def find_answers(body: Mapping[str, object]) -> list[tuple[str, ...]]:
