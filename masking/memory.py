@@ -18,7 +18,7 @@ _MAX_CONVERSATIONS = 2_000
 _MAX_PLACES = 500_000
 """Places and moves of all conversations, some 40 bytes each here and 8 in a file."""
 
-_MAX_BRANCHES = 8
+_MAX_BRANCHES = 32
 """Conversations with the same opening: agents that are given one task again, or in parallel."""
 
 

@@ -232,11 +232,11 @@ def test_what_is_loaded_is_bounded_as_well() -> None:
 def test_the_branches_of_one_opening_are_bounded() -> None:
     counts: list[int] = []
     memory = BoundaryMemory(lambda _, branches: counts.append(len(branches)))
-    for n in range(12):
+    for n in range(36):
         talk = [*OPENING, assistant(call(f"x{n}")), result(f"x{n}")]
         late = Past(met=anchor(1, talk), last=anchor(1, talk), sent=float(n))
         keep(memory, late, talk)
-    assert [1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8, 8] == counts
+    assert [*range(1, 33), 32, 32, 32, 32] == counts
 
 
 def test_what_was_remembered_before_can_be_loaded() -> None:

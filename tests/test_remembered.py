@@ -244,6 +244,20 @@ def test_conversations_that_are_answered_alike_at_times_do_not_mix() -> None:
     assert [one, other] == [session.send(messages).masked for messages in both]
 
 
+def test_many_agents_with_one_task_are_told_apart() -> None:
+    """Samples of one prompt, drawn in parallel: what was masked in each stays so."""
+    session = remembering()
+    talks = [
+        [TALK[0], *(m for n in range(12) for m in turn(f"{agent}_{n}", f"{agent} {n}\n" * 500))]
+        for agent in range(16)
+    ]
+    for count in range(1, 26, 2):
+        masked = [session.send(talk[:count]).masked for talk in talks]
+    session.policy = dataclasses.replace(TENTH, cache_read_ratio=0.001)
+    assert all(masked)
+    assert masked == [session.send(talk).masked for talk in talks]
+
+
 def test_a_request_that_goes_back_can_be_sent_twice_while_the_conversation_goes_on() -> None:
     """Two sessions that were forked, and the provider of one of them is busy."""
     session = remembering(dataclasses.replace(TENTH, max_loss=1.0))
