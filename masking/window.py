@@ -108,7 +108,7 @@ def find_maskable(judged: Sequence[Decision], layout: Layout) -> list[Maskable]:
 def _find_saving(decision: Decision, size: int) -> int:
     """Estimated tokens; none where a placeholder is longer than what it replaces."""
     replaced = decision.replacements
-    if len(replaced) < len(decision.result.texts):  # some of its texts stay, or all
+    if not replaced or len(replaced) < len(decision.result.texts):  # what stays saves nothing
         size = sum(estimate_tokens(r.text) for r in replaced)
     return max(0, size - sum(estimate_tokens(r.placeholder) for r in replaced))
 

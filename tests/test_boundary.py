@@ -17,8 +17,10 @@ from masking.boundary import Boundary, find_boundary
 from masking.model import ChatMessage, Maskable, PriceStep, Request
 from masking.policy import CERTAIN, MaskPolicy
 from masking.rewrite import rewrite
-from masking.window import decide, mask_old_tool_results
+from masking.token_estimate import estimate_tokens
+from masking.window import decide, find_maskable, judge, mask_old_tool_results
 from masking.wire.chat import find_tool_results, lay_out
+from tests.builders import IMAGE, parts, turn, unanswered
 from tests.schedules import (
     Conversation,
     Prices,
@@ -362,3 +364,25 @@ def test_a_result_before_its_call_never_counts_as_the_last_of_its_tool() -> None
         find_tool_results({"messages": messages}), rule, lay_out({"messages": messages})
     )
     assert "in_window" == decisions[0].reason
+
+
+@pytest.mark.parametrize(
+    ("content", "saves"),
+    [
+        pytest.param("a line of output\n" * 50, True, id="a text"),
+        pytest.param(parts("a line of output\n" * 50, "x"), True, id="a text that shrinks"),
+        pytest.param([IMAGE], False, id="nothing but an image"),
+        pytest.param([*parts("a line\n" * 50), IMAGE], False, id="an image beside a text"),
+        pytest.param([], False, id="an empty list"),
+        pytest.param(None, False, id="nothing"),
+        pytest.param("x", False, id="no longer than its placeholder"),
+    ],
+)
+def test_only_what_can_be_masked_saves_anything(content: object, saves: bool) -> None:
+    body = {"messages": [*turn(content=content), *unanswered()]}
+    rule = dataclasses.replace(TENTH, mask_text_parts=True, placeholder_template="<{tool_name}>")
+    judged = judge(find_tool_results(body), rule)
+    assert [saves] == [maskable.saving > 0 for maskable in find_maskable(judged, lay_out(body))]
+    expected = sum(estimate_tokens(r.text) - estimate_tokens(r.placeholder)
+                   for decision in judged for r in decision.replacements)  # fmt: skip
+    assert [expected] == [maskable.saving for maskable in find_maskable(judged, lay_out(body))]
