@@ -81,17 +81,23 @@ def test_each_message_of_the_assistant_was_a_request() -> None:
     messages = [
         {"role": "user", "content": "hello world"},
         7,
-        {"role": "assistant", "content": None, "tool_calls": [CALL]},
+        {"role": "assistant", "content": "hello world", "tool_calls": [CALL]},
         {"role": "tool", "tool_call_id": "call_1", "content": [IMAGE]},
         {"role": "assistant", "tool_calls": {}},
     ]
     tools = make_tools(1_000)
     first = measure_tools(tools) + 4 + 2
-    result = first + 4 + 8 + estimate_tokens("shell{}")
+    result = first + 4 + 2 + 8 + estimate_tokens("shell{}")
     layout = lay_out({"messages": messages, "tools": tools})
-    assert (result,) == layout.offsets
+    assert ((result,), (1_600,)) == (layout.offsets, layout.sizes)
     assert layout.requests == (
         Request(first, 0, 0),
         Request(result + 1_604, 1, 1),
         Request(result + 1_604 + 4, 1, 1),
     )
+
+
+@pytest.mark.parametrize("role", ["system", "user", "assistant", "tool", "function", None])
+def test_a_message_of_any_role_counts_with_its_content_and_its_calls(role: object) -> None:
+    message = {"role": role, "content": "hello world", "tool_calls": [CALL]}
+    assert lay_out({"messages": [message]}).requests[-1].size == measure_message(message)

@@ -48,18 +48,15 @@ def lay_out(body: Mapping[str, object]) -> Layout:
     for message in messages:
         if not isinstance(message, dict):
             continue
-        role = message.get("role")
+        role, content = message.get("role"), measure_content(message.get("content"))
         if role == "assistant":
             requests.append(Request(size, turns, len(offsets)))
             turns += bool(_read_calls(message.get("tool_calls")))
         elif role == "tool":
             offsets.append(size)
             turns_before.append(turns)
-            sizes.append(measure_content(message.get("content")))
-            size += sizes[-1]
-        else:
-            size += measure_content(message.get("content"))
-        size += measure_frame(message)
+            sizes.append(content)
+        size += content + measure_frame(message)
     requests.append(Request(size, turns, len(offsets)))
     return Layout(tuple(requests), tuple(offsets), tuple(turns_before), tuple(sizes))
 
