@@ -20,7 +20,8 @@ from masking.rewrite import rewrite
 from masking.token_estimate import estimate_tokens
 from masking.window import decide, find_maskable, judge, mask_old_tool_results
 from masking.wire.chat import find_tool_results, lay_out
-from tests.builders import IMAGE, parts, turn, unanswered
+from tests import builders
+from tests.builders import IMAGE, parts, unanswered
 from tests.schedules import (
     Conversation,
     Prices,
@@ -379,7 +380,7 @@ def test_a_result_before_its_call_never_counts_as_the_last_of_its_tool() -> None
     ],
 )
 def test_only_what_can_be_masked_saves_anything(content: object, saves: bool) -> None:
-    body = {"messages": [*turn(content=content), *unanswered()]}
+    body = {"messages": [*builders.turn(content=content), *unanswered()]}
     rule = dataclasses.replace(TENTH, mask_text_parts=True, placeholder_template="<{tool_name}>")
     judged = judge(find_tool_results(body), rule)
     assert [saves] == [maskable.saving > 0 for maskable in find_maskable(judged, lay_out(body))]

@@ -1,0 +1,27 @@
+"""The promise in real tokens, on a few of the sessions that `tests.benchmarks.promise` looks at."""
+
+import pytest
+
+from tests.benchmarks.assumed import read_shipped
+from tests.benchmarks.promise import MARGIN, find_worst, generate
+
+POLICY = read_shipped().schema1
+SESSIONS = dict(generate())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "results: padded table",
+        "the rest: hexadecimal dump",
+        "the rest: integers",
+        "the rest: Russian",
+        "now and then: table in boxes",
+        "tool schemas, padded tables",
+        "images in results",
+        "all kinds in turn",
+    ],
+)
+def test_it_holds_within_a_point(name: str) -> None:
+    worst = find_worst(SESSIONS[name], POLICY)
+    assert [bill for bill in worst if bill > 1 + POLICY.max_loss + MARGIN] == []
