@@ -37,7 +37,7 @@ def continue_past(
     place = occasion.place
     past = occasion.past or Past(met=place, last=place, sent=occasion.now)
     again, masked = _mask_again(history, past, layout)
-    judged = [again.get(n, decision) for n, decision in enumerate(judge(history, policy))]
+    judged = judge(history, policy, again)
     made = Made(
         masked=masked,
         met=past.met.answers,
@@ -77,14 +77,12 @@ def _mask_again(
     again: dict[int, Decision] = {}
     masked: dict[int, list[int]] = {}
     for move in past.moves:
-        kept = masked.setdefault(move.anchor.answers, [])
         known = layout.requests[move.anchor.answers].results
-        for place in move.places:
-            if place < known and place not in again:
-                decision = mask_again(history.results[place], move.rendering)
-                if decision.reason == "masked":
-                    again[place] = decision
-                    kept.append(place)
+        places = [n for n in dict.fromkeys(move.places) if n < known and n not in again]
+        decisions = mask_again([history.results[n] for n in places], move.rendering)
+        kept = {n: d for n, d in zip(places, decisions, strict=True) if d.reason == "masked"}
+        again |= kept
+        masked[move.anchor.answers] = [*masked.get(move.anchor.answers, ()), *kept]
     return again, masked
 
 

@@ -1,7 +1,7 @@
 """Schéma 1: tool results older than a window of tool turns become placeholders."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from masking.boundary import Boundary, find_boundary
@@ -76,21 +76,31 @@ def decide_by_boundary(
     return _draw(history, view, boundary, known, judged)
 
 
-def mask_again(result: ToolResult, rendering: Rendering) -> Decision:
-    """Mask a result in the words in which it was masked before, whatever the settings say now.
+def mask_again(results: Sequence[ToolResult], rendering: Rendering) -> list[Decision]:
+    """Mask results in the words in which they were masked before, whatever the settings say now.
 
     What has become a content that nobody masks stays as it is.
     """
-    if result.kind == "other":
-        return Decision(result, "not_string")
     policy = MaskPolicy(True, skip_if_not_shorter=rendering.must_shrink)
-    return _mask(result, _View(policy, parse_template(rendering.template)))
+    view = _View(policy, parse_template(rendering.template))
+    return [
+        Decision(result, "not_string") if result.kind == "other" else _mask(result, view)
+        for result in results
+    ]
 
 
-def judge(history: ToolHistory, policy: MaskPolicy) -> tuple[Decision, ...]:
-    """Decide every tool result by what it is, as though each were old enough."""
+def judge(
+    history: ToolHistory, policy: MaskPolicy, again: Mapping[int, Decision] | None = None
+) -> tuple[Decision, ...]:
+    """Decide every tool result by what it is, as though each were old enough.
+
+    What is masked `again`, by its place, has been decided already.
+    """
     view = _View(policy, parse_template(policy.placeholder_template))
-    return tuple(_judge(result, view) for result in history.results)
+    decided = again or {}
+    return tuple(
+        decided.get(place) or _judge(result, view) for place, result in enumerate(history.results)
+    )
 
 
 def find_maskable(judged: Sequence[Decision], layout: Layout) -> list[Maskable]:
