@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from addon.memory_record import decode, encode
-from masking.memory import Branches
+from masking.memory import MAX_CONVERSATIONS, Branches
 
 logger = logging.getLogger("observation_masking")
 
@@ -22,8 +22,6 @@ NAME = "boundaries.sqlite3"
 
 PATIENCE = 5.0
 """Seconds to wait for another process that is writing."""
-
-_MAX_CONVERSATIONS = 2_000
 
 _TABLE = """CREATE TABLE IF NOT EXISTS conversations
 (opening BLOB PRIMARY KEY, branches TEXT NOT NULL, sent REAL NOT NULL) WITHOUT ROWID"""
@@ -85,7 +83,7 @@ class MemoryFile:
     def _trim(self) -> None:
         if self._database is not None:
             with self._database:
-                self._database.execute(_TRIM, (_MAX_CONVERSATIONS - 1,))
+                self._database.execute(_TRIM, (MAX_CONVERSATIONS - 1,))
 
     def _open(self) -> sqlite3.Connection:
         if self._database is None:

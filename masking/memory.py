@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, Protocol
 from masking.boundary import Boundary
 from masking.identity import Answers, digest_opening
 
-_MAX_CONVERSATIONS = 2_000
+MAX_CONVERSATIONS = 2_000
 _MAX_PLACES = 500_000
 """Places and moves of all conversations, some 40 bytes each here and 8 in a file."""
 
@@ -148,7 +148,7 @@ class BoundaryMemory:
     def __init__(
         self,
         on_change: Callable[[bytes, Branches], object] = lambda _opening, _branches: None,
-        max_conversations: int = _MAX_CONVERSATIONS,
+        max_conversations: int = MAX_CONVERSATIONS,
         max_places: int = _MAX_PLACES,
     ) -> None:
         self._on_change = on_change

@@ -62,12 +62,15 @@ def pay(session: Session, believed: Ratios | None = None) -> list[list[Paid]]:
     """
     settings, counter = read_shipped(), TokenCounter()
     believed = believed or Ratios(*settings.pricing.assumed)
-    return [_bill(session, settings.schema1, true, believed, counter) for true in TRUE_PRICES]
+    return [
+        bill_session(session, settings.schema1, true, believed, counter) for true in TRUE_PRICES
+    ]
 
 
-def _bill(
+def bill_session(
     session: Session, policy: MaskPolicy, true: Ratios, believed: Ratios, counter: TokenCounter
 ) -> list[Paid]:
+    """Return what each conversation of a session pays where the boundary is drawn by a belief."""
     course = Course(policy=policy, pricing=PriceSettings((true.read, true.write)))
     transcript = read_transcript(session, course, counter)
     bench = Bench(transcript, counter)
@@ -108,13 +111,14 @@ def sum_up(paid: Sequence[Paid]) -> Row:
         total=sum(sum(each.bills) for each in costing) / sum(sum(each.whole) for each in costing),
         mean=fmean(parts),
         worst=max(parts),
-        worst_request=max(map(_find_worst_request, costing)),
+        worst_request=max(map(find_worst_request, costing)),
     )
 
 
-def _find_worst_request(paid: Paid) -> float:
+def find_worst_request(paid: Paid) -> float:
+    """Return the most that a bill was, at any request, of that of sending everything."""
     running = zip(accumulate(paid.bills), accumulate(paid.whole), strict=True)
-    return max(bill / whole for bill, whole in running if whole)
+    return max((bill / whole for bill, whole in running if whole), default=1.0)
 
 
 def measure(paths: Sequence[Path], believed: Ratios | None = None) -> list[Row]:

@@ -2,9 +2,9 @@
 
 The boundary works with estimated tokens; here every request is billed in o200k tokens, for the
 conversations of FILES and for generated ones of each kind of text that tools return, at five
-prices. Generated are, for each kind: conversations whose results are of that kind, whose other
-texts are, whose results are so in turns only, with tool schemas of 100 kB, and with images. It
-prints the worst request of each against sending everything, and exits with 1 where one is more
+prices. Generated are, for each kind, conversations whose results are of that kind, whose other
+texts are, and of whose results every fourth is; then some with tool schemas of 100 kB, and one
+with images. It prints the worst request of each against sending everything, and exits with 1 where one is more
 than a point above `1 + max_loss` of the shipped configuration.
 """
 
@@ -13,30 +13,20 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from itertools import accumulate, cycle
+from itertools import cycle
 from multiprocessing import get_context
 from pathlib import Path
 
 from addon.sessions import read_sessions
 from masking.analysis.conversations import Conversation
-from masking.analysis.price_list import Ratios
-from masking.analysis.replay import Course, Session
+from masking.analysis.replay import Session
 from masking.analysis.tokens import TokenCounter
-from masking.analysis.transcript import Transcript, read_transcript
-from masking.analysis.trial import Bench
 from masking.model import ChatMessage
 from masking.policy import MaskPolicy
-from masking.price_settings import PriceSettings
-from tests.benchmarks.assumed import read_shipped
+from tests.benchmarks.assumed import TRUE_PRICES, bill_session, find_worst_request, read_shipped
 from tests.kinds import KINDS, make_text, make_tools
 
-PRICES = (
-    Ratios(0.5, 1.0),
-    Ratios(0.25, 1.0),
-    Ratios(0.1, 1.0),
-    Ratios(0.1, 1.25),
-    Ratios(0.02, 1.0),
-)
+PRICES = TRUE_PRICES[1:]
 MARGIN = 0.01
 TURNS = 40
 PLAIN = "Python"
@@ -85,37 +75,8 @@ def _converse(
 def find_worst(session: Session, policy: MaskPolicy) -> list[float]:
     """Return for each price the most a bill of the session ever was of sending everything."""
     counter = TokenCounter()
-    return [_find_worst(session, policy, ratios, counter) for ratios in PRICES]
-
-
-def _find_worst(
-    session: Session, policy: MaskPolicy, ratios: Ratios, counter: TokenCounter
-) -> float:
-    course = Course(policy=policy, pricing=PriceSettings((ratios.read, ratios.write)))
-    transcript = read_transcript(session, course, counter)
-    bench = Bench(transcript, counter)
-    tried = [request.cost for request in bench.try_out(course).requests]
-    plain = [request.cost for request in bench.plain]
-    return max(
-        (
-            bill / whole
-            for places in _group(transcript)
-            for bill, whole in zip(
-                accumulate(tried[at] for at in places),
-                accumulate(plain[at] for at in places),
-                strict=True,
-            )
-            if whole
-        ),
-        default=1.0,
-    )
-
-
-def _group(transcript: Transcript) -> list[list[int]]:
-    groups: dict[int, list[int]] = {}
-    for place, number in enumerate(transcript.conversations):
-        groups.setdefault(number, []).append(place)
-    return [*groups.values()]
+    bills = (bill_session(session, policy, true, true, counter) for true in PRICES)
+    return [max(map(find_worst_request, paid), default=1.0) for paid in bills]
 
 
 def main() -> int:
