@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.analysis.cost import Basis, Bill, Cost, Side, weigh
+from masking.analysis import cost as costs
+from masking.analysis.cost import Basis, Bill, Cost, Side, drop_slips
+from masking.analysis.counts import take_counts
 from masking.analysis.price_list import PLAIN, Ratios
-from masking.analysis.simulate import OPENAI, CacheRules, find_rules
+from masking.analysis.prompt import Prompt
+from masking.analysis.simulate import OPENAI, CacheRules, Piece, find_rules
 from masking.analysis.terms import Terms, find_terms
 from masking.model import PriceStep
 from masking.price_settings import PriceSettings
@@ -25,6 +28,22 @@ GPT_4O = find_terms(PriceSettings(), "api.openai.com", "gpt-4o")
 GEMINI = find_terms(PriceSettings(), "aiplatform.googleapis.com", "gemini-2.5-pro")
 
 BEFORE, AFTER = Side(10_000, 9_000), Side(6_000, 5_000)
+
+
+def weigh(
+    before: Side,
+    after: Side,
+    usage: Usage | None,
+    terms: Terms,
+    *,
+    masked: bool,
+    usual_share: float = 1.0,
+) -> Cost:
+    """Weigh a request of a conversation of which nothing was counted before."""
+    report = drop_slips(usage or Usage())
+    sizes = Prompt(before=(Piece(b"", before.tokens),), after=(Piece(b"", after.tokens),))
+    counts = take_counts(None, sizes, report.prompt, is_masked=masked)
+    return costs.weigh(before, after, report, terms, counts, masked=masked, usual_share=usual_share)
 
 
 def spend(

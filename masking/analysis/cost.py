@@ -7,11 +7,10 @@ provider reported what it took. The other is reckoned from it.
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from masking.analysis.counts import Counts, Estimate, Prefix, take_counts
+from masking.analysis.counts import Counts, Estimate, Prefix
 from masking.analysis.margin import NO_MARGIN, Margin
 from masking.analysis.price_list import Ratios
-from masking.analysis.prompt import Prompt
-from masking.analysis.simulate import CacheRules, Piece
+from masking.analysis.simulate import CacheRules
 from masking.analysis.terms import Terms
 from masking.usage import Usage
 
@@ -93,28 +92,24 @@ class Cost:
 def weigh(
     before: Side,
     after: Side,
-    usage: Usage | None,
+    report: Usage,
     terms: Terms,
+    counts: Counts,
     *,
     masked: bool,
     usual_share: float = 1.0,
-    counts: Counts | None = None,
 ) -> Cost:
     """Return what a request cost, and would have cost.
 
-    `masked` says which of the two prompts was sent; a recording's is the one before masking.
-    `counts` is what the provider's counts tell of both, `usual_share` the last request's, for
-    where nothing was predicted to be cached. Where fewer tokens were cached than predicted, for
-    they expired or were evicted, the other prompt's are fewer in the same proportion; where more
-    were, others had sent them, and the other prompt has them, too. If these reach beyond all that
-    is masked, and nothing was known of it, as after a restart, then the other prompt is cached up
-    to the same place.
+    `report` is what the provider reported, without slips, `counts` what its counts tell of both
+    prompts. `masked` says which of them was sent; a recording's is the one before masking.
+    `usual_share` is the last request's, for where nothing was predicted to be cached. Where fewer
+    tokens were cached than predicted, for they expired or were evicted, the other prompt's are
+    fewer in the same proportion; where more were, others had sent them, and the other prompt has
+    them, too. If these reach beyond all that is masked, and nothing was known of it, as after a
+    restart, then the other prompt is cached up to the same place.
     """
     sent, other = (after, before) if masked else (before, after)
-    report = drop_slips(usage or Usage())
-    if counts is None:
-        sizes = Prompt(before=(Piece(b"", before.tokens),), after=(Piece(b"", after.tokens),))
-        counts = take_counts(None, sizes, report.prompt, is_masked=masked)
     prompt, other_prompt = counts.sent, counts.other.tokens
     common, other_common = counts.convert(sent.prefix, other.prefix)
 

@@ -183,9 +183,9 @@ class Ledger:
             _remember(self._cache_after, sent.prompt.after, sent, terms),
             usage,
             terms,
+            conversation.counts,
             masked=sent.is_masked,
             usual_share=conversation.share,
-            counts=conversation.counts,
         )
 
 

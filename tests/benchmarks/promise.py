@@ -4,8 +4,8 @@ The boundary works with estimated tokens; here every request is billed in o200k 
 conversations of FILES and for generated ones of each kind of text that tools return, at five
 prices. Generated are, for each kind, conversations whose results are of that kind, whose other
 texts are, and of whose results every fourth is; then some with tool schemas of 100 kB, and one
-with images. It prints the worst request of each against sending everything, and exits with 1 where one is more
-than a point above `1 + max_loss` of the shipped configuration.
+with images. It prints the worst request of each against sending everything, and exits with 1
+where one is more than a point above `1 + max_loss` of the shipped configuration.
 """
 
 import random
