@@ -8,14 +8,20 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from mitmproxy import ctx, exceptions, http
 from mitmproxy.addonmanager import Loader
 
-from addon.chat import (
+from addon.metrics.exchange import Blame, Exchange, printable
+from addon.metrics.metrics import Metrics
+from addon.metrics.record_file import default_path
+from addon.proxy.config_file import ConfigFile, find_config
+from addon.proxy.marks import mark
+from addon.proxy.mcp_responses import Mcp
+from addon.proxy.memory_file import MemoryFile
+from addon.proxy.requests import (
     digest_account,
     is_bulk,
     is_chat_request,
@@ -23,23 +29,16 @@ from addon.chat import (
     is_signed,
     path_of,
 )
-from addon.config_file import ConfigFile, find_config
-from addon.exchange import Blame, Exchange, printable
-from addon.marks import mark
-from addon.mcp_responses import Mcp
-from addon.memory_file import MemoryFile
-from addon.metrics import Metrics
-from addon.passthrough import Passthrough, is_ours
-from addon.record_file import default_path
-from addon.startup import find_option_mistake, render_start
-from addon.tap import Tap
-from masking.analysis.terms import apply_terms, find_terms, heed_marks
+from addon.proxy.response_copy import Tap
+from addon.proxy.startup import find_option_mistake, render_start
+from addon.proxy.tls_passthrough import Passthrough, is_ours
 from masking.config import MemorySettings, Settings
-from masking.lifetime import find_lifetime
-from masking.memory import BoundaryMemory, Occasion
+from masking.measures.pricing import apply_terms, find_terms, heed_marks
+from masking.memory.boundary_memory import BoundaryMemory, Occasion
+from masking.memory.lifetime import find_lifetime
 from masking.model import ConfigError, WireError
 from masking.rewrite import change_request, read_request
-from masking.strategies import Strategies
+from masking.strategies.order import Strategies
 
 logger = logging.getLogger("observation_masking")
 
@@ -72,7 +71,7 @@ class ObservationMasking:
             if mistake := find_option_mistake(ctx.options):
                 raise ConfigError(*mistake)
             if self._config is None or "mask_config" in updated:
-                self._use(ConfigFile(find_config(ctx.options.mask_config, beside=Path(__file__))))
+                self._use(ConfigFile(find_config(ctx.options.mask_config)))
         except ConfigError as error:
             if self._is_running:
                 raise exceptions.OptionsError(str(error)) from None  # type: ignore[no-untyped-call]

@@ -12,9 +12,9 @@ from masking.model import (
     ToolResult,
     WireError,
 )
-from masking.policy import MaskPolicy
 from masking.rewrite import Rewrite, rewrite
-from masking.window import decide, mask_old_tool_results
+from masking.strategies.policy import MaskPolicy
+from masking.strategies.window import decide, mask_old_tool_results
 
 __all__ = [
     "ChatMessage",

@@ -12,13 +12,13 @@ from typing import Any, Literal, TypeVar, cast, get_type_hints
 import tomli
 
 from masking.host_names import check_host, normalize_host
-from masking.mcp import McpSettings
+from masking.measures.price_settings import MAX_PRICE, CachePricing, OwnPrice, PriceSettings
 from masking.model import ConfigError
-from masking.policy import MaskPolicy
-from masking.price_settings import MAX_PRICE, CachePricing, OwnPrice, PriceSettings
-from masking.redaction import RedactionPolicy
-from masking.reduction import ReductionOptions
-from masking.strategies import Strategies
+from masking.strategies.mcp_requests import McpSettings
+from masking.strategies.order import Strategies
+from masking.strategies.policy import MaskPolicy
+from masking.strategies.redaction import RedactionPolicy
+from masking.strategies.reduction import ReductionOptions
 
 ROOT = "observation_masking"
 

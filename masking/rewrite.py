@@ -5,7 +5,10 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from masking.memory import Occasion, Past
+from masking.edit.splice import decode, replace_strings, splice
+from masking.edit.splice_messages import splice_messages
+from masking.memory.boundary_memory import Occasion, Past
+from masking.memory.remembered import continue_past
 from masking.model import (
     ChatMessage,
     Decision,
@@ -15,16 +18,13 @@ from masking.model import (
     places_masked,
     replacements_of,
 )
-from masking.pairs import find_position
-from masking.policy import MaskPolicy
-from masking.redaction import Redactions, decide_redactions
-from masking.reduction import is_system, plan_reduction, set_aside
-from masking.reduction_plan import ReductionPlan
-from masking.remembered import continue_past
-from masking.splice import decode, replace_strings, splice
-from masking.splice_messages import splice_messages
-from masking.strategies import Strategies
-from masking.window import decide
+from masking.strategies.order import Strategies
+from masking.strategies.pairs import find_position
+from masking.strategies.policy import MaskPolicy
+from masking.strategies.redaction import Redactions, decide_redactions
+from masking.strategies.reduction import is_system, plan_reduction, set_aside
+from masking.strategies.reduction_plan import ReductionPlan
+from masking.strategies.window import decide
 from masking.wire.chat import find_tool_results, lay_out
 
 

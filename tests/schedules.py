@@ -1,7 +1,7 @@
 """What a schedule of boundaries costs, and the cheapest there is: by other means than the rule's.
 
-A conversation is its requests and its tool results, as `masking.boundary` sees them. A schedule is
-one boundary per request. The provider's cache matches whole messages.
+A conversation is its requests and its tool results, as the boundary sees them. A schedule is one
+boundary per request. The provider's cache matches whole messages.
 """
 
 import math
@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from masking.boundary import find_boundary
 from masking.model import Maskable, Request
-from masking.policy import MaskPolicy
+from masking.strategies.boundary import find_boundary
+from masking.strategies.policy import MaskPolicy
 
 
 class Conversation(NamedTuple):

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from addon.shipped import recordings
-from masking.analysis.replay import Recorded
+from addon.proxy.shipped import recordings
 from masking.model import ChatMessage
+from masking.replay.replay import Recorded
 
 CHATS = [path for path in recordings() if not path.stem.startswith("mcp-")]
 """The recordings of agents that speak with a model."""

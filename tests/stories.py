@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from addon.scratch import Act, Step
+from addon.recordings.scenarios.scratch import Act, Step
 
 
 def perform(acts: Iterable[Act], folder: Path) -> Iterator[str]:

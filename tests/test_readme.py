@@ -2,22 +2,21 @@
 
 import dataclasses
 import re
-from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from addon.cli import main
-from addon.exchange import Exchange
+from addon.commands.main import main
+from addon.metrics.exchange import Exchange
 from masking.config import HostSettings, MemorySettings, MetricsSettings
-from masking.mcp import McpSettings
 from masking.model import KeepReason
-from masking.policy import MaskPolicy
-from masking.redaction import RedactionPolicy
-from masking.reduction import ReductionOptions
+from masking.strategies.mcp_requests import McpSettings
+from masking.strategies.policy import MaskPolicy
+from masking.strategies.redaction import RedactionPolicy
+from masking.strategies.reduction import ReductionOptions
 from tests.benchmarks import assumed
+from tests.places import ROOT
 
-ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 

@@ -17,7 +17,7 @@ from masking.model import (
     ToolResult,
     WireError,
 )
-from masking.texts import find_texts
+from masking.strategies.texts import find_texts
 from masking.wire.chat_sizes import measure_content, measure_frame, measure_tools
 
 

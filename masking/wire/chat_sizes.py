@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import orjson
 
-from masking.token_estimate import estimate_tokens
+from masking.measures.token_estimate import estimate_tokens
 
 _MESSAGE_TOKENS = 4
 _CALL_TOKENS = 8

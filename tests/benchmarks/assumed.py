@@ -17,16 +17,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from addon.sessions import read_sessions
-from addon.shipped import shipped
-from masking.analysis.price_list import Ratios
-from masking.analysis.replay import Course, Session
-from masking.analysis.tokens import TokenCounter
-from masking.analysis.transcript import read_transcript
-from masking.analysis.trial import Bench
+from addon.commands.sessions import read_sessions
+from addon.proxy.shipped import shipped
 from masking.config import Settings, parse_settings
-from masking.policy import MaskPolicy
-from masking.price_settings import PriceSettings
+from masking.measures.price_list import Ratios
+from masking.measures.price_settings import PriceSettings
+from masking.measures.tokens import TokenCounter
+from masking.replay.replay import Course, Session
+from masking.replay.session_index import read_transcript
+from masking.strategies.policy import MaskPolicy
+from masking.tune.fast_replay import Bench
 
 TRUE_PRICES = (
     Ratios(1.0, 1.0),

@@ -20,18 +20,18 @@ from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from addon.sessions import read_sessions
-from masking.analysis.masks import NEVER, mask_pieces
-from masking.analysis.price_list import Ratios
-from masking.analysis.replay import Course, Session
-from masking.analysis.reread import Rereads
-from masking.analysis.terms import Terms
-from masking.analysis.tokens import TokenCounter
-from masking.analysis.transcript import Stretch, Transcript, read_transcript
-from masking.analysis.trial import Bench, Masked, Trial
+from addon.commands.sessions import read_sessions
+from masking.measures.price_list import Ratios
+from masking.measures.price_settings import PriceSettings
+from masking.measures.pricing import Terms
+from masking.measures.tokens import TokenCounter
 from masking.model import Decision, Replacement, ToolResult
-from masking.policy import MaskPolicy
-from masking.price_settings import PriceSettings
+from masking.replay.first_masked import NEVER, mask_pieces
+from masking.replay.replay import Course, Session
+from masking.replay.reread import Rereads
+from masking.replay.session_index import Stretch, Transcript, read_transcript
+from masking.strategies.policy import MaskPolicy
+from masking.tune.fast_replay import Bench, Masked, Trial
 from tests.benchmarks.assumed import TRUE_PRICES, read_shipped
 
 LAST, POLLING = 5, 10

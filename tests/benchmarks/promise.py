@@ -17,12 +17,12 @@ from itertools import cycle
 from multiprocessing import get_context
 from pathlib import Path
 
-from addon.sessions import read_sessions
-from masking.analysis.conversations import Conversation
-from masking.analysis.replay import Session
-from masking.analysis.tokens import TokenCounter
+from addon.commands.sessions import read_sessions
+from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
-from masking.policy import MaskPolicy
+from masking.replay.conversations import Conversation
+from masking.replay.replay import Session
+from masking.strategies.policy import MaskPolicy
 from tests.benchmarks.assumed import TRUE_PRICES, bill_session, find_worst_request, read_shipped
 from tests.kinds import KINDS, make_text, make_tools
 

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 
-from masking.policy import MaskPolicy
 from masking.rewrite import rewrite
+from masking.strategies.policy import MaskPolicy
 
 Message = dict[str, object]
 

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import orjson
 
-from masking.analysis.tokens import TokenCounter
-from masking.token_estimate import TokenEstimator, estimate_tokens
-from tests.benchmark_rewrite import build_body
+from masking.measures.token_estimate import TokenEstimator, estimate_tokens
+from masking.measures.tokens import TokenCounter
+from tests.benchmarks.rewrite import build_body
 from tests.kinds import KINDS, make_text
 
 LENGTHS = (300, 1_000, 3_000, 8_000, 20_000, 60_000, 200_000)

@@ -1,0 +1,1 @@
+"""`obsmask`, command by command."""

@@ -1,0 +1,119 @@
+"""`obsmask compare`: the strategies beside each other on the same recordings."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from addon.commands.sessions import read_sessions
+from masking.measures.price_settings import PriceSettings
+from masking.measures.tokens import TokenCounter
+from masking.model import WireError
+from masking.replay.replay import Course, Session, Step, replay
+from masking.rewrite import read_request
+from masking.strategies.order import Strategies
+from masking.strategies.policy import MaskPolicy
+from masking.strategies.redaction import RedactionPolicy
+from masking.strategies.reduction import ReductionOptions
+from masking.wire.chat import find_tool_results
+
+PRICES = ((1.0, 1.0), (0.5, 1.0), (0.1, 1.0))
+_TOKENS_AT = PRICES[1]
+
+
+@dataclass(slots=True)
+class Row:
+    """What one strategy comes to; costs in input-token equivalents, by the price."""
+
+    messages: int = 0
+    kept: int = 0
+    tokens: int = 0
+    costs: dict[tuple[float, float], float] = field(default_factory=dict)
+
+
+def compare_strategies(
+    paths: Sequence[Path], policy: MaskPolicy, max_input_chars: int, console: Console
+) -> dict[str, Row]:
+    """Replay recordings under each strategy and price; redaction is of every tool there is.
+
+    Raises OSError and ValueError, naming the file, and ValueError where nothing can be replayed.
+    """
+    sessions = list(read_sessions(paths))
+    courses = list(_courses(sessions, policy, max_input_chars))
+    counter = TokenCounter()
+    rows: dict[str, Row] = {}
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        for name, course in progress.track(courses, description="compare"):
+            row = rows.setdefault(name, Row())
+            _add(row, course, [step for s in sessions for step in replay(s, course, counter)])
+    if not all(rows["nothing"].costs.values()):
+        raise ValueError(f"no request to replay in {', '.join(map(str, paths))}")
+    return rows
+
+
+def _courses(
+    sessions: Sequence[Session], policy: MaskPolicy, max_input_chars: int
+) -> Iterator[tuple[str, Course]]:
+    off, on = replace(policy, enabled=False), replace(policy, enabled=True)
+    redaction = RedactionPolicy(True, _find_tools(sessions), policy.placeholder_template)
+    reduction = ReductionOptions(enabled=True, max_input_chars=max_input_chars)
+    strategies: Mapping[str, tuple[bool, Strategies]] = {
+        "nothing": (False, Strategies(schema1=off)),
+        "Schéma 1, sliding": (True, Strategies(schema1=on)),
+        "Schéma 1, when it pays": (False, Strategies(schema1=on)),
+        "redaction": (False, Strategies(schema1=off, redaction=redaction)),
+        "reduction": (False, Strategies(schema1=off, reduction=reduction)),
+        "all three": (False, Strategies(redaction=redaction, schema1=on, reduction=reduction)),
+    }
+    for name, (slides, others) in strategies.items():
+        for prices in PRICES:
+            yield (
+                name,
+                Course(
+                    policy=others.schema1,
+                    pricing=PriceSettings(prices),
+                    slides=slides,
+                    others=others,
+                ),
+            )
+
+
+def _find_tools(sessions: Sequence[Session]) -> tuple[str, ...]:
+    names: set[str] = set()
+    for session in sessions:
+        for recorded in session.requests():
+            try:
+                history = find_tool_results(read_request(recorded.body))
+            except WireError:
+                continue
+            names |= {result.tool for result in history.results if result.tool is not None}
+    return tuple(sorted(names))
+
+
+def _add(row: Row, course: Course, steps: Sequence[Step]) -> None:
+    row.messages = sum(step.sizes.messages for step in steps)
+    row.kept = row.messages - sum(step.sizes.dropped_messages or 0 for step in steps)
+    prices = course.pricing.cache_pricing
+    if prices == _TOKENS_AT:
+        row.tokens = sum(step.sizes.request_tokens_after or 0 for step in steps)
+    if not isinstance(prices, str):
+        row.costs[prices] = sum(step.entry.cost.after.cost for step in steps)
+
+
+def render_strategies(rows: Mapping[str, Row]) -> Table:
+    """Return a row for each strategy, costs relative to doing nothing."""
+    title = "Costs as a part of those of doing nothing, by the price of a cached token"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
+    table.add_column("strategy")
+    prices = (f"cached at {read:g}" for read, _ in PRICES)
+    for name in ("messages kept", f"tokens (at {_TOKENS_AT[0]:g})", *prices):
+        table.add_column(name, justify="right", no_wrap=True)
+    whole = rows["nothing"].costs
+    for name, row in rows.items():
+        costs = (f"{row.costs[price] / whole[price]:.2f}" for price in PRICES)
+        table.add_row(name, f"{row.kept / max(1, row.messages):.0%}", f"{row.tokens:,}", *costs)
+    return table

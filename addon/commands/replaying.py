@@ -1,0 +1,108 @@
+"""`obsmask replay`: what a policy makes of recordings, in tokens and in money."""
+
+import functools
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from itertools import chain
+from multiprocessing import get_context
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.progress import Progress
+
+from addon.commands.sessions import read_sessions
+from addon.metrics.account import describe_entry, describe_terms
+from masking.measures.tokens import TokenCounter
+from masking.replay.assumed import find_assumed
+from masking.replay.comparison import Comparison, compare
+from masking.replay.pauses import Pause, pause_sessions
+from masking.replay.replay import Course, Session, Step
+from masking.replay.summary import summarize
+
+_FEW = 8
+"""Up to so many sessions are replayed here: starting all cores takes a second or two."""
+
+
+class Replay(NamedTuple):
+    """What became of recordings under one policy; what was passed over is counted by the reason."""
+
+    course: Course
+    comparisons: Sequence[Comparison]
+    passed_over: Counter[str]
+
+
+_Part = tuple[list[Comparison], Counter[str]]
+
+
+def replay_paths(
+    paths: Sequence[Path], course: Course, console: Console, pause: Pause | None = None
+) -> Replay:
+    """Replay all sessions of these files and folders under one policy, with a progress bar.
+
+    A `pause` is added to the times that they tell.
+
+    Raises OSError and ValueError, naming the file, and ValueError where nothing can be replayed.
+    """
+    sessions = pause_sessions(read_sessions(paths), pause)
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        found = progress.track(_compare_all(sessions, course), len(sessions), description="replay")
+        comparisons: list[Comparison] = []
+        passed_over: Counter[str] = Counter()
+        for more, obstacles in found:
+            comparisons += more
+            passed_over += obstacles
+    if not comparisons:
+        raise ValueError(f"no request to replay in {', '.join(map(str, paths))}")
+    return Replay(course, comparisons, passed_over)
+
+
+def _compare_all(sessions: Sequence[Session], course: Course) -> Iterator[_Part]:
+    task = functools.partial(_compare, course=course)
+    if len(sessions) <= _FEW:
+        yield from map(task, sessions)
+    else:
+        with ProcessPoolExecutor(mp_context=get_context("spawn")) as executor:
+            yield from executor.map(task, sessions)
+
+
+def _compare(session: Session, course: Course) -> _Part:
+    passed_over: Counter[str] = Counter()
+    return compare(session, course, _counter(), passed_over), passed_over
+
+
+@functools.cache
+def _counter() -> TokenCounter:
+    """Return this process's own."""
+    return TokenCounter()
+
+
+def render_json(replay: Replay) -> str:
+    """Return everything that was measured: in total, by conversation, and by request."""
+    steps = chain.from_iterable(comparison.chosen for comparison in replay.comparisons)
+    document = {
+        "assumed_prices": [assumed._asdict() for assumed in find_assumed(steps)],
+        "total": asdict(summarize(replay.comparisons)),
+        "passed_over": replay.passed_over,
+        "conversations": [
+            {
+                "name": comparison.name,
+                **asdict(summarize([comparison])),
+                "per_request": [_describe_step(step) for step in comparison.chosen],
+            }
+            for comparison in replay.comparisons
+        ],
+    }
+    return json.dumps(document, indent=1)
+
+
+def _describe_step(step: Step) -> dict[str, object]:
+    return {
+        "model": step.model,
+        **describe_terms(step.terms),
+        **asdict(step.sizes),
+        **describe_entry(step.entry),
+    }

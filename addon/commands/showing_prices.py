@@ -1,0 +1,90 @@
+"""`obsmask prices`: which prices hold for a host and a model, and why."""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from addon.metrics.uncached import render_uncached
+from masking.config import Settings
+from masking.host_names import check_host, normalize_host
+from masking.measures.price_list_check import open_list
+from masking.measures.price_settings import OwnPrice
+from masking.measures.pricing import MARK, Terms, find_terms
+
+
+def render_list(settings: Settings, uncached: Sequence[str]) -> Iterator[str]:
+    """Yield what is known of prices, line by line: the list, one's own, what is assumed.
+
+    `uncached` are hosts that seem to sell no cached tokens.
+    """
+    pricing = settings.pricing
+    prices = open_list(pricing.price_list)
+    origin = f"is {pricing.price_list}" if pricing.price_list else "came with the package"
+    yield (
+        f"The price list is of {prices.date}, from {prices.source}: {prices.models:,} models of "
+        f"{len(prices.providers)} providers. It {origin}."
+    )
+    yield f"cache_pricing = {json.dumps(pricing.cache_pricing)}"
+    yield from map(_render_own, pricing.own)
+    if pricing.uncached:
+        yield f"No cached tokens: {', '.join(pricing.uncached)}"
+    yield f"Where nothing is known, assumed: {_render_ratios(*pricing.assumed)}"
+    yield from map(render_uncached, uncached)
+
+
+def _render_own(price: OwnPrice) -> str:
+    dollars = price.dollars_per_million
+    given = "" if dollars is None else f", ${dollars:g} for a million plain tokens"
+    ratios = _render_ratios(price.read, price.write)
+    return f"Your own price of {price.model} at {price.host}: {ratios}{given}"
+
+
+def render_host(
+    settings: Settings, host: str, model: str | None, uncached: Sequence[str]
+) -> Iterator[str]:
+    """Yield which prices hold for a host and a model, and why, line by line.
+
+    Raises ConfigError for what can be no host.
+    """
+    check_host(host, "HOST")
+    terms = find_terms(settings.pricing, host, model)
+    yield f"{model or 'A model of no known name'} at {host}: {_render_ratios(*terms.ratios)}"
+    yield _render_reason(terms, open_list(settings.pricing.price_list).date)
+    if terms.dollars is not None:
+        read, write = (ratio * terms.dollars for ratio in terms.ratios)
+        yield f"A million tokens: ${terms.dollars:.4g}, cached ${read:.4g}, written ${write:.4g}"
+    for above, factor in terms.steps:
+        yield f"In a prompt of more than {above:,} tokens, every token costs {factor:g} times that"
+    rules = terms.rules
+    blocks = f", in blocks of {rules.block:,}" if rules.block > 1 else ""
+    yield f"Taken to be cached: beginnings of {rules.minimum:,} tokens or more{blocks}"
+    if rules.at_marks and terms.source == "price list":
+        yield f"Only where a request asks for it: without {MARK} every token is a plain one"
+    if settings.cache_pricing == "none":
+        yield 'The window slides at every turn all the same: cache_pricing = "none"'
+    if terms.ratios.read < 1 and normalize_host(host) in uncached:
+        yield render_uncached(normalize_host(host))
+    if terms.source == "assumed":
+        yield from _render_own_table(host, terms)
+
+
+def _render_own_table(host: str, terms: Terms) -> Iterator[str]:
+    """Yield the lines of a configuration that give a host these prices, to be changed."""
+    yield "What is assumed gives no dollars. To set your own prices, end the configuration with:"
+    yield "[[observation_masking.prices]]"
+    yield f"host = {json.dumps(host, ensure_ascii=False)}"
+    yield from (f"{name} = {ratio:g}" for name, ratio in terms.ratios._asdict().items())
+    yield "# dollars_per_million = the price of a million plain input tokens"
+
+
+def _render_reason(terms: Terms, date: str) -> str:
+    entry = terms.entry
+    if terms.source == "config":
+        return "By the configuration" + ("" if entry is None else f"; on the list it is {entry}")
+    if terms.source == "price list":
+        return f"By the price list of {date}: {entry}"
+    reason = f"the list of {date} has no price for cached tokens of this model at this host"
+    return f"Assumed: {reason}" if entry is None else f"Assumed, as for {entry}: {reason}"
+
+
+def _render_ratios(read: float, write: float) -> str:
+    return f"a cached token at {read:g} of a plain one, a written one at {write:g}"

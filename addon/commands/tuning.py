@@ -1,0 +1,285 @@
+"""`obsmask tune`: which settings pay on one's own recordings."""
+
+import importlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from types import ModuleType
+from typing import NamedTuple
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from masking.config import ROOT
+from masking.measures.price_settings import PriceSettings
+from masking.replay.replay import Course, Session
+from masking.tune.grid import LEAST_WINDOW, Grid, Tuning, find_tunings, tuning_of
+from masking.tune.max_loss_front import NO_PROMISE, Account, Front
+from masking.tune.outcome import Outcome
+from masking.tune.recommend import Sweep, find_best, find_front
+from masking.tune.tune import find_front_of_losses, tune
+
+CAVEAT = (
+    "A replay prices tokens. It cannot show what an agent would have done had it not seen what was "
+    "masked. Re-reads and quotes are the only signs of that here: later calls that repeat one "
+    "whose result was masked, or name what only masked results showed, or hold a line of it."
+)
+
+
+class Workers(NamedTuple):
+    """Where tasks run, and how many at a time."""
+
+    executor: Executor
+    width: int
+
+
+@contextmanager
+def open_workers(scheduler: str | None = None) -> Iterator[Workers]:
+    """Give a process for each core, or the workers of the Dask cluster at this address.
+
+    Raises ValueError where Dask is not installed, OSError where the cluster does not answer.
+    """
+    if scheduler is None:
+        count = os.cpu_count() or 1
+        with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as executor:
+            yield Workers(executor, count)
+    else:
+        with _import_dask().Client(scheduler) as client, client.get_executor() as executor:
+            yield Workers(executor, max(1, sum(client.nthreads().values())))
+
+
+def _import_dask() -> ModuleType:
+    try:
+        return importlib.import_module("distributed")
+    except ImportError:
+        raise ValueError(
+            "--scheduler needs Dask: pip install 'observation-masking[dask]'"
+        ) from None
+
+
+def run_tune(
+    sessions: Sequence[Session],
+    present: Course,
+    workers: Workers,
+    console: Console,
+    *,
+    progress: Console,
+    grid: Grid | None = None,
+) -> Sweep:
+    """Try a grid of settings on all sessions; print those worth a look, and those to use.
+
+    A session with fewer others than there are workers is tried in several tasks. Raises ValueError
+    where there is no request, and what reading a session raises.
+    """
+    tunings = find_tunings(tuning_of(present), grid or Grid())
+    parts = max(1, -(-workers.width // max(1, len(sessions))))
+    with _show_progress(progress, len(sessions) * parts) as advance:
+        outcomes = tune(sessions, present, tunings, workers.executor, parts=parts, on_done=advance)
+    sweep = Sweep(outcomes=outcomes, present=tuning_of(present), promise=present.policy.max_loss)
+    if not outcomes[sweep.off].tokens:
+        raise ValueError("no request to try settings on")
+    console.print(render_sweep(sweep))
+    console.print("\n".join(_explain(sweep)), highlight=False)
+    lines = render_settings(find_best(sweep), present.pricing)
+    console.print(lines, soft_wrap=True, highlight=False, markup=False)
+    return sweep
+
+
+def run_front(
+    sessions: Sequence[Session],
+    present: Course,
+    workers: Workers,
+    console: Console,
+    *,
+    progress: Console,
+) -> Front:
+    """Print what each `max_loss` comes to, with the clairvoyant beside it. Raises as `run_tune`."""
+    priced = tuning_of(present)._replace(enabled=True, max_loss=present.policy.max_loss)
+    with _show_progress(progress, len(sessions)) as advance:
+        front = find_front_of_losses(
+            sessions, priced.apply(present), workers.executor, on_done=advance
+        )
+    if not front.everything:
+        raise ValueError("no request that costs anything")
+    console.print(_render_front(front))
+    console.print(_FRONT_CAVEAT, highlight=False)
+    return front
+
+
+def render_settings(tuning: Tuning, pricing: PriceSettings) -> str:
+    """Return the lines of a config.toml that give these settings, under these prices."""
+    slides, given = tuning.max_loss is None, pricing.cache_pricing
+    settings = tuning._asdict() | {
+        "cache_pricing": "none" if slides else "auto" if given == "none" else given,
+        "assumed_prices": None if pricing.assumed == PriceSettings().assumed else pricing.assumed,
+    }
+    known = {name: value for name, value in settings.items() if value is not None}
+    lines = (f"{name} = {json.dumps(value)}" for name, value in known.items())
+    return "\n".join([f"[{ROOT}.schema1]", *lines])
+
+
+@contextmanager
+def _show_progress(console: Console, total: int) -> Iterator[Callable[[], None]]:
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("tune", total=total)
+        yield lambda: progress.advance(task)
+
+
+def render_sweep(sweep: Sweep) -> Table:
+    """Return a row for each of the settings worth a look, from the cheapest on."""
+    plain = sweep.outcomes[sweep.off]
+    unit = "US dollars" if sweep.in_dollars else "plain input tokens"
+    table = _open_table(
+        f"{len(sweep.outcomes):,} settings on {plain.requests:,} requests of {plain.tokens:,} "
+        f"tokens; costs in {unit}",
+        ("", "window", "latest", "errors", "last\nK", "min\nchars", "max\nloss"),
+        ("cost", "saved", "tokens\nsaved", "re-\nreads", "quotes", "worst"),
+    )
+    best = find_best(sweep)
+    shown = {*find_front(sweep), best, sweep.present, sweep.off}
+    for tuning in sorted(shown, key=sweep.costs.__getitem__):
+        table.add_row(
+            _name(tuning, best, sweep),
+            *_describe_tuning(tuning),
+            *_describe_outcome(tuning, sweep),
+            style="bold" if tuning == best else "",
+        )
+    return table
+
+
+def _name(tuning: Tuning, best: Tuning, sweep: Sweep) -> str:
+    if tuning == best:
+        return "keep" if best == sweep.present else "use"
+    return {sweep.present: "present", sweep.off: "all sent"}.get(tuning, "")
+
+
+def _describe_tuning(tuning: Tuning) -> tuple[str, ...]:
+    if not tuning.enabled:
+        return ("off", "", "", "", "", "")
+    return (
+        str(tuning.window_turns),
+        str(tuning.keep_latest_turns),
+        "kept" if tuning.keep_errors else "masked",
+        str(tuning.keep_last_k_per_tool),
+        str(tuning.min_chars),
+        "slides" if tuning.max_loss is None else f"{tuning.max_loss:.0%}",
+    )
+
+
+def _describe_outcome(tuning: Tuning, sweep: Sweep) -> tuple[str, ...]:
+    outcome, cost = sweep.outcomes[tuning], sweep.costs[tuning]
+    return (
+        f"{cost:,.4f}" if sweep.in_dollars else f"{cost:,.0f}",
+        _render_saved(cost, sweep),
+        f"{1 - outcome.tokens / sweep.outcomes[sweep.off].tokens:.1%}",
+        _render_share(outcome.rereads.either, outcome),
+        _render_share(outcome.rereads.quoted, outcome),
+        f"{outcome.worst - 1:+.1%}",
+    )
+
+
+def _render_share(count: int, outcome: Outcome) -> str:
+    return f"{count / max(1, outcome.rereads.calls):.1%}"
+
+
+def _render_saved(cost: float, sweep: Sweep) -> str:
+    everything = sweep.costs[sweep.off]
+    return f"{1 - cost / everything:.1%}" if everything else ""
+
+
+def _explain(sweep: Sweep) -> Iterator[str]:
+    plain, refused = sweep.outcomes[sweep.off], len(sweep.outcomes) - len(sweep.kept)
+    yield CAVEAT
+    yield (
+        f"Re-reads and quotes are parts of {plain.rereads.calls:,} calls; worst is the most that a "
+        "conversation's bill was above that of sending everything, at any of its requests. The "
+        "cache is simulated, and answers are not in the costs."
+    )
+    if plain.unlisted:
+        yield (
+            f"The prices of {plain.unlisted:,} requests are not known and were assumed. Set them "
+            "by --model, --prices, or prices in the configuration."
+        )
+    if refused:
+        yield (
+            f"{refused:,} settings are left out: with them a conversation's bill went more than 2 "
+            f"points above the {sweep.promise:.0%} that max_loss allows (the rule works with "
+            "estimates, hence the 2 points)."
+        )
+    yield (
+        f"No window under {LEAST_WINDOW} turns is recommended: recordings made without masking "
+        "cannot show what an agent would have missed."
+    )
+    yield ""
+    yield _recommend(sweep)
+
+
+def _recommend(sweep: Sweep) -> str:
+    best = find_best(sweep)
+    if best == sweep.present:
+        return "Nothing tried is 1% cheaper, counting each affected call as one more request. Keep:"
+    saved = [_render_saved(sweep.reckoned[tuning], sweep) for tuning in (best, sweep.present)]
+    reckoned = (
+        f"Counting each affected call as one more request, these settings save {saved[0]} of "
+        f"sending everything, and the present ones {saved[1]}"
+    )
+    return f"{reckoned}{_refuse_present(sweep)}:"
+
+
+def _refuse_present(sweep: Sweep) -> str:
+    """Return why the present settings cannot be kept, whatever they save."""
+    worst = sweep.outcomes[sweep.present].worst - 1
+    if not sweep.keeps_promise(sweep.present):
+        return (
+            f". But these break the promise of max_loss = {sweep.promise:g} on these recordings: "
+            f"at its worst request a conversation's bill was {worst:.1%} above that of sending "
+            f"everything, {worst - sweep.promise:.1%} more than is allowed. Use"
+        )
+    if not sweep.present.is_seen_through:
+        return f". But their window is under {LEAST_WINDOW} turns. Use"
+    return ""
+
+
+_FRONT_CAVEAT = (
+    "Bills in tokens over that of the cheapest schedule, which is known only afterwards; the "
+    "clairvoyant knows it, too, and keeps the promise. Worst: the most that a conversation's bill "
+    "was above that of sending everything, in the end and at any request. The rule keeps it in "
+    "estimated tokens."
+)
+
+
+_WORST = ("worst\nin the end", "worst\never")
+
+
+def _render_front(front: Front) -> Table:
+    table = _open_table(
+        f"Sending everything: {front.everything / front.optimum:.4f} of the cheapest schedule",
+        ("max_loss",),
+        ("rule", *_WORST, "clairvoyant", *_WORST),
+    )
+    for loss, rule, best in zip(front.losses, front.rule, front.clairvoyant, strict=True):
+        cells = (*_describe_account(rule, front.optimum), *_describe_account(best, front.optimum))
+        table.add_row("none" if loss >= NO_PROMISE else f"{loss:g}", *cells)
+    return table
+
+
+def _describe_account(account: Account, optimum: float) -> tuple[str, ...]:
+    return (
+        f"{account.paid / optimum:.4f}",
+        f"{account.worst_end - 1:+.1%}",
+        f"{account.worst - 1:+.1%}",
+    )
+
+
+def _open_table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
+    for name in left:
+        table.add_column(name, no_wrap=True)
+    for name in right:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table

@@ -1,0 +1,1 @@
+"""One record of every request, and where it goes."""

@@ -1,0 +1,35 @@
+"""What redaction decided, in the log: each new redaction once, every decision at debug level."""
+
+import json
+import logging
+
+from addon.metrics.exchange import printable
+from masking.strategies.redaction import Redaction, Redactions, describe_redaction
+
+logger = logging.getLogger("observation_masking")
+
+_MAX_WARNINGS = 1_000
+
+
+class RedactionTrace:
+    """Remembers what it has warned of: a conversation repeats its messages at every turn."""
+
+    def __init__(self) -> None:
+        self._warned: set[str] = set()
+
+    def log(self, redactions: Redactions) -> None:
+        """Log what was decided in a request; never content."""
+        for decision in redactions.decisions:
+            if decision.is_new:
+                logger.info(f"redacted {_render(decision)}")
+            elif decision.scenario is not None:
+                logger.debug(f"redaction: {_render(decision)}")
+        warning = redactions.warning
+        if warning and warning not in self._warned and len(self._warned) < _MAX_WARNINGS:
+            self._warned.add(warning)
+            logger.warning(warning)
+
+
+def _render(decision: Redaction) -> str:
+    described = describe_redaction(decision)
+    return json.dumps({k: printable(v) if isinstance(v, str) else v for k, v in described.items()})

@@ -1,0 +1,1 @@
+"""What the hooks of `addon/mask.py` hand over to."""

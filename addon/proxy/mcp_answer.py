@@ -1,0 +1,89 @@
+"""One response of an MCP server: masked whole or while it streams by, and counted.
+
+Whatever goes wrong in here, the server's own bytes go on.
+"""
+
+from collections import Counter
+
+from mitmproxy import http
+
+from addon.proxy.requests import is_event_stream
+from addon.proxy.response_copy import Tap
+from masking.model import WireError
+from masking.strategies.mcp_payload import Methods, PayloadPolicy, mask_payload_bytes
+from masking.wire.sse import EventStream
+
+
+class Answer:
+    """What a server answers: masks the JSON texts in it.
+
+    `strings` are those cut so far, `chars_before` and `chars_after` their code points, `failures`
+    why something was not looked at.
+    """
+
+    def __init__(self, policy: PayloadPolicy, methods: Methods) -> None:
+        self.strings = self.chars_before = self.chars_after = 0
+        self.failures: Counter[str] = Counter()
+        self._policy = policy
+        self._methods = methods
+
+    def mask(self, payload: bytes) -> bytes:
+        """Return a JSON text with its long strings cut; what is no JSON as it is, counted."""
+        try:
+            masked = mask_payload_bytes(payload, self._policy, self._methods)
+        except WireError as error:
+            self.failures[error.problem] += 1
+            return payload
+        self.strings += len(masked.cuts)
+        self.chars_before += sum(len(cut.text) for cut in masked.cuts)
+        self.chars_after += sum(len(cut.placeholder) for cut in masked.cuts)
+        return masked.body
+
+
+class AnswerStream:
+    """A `flow.response.stream` callable for an answer; gets chunks, and `b""` at the end."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self._events = EventStream(answer.mask)
+        self._sent = Tap()
+
+    def __call__(self, chunk: bytes) -> list[bytes]:
+        sent = self._events.feed(chunk) if chunk else self._events.end()
+        self._sent(sent)
+        return [sent] if sent else []  # mitmproxy would end a chunked body with an empty chunk
+
+    @property
+    def body(self) -> bytes | None:
+        """All that the client got; None where that was too much to remember."""
+        return self._sent.body
+
+    def note_failures(self) -> None:
+        """Count what went by without being looked at."""
+        if self._events.too_large:
+            self.answer.failures["event too large"] += self._events.too_large
+        if self._events.failure is not None:
+            self.answer.failures[f"internal error ({self._events.failure})"] += 1
+
+
+def mask_whole(response: http.Response, answer: Answer) -> None:
+    """Mask a response that is all there, in its own content encoding."""
+    try:
+        original = response.content or b""
+    except ValueError:
+        answer.failures["unknown or broken content encoding"] += 1
+        return
+    try:
+        mask = _mask_events if is_event_stream(response) else Answer.mask
+        masked = mask(answer, original)
+        if masked != original:
+            response.content = masked
+    except Exception as error:  # noqa: BLE001 - the server's bytes go on, whatever happened
+        answer.failures[f"internal error ({type(error).__name__})"] += 1
+
+
+def _mask_events(answer: Answer, body: bytes) -> bytes:
+    stream = AnswerStream(answer)
+    sent = b"".join((*stream(body), *stream(b"")))
+    stream.note_failures()
+    return sent

@@ -1,0 +1,123 @@
+"""The file of remembered boundaries: a small private SQLite database in the user's state folder.
+
+It is read once, at the start, and written behind the requests, in a thread of its own. Whatever
+goes wrong with it is a warning, once; a memory that is lost costs at most one broken prefix.
+"""
+
+import contextlib
+import logging
+import os
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from addon.proxy.memory_record import decode, encode
+from masking.memory.boundary_memory import MAX_CONVERSATIONS, Branches
+
+logger = logging.getLogger("observation_masking")
+
+NAME = "boundaries.sqlite3"
+
+PATIENCE = 5.0
+"""Seconds to wait for another process that is writing."""
+
+_TABLE = """CREATE TABLE IF NOT EXISTS conversations
+(opening BLOB PRIMARY KEY, branches TEXT NOT NULL, sent REAL NOT NULL) WITHOUT ROWID"""
+_READ = "SELECT opening, branches FROM conversations ORDER BY sent"
+_WRITE = "INSERT OR REPLACE INTO conversations VALUES (?, ?, ?)"
+_FORGET = "DELETE FROM conversations WHERE opening = ?"
+_TRIM = """DELETE FROM conversations WHERE sent <
+(SELECT sent FROM conversations ORDER BY sent DESC LIMIT 1 OFFSET ?)"""
+
+
+class MemoryFile:
+    """Remembered conversations on disk, `folder` being where; several processes may share it."""
+
+    def __init__(self, folder: Callable[[], Path]) -> None:
+        self._folder = folder
+        self._database: sqlite3.Connection | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="memory")
+        self._waiting: dict[bytes, Branches] = {}
+        self._lock = threading.Lock()
+        self._warned = False
+
+    def read(self) -> list[tuple[bytes, Branches]]:
+        """Return all conversations, the latest last; what cannot be read is left out."""
+        rows = self._thread.submit(self._guard, self._read).result() or []
+        return [(opening, branches) for opening, text in rows if (branches := decode(text))]
+
+    def write(self, opening: bytes, branches: Branches) -> None:
+        """Write a conversation soon, or remove it where it has no branches."""
+        with self._lock:
+            is_under_way = bool(self._waiting)
+            self._waiting[opening] = branches
+        if not is_under_way:
+            with contextlib.suppress(RuntimeError):  # closed: the proxy is ending
+                self._thread.submit(self._guard, self._write)
+
+    def close(self) -> None:
+        """Write what is waiting, and close the file."""
+        with contextlib.suppress(RuntimeError):  # closed already
+            self._thread.submit(self._guard, self._trim)
+        self._thread.shutdown(wait=True)
+        if self._database is not None:
+            self._database.close()
+
+    def _read(self) -> list[tuple[bytes, bytes]]:
+        return list(self._open().execute(_READ))
+
+    def _write(self) -> None:
+        """Write all that is waiting, of each conversation the latest."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+        with self._open() as database:
+            for opening, branches in waiting.items():
+                if branches:
+                    sent = max(past.sent for past in branches)
+                    database.execute(_WRITE, (opening, encode(branches), sent))
+                else:
+                    database.execute(_FORGET, (opening,))
+
+    def _trim(self) -> None:
+        if self._database is not None:
+            with self._database:
+                self._database.execute(_TRIM, (MAX_CONVERSATIONS - 1,))
+
+    def _open(self) -> sqlite3.Connection:
+        if self._database is None:
+            path = self._folder() / NAME
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            try:
+                self._database = _connect(path)
+            except sqlite3.DatabaseError as error:
+                if isinstance(error, sqlite3.OperationalError):  # locked, or not to be written
+                    raise
+                logger.warning(f"{path} is damaged ({error}): begun anew")
+                path.unlink()
+                os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+                self._database = _connect(path)
+        return self._database
+
+    def _guard(
+        self, job: Callable[[], list[tuple[bytes, bytes]] | None]
+    ) -> list[tuple[bytes, bytes]]:
+        try:
+            return job() or []
+        except (OSError, RuntimeError, sqlite3.Error) as error:
+            if not self._warned:
+                logger.warning(f"boundaries are remembered in the process alone: {error}")
+            self._warned = True
+            return []
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, PATIENCE, check_same_thread=False)
+    database.execute("PRAGMA synchronous = OFF")  # a lost memory is cheap, a slow disk is not
+    database.text_factory = bytes  # what is no text costs its own row, not all of them
+    with database:
+        database.execute(_TABLE)
+        database.execute("SELECT count(*) FROM conversations").fetchone()
+    return database

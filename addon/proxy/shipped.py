@@ -1,0 +1,17 @@
+"""Files that come with the package: in a wheel inside of `addon`, in a checkout beside it."""
+
+from pathlib import Path
+
+_ADDON = Path(__file__).resolve().parents[1]
+
+
+def shipped(name: str) -> Path:
+    """Return the path of a file or folder that came with the package."""
+    packaged = _ADDON / "shipped" / name
+    return packaged if packaged.exists() else _ADDON.parent / name
+
+
+def recordings() -> list[Path]:
+    """Return the shipped recordings, by name."""
+    folder = shipped("recordings")
+    return sorted([*folder.glob("*.flow"), *folder.glob("*.flow.xz")])

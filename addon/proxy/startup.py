@@ -1,0 +1,67 @@
+"""What is said, and refused, when the proxy starts."""
+
+from collections.abc import Iterator
+from importlib.metadata import version
+
+from mitmproxy.options import Options
+
+from addon.proxy.config_file import ConfigFile
+from masking.config import Settings
+from masking.measures.price_settings import PriceSettings
+from masking.strategies.policy import MaskPolicy
+
+_PREFIX = "mask_"
+
+
+def find_option_mistake(options: Options) -> tuple[str, str] | None:
+    """Return a problem and the option it is with, where mitmproxy itself says nothing."""
+    if options.stream_large_bodies:
+        return (
+            "large requests, the ones worth masking, would be sent past the addon",
+            "stream_large_bodies",
+        )
+    unknown = next((name for name in options.deferred if name.startswith(_PREFIX)), None)
+    return None if unknown is None else ("no such option", unknown)
+
+
+def render_start(config: ConfigFile) -> str:
+    """Return the line that says what is on, how, and by which file."""
+    settings = config.settings
+    active = [words for words in _render_strategies(settings) if words]
+    state = f"ON, {'; '.join(active)}" if active else f"OFF, {_render_off(settings.schema1)}"
+    return f"observation-masking {version('observation-masking')} {state} ({config.path})"
+
+
+def _render_strategies(settings: Settings) -> Iterator[str | None]:
+    redaction, reduction, mcp = settings.redaction, settings.reduction, settings.mcp
+    policy = settings.schema1
+    yield _render_policy(policy, settings.pricing) if policy.masks else None
+    yield f"redaction of {', '.join(redaction.tool_names)}" if redaction.redacts else None
+    yield f"reduction to {reduction.max_input_chars:,} characters" if reduction.reduces else None
+    yield f"MCP strings cut from {mcp.max_chars:,} characters on" if mcp.cuts else None
+
+
+def _render_movement(policy: MaskPolicy, pricing: PriceSettings) -> str:
+    if pricing.cache_pricing == "auto":
+        read, write = pricing.assumed
+        prices = f"prices as listed, else {read:g} and {write:g}"
+    elif policy.slides:
+        return "moved at every turn"
+    else:
+        read, write = policy.cache_read_ratio, policy.cache_write_ratio
+        prices = f"prices {read:g} and {write:g}"
+    return f"moved when that pays ({prices}, loss at most {policy.max_loss:.0%})"
+
+
+def _render_off(policy: MaskPolicy) -> str:
+    return "window_turns is 0 or less" if policy.enabled else "enabled is not true"
+
+
+def _render_policy(policy: MaskPolicy, pricing: PriceSettings) -> str:
+    words = [f"window of {policy.window_turns} tool turns"]
+    if policy.keep_errors:
+        words.append("errors kept")
+    if policy.keep_last_k_per_tool and policy.keep_last_k_per_tool > 0:
+        words.append(f"last {policy.keep_last_k_per_tool} of each tool kept")
+    words.append(_render_movement(policy, pricing))
+    return ", ".join(words)

@@ -1,0 +1,80 @@
+"""A newer price list than the shipped one, where the user has stored one; in force from a start on.
+
+It lies in the user's data directory, readable by the user alone.
+"""
+
+import contextlib
+import os
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import platformdirs
+
+from masking.measures.price_list import PriceList, load_shipped
+from masking.measures.price_list_check import open_list, pack_list, read_list
+from masking.model import ConfigError
+
+
+def stored_path() -> Path:
+    """Return where a newer list is. Raises RuntimeError for the home of no user."""
+    return platformdirs.user_data_path("observation-masking", appauthor=False) / "prices.json"
+
+
+def find_stored() -> tuple[str, str | None]:
+    """Return the path of the stored list, nothing where there is none, and a warning.
+
+    One that cannot be used is passed over: the shipped list then holds.
+    """
+    try:
+        path = str(stored_path())
+        if not Path(path).exists():
+            return "", None
+        stored, shipped = open_list(path).date, load_shipped().date
+    except ConfigError as error:
+        return "", f"{path} is passed over, and the shipped price list holds: {error}"
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        return "", f"no stored price list could be read, and the shipped one holds: {reason}"
+    is_older = stored < shipped  # as after an update of the package
+    older = f"the stored price list is of {stored}, and older than the shipped one of {shipped}"
+    return path, f"{older}: obsmask prices --reset goes back to that" if is_older else None
+
+
+def store_prices(file: Path) -> PriceList:
+    """Check a list, and store it in place of an earlier one; return it.
+
+    Raises ConfigError, with the file and the place in it, for one that cannot be used, and OSError
+    where it cannot be read or stored.
+    """
+    today = datetime.now(UTC).date()
+    try:
+        packed = pack_list(file.read_bytes(), today, f"genai-prices, {file.name}")
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error.problem}", error.path) from None
+    _write(stored_path(), packed)
+    return read_list(packed)
+
+
+def remove_stored() -> bool:
+    """Go back to the shipped list; return whether another was stored. Raises OSError."""
+    path = stored_path()
+    was_stored = path.exists()
+    path.unlink(missing_ok=True)
+    return was_stored
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file that is there whole or not at all."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent)  # for its owner alone
+    try:
+        with open(handle, "wb") as file:  # noqa: PTH123 - a handle is no path
+            file.write(data)
+            file.flush()
+            os.fsync(handle)
+        Path(name).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise

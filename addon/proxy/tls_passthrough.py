@@ -1,0 +1,101 @@
+"""Leaves alone whom we must not disturb: their TLS is passed on unopened.
+
+That is a host the configuration excludes, and, for a while, a host whose certificate, made by the
+proxy, a client has just refused: that client's next connections to it are its own again.
+"""
+
+import logging
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+
+from mitmproxy import tls
+from mitmproxy.proxy.mode_specs import ReverseMode
+
+from addon.metrics.exchange import printable
+from addon.proxy.handshake import Failure, read_failure, read_program
+from addon.proxy.trust import Peer, Trust
+from masking.config import HostSettings
+
+logger = logging.getLogger("observation_masking")
+
+_COMPLAINTS: dict[Failure, str] = {
+    "refused": "does not trust the proxy's certificate",
+    "closed": "hangs up when it gets the proxy's certificate",
+    "failed": "cannot agree with the proxy on TLS",
+}
+
+_MAX_CLIENTS = 1_000
+_MAX_NAMED = 10
+"""Hosts that the totals of a run name."""
+
+
+def is_ours(host: str, hosts: HostSettings) -> bool:
+    """Whether requests to a host are looked at, by the configuration."""
+    name = host.lower().rstrip(".")
+    if any(fnmatchcase(name, pattern) for pattern in hosts.never):
+        return False
+    return not hosts.only or any(fnmatchcase(name, pattern) for pattern in hosts.only)
+
+
+class Passthrough:
+    """The TLS hooks. A program that distrusts the proxy is told from others at its address."""
+
+    def __init__(self, hosts: Callable[[], HostSettings], trust: Trust | None = None) -> None:
+        self._hosts = hosts
+        self._trust = trust or Trust()
+        self._programs: dict[str, tuple[object, ...]] = {}
+
+    def render_total(self) -> str:
+        """Return what the totals of a run say of it, nothing where there is nothing to say."""
+        counts = self._trust.passed.most_common()
+        if not counts:
+            return ""
+        named = [f"{count} to {printable(host)}" for host, count in counts[:_MAX_NAMED]]
+        if rest := counts[_MAX_NAMED:]:
+            named.append(f"{sum(count for _, count in rest)} to {len(rest)} more hosts")
+        return f"; connections passed through unopened, for want of trust: {', '.join(named)}"
+
+    def tls_clienthello(self, data: tls.ClientHelloData) -> None:
+        self._programs[data.context.client.id] = read_program(data.client_hello)
+        if len(self._programs) > _MAX_CLIENTS:
+            del self._programs[next(iter(self._programs))]
+        peer = self._read_peer(data, data.client_hello.sni)
+        if peer is None:
+            return
+        if not is_ours(peer.host, self._hosts()) or not self._trust.opens_next(peer):
+            data.ignore_connection = True
+
+    def tls_established_client(self, data: tls.TlsData) -> None:
+        peer = self._read_peer(data, data.conn.sni)
+        if peer is not None and self._trust.accept(peer):
+            logger.info(
+                f"a program at {peer.address} accepts the proxy's certificate: masking is on again "
+                f"for its connections to {printable(peer.host)} ({self._trust.passed[peer.host]} "
+                "passed through)"
+            )
+
+    def tls_failed_client(self, data: tls.TlsData) -> None:
+        peer = self._read_peer(data, data.conn.sni)
+        failure = read_failure(data.conn.error or "", data.ssl_conn)
+        if peer is None or failure is None:
+            return
+        delay = self._trust.refuse(peer, failure)
+        if delay is not None:
+            # As the delay doubles, so do the intervals at which the log repeats this.
+            logger.warning(
+                f"a program at {peer.address} {_COMPLAINTS[failure]}: for {delay:.0f} s its "
+                f"connections to {printable(peer.host)} pass through unopened and UNMASKED "
+                f"({self._trust.passed[peer.host]} so far)"
+            )
+
+    def _read_peer(self, data: tls.ClientHelloData | tls.TlsData, sni: str | None) -> Peer | None:
+        """Return who wants to reach whom; None where it is the proxy itself that is spoken to."""
+        client, server = data.context.client, data.context.server.address
+        if server is None:
+            return None
+        names_us = isinstance(client.proxy_mode, ReverseMode)
+        return Peer(
+            address=str(client.peername[0]) if client.peername else "?",
+            host=server[0] if names_us or not sni else sni,
+            program=self._programs.get(client.id, ()),
+        )

@@ -1,0 +1,1 @@
+"""The recording studio: real clients in front of a scripted provider."""

@@ -1,0 +1,1 @@
+"""Agents of our own, for sessions that no client records."""

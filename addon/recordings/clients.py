@@ -1,0 +1,165 @@
+"""The clients that can be recorded: how each is installed, started and spoken to, as data.
+
+In a command `{task}`, `{work}` and `{package}` stand for the task's text, the folder it is worked
+in and the folder the client is installed in; of several tasks each has an argument of its own. In
+a tool's arguments `{what}` stands for the command or the file's name, `{old}` and `{new}` for the
+texts of an edit, and `{work}` as above.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from addon.recordings.scenarios import long_session, questions, scratch
+from addon.recordings.scenarios.scratch import Act, Kind
+
+SHELL_AGENT = Path(__file__).with_name("agents") / "shell_agent.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool of the client: its name, and its arguments as a template."""
+
+    name: str
+    arguments: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """A client: what to install, what to start, which of its tools to call.
+
+    A Python client whose `module` can be imported here needs no installation. Without a `read`
+    tool files are read by a shell command; without an `edit` tool no story with edits can be told.
+    `last_command` is what a client wants to run at the end instead of hearing a text. `files` are
+    written under its home. `volatile` are patterns of what differs in its results from run to run,
+    and what a recording has in their place. `acts` are the story that it lives through, and
+    `write_project` writes what the story is about into a folder.
+    """
+
+    registry: Literal["pypi", "npm"]
+    packages: tuple[str, ...]
+    command: tuple[str, ...]
+    shell: Tool
+    read: Tool | None = None
+    edit: Tool | None = None
+    module: str | None = None
+    last_command: str | None = None
+    environment: Mapping[str, str] | None = None
+    files: Mapping[str, str] | None = None
+    volatile: Mapping[str, str] | None = None
+    acts: tuple[Act, ...] = scratch.ACTS
+    write_project: Callable[[Path], None] = scratch.write_project
+
+    @property
+    def tools(self) -> Mapping[Kind, Tool]:
+        """The tools it has, by what they do."""
+        tools: dict[Kind, Tool | None] = {"read": self.read, "edit": self.edit, "shell": self.shell}
+        return {kind: tool for kind, tool in tools.items() if tool}
+
+
+_COMMAND = {"command": "{what}"}
+
+_OPENCODE_CONFIG = {
+    "$schema": "https://opencode.ai/config.json",
+    "autoupdate": False,
+    "share": "disabled",
+    "provider": {
+        "scripted": {
+            "npm": "@ai-sdk/openai-compatible",
+            "name": "Scripted",
+            "options": {
+                "baseURL": "https://api.openai.com/v1",
+                "apiKey": "{env:OPENAI_API_KEY}",
+            },
+            "models": {"gpt-4o": {"name": "gpt-4o"}},
+        }
+    },
+}
+
+_QWEN_SETTINGS = {"model": {"generationConfig": {"contextWindowSize": 272_000}}}
+"""Without it qwen-code takes any model's window for 131,072 tokens, and makes a summary early."""
+
+_QWEN = Client(
+    registry="npm",
+    packages=("@qwen-code/qwen-code@0.15.10",),
+    command=(
+        *("{package}/node_modules/.bin/qwen", "--auth-type", "openai"),
+        *("--exclude-tools", "agent,monitor,send_message,skill,task_stop,todo_write,web_fetch"),
+        *("--yolo", "-p", "{task}"),
+    ),
+    environment={
+        "OPENAI_BASE_URL": "https://api.openai.com/v1",
+        "OPENAI_MODEL": "gpt-4o",
+    },
+    shell=Tool("run_shell_command", {"command": "{what}", "is_background": False}),
+    read=Tool("read_file", {"file_path": "{work}/{what}"}),
+    edit=Tool("edit", {"file_path": "{work}/{what}", "old_string": "{old}", "new_string": "{new}"}),
+    volatile={r"Process Group PGID: \d+": "Process Group PGID: 1000"},
+)
+
+CLIENTS: dict[str, Client] = {
+    "openai": Client(
+        registry="pypi",
+        packages=("openai>=1.60,<3",),
+        module="openai",
+        command=("{package}/bin/python", str(SHELL_AGENT), "{task}"),
+        shell=Tool("shell", _COMMAND),
+    ),
+    "openai-stream": Client(
+        registry="pypi",
+        packages=("openai>=1.60,<3",),
+        module="openai",
+        command=("{package}/bin/python", str(SHELL_AGENT), "--stream", "{task}"),
+        shell=Tool("shell", _COMMAND),
+    ),
+    "openai-questions": Client(
+        registry="pypi",
+        packages=("openai>=1.60,<3",),
+        module="openai",
+        command=("{package}/bin/python", str(SHELL_AGENT), "--files", "{task}"),
+        shell=Tool("shell", _COMMAND),
+        read=Tool("read_file", {"path": "{what}"}),
+        acts=questions.ACTS,
+    ),
+    "mini-swe-agent": Client(
+        registry="pypi",
+        packages=("mini-swe-agent==2.4.6", "mcp"),
+        command=(
+            *("{package}/bin/mini", "-y", "--exit-immediately"),
+            *("-m", "openai/gpt-4o", "-t", "{task}"),
+        ),
+        environment={
+            "MSWEA_CONFIGURED": "true",
+            "MSWEA_COST_TRACKING": "ignore_errors",
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        },
+        shell=Tool("bash", _COMMAND),
+        last_command="echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT",
+    ),
+    "qwen-code": _QWEN,
+    "qwen-code-long": replace(
+        _QWEN,
+        environment={
+            "OPENAI_BASE_URL": "https://api.openai.com/v1",
+            "OPENAI_MODEL": long_session.MODEL,
+        },
+        files={".qwen/settings.json": json.dumps(_QWEN_SETTINGS)},
+        acts=long_session.ACTS,
+        write_project=long_session.write_project,
+    ),
+    "opencode": Client(
+        registry="npm",
+        packages=("opencode-ai@1.18.33",),
+        command=(
+            "{package}/node_modules/.bin/opencode",
+            *("run", "-m", "scripted/gpt-4o", "{task}"),
+        ),
+        environment={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
+        files={".config/opencode/opencode.json": json.dumps(_OPENCODE_CONFIG)},
+        shell=Tool("bash", {"command": "{what}", "description": "Runs a command"}),
+        read=Tool("read", {"filePath": "{work}/{what}"}),
+    ),
+}
+"""What `record` knows, by name."""

@@ -1,0 +1,114 @@
+"""What replaying a recording must yield: JSON files beside it, made by a real mitmdump.
+
+Beside `session.flow` lies `session.json` for the shipped configuration, and for another one, that
+is `session.NAME.toml`, `session.NAME.json`.
+"""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from mitmproxy import http
+
+from addon.proxy.config_file import NAME
+from addon.proxy.launch import ADDON, MITMDUMP
+from addon.proxy.requests import is_chat_request
+from addon.proxy.shipped import shipped
+from addon.recordings.flows import name_of, read_flows, write_flows
+from masking.config import ROOT
+from masking.strategies.redaction import SWITCH
+
+_RECORDS = "requests.jsonl"
+_VOLATILE = ("time", "hook_us")
+
+
+def find_configs(recording: Path) -> list[Path | None]:
+    """Return the configurations that a recording is replayed under; None is the shipped one."""
+    beside = sorted(recording.parent.glob("*.toml"))
+    return [None, *(each for each in beside if each.stem.rpartition(".")[0] == name_of(recording))]
+
+
+def expectation_file(recording: Path, config: Path | None = None) -> Path:
+    """Return where lies what a recording yields under a configuration."""
+    stem = config.stem if config else name_of(recording)
+    return recording.with_name(f"{stem}.json")
+
+
+def replay_recording(recording: Path, config: Path | None = None) -> list[dict[str, Any]]:
+    """Replay a recording through mitmdump and a configuration; None is the shipped one.
+
+    Returns, request by request, its record, where records are written at all, and the SHA-256 of
+    a body: the one a chat request would have left with, or else the one of the response that the
+    client would have got. Raises ValueError where the file is no recording, RuntimeError, with
+    mitmdump's log, where mitmdump fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
+        folder = Path(name)
+        copy = write_config(folder, source=config)
+        write_flows(folder / "in.flow", read_flows(recording))  # mitmdump knows no compression
+        done = subprocess.run(  # noqa: S603 - our own interpreter
+            [
+                *(*MITMDUMP, "-n", "-r", str(folder / "in.flow"), "-w", str(folder / "out.flow")),
+                *("-s", str(ADDON), "--set", f"mask_config={copy}"),
+                *("--set", f"confdir={folder}"),
+            ],
+            env={name: value for name, value in os.environ.items() if name != SWITCH},
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{recording}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+        bodies = [_read_body(flow) for flow in read_flows(folder / "out.flow")]
+        written = folder / _RECORDS
+        records = read_records(written) if written.exists() else [{}] * len(bodies)
+    return [
+        {key: value for key, value in record.items() if key not in _VOLATILE}
+        | {"sha256": hashlib.sha256(body).hexdigest()}
+        for record, body in zip(records, bodies, strict=True)
+    ]
+
+
+def write_config(folder: Path, pricing: str | None = None, source: Path | None = None) -> Path:
+    """Write a configuration into a folder, with the records going there, too, and without a memory.
+
+    It is the shipped one where no `source` is given. With `pricing` its `cache_pricing` is that.
+    """
+    text = (source or shipped(NAME)).read_text(encoding="utf-8")
+    records = f"path = {json.dumps(str(folder / _RECORDS))}\n"
+    others, header, metrics = text.partition(_METRICS)
+    text = f"{others}{header or _METRICS}{records}{_PATH.sub('', metrics, count=1)}"
+    text = f"{_MEMORY.sub('', text)}{_NO_MEMORY}"
+    if pricing is not None:
+        priced = f"{_SCHEMA1}cache_pricing = {pricing}\n"
+        text = _PRICING.sub("", text, count=1).replace(_SCHEMA1, priced, 1)
+    config = folder / NAME
+    config.write_text(text, encoding="utf-8")
+    return config
+
+
+def _read_body(flow: http.HTTPFlow) -> bytes:
+    """Return the body that is the addon's business."""
+    message = flow.request if is_chat_request(flow.request) else flow.response
+    return (message.content if message else None) or b""
+
+
+_SCHEMA1 = f"[{ROOT}.schema1]\n"
+_PRICING = re.compile(r"^cache_pricing = .*\n", re.MULTILINE)
+_METRICS = f"\n[{ROOT}.metrics]\n"
+
+_MEMORY = re.compile(rf"^\[{ROOT}\.memory\]\n(?:(?!\[).*\n)*", re.MULTILINE)
+_NO_MEMORY = f"\n[{ROOT}.memory]\nenabled = false\n"
+_PATH = re.compile(r"^path = .*\n", re.MULTILINE)
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """Read a file of records, one JSON object per line."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -1,0 +1,87 @@
+"""Looks for what must not be published: secrets, and the names of this machine and its user."""
+
+import getpass
+import json
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from mitmproxy import http
+
+from masking.edit import json_strings
+
+SECRETS = {
+    "an API key": re.compile(r"\bsk-[A-Za-z0-9_-]{16,}"),
+    "a bearer token": re.compile(r"\bBearer\s+[\w.~+/=-]{16,}", re.IGNORECASE | re.ASCII),
+    "an AWS key": re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
+    "a GitHub token": re.compile(r"\b(?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{20,}"),
+    "a Google key": re.compile(r"\bAIza[0-9A-Za-z_-]{30,}"),
+    "a Slack token": re.compile(r"\bxox[abprs]-[0-9A-Za-z-]{10,}"),
+    "a signed token": re.compile(r"\beyJ[\w-]{10,}\.[\w-]{10,}\.", re.ASCII),
+    "a key or certificate": re.compile(r"-----BEGIN "),
+}
+
+_COMMON_USERS = ("root", "user", "admin", "runner", "ubuntu", "debian", "guest", "test", "dev")
+_COMMON_HOSTS = ("localhost", "host", "home", "work", "build", "docker", "python", "node", "agent")
+COMMON_NAMES = frozenset((*_COMMON_USERS, *_COMMON_HOSTS))
+"""User and host names that are everyday words, and say nothing about anyone."""
+
+SHORTEST_NAME = 3
+
+
+def check(flow: http.HTTPFlow, number: int) -> None:
+    """Raise ValueError, naming the place and never the find, where something must not get out."""
+    patterns = SECRETS | _own_names()
+    for place, text in _texts(flow):
+        for what, pattern in patterns.items():
+            if found := pattern.search(text):
+                where = _place(text, found.start())
+                raise ValueError(f"{what} is still in request {number}, {place}{where}")
+
+
+def own_home() -> Path | None:
+    """The home folder of whoever runs this; None where that is the root of everything."""
+    home = Path.home()
+    return home if home.name else None
+
+
+def _texts(flow: http.HTTPFlow) -> Iterator[tuple[str, str]]:
+    yield "its URL", flow.request.url
+    for name, message in (("request", flow.request), ("response", flow.response)):
+        if message is None:
+            continue
+        yield f"the {name}'s headers", bytes(message.headers).decode("latin-1")
+        body = message.get_content(strict=False) or b""
+        yield f"the {name}'s body", body.decode(errors="replace")
+
+
+def _place(text: str, offset: int) -> str:
+    """Where in a body an offset lies, as a path, or else as a position."""
+    try:
+        spans = list(json_strings.find_strings(text))
+    except ValueError:
+        return f", position {offset}"
+    path = next((span.path for span in spans if span.start <= offset < span.end), None)
+    return f", position {offset}" if path is None else f", at {'.'.join(map(str, path))}"
+
+
+def _own_names() -> dict[str, re.Pattern[str]]:
+    """Patterns for the home folder, the user and the host of whoever runs this."""
+    names = {"the user's name": _user(), "the host's name": socket.gethostname().split(".")[0]}
+    patterns = {
+        what: re.compile(rf"\b{re.escape(name)}\b")
+        for what, name in names.items()
+        if len(name) >= SHORTEST_NAME and name.lower() not in COMMON_NAMES
+    }
+    if home := own_home():
+        spelt = re.escape(json.dumps(str(home))[1:-1])
+        patterns["the home folder"] = re.compile(rf"{spelt}(?!\w)")
+    return patterns
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""

@@ -1,0 +1,82 @@
+"""Makes the recording of an MCP client at work: it, its server and a real mitmdump, on loopback.
+
+Both are of the mcp package (`agents/mcp_agent.py`), which must be at hand. What is written is
+scrubbed, as that of any other recorder is.
+"""
+
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+from addon.proxy.launch import HOST, Proxy, running_proxy
+from addon.recordings.recorder import REDIRECT, Stage
+from addon.recordings.scenarios.scratch import write_project
+from addon.recordings.scrub import Ours, scrub_recording
+
+NAME = "mcp-files"
+SERVER = "mcp.example"
+"""What the client calls its server, and the recording too; no such host can be (RFC 2606)."""
+
+PACKAGE = "mcp>=1.24,<2"
+
+_AGENT = Path(__file__).with_name("agents") / "mcp_agent.py"
+
+_OURS = Ours(
+    server=SERVER,
+    spellings=((re.compile(r'(?<="serverInfo":\{"name":"files","version":")[\w.+]+'), "1.0.0"),),
+)
+"""A FastMCP server calls the package's version its own."""
+
+
+def record_mcp(out: Path, *, time_limit: float = 60.0) -> int:
+    """Record an MCP client working on the scratch project's files; returns the requests.
+
+    `time_limit` is the client's, in seconds. Raises RuntimeError where the mcp package is missing
+    and where the client or the proxy does not do its part; then nothing is written to `out`.
+    """
+    if find_spec("mcp") is None:
+        raise RuntimeError(f"recording {NAME} wants the mcp package: pip install '{PACKAGE}'")
+    with (
+        tempfile.TemporaryDirectory(prefix="obsmask-") as folder,
+        socket.create_server((HOST, 0)) as listening,
+    ):
+        stage = Stage(Path(folder).resolve())
+        write_project(stage.work)
+        settings = (
+            *("--set", "connection_strategy=lazy"),
+            *("--set", f"provider={HOST}:{listening.getsockname()[1]}"),
+            *("--set", f"provider_name={SERVER}"),
+        )
+        with running_proxy(stage.root, "-w", str(stage.raw), *settings, script=REDIRECT) as proxy:
+            _run(stage, listening, proxy, time_limit)
+        return scrub_recording(stage.raw, out, _OURS)
+
+
+def _run(stage: Stage, listening: socket.socket, proxy: Proxy, time_limit: float) -> None:
+    """Let the client work; the server has its process, and the socket."""
+    try:
+        done = subprocess.run(  # noqa: S603 - our own script
+            [sys.executable, "-P", str(_AGENT), str(listening.fileno()), SERVER],
+            cwd=stage.work,
+            env={
+                "HOME": str(stage.home),
+                "LANG": "C.UTF-8",
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "HTTP_PROXY": proxy.url,
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=time_limit,
+            pass_fds=[listening.fileno()],
+        )
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"the client had not ended after {time_limit:g} seconds") from None
+    if done.returncode:
+        raise RuntimeError(f"the client failed; it printed:\n{done.stdout[-2000:]}")

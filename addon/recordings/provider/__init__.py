@@ -1,0 +1,1 @@
+"""A provider that answers by a script."""

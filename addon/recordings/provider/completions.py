@@ -1,0 +1,161 @@
+"""A scripted reply in the Chat Completions form: a body, a stream's events, an error, a usage.
+
+Everything here is a function of the request and the reply: no clock and no random ids, so that the
+same conversation is answered with the same bytes.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from addon.recordings.provider.script import Reply
+
+CREATED = 1_735_689_600
+"""The fixed `created` time of every answer, in seconds: the first of January 2025."""
+
+CHARS_PER_TOKEN = 4
+CACHE_STEP = 128
+CACHE_LEAST = 1024
+
+JsonDict = dict[str, Any]
+Spell = Callable[[str], str]
+
+_ERRORS = {
+    400: ("invalid_request_error", "invalid_value", "The scripted provider refuses this request."),
+    401: ("invalid_request_error", "invalid_api_key", "The scripted provider wants another key."),
+    429: ("requests", "rate_limit_exceeded", "The scripted provider has had enough for now."),
+    500: ("server_error", None, "The scripted provider broke on purpose."),
+}
+
+_PIECE = re.compile(r".{16,}?\s+|.+", re.DOTALL)
+"""Pieces of a stream end at a space, so that no path or number is cut in two."""
+
+
+class PromptCache:
+    """The provider's prompt cache: remembers the prefixes it has seen, as digests.
+
+    The rule is OpenAI's: whole messages of the longest common prefix, at least 1,024 tokens, in
+    steps of 128. Tokens are estimated at four characters each. `spell` is applied to each message
+    before it is counted: what differs from run to run must not change a recording's usage.
+    """
+
+    def __init__(self, spell: Spell = str) -> None:
+        self._seen: set[bytes] = set()
+        self._spell = spell
+
+    def usage(self, request: Mapping[str, Any], reply: Reply) -> JsonDict:
+        """The usage of this request; remembers its prefixes for the ones to come."""
+        prompt = cached = 0
+        for digest, chars in _prefixes(request, self._spell):
+            prompt = chars // CHARS_PER_TOKEN
+            if digest in self._seen:
+                cached = prompt
+            self._seen.add(digest)
+        completion = max(1, len(_said(reply)) // CHARS_PER_TOKEN)
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": prompt + completion,
+            "prompt_tokens_details": {"cached_tokens": _cacheable(cached), "audio_tokens": 0},
+            "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
+        }
+
+
+def completion(request: Mapping[str, Any], reply: Reply, usage: JsonDict) -> JsonDict:
+    """The body of an answer that is not streamed."""
+    message: JsonDict = {"role": "assistant", "content": reply.content, "refusal": None}
+    if reply.calls:
+        message["tool_calls"] = [
+            {
+                "id": each.id,
+                "type": "function",
+                "function": {"name": each.tool, "arguments": each.arguments},
+            }
+            for each in reply.calls
+        ]
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(reply)}
+    return _head("chat.completion", request) | {"choices": [choice], "usage": usage}
+
+
+def events(request: Mapping[str, Any], reply: Reply, usage: JsonDict) -> Iterator[bytes]:
+    """The events of a streamed answer, `[DONE]` included.
+
+    The usage comes last, in a chunk without choices, when `stream_options` asks for it.
+    """
+    head = _head("chat.completion.chunk", request)
+    for delta in _deltas(reply):
+        yield _event(head | {"choices": [_streamed(delta, None)]})
+    yield _event(head | {"choices": [_streamed({}, _finish(reply))]})
+    if (request.get("stream_options") or {}).get("include_usage"):
+        yield _event(head | {"choices": [], "usage": usage})
+    yield b"data: [DONE]\n\n"
+
+
+def error(status: int) -> JsonDict:
+    """An error body of OpenAI's form; a status without an entry is a server error."""
+    kind, code, message = _ERRORS.get(status, _ERRORS[500])
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def models() -> JsonDict:
+    """The answer to `GET /v1/models`."""
+    listed = {"id": "gpt-4o", "object": "model", "created": CREATED, "owned_by": "scripted"}
+    return {"object": "list", "data": [listed]}
+
+
+def _head(kind: str, request: Mapping[str, Any]) -> JsonDict:
+    messages = len(request.get("messages", ()))
+    return {
+        "id": f"chatcmpl-scripted-{messages}",
+        "object": kind,
+        "created": CREATED,
+        "model": str(request.get("model", "gpt-4o")),
+        "system_fingerprint": "fp_scripted",
+    }
+
+
+def _deltas(reply: Reply) -> Iterator[JsonDict]:
+    yield {"role": "assistant", "content": None if reply.calls else "", "refusal": None}
+    for piece in _PIECE.findall(reply.content or ""):
+        yield {"content": piece}
+    for index, each in enumerate(reply.calls):
+        opening = {"name": each.tool, "arguments": ""}
+        start = {"index": index, "id": each.id, "type": "function", "function": opening}
+        yield {"tool_calls": [start]}
+        for piece in _PIECE.findall(each.arguments):
+            yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+
+
+def _streamed(delta: JsonDict, finish: str | None) -> JsonDict:
+    return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+
+
+def _event(chunk: JsonDict) -> bytes:
+    return b"data: " + json.dumps(chunk, separators=(",", ":")).encode() + b"\n\n"
+
+
+def _finish(reply: Reply) -> str:
+    return "tool_calls" if reply.calls else "stop"
+
+
+def _said(reply: Reply) -> str:
+    return (reply.content or "") + "".join(each.tool + each.arguments for each in reply.calls)
+
+
+def _prefixes(request: Mapping[str, Any], spell: Spell) -> Iterator[tuple[bytes, int]]:
+    """Digest and length in characters of the prompt up to each of its messages."""
+    opening = json.dumps([request.get("model"), request.get("tools")])
+    digest = hashlib.sha256(opening.encode())
+    chars = len(opening)
+    messages = request.get("messages")
+    for message in messages if isinstance(messages, list) else ():
+        text = spell(json.dumps(message))
+        digest.update(text.encode())
+        chars += len(text)
+        yield digest.digest(), chars
+
+
+def _cacheable(tokens: int) -> int:
+    return tokens // CACHE_STEP * CACHE_STEP if tokens >= CACHE_LEAST else 0

@@ -1,0 +1,257 @@
+"""Makes a recording: a real client, a real mitmdump and a scripted provider, all on loopback.
+
+The client believes it is talking to api.openai.com; the recorder's own proxy sends that name to
+the provider, without root and without a hosts file, and lets nothing else through. What is written
+in the end is scrubbed (`addon.recordings.scrub`): fit to be published.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import platformdirs
+
+from addon.proxy.launch import client_environment, running_proxy, write_bundle
+from addon.recordings.clients import CLIENTS, Client, Tool
+from addon.recordings.leak_check import own_home
+from addon.recordings.provider.provider import HOST, Provider
+from addon.recordings.provider.script import SIDE_ANSWER, Call, Reply, Story, call
+from addon.recordings.scenarios.scratch import Act, Step, shell
+from addon.recordings.scrub import Ours, Spellings, respell, scrub_recording
+
+FAKE_KEY = "sk-scripted-provider-takes-any-key"
+REDIRECT = Path(__file__).with_name("redirect.py")
+
+_FIELD = re.compile(r"\{(?:work|what|old|new)\}")
+_SIGNS = re.compile(r"[^\w.]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The folders of one recording session; all of them vanish with it."""
+
+    root: Path
+
+    @property
+    def home(self) -> Path:
+        return self.root / "home"
+
+    @property
+    def work(self) -> Path:
+        return self.root / "project"
+
+    @property
+    def raw(self) -> Path:
+        return self.root / "raw.flow"
+
+    @property
+    def bundle(self) -> Path:
+        return self.root / "bundle.pem"
+
+
+def record(
+    agent: str, out: Path, *, acts: tuple[Act, ...] | None = None, time_limit: float = 300.0
+) -> int:
+    """Record `agent` (a name of `CLIENTS`) working on its project; returns the requests.
+
+    Installs the client into the user's cache folder where it is missing. `acts` are told in place
+    of the client's own. `time_limit` is the client's, in seconds. Raises ValueError for an unknown
+    agent and for a recording that cannot be scrubbed clean, RuntimeError when the client or the
+    proxy does not do its part; then nothing is written to `out`.
+    """
+    if agent not in CLIENTS:
+        raise ValueError(f"unknown agent '{agent}', expected one of {', '.join(CLIENTS)}")
+    client = CLIENTS[agent] if acts is None else replace(CLIENTS[agent], acts=acts)
+    package = installed(agent)
+    with tempfile.TemporaryDirectory(prefix="obsmask-") as folder:
+        stage = Stage(Path(folder).resolve())
+        client.write_project(stage.work)
+        _perform(stage, client, package, tell(client, stage.work), time_limit)
+        return scrub_recording(stage.raw, out, _ours(client, stage, package))
+
+
+def tell(client: Client, work: Path) -> Story:
+    """The story in the client's own tools; the ids start from `call_0` again in every turn."""
+    return Story(tuple(reply for act in client.acts for reply in _tell_act(client, act, work)))
+
+
+def installed(agent: str) -> Path:
+    """The folder the client is installed in, made on first use.
+
+    A Python client that this environment already holds is taken from here. Raises RuntimeError
+    when it cannot be installed; the next call tries again.
+    """
+    client = CLIENTS[agent]
+    if client.module and find_spec(client.module):
+        return Path(sys.prefix)
+    name = _SIGNS.sub("-", client.packages[0]).strip("-")  # clients with other stories share it
+    folder = platformdirs.user_cache_path("observation-masking") / "clients" / name
+    complete = folder / "installed.txt"
+    packages = "\n".join(client.packages)
+    if not complete.exists() or complete.read_text() != packages:
+        _install(client, folder)
+        complete.write_text(packages)
+    return folder
+
+
+def _perform(stage: Stage, client: Client, package: Path, story: Story, time_limit: float) -> None:
+    """Let the client live through the story, and `stage.raw` hold what went over the wire."""
+    spell = partial(respell, spellings=_spellings(client.volatile or {}))
+    with Provider(story, tls_folder=stage.root / "tls", spell=spell) as provider:
+        settings = (
+            *("--set", "connection_strategy=lazy"),
+            *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
+            *("--set", f"provider={HOST}:{provider.port}"),
+        )
+        with running_proxy(stage.root, "-w", str(stage.raw), *settings, script=REDIRECT) as proxy:
+            write_bundle(stage.bundle, [proxy.ca])
+            output = _run(client, package, stage, proxy.url, time_limit)
+        _check_told(story, provider, output)
+
+
+def _install(client: Client, folder: Path) -> None:
+    if client.registry == "pypi":
+        venv.create(folder, with_pip=True)
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+        _install_by([*pip, *client.packages])
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+        _install_by(["npm", "install", "--prefix", str(folder), *client.packages])
+
+
+def _install_by(command: list[str]) -> None:
+    if not shutil.which(command[0]):
+        raise RuntimeError(f"{command[0]} is wanted to install {command[-1]}, and is not there")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+    if done.returncode:
+        raise RuntimeError(f"{command[0]} could not install {command[-1]}:\n{done.stderr[-1000:]}")
+
+
+def _tell_act(client: Client, act: Act, work: Path) -> Iterator[Reply]:
+    for steps in act.turns:
+        yield Reply(calls=tuple(_calls(client, steps, work)))
+    last = () if client.last_command is None else (shell(client.last_command),)
+    yield Reply(content=act.ending, calls=tuple(_calls(client, last, work)))
+
+
+def _calls(client: Client, steps: Sequence[Step], work: Path) -> Iterator[Call]:
+    tools = client.tools
+    for number, step in enumerate(steps):
+        told = step if step.kind in tools else _by_command(step)
+        yield _call(tools[told.kind], f"call_{number}", told, work)
+
+
+def _by_command(step: Step) -> Step:
+    """The step for a client that has no other tool than a shell."""
+    if step.kind != "read":
+        raise ValueError(f"the client has no tool to {step.kind} {step.what}")
+    return shell(f"cat {step.what}")
+
+
+def _call(tool: Tool, call_id: str, step: Step, work: Path) -> Call:
+    texts = {"{work}": str(work), "{what}": step.what, "{old}": step.old, "{new}": step.new}
+    filled = {
+        name: _FIELD.sub(lambda found: texts[found[0]], value) if isinstance(value, str) else value
+        for name, value in tool.arguments.items()
+    }
+    return call(call_id, tool.name, **filled)
+
+
+def _run(client: Client, package: Path, stage: Stage, proxy: str, time_limit: float) -> str:
+    """Let the client work; gives the end of what it printed."""
+    for name, text in (client.files or {}).items():
+        path = stage.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    stage.home.mkdir(exist_ok=True)
+    log = stage.root / "client.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603 - the client's own program
+            list(_command(client, package, stage)),
+            cwd=stage.work,
+            env=_environment(client, stage, proxy),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        try:
+            process.wait(time_limit)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            _end(process)
+    return log.read_text(errors="replace")[-2000:]
+
+
+def _command(client: Client, package: Path, stage: Stage) -> Iterator[str]:
+    for part in client.command:
+        for act in client.acts if "{task}" in part else client.acts[:1]:
+            yield part.format(package=package, work=stage.work, task=act.task)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the client and whatever it has started; nothing happens when all that is over."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    process.wait()
+
+
+def _environment(client: Client, stage: Stage, proxy: str) -> dict[str, str]:
+    """All that the client gets to know; nothing of the user's own environment but the programs."""
+    programs = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    return {
+        "PATH": os.pathsep.join(programs),
+        "HOME": str(stage.home),
+        "USER": "user",
+        "LOGNAME": "user",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        "TERM": "dumb",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OPENAI_API_KEY": FAKE_KEY,
+        **client_environment(proxy, stage.bundle),
+        **(client.environment or {}),
+    }
+
+
+def _check_told(story: Story, provider: Provider, output: str) -> None:
+    heard = [story.place(each.request.get("messages", ())) for each in provider.requests]
+    last = len(story.replies) - 1
+    if max(heard, default=-1) < last:
+        turn = max(heard, default=0)
+        raise RuntimeError(f"the client stopped at turn {turn} of {last}; it printed:\n{output}")
+
+
+def _ours(client: Client, stage: Stage, package: Path) -> Ours:
+    folders = {
+        stage.work: "/project",
+        stage.home: "/home/user",
+        stage.root: "/scratch",
+        package: "/opt/client",
+        own_home(): "/home/user",
+    }
+    spellings = {
+        rf"{re.escape(str(folder))}(?!\w)": name for folder, name in folders.items() if folder
+    }
+    spellings |= client.volatile or {}
+    return Ours(
+        texts=frozenset({SIDE_ANSWER, *(text for act in client.acts for text in act.texts)}),
+        spellings=_spellings(spellings),
+    )
+
+
+def _spellings(patterns: Mapping[str, str]) -> Spellings:
+    return tuple((re.compile(old), new) for old, new in patterns.items())

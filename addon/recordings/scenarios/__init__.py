@@ -1,0 +1,1 @@
+"""What the recorded agents work on, and what they are asked."""

@@ -1,0 +1,1 @@
+"""What a conversation costs, with masking and without."""

@@ -1,0 +1,205 @@
+"""The running account: what masking saved, conversation by conversation, the cache included.
+
+A request continues the latest conversation of the same host, model and credential whose messages
+it begins with. What is remembered is digests, a bounded number of them, in memory only.
+"""
+
+import threading
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import accumulate
+
+from masking.accounting.breaker import Breaker
+from masking.accounting.cost import Cost, Side, drop_slips, weigh
+from masking.accounting.counts import Counts, take_counts
+from masking.accounting.margin import NO_MARGIN, Margin
+from masking.accounting.prefix_cache import Piece, PrefixCache, chain
+from masking.accounting.prompt import Prompt, digest_of_message
+from masking.measures.pricing import Terms
+from masking.wire.usage import Usage
+
+_MAX_CONVERSATIONS = 1_000
+
+
+@dataclass(slots=True)
+class Net:
+    """What masking saved so far, less than 0 where it cost more than it saved.
+
+    `tokens` are input-token equivalents; `dollars` those of the requests whose price was known,
+    None where there was none; `unpriced` counts the others. Each has its margin of error.
+    """
+
+    tokens: float = 0.0
+    dollars: float | None = None
+    unpriced: int = 0
+    margin: Margin = NO_MARGIN
+    dollar_margin: Margin = NO_MARGIN
+
+    def add(self, cost: Cost) -> None:
+        """Count what one request saved."""
+        self.tokens += cost.saved
+        self.margin += cost.margin
+        self.dollar_margin += cost.dollar_margin
+        if cost.saved_dollars is None:
+            self.unpriced += 1
+        else:
+            self.dollars = (self.dollars or 0.0) + cost.saved_dollars
+
+
+@dataclass(slots=True)
+class Conversation:
+    """What is known of a conversation: its number, its net, what its last request masked.
+
+    `share` is the usual one of `masking.accounting.cost.weigh`, `counts` what its provider counted.
+    """
+
+    number: int
+    net: Net = field(default_factory=Net)
+    masked: frozenset[int] | None = None
+    share: float = 1.0
+    counts: Counts | None = None
+    breaker: Breaker = field(default_factory=Breaker)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A request that was sent: `seed` tells host, model and credential apart.
+
+    `masked` are the places of the tool results that were masked, counted from 0; `is_masked`
+    whether the prompt after masking was the one sent, or that before it, as in a recording.
+    """
+
+    seed: bytes
+    prompt: Prompt
+    masked: frozenset[int]
+    usage: Usage | None
+    when: datetime
+    is_masked: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A request's line in the account; `net` is its conversation's after it, `total` everyone's.
+
+    `moved` says whether more was masked than in the request before, if that is known, `held`
+    whether the boundary of the conversation is held, and `tripped` whether that begins here.
+    """
+
+    cost: Cost
+    conversation: int
+    net: Net
+    total: Net
+    moved: bool
+    held: bool
+    tripped: bool
+
+
+class Ledger:
+    """Enters requests in the order in which they were answered, in one thread."""
+
+    def __init__(self, max_conversations: int = _MAX_CONVERSATIONS) -> None:
+        self.total = Net()
+        self._max_conversations = max_conversations
+        self._latest: OrderedDict[bytes, Conversation] = OrderedDict()
+        self._cache_before, self._cache_after = PrefixCache(), PrefixCache()
+        self._opened = 0
+        self._holds_any = False
+        self._lock = threading.Lock()
+
+    def enter(self, sent: Sent, terms: Terms) -> Entry:
+        """Account for a request that the provider has answered."""
+        conversation, moved = self._continue(sent)
+        cost = self._weigh(sent, terms, conversation)
+        tripped = sent.is_masked and conversation.breaker.watch(
+            cost.predicted, sent.usage.cached if sent.usage else None, moved=moved
+        )
+        conversation.share = cost.share
+        self._holds_any |= tripped
+        for net in (conversation.net, self.total):
+            net.add(cost)
+        return Entry(
+            cost=cost,
+            conversation=conversation.number,
+            net=replace(conversation.net),
+            total=replace(self.total),
+            moved=moved,
+            held=conversation.breaker.tripped,
+            tripped=tripped,
+        )
+
+    def find_hold(self, seed: bytes, messages: Sequence[object]) -> frozenset[int] | None:
+        """Return what alone may be masked where a request continues a held conversation.
+
+        These are the places of the tool results that the request before it has masked; None where
+        nothing is held, and where that request is not known, so that nothing is ever unmasked.
+        For any thread.
+        """
+        if not self._holds_any:
+            return None
+        prefixes = chain(seed, [digest_of_message(message) for message in messages])
+        with self._lock:
+            found = self._find(prefixes)
+            if not found or not self._latest[prefixes[found - 1]].breaker.tripped:
+                return None
+            is_next = sum(map(_is_answer, messages[found:])) <= 1
+            return self._latest[prefixes[found - 1]].masked if is_next else None
+
+    def _find(self, prefixes: Sequence[bytes]) -> int:
+        """Return how many of its messages a known conversation has; 0 where none is known."""
+        counts = range(len(prefixes), 0, -1)
+        return next((count for count in counts if prefixes[count - 1] in self._latest), 0)
+
+    def _continue(self, sent: Sent) -> tuple[Conversation, bool]:
+        """Return the conversation that the request continues, and whether its boundary moved.
+
+        It is remembered as continued and with what is masked now, both at once: `find_hold` must
+        not find the one without the other.
+        """
+        prefixes = chain(sent.seed, [piece.digest for piece in sent.prompt.before[1:]])
+        with self._lock:
+            if found := self._find(prefixes):
+                conversation = self._latest.pop(prefixes[found - 1])
+            else:
+                self._opened += 1
+                conversation = Conversation(self._opened)
+            if prefixes:
+                self._latest[prefixes[-1]] = conversation
+            while len(self._latest) > self._max_conversations:
+                self._latest.popitem(last=False)
+            moved = conversation.masked is not None and not sent.masked <= conversation.masked
+            conversation.masked = sent.masked
+        return conversation, moved
+
+    def _weigh(self, sent: Sent, terms: Terms, conversation: Conversation) -> Cost:
+        usage = drop_slips(sent.usage or Usage())
+        conversation.counts = take_counts(
+            conversation.counts, sent.prompt, usage.prompt, is_masked=sent.is_masked
+        )
+        return weigh(
+            _remember(self._cache_before, sent.prompt.before, sent, terms),
+            _remember(self._cache_after, sent.prompt.after, sent, terms),
+            usage,
+            terms,
+            conversation.counts,
+            masked=sent.is_masked,
+            usual_share=conversation.share,
+        )
+
+
+def _remember(cache: PrefixCache, pieces: Sequence[Piece], sent: Sent, terms: Terms) -> Side:
+    """Take a prompt into a cache; return what the cache made of it."""
+    common = cache.send(sent.seed, pieces, sent.when.timestamp(), terms.rules.ttl)
+    sizes = [*accumulate((piece.tokens for piece in pieces), initial=0)]
+    return Side(
+        tokens=sizes[-1],
+        common=common,
+        altered=sizes[min(sent.prompt.altered, len(pieces))],
+        pieces=bisect_left(sizes, common),
+    )
+
+
+def _is_answer(message: object) -> bool:
+    return isinstance(message, Mapping) and message.get("role") == "assistant"

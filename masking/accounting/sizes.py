@@ -1,0 +1,99 @@
+"""What a request measures, before and after masking: counts, characters, tokens."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from masking.accounting.prompt import Prompt
+from masking.measures.tokens import TokenCounter
+from masking.model import Decision
+from masking.rewrite import Rewrite
+from masking.strategies.redaction import count_redactions
+from masking.strategies.reduction_plan import InvariantStatus, ReductionStage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """What was measured of a request; tokens are None where they were not counted."""
+
+    messages: int
+    tool_turns: int
+    tool_results: int
+    masked: int
+    redacted: int = 0
+    reduced: int = 0
+    dropped: int = 0
+    kept: Mapping[str, int]
+    tool_chars_before: int
+    tool_chars_after: int
+    json_chars_before: int
+    json_chars_after: int
+    tool_tokens_before: int | None = None
+    tool_tokens_after: int | None = None
+    request_tokens_before: int | None = None
+    request_tokens_after: int | None = None
+    redaction_scenarios: tuple[int, ...] | None = None
+    reduction_stage: ReductionStage | None = None
+    reduction_status: InvariantStatus | None = None
+    dropped_messages: int | None = None
+
+
+def measure(
+    rewrite: Rewrite,
+    original: bytes,
+    prompt: Prompt | None = None,
+    counter: TokenCounter | None = None,
+) -> Sizes:
+    """Measure a request, before and after; without a prompt and a counter, all but its tokens."""
+    decisions, plan = rewrite.decisions, rewrite.plan
+    reasons: Counter[str] = Counter(decision.reason for decision in decisions)
+    messages = rewrite.document["messages"]
+    counted = {} if prompt is None or counter is None else _count(decisions, prompt, counter)
+    return Sizes(
+        messages=len(messages) if isinstance(messages, list) else 0,
+        tool_turns=rewrite.history.turns,
+        tool_results=len(decisions),
+        masked=reasons.pop("masked", 0),
+        redacted=reasons.pop("redacted", 0),
+        reduced=reasons.pop("reduced", 0),
+        dropped=reasons.pop("dropped", 0),
+        kept=dict(reasons),
+        tool_chars_before=sum(d.chars_before for d in decisions),
+        tool_chars_after=sum(d.chars_after for d in decisions),
+        json_chars_before=_count_chars(original),
+        json_chars_after=_count_chars(rewrite.body),
+        **counted,
+        redaction_scenarios=_count_scenarios(rewrite),
+        reduction_stage=None if plan is None else plan.stage,
+        reduction_status=None if plan is None or plan.stage is None else plan.invariant_status,
+        dropped_messages=None if plan is None else len(plan.dropped),
+    )
+
+
+def _count(
+    decisions: tuple[Decision, ...], prompt: Prompt, counter: TokenCounter
+) -> dict[str, int]:
+    tokens = [sum(map(counter.count, decision.result.texts)) for decision in decisions]
+    left = [_count_left(d, n, counter) for d, n in zip(decisions, tokens, strict=True)]
+    return {
+        "tool_tokens_before": sum(tokens),
+        "tool_tokens_after": sum(left),
+        "request_tokens_before": prompt.tokens_before,
+        "request_tokens_after": prompt.tokens_after,
+    }
+
+
+def _count_left(decision: Decision, tokens: int, counter: TokenCounter) -> int:
+    if decision.reason == "dropped":
+        return 0
+    replaced = decision.replacements
+    return tokens - sum(counter.count(r.text) - counter.count(r.placeholder) for r in replaced)
+
+
+def _count_scenarios(rewrite: Rewrite) -> tuple[int, ...] | None:
+    redactions = rewrite.redactions
+    return None if redactions is None else count_redactions(redactions.decisions).scenarios
+
+
+def _count_chars(body: bytes) -> int:
+    return len(body.decode("utf-8", "replace"))

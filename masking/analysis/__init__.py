@@ -1,1 +1,0 @@
-"""Measures, off the request's path."""

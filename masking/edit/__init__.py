@@ -1,0 +1,1 @@
+"""The one room that writes: it replaces texts in a request's bytes, and proves the outcome."""

@@ -1,0 +1,1 @@
+"""What is measured: tokens and prices. Leaves, which know nothing of requests."""

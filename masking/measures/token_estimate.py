@@ -1,0 +1,159 @@
+"""How many o200k tokens a text has, estimated: a function of the text, cheap enough for the path.
+
+A short text is measured whole, a long one by slices of it. What was measured is remembered, for an
+agent repeats its texts at every turn; that changes no estimate, as it is remembered under all that
+the estimate is made from.
+"""
+
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from operator import itemgetter
+
+from masking.measures.token_costs import UNIT, find_cost
+
+_WHOLE_CHARS = 1024
+"""Up to here a text is measured whole."""
+
+_CLOSE_CHARS = 32_768
+"""Up to here a text whose slices differ too much is measured whole, too."""
+
+_SLICE_CHARS = 128
+_FEWEST_SLICES = 4
+_CHARS_PER_SLICE = 2048
+_MOST_SLICES = 64
+_CLOSE_SLICES = 256
+
+_BLOCK_BITS = 8
+"""Texts whose lengths differ only in so many low bits are cut at the same places."""
+
+_GOLDEN = 40_503
+"""2**16 divided by the golden ratio: places spread by it keep step with no length of a line."""
+
+_RATE_BITS = 24
+"""A rate is in tokens per 2**24 characters."""
+
+_UNEVEN = -1
+"""In place of the rate of a sample whose slices differ too much to tell one."""
+
+_ENTRY_BYTES = 128
+"""What the table takes for an entry, beside its key."""
+
+_Sample = tuple[str, ...]
+_Cutter = Callable[[str], _Sample]
+
+
+class TokenEstimator:
+    """Estimates tokens and remembers texts and samples of them, within `max_bytes`.
+
+    There are two tables. What is found in the old one moves to the young one, and when that has
+    taken half of the bytes it becomes the old one. Threads may share an estimator.
+    """
+
+    def __init__(self, max_bytes: int = 16 << 20) -> None:
+        self._max_young = max_bytes // 2
+        self._young: dict[str | _Sample, int] = {}
+        self._old: dict[str | _Sample, int] = {}
+        self._young_bytes = 0
+        self._lock = threading.Lock()
+
+    def estimate(self, text: str) -> int:
+        """Return the estimated o200k tokens of a text: 0 for "", else one or more."""
+        chars = len(text)
+        if chars <= _WHOLE_CHARS:
+            tokens = self._young.get(text)
+            return self._measure(text) if tokens is None else tokens
+        sample = _find_cutter(chars >> _BLOCK_BITS)(text)
+        rate = self._young.get(sample)
+        if rate is None:
+            rate = self._measure(sample)
+        return chars * rate >> _RATE_BITS if rate >= 0 else self._estimate_closely(text)
+
+    def _estimate_closely(self, text: str) -> int:
+        chars = len(text)
+        if chars <= _CLOSE_CHARS:
+            return self._measure(text)
+        sample = _find_close_cutter(chars >> _BLOCK_BITS)(text)
+        return chars * self._measure(sample) >> _RATE_BITS
+
+    def _measure(self, key: str | _Sample) -> int:
+        """Return the tokens of a text, or the rate of a sample; count only what is not known."""
+        known = self._young.get(key)
+        if known is not None:
+            return known
+        known = self._old.get(key)
+        if known is None:  # unlocked: two threads may at worst measure the same text
+            known = _count_tokens(key) if isinstance(key, str) else _find_rate(key)
+        self._remember(key, known)
+        return known
+
+    def _remember(self, key: str | _Sample, value: int) -> None:
+        texts = (key,) if isinstance(key, str) else key
+        with self._lock:
+            self._young[key] = value
+            self._young_bytes += _ENTRY_BYTES + sum(map(sys.getsizeof, texts))
+            if self._young_bytes > self._max_young:
+                self._old, self._young, self._young_bytes = self._young, {}, 0
+
+
+estimate_tokens = TokenEstimator().estimate
+"""The estimate for the whole process: o200k tokens of a text."""
+
+
+def _count_tokens(text: str) -> int:
+    return (find_cost(text) + UNIT // 2) // UNIT
+
+
+def _find_rate(sample: _Sample) -> int:
+    """Return a sample's tokens per 2**24 characters, but `_UNEVEN` where a closer look is needed.
+
+    The slices are joined as though they had stood so: a word that is cut at one end meets another.
+    A rate is at least a token per 1,024 characters, so that a long text has one or more.
+    """
+    if len(sample) < _CLOSE_SLICES and _is_uneven(sample):
+        return _UNEVEN
+    joined = "".join(sample)
+    return max((find_cost(joined) << _RATE_BITS) // (UNIT * len(joined)), 1 << _RATE_BITS - 10)
+
+
+def _is_uneven(sample: _Sample) -> bool:
+    """Whether the mean of the slices has a standard error of more than a tenth.
+
+    Told from what goes along with tokens in any script, bytes that are no blanks.
+    """
+    sizes = [len(text.encode("utf-8", "surrogatepass")) - text.count(" ") for text in sample]
+    many, total = len(sizes), sum(sizes)
+    return 100 * (many * sum(size * size for size in sizes) - total**2) > (many - 1) * total**2
+
+
+@functools.lru_cache(maxsize=1024)
+def _find_cutter(block: int) -> _Cutter:
+    """Return what cuts a sample from a text of this block of lengths."""
+    longer = (block << _BLOCK_BITS) // _CHARS_PER_SLICE
+    return _make_cutter(block, min(_MOST_SLICES, _FEWEST_SLICES + longer))
+
+
+@functools.lru_cache(maxsize=64)
+def _find_close_cutter(block: int) -> _Cutter:
+    return _make_cutter(block, _CLOSE_SLICES)
+
+
+def _make_cutter(block: int, slices: int) -> _Cutter:
+    """Cut one slice from each of as many equal parts of a text.
+
+    The places in the first half are counted from the beginning, the others from the end, as the
+    lengths of a block differ.
+    """
+    chars = block << _BLOCK_BITS
+    part = chars // slices
+    starts = [
+        at * part + ((part - _SLICE_CHARS) * (at * _GOLDEN & 0xFFFF) >> 16) for at in range(slices)
+    ]
+    shifts = [0 if 2 * at < slices else chars for at in range(slices)]
+    return itemgetter(
+        *(
+            slice(start - shift, (start - shift + _SLICE_CHARS) or None)
+            for start, shift in zip(starts, shifts, strict=True)
+        )
+    )

@@ -1,0 +1,1 @@
+"""What is remembered of a conversation from one request to the next."""

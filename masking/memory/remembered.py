@@ -1,0 +1,97 @@
+"""Schéma 1 where the conversation's past is known: what was masked stays, and one move is decided.
+
+The one rule: a result that was masked is masked again, in the same words, whatever the settings
+say by now.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from masking.memory.boundary_memory import Move, Occasion, Past, Rendering
+from masking.model import Decision, Layout, ToolHistory
+from masking.strategies.boundary import Boundary, Made, find_next_move
+from masking.strategies.policy import MaskPolicy
+from masking.strategies.window import decide_by_boundary, find_maskable, judge, mask_again
+
+_SEPARATE_SLIDES = 64
+"""How far a user may go back where a window slides, and nothing be un-masked by other settings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continued:
+    """A request of a conversation: the decisions, and the past that the next one has."""
+
+    decisions: tuple[Decision, ...]
+    past: Past
+
+
+def continue_past(
+    history: ToolHistory,
+    policy: MaskPolicy,
+    layout: Layout,
+    occasion: Occasion,
+    *,
+    held: bool = False,
+) -> Continued:
+    """Decide every tool result of a request; where the boundary is `held` it does not move."""
+    place = occasion.place
+    past = occasion.past or Past(met=place, last=place, sent=occasion.now)
+    again, masked = _mask_again(history, past, layout)
+    judged = judge(history, policy, again)
+    made = Made(
+        masked=masked,
+        met=past.met.answers,
+        expired=occasion.state == "cold",
+        held=held,
+    )
+    maskable = find_maskable(judged, layout)
+    moved = find_next_move(layout.requests, maskable, policy, made)
+    boundary = moved or _find_last_boundary(past)
+    drawn = decide_by_boundary(history, policy, boundary, judged, layout)
+    decisions = tuple(again.get(n) or _hold(d, moved) for n, d in enumerate(drawn))
+    fresh = tuple(n for n, d in enumerate(decisions) if d.reason == "masked" and n not in again)
+    if moved and fresh:
+        rendering = Rendering(policy.placeholder_template, policy.must_shrink)
+        move = Move(place, boundary, fresh, rendering)
+        past = replace(past, moves=_add(past.moves, move, slides=policy.slides))
+    return Continued(decisions=decisions, past=replace(past, last=place, sent=occasion.now))
+
+
+def _add(moves: tuple[Move, ...], move: Move, *, slides: bool) -> tuple[Move, ...]:
+    """Add a move. A window that slides moves at every turn: there the oldest become one."""
+    if slides and len(moves) >= _SEPARATE_SLIDES:
+        for at, (one, other) in enumerate(pairwise(moves)):
+            if one.rendering == other.rendering:
+                joined = other._replace(places=(*one.places, *other.places))
+                return (*moves[:at], joined, *moves[at + 2 :], move)
+    return (*moves, move)
+
+
+def _mask_again(
+    history: ToolHistory, past: Past, layout: Layout
+) -> tuple[dict[int, Decision], dict[int, list[int]]]:
+    """Return the decisions about what was masked, by place, but for what no longer can be.
+
+    With it, which of the places were masked at which request: none that came after it.
+    """
+    again: dict[int, Decision] = {}
+    masked: dict[int, list[int]] = {}
+    for move in past.moves:
+        known = layout.requests[move.anchor.answers].results
+        places = [n for n in dict.fromkeys(move.places) if n < known and n not in again]
+        decisions = mask_again([history.results[n] for n in places], move.rendering)
+        kept = {n: d for n, d in zip(places, decisions, strict=True) if d.reason == "masked"}
+        again |= kept
+        masked[move.anchor.answers] = [*masked.get(move.anchor.answers, ()), *kept]
+    return again, masked
+
+
+def _find_last_boundary(past: Past) -> Boundary:
+    return past.moves[-1].boundary if past.moves else Boundary(0, 0)
+
+
+def _hold(decision: Decision, moved: Boundary | None) -> Decision:
+    """Mask nothing new where nothing moves, though other settings would have masked it before."""
+    if decision.reason == "masked" and moved is None:
+        return Decision(decision.result, "held")
+    return decision

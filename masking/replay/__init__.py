@@ -1,0 +1,1 @@
+"""What recorded conversations would have cost, and what masking would have done to them."""

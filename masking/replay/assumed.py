@@ -1,0 +1,34 @@
+"""Which requests of a replay were billed by prices that nobody told."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from masking.replay.replay import Step
+
+
+class Assumed(NamedTuple):
+    """The prices that were assumed for a model, and on how many requests.
+
+    `maker` is what they were taken from, as `gpt-4o of OpenAI`; None where nothing is known of
+    the model.
+    """
+
+    model: str | None
+    read: float
+    write: float
+    maker: str | None
+    requests: int
+
+
+def find_assumed(steps: Iterable[Step]) -> list[Assumed]:
+    """Return what was assumed, the commonest first."""
+    counts = Counter(
+        (step.model, step.terms.ratios, step.terms.entry)
+        for step in steps
+        if step.terms.source == "assumed"
+    )
+    return [
+        Assumed(model, *ratios, None if maker is None else str(maker), requests)
+        for (model, ratios, maker), requests in counts.most_common()
+    ]

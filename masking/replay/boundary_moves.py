@@ -1,0 +1,111 @@
+"""The moves of a conversation's boundary: what each took out, what it cost, what it has saved.
+
+What is saved on a request is shared out among the moves made so far, by the tokens that each took
+out. So the moves' nets add up to what the whole conversation has saved.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, zip_longest
+
+from masking.accounting.cost import Bill, Cost
+from masking.model import Reason
+from masking.replay.replay import Step
+
+Value = Callable[[Bill], float]
+"""What a bill comes to, in the unit that is asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """One move, at a `request` counted from 0.
+
+    `removed` are the tokens that its newly masked `results` no longer take, `uncached` those that
+    the cache held before it and does not hold any more, `rewritten` what of them is still sent,
+    and so written anew. `price` is what that costs, in input-token equivalents.
+
+    `paid`, which is the price, and `saved`, up to the last request, are in the unit that was asked
+    for. `repaid_at` is the request by which it had saved its price; None where it has not.
+    """
+
+    request: int
+    results: int
+    removed: float
+    uncached: float
+    rewritten: float
+    price: float
+    paid: float
+    saved: float = 0.0
+    repaid_at: int | None = None
+
+    @property
+    def net(self) -> float:
+        """What it has saved beyond its price; less than 0 where it has not paid off."""
+        return self.saved - self.paid
+
+
+def find_moves(steps: Sequence[Step], value: Value) -> list[Move]:
+    """Return the moves of one conversation's boundary, in order."""
+    moves = [
+        _weigh(place, steps[place - 1] if place else None, step, value)
+        for place, step in enumerate(steps)
+        if step.entry.moved
+    ]
+    savings = _share_out([step.entry.cost for step in steps], moves, value)
+    return [_settle(move, savings[move.request :]) for move in moves]
+
+
+def _weigh(place: int, before: Step | None, step: Step, value: Value) -> Move:
+    """Return a move as it stands at its own request.
+
+    Without it the prompt before would still have been cached, as far as caches held at all: in
+    the share that they held of what was sent, and never more than they held of the longer prompt.
+    """
+    cost = step.entry.cost
+    last = before.entry.cost if before else None
+    removed = _removed(cost) - (_removed(last) if last else 0.0)
+    warm = min(last.after.prompt * cost.share, cost.before.cached) if last else 0.0
+    uncached = max(0.0, warm - cost.after.cached)
+    rewritten = max(0.0, uncached - removed)
+    ratios, factor = step.terms.ratios, step.terms.find_factor(cost.after.prompt)
+    price = (ratios.write - ratios.read) * factor * rewritten
+    return Move(
+        request=place,
+        results=_count_new(before.reasons if before else (), step.reasons),
+        removed=removed,
+        uncached=uncached,
+        rewritten=rewritten,
+        price=price,
+        paid=price * value(cost.after) / cost.after.cost if cost.after.cost else 0.0,
+    )
+
+
+def _removed(cost: Cost) -> float:
+    return cost.before.prompt - cost.after.prompt
+
+
+def _count_new(before: Sequence[Reason], reasons: Sequence[Reason]) -> int:
+    return sum(then != "masked" == now for then, now in zip_longest(before, reasons))
+
+
+def _share_out(costs: Sequence[Cost], moves: Sequence[Move], value: Value) -> list[float]:
+    """Return what each request has saved, but for a move's price, per token taken out so far."""
+    by_request = {move.request: move for move in moves}
+    total, savings = 0.0, []
+    for place, cost in enumerate(costs):
+        saved = value(cost.before) - value(cost.after)
+        if move := by_request.get(place):
+            total += _weight(move)
+            saved += move.paid
+        savings.append(saved / total if total else 0.0)
+    return savings
+
+
+def _weight(move: Move) -> float:
+    return max(1.0, move.removed)  # placeholders can be longer than what they replace
+
+
+def _settle(move: Move, savings: Sequence[float]) -> Move:
+    saved = [*accumulate(_weight(move) * each for each in savings)]
+    repaid = (move.request + n for n, sum_ in enumerate(saved) if sum_ >= move.paid)
+    return replace(move, saved=saved[-1], repaid_at=next(repaid, None))

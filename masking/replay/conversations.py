@@ -1,0 +1,211 @@
+"""Conversations in the Chat Completions form, read from JSON or JSON lines, gzipped or not.
+
+Whatever is wrong with a file is a ValueError that names the place and never repeats content.
+"""
+
+import codecs
+import gzip
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from io import BufferedReader
+from itertools import chain
+from pathlib import Path
+
+import orjson
+
+from masking.model import ChatMessage
+from masking.replay.replay import Recorded
+
+_GZIP = b"\x1f\x8b"
+_NAMES_OF_LINES = frozenset({".jsonl", ".ndjson"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """One conversation of a file; a `Session`.
+
+    `place` is where it stands: `FILE`, `FILE:LINE`, or `FILE#n` where it is the n-th of a list.
+    `tools` and `model` are None where it has none. `when` stands for the times that files do not
+    have: the one at which it was read.
+    """
+
+    name: str
+    place: str
+    messages: tuple[ChatMessage, ...]
+    tools: tuple[object, ...] | None = None
+    model: str | None = None
+    when: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False)
+
+    def requests(self) -> Iterator[Recorded]:
+        """Yield a request for each message of the assistant: the messages before it.
+
+        One that opens the conversation answers nothing that was recorded, and what follows the
+        last one was not answered: neither makes a request, so that a conversation without any
+        answer has none. Raises ValueError where a message is nested too deeply to be written.
+        NaN and the infinities, which JSON does not have, may be written as null.
+        """
+        frame: dict[str, object] = {"model": self.model, "messages": [], "tools": self.tools}
+        before, slot, after = self._write(
+            {key: value for key, value in frame.items() if value is not None}
+        ).partition(b'"messages":[')
+        body = bytearray(before + slot)
+        for index, message in enumerate(self.messages):
+            if index and message.get("role") == "assistant":
+                yield Recorded(
+                    body=b"".join((body, after)),
+                    when=self.when,
+                    account=f"{self.place} {self.name}",
+                )
+            body += (b"," if index else b"") + self._write(message)
+
+    def _write(self, value: object) -> bytes:
+        try:
+            return orjson.dumps(value)
+        except orjson.JSONEncodeError:  # lone surrogates, numbers beyond 64 bits, 254 levels
+            pass
+        try:
+            return json.dumps(value, separators=(",", ":")).encode()
+        except RecursionError:
+            raise ValueError(f"{self.place}: nested too deeply") from None
+
+
+def read_conversations(path: Path) -> Iterator[Conversation]:
+    """Yield the conversations of a file, those of JSON lines as they are read.
+
+    A conversation is an object with `messages`, a list of objects, whatever else it has; `tools`
+    that are no list, and a `model` or `name` that is no string, are passed over. A JSON document
+    is one of these, a list of them, or a list of messages. Without a name of its own a
+    conversation has the file's, with `#n` (from 1) where the file has several. An empty file has
+    none. What is gzipped is told by its first bytes. Several lines are JSON lines where the file
+    is called so, or its first line is JSON by itself.
+
+    Raises OSError where the file cannot be read, and ValueError, naming file and line, where its
+    content is not that.
+    """
+    with path.open("rb") as file:
+        lines = _unpack(path, file)
+        head = _take_values(lines, 2)
+        values = [line for line in head if line.strip()]
+        if _are_lines(path, values):
+            yield from _read_lines(path, chain(head, lines))
+        elif values:
+            yield from _read_document(path, b"".join(chain(head, lines)))
+
+
+def _unpack(path: Path, file: BufferedReader) -> Iterator[bytes]:
+    """Yield the lines of a file, without byte-order marks."""
+    is_packed = file.peek(len(_GZIP)).startswith(_GZIP)
+    lines: Iterable[bytes] = gzip.GzipFile(fileobj=file) if is_packed else file
+    try:
+        for line in lines:
+            yield line.removeprefix(codecs.BOM_UTF8)
+    except EOFError:
+        raise ValueError(f"{path}: gzip ends early") from None
+    except (gzip.BadGzipFile, zlib.error):
+        raise ValueError(f"{path}: gzip is damaged") from None
+
+
+def _take_values(lines: Iterator[bytes], count: int) -> list[bytes]:
+    """Return the first lines, up to this many that are not blank."""
+    taken: list[bytes] = []
+    for line in lines:
+        taken.append(line)
+        count -= bool(line.strip())
+        if not count:
+            break
+    return taken
+
+
+def _are_lines(path: Path, values: list[bytes]) -> bool:
+    if len(values) < 2:  # a document, which may be a list, too
+        return False
+    if _without_gz(path).suffix.lower() in _NAMES_OF_LINES:
+        return True
+    try:
+        _decode(values[0], path)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_lines(path: Path, lines: Iterable[bytes]) -> Iterator[Conversation]:
+    values = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+    for count, (number, line) in enumerate(values, 1):
+        yield _parse(_decode(line, path, number), f"{path}:{number}", f"{_stem(path)}#{count}")
+
+
+def _read_document(path: Path, data: bytes) -> Iterator[Conversation]:
+    document = _decode(data, path)
+    if not isinstance(document, list):
+        yield _parse(document, str(path), _stem(path))
+    elif _are_messages(document):
+        yield _parse({"messages": document}, str(path), _stem(path))
+    else:
+        for count, item in enumerate(document, 1):
+            name = f"{_stem(path)}#{count}" if len(document) > 1 else _stem(path)
+            yield _parse(item, f"{path}#{count}", name)
+
+
+def _decode(data: bytes, path: Path, line: int = 1) -> object:
+    """Decode what begins at a line of the file.
+
+    Not by orjson, which reads integers beyond 64 bits as floats, and no lone surrogates or NaN.
+    """
+    try:
+        document: object = json.loads(data.rstrip().decode())
+    except UnicodeDecodeError as error:
+        line += data.count(b"\n", 0, error.start)
+        problem = "not UTF-8"
+    except json.JSONDecodeError as error:
+        line += error.lineno - 1
+        problem = f"not JSON: {error.msg} (column {error.colno})"
+    except RecursionError:
+        problem = "nested too deeply"
+    except ValueError:
+        problem = "a number has too many digits"
+    else:
+        return document
+    raise ValueError(f"{path}:{line}: {problem}")
+
+
+def _parse(document: object, place: str, name: str) -> Conversation:
+    if not isinstance(document, dict):
+        got = type(document).__name__
+        raise ValueError(f"{place}: expected object with messages, got {got}")
+    if "messages" not in document:
+        raise ValueError(f"{place}: expected object with messages, got one without")
+    tools, model, own_name = (document.get(key) for key in ("tools", "model", "name"))
+    return Conversation(
+        name=own_name if isinstance(own_name, str) and own_name else name,
+        place=place,
+        messages=_parse_messages(document["messages"], place),
+        tools=tuple(tools) if isinstance(tools, list) else None,
+        model=model if isinstance(model, str) else None,
+    )
+
+
+def _parse_messages(messages: object, place: str) -> tuple[ChatMessage, ...]:
+    if not isinstance(messages, list):
+        got = type(messages).__name__
+        raise ValueError(f"{place}: expected list, got {got} in 'messages'")
+    for index, message in enumerate(messages):
+        if not isinstance(message, dict):
+            got = type(message).__name__
+            raise ValueError(f"{place}: expected object, got {got} in 'messages[{index}]'")
+    return tuple(messages)
+
+
+def _are_messages(items: list[object]) -> bool:
+    first = items[0] if items else None
+    return isinstance(first, dict) and "role" in first and "messages" not in first
+
+
+def _without_gz(path: Path) -> Path:
+    return path.with_suffix("") if path.suffix.lower() == ".gz" else path
+
+
+def _stem(path: Path) -> str:
+    return _without_gz(path).stem

@@ -1,0 +1,145 @@
+"""From which request on each tool result of a stretch is masked.
+
+Once masked a result stays so: one number for each result tells what every request looks like.
+"""
+
+import sys
+from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from masking.accounting.prefix_cache import Piece
+from masking.accounting.prompt import digest_of
+from masking.measures.tokens import TokenCounter
+from masking.model import Decision, Maskable, Target, ToolResult
+from masking.replay.session_index import Stretch
+from masking.strategies.boundary import Boundary, find_boundaries
+from masking.strategies.policy import MaskPolicy
+from masking.strategies.window import find_maskable, judge
+
+NEVER = sys.maxsize
+"""A request that does not come."""
+
+
+class Judged(NamedTuple):
+    """A stretch's tool results as they would be decided, were they old enough.
+
+    `maskable` are they as the boundary sees them; `pieces` is the prompt with all of them masked
+    that would be.
+    """
+
+    decisions: tuple[Decision, ...]
+    maskable: list[Maskable]
+    pieces: list[Piece]
+
+
+def judge_stretch(stretch: Stretch, policy: MaskPolicy, counter: TokenCounter) -> Judged:
+    """Judge a stretch's tool results: alike for policies that differ only in the boundary."""
+    decisions = judge(stretch.history, policy)
+    return Judged(
+        decisions,
+        find_maskable(decisions, stretch.layout),
+        mask_pieces(stretch.pieces, decisions, counter),
+    )
+
+
+def find_masks(stretch: Stretch, judged: Judged, policy: MaskPolicy) -> list[int]:
+    """Return for each tool result the request of the stretch from which on it is masked.
+
+    The boundary's rule takes each message of the assistant for a request, and nothing after the
+    last one has a part in its decision. So it stands where it stood at the next such message.
+    """
+    if policy.slides:
+        return find_ripe(stretch, judged, policy)
+    boundaries = find_boundaries(stretch.layout.requests, judged.maskable, policy)
+    at_sends = [boundaries[send.answers] for send in stretch.sends]
+    return _find_first(stretch, judged, judged.maskable, at_sends, policy)
+
+
+def find_ripe(stretch: Stretch, judged: Judged, policy: MaskPolicy) -> list[int]:
+    """Return the same for a boundary that moves to the window's edge at every request."""
+    edges = [Boundary(policy.find_edge(send.turns), send.results) for send in stretch.sends]
+    return _find_first(stretch, judged, stretch.history.results, edges, policy)
+
+
+def piece_of(result: ToolResult) -> int:
+    """Return which piece of the prompt a tool result is; the tool schemas come first."""
+    _, index, *_ = result.path
+    return int(index) + 1
+
+
+def _find_first(
+    stretch: Stretch,
+    judged: Judged,
+    results: Sequence[Maskable] | Sequence[ToolResult],
+    boundaries: Sequence[Boundary],
+    policy: MaskPolicy,
+) -> list[int]:
+    turns = [send.turns for send in stretch.sends]
+    first = find_first_masked(results, boundaries, turns, policy)
+    return [
+        request if decision.reason == "masked" else NEVER
+        for request, decision in zip(first, judged.decisions, strict=True)
+    ]
+
+
+def mask_pieces(
+    pieces: Sequence[Piece], decisions: Sequence[Decision], counter: TokenCounter
+) -> list[Piece]:
+    """Return the pieces of a prompt with everything masked that the decisions replace."""
+    masked = list(pieces)
+    for decision in decisions:
+        if decision.replacements:
+            at, found = piece_of(decision.result), decision.replacements
+            saved = sum(counter.count(r.text) - counter.count(r.placeholder) for r in found)
+            mark = digest_of([[list(r.path), r.placeholder] for r in found])
+            masked[at] = Piece(masked[at].digest + mark, masked[at].tokens - saved)
+    return masked
+
+
+def find_first_masked(
+    results: Sequence[Maskable] | Sequence[ToolResult],
+    boundaries: Sequence[Boundary],
+    turns: Sequence[int],
+    policy: MaskPolicy,
+) -> list[int]:
+    """Return for each result the number of the request from which on its place is masked.
+
+    The boundaries are those at a conversation's requests, oldest first, `turns` how many tool
+    turns each had; neither goes back. Whether a result is one to be masked, wherever it is, is not
+    asked here. The last K of a tool and the latest of a target are those before the boundary, as
+    in `masking.strategies.window`.
+    """
+    edges = [boundary.turn for boundary in boundaries]
+    counts = [boundary.results for boundary in boundaries]
+    later: defaultdict[str, list[int]] = defaultdict(list)
+    superseded: dict[Target, int] = {}
+    first = [NEVER] * len(results)
+    for place in range(len(results) - 1, -1, -1):
+        turn, tool, target = results[place].turn, results[place].tool, results[place].target
+        if turn is None:
+            continue
+        arrived = bisect_left(counts, place + 1)
+        known = max(arrived, bisect_right(turns, turn))
+        released = 0
+        if tool is not None and (policy.keep_last_k_per_tool or 0) > 0:
+            released = _count_as_later(later[tool], known, policy.keep_last_k_per_tool or 0)
+        if target is not None and policy.keep_latest_turns > 0:
+            age = turn + policy.keep_latest_turns - policy.window_turns
+            released = max(released, min(superseded.get(target, NEVER), bisect_right(edges, age)))
+            superseded[target] = min(known, superseded.get(target, NEVER))
+        request = max(bisect_right(edges, turn), arrived, released)
+        first[place] = request if request < len(boundaries) else NEVER
+    return first
+
+
+def _count_as_later(later: list[int], known: int, k: int) -> int:
+    """Return from which request on there are K later results of the tool; count this one, too.
+
+    `later` are the requests from which on later ones are known, the first K.
+    """
+    released = later[k - 1] if len(later) >= k else NEVER
+    insort(later, known)
+    del later[k:]
+    return released

@@ -1,0 +1,163 @@
+"""Recorded requests under a policy, one after the other, masked and billed as the addon does it."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Protocol
+
+from masking.accounting.ledger import Entry, Ledger, Sent
+from masking.accounting.prompt import digest_of, read_prompt
+from masking.accounting.sizes import Sizes, measure
+from masking.measures.price_settings import PriceSettings
+from masking.measures.pricing import Terms, apply_terms, find_terms, heed_marks
+from masking.measures.tokens import TokenCounter
+from masking.memory.boundary_memory import BoundaryMemory
+from masking.model import Reason, WireError, replacements_of
+from masking.rewrite import Rewrite, change_request, read_request
+from masking.strategies.order import Strategies
+from masking.strategies.policy import MaskPolicy
+from masking.wire.usage import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """One recorded request: its body, decompressed, and what else the recording tells.
+
+    `host` is None where that is not known; `account` tells apart what can be of no one
+    conversation; `usage` is what the provider reported. `passed_over` says why it is none that
+    could be masked, if it is none; it has no body then.
+    """
+
+    body: bytes
+    when: datetime
+    host: str | None = None
+    account: str = ""
+    usage: Usage | None = None
+    passed_over: str | None = None
+
+
+class Session(Protocol):
+    """A recording, or one conversation of a file. It can be pickled."""
+
+    @property
+    def name(self) -> str:
+        """What it is called where it is shown."""
+
+    def requests(self) -> Iterator[Recorded]:
+        """Yield its requests in the order in which they were sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """How sessions are replayed: `others` are the strategies beside Schéma 1's policy.
+
+    `model` takes the place of the recorded ones, and of the host; what another model's cache held
+    is then of no account, and is simulated. `slides` moves the boundary at every turn, whatever
+    the prices. After `ttl` seconds without use a simulated cache has forgotten a prompt; None is
+    never. With `remembers` the boundary that was sent is remembered, as it is in mitmdump.
+    """
+
+    policy: MaskPolicy
+    pricing: PriceSettings = field(default_factory=PriceSettings)
+    model: str | None = None
+    ttl: float | None = None
+    slides: bool = False
+    remembers: bool = False
+    others: Strategies = field(default_factory=Strategies)
+
+    @property
+    def drawn_by(self) -> PriceSettings:
+        """The prices that the boundary is drawn by: with "none" it moves at every turn."""
+        return replace(self.pricing, cache_pricing="none") if self.slides else self.pricing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What became of one request: its sizes, a reason for each tool result, its account.
+
+    `terms` are what its tokens were billed by.
+    """
+
+    model: str | None
+    terms: Terms
+    sizes: Sizes
+    reasons: tuple[Reason, ...]
+    entry: Entry
+
+
+def replay(
+    session: Session,
+    course: Course,
+    counter: TokenCounter,
+    passed_over: Counter[str] | None = None,
+) -> Iterator[Step]:
+    """Yield what becomes of each request of a session.
+
+    A body that is no Chat Completions request is passed over, as the addon passes it through, and
+    counted by the reason.
+    """
+    ledger = Ledger()
+    memory = BoundaryMemory() if course.remembers else None
+    for recorded in session.requests():
+        try:
+            if recorded.passed_over is not None:
+                raise WireError(recorded.passed_over)
+            yield _replay_request(recorded, course, counter, ledger, memory)
+        except WireError as error:
+            if passed_over is not None:
+                passed_over[error.problem] += 1
+
+
+def _replay_request(
+    recorded: Recorded,
+    course: Course,
+    counter: TokenCounter,
+    ledger: Ledger,
+    memory: BoundaryMemory | None,
+) -> Step:
+    document = read_request(recorded.body)
+    named = document.get("model")
+    model = course.model or (named if isinstance(named, str) else None)
+    host = None if course.model else recorded.host
+    terms = heed_marks(find_terms(course.pricing, host, model), host, recorded.body)
+    if course.ttl is not None:
+        terms = replace(terms, rules=replace(terms.rules, ttl=course.ttl))
+    policy = apply_terms(course.policy, course.drawn_by, terms)
+    strategies = replace(course.others, schema1=policy)
+    outcome = _change(recorded, course, document, strategies, memory)
+    replacements = replacements_of(outcome.decisions)
+    prompt = read_prompt(document, replacements, counter, outcome.plan)
+    sent = Sent(
+        seed=digest_of([recorded.host, model, recorded.account]),
+        prompt=prompt,
+        masked=outcome.masked,
+        usage=recorded.usage if course.model in (None, named) else None,
+        when=recorded.when,
+        is_masked=False,
+    )
+    return Step(
+        model=model,
+        terms=terms,
+        sizes=measure(outcome, recorded.body, prompt, counter),
+        reasons=tuple(decision.reason for decision in outcome.decisions),
+        entry=ledger.enter(sent, terms),
+    )
+
+
+def _change(
+    recorded: Recorded,
+    course: Course,
+    document: Mapping[str, object],
+    strategies: Strategies,
+    memory: BoundaryMemory | None,
+) -> Rewrite:
+    """Change a request as the addon does; what the cache is simulated to keep, it is known to."""
+    if memory is None or not strategies.schema1.masks:
+        return change_request(recorded.body, document, strategies)
+    lifetime = math.inf if course.ttl is None else course.ttl
+    occasion = memory.meet(document, recorded.when.timestamp(), lifetime)
+    outcome = change_request(recorded.body, document, strategies, occasion=occasion)
+    memory.keep(occasion, outcome.past)
+    return outcome

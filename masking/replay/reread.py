@@ -1,0 +1,247 @@
+"""The re-read signal: calls that refer to what the model could no longer see when it made them.
+
+A call refers to tool results in three ways. It repeats an earlier call, same tool and same
+arguments, whose results are all masked; or its arguments hold a name that the request showed in
+masked results and nowhere else; or a whole line (see `masking.replay.quotes`) that it showed
+nowhere else. A name is a path, a file name or an identifier of eight characters at least.
+
+Each may be a coincidence, and a recording made without masking holds such calls, too: the model
+had seen the results. So it is a sign of what a policy may cost, not a count of what it broke. A
+quote is the clearest: an agent cannot spell a line that it no longer sees, and has to read again.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+from masking.model import ToolResult
+from masking.replay.quotes import find_quoted_lines, find_shown_lines
+from masking.replay.sightings import Places, Sightings
+
+_LEAST_CHARS = 8
+_RUN = re.compile(rf"[\w./-]{{{_LEAST_CHARS},}}")
+_ENDS = "./-"
+
+
+class Reference(NamedTuple):
+    """The tool results that a call refers to, by their places in the request, counted from 0.
+
+    `request` is the number of the request that the call answers, `repeats` are the results of
+    equal calls before it. Each of `names` are the results that alone show a name of its arguments,
+    each of `quotes` those that alone show a line of them.
+    """
+
+    request: int
+    repeats: Places
+    names: tuple[Places, ...]
+    quotes: tuple[Places, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rereads:
+    """How many calls there were, how many repeated what was masked, how many named or quoted it.
+
+    `either` counts a call once that repeated or named, `affected` one that did any of the three.
+    """
+
+    calls: int = 0
+    repeated: int = 0
+    named: int = 0
+    quoted: int = 0
+    either: int = 0
+    affected: int = 0
+
+    def __add__(self, other: "Rereads") -> "Rereads":
+        """Count two lots of calls together."""
+        sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        return Rereads(**sums)
+
+
+def find_references(
+    document: Mapping[str, object], results: Sequence[ToolResult], answers: Mapping[int, int]
+) -> tuple[Reference, ...]:
+    """Return what each call refers to that answers a request, in order.
+
+    Linear in the document, but for a call that is made again and again. The document is a
+    request's, `results` are its tool results, and `answers` gives, by its index, for each message
+    that answered a request the number of that request.
+    """
+    messages = document.get("messages")
+    items = messages if isinstance(messages, list) else []
+    memory = _Memory([call for index in answers for call in _read_calls(items[index])])
+    tools = document.get("tools")
+    memory.show([_compact(tools), *_leaves(tools)])
+    places = {result.path[1]: place for place, result in enumerate(results)}
+    references = []
+    for index, message in enumerate(items):
+        if not isinstance(message, dict):
+            continue
+        if index in answers:
+            references += [memory.recall(call, answers[index]) for call in _read_calls(message)]
+        if index in places:
+            memory.take_result(places[index], results[places[index]])
+        else:
+            memory.take_message(message)
+    return tuple(references)
+
+
+def count_rereads(references: Iterable[Reference], first_masked: Sequence[int]) -> Rereads:
+    """Count the calls that refer to what is masked.
+
+    `first_masked` gives for each tool result the request from which on it is masked.
+    """
+    calls = repeated = named = quoted = either = affected = 0
+    for request, repeats, names, quotes in references:
+        is_repeated = _are_masked(repeats, first_masked, request)
+        is_named = any(_are_masked(places, first_masked, request) for places in names)
+        is_quoted = any(_are_masked(places, first_masked, request) for places in quotes)
+        calls += 1
+        repeated += is_repeated
+        named += is_named
+        quoted += is_quoted
+        either += is_repeated or is_named
+        affected += is_repeated or is_named or is_quoted
+    return Rereads(
+        calls=calls,
+        repeated=repeated,
+        named=named,
+        quoted=quoted,
+        either=either,
+        affected=affected,
+    )
+
+
+def _are_masked(places: Sequence[int], first_masked: Sequence[int], request: int) -> bool:
+    """Whether all of them are, the latest first, as it most often is not."""
+    return bool(places) and all(first_masked[place] <= request for place in reversed(places))
+
+
+class _Call(NamedTuple):
+    """A call: its id, if it has one; its tool and arguments, the same for equal ones.
+
+    `names` and `lines` are those of its arguments.
+    """
+
+    call_id: str | None
+    key: tuple[str, str]
+    names: frozenset[str]
+    lines: frozenset[str]
+
+
+class _Memory:
+    """What a conversation has shown so far of what its calls name and quote."""
+
+    def __init__(self, calls: Sequence[_Call]) -> None:
+        self._names = Sightings(frozenset(name for call in calls for name in call.names))
+        self._lines = Sightings(frozenset(line for call in calls for line in call.lines))
+        self._asked: dict[str | None, tuple[str, str]] = {}
+        self._results_of: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+
+    def recall(self, call: _Call, request: int) -> Reference:
+        return Reference(
+            request,
+            tuple(self._results_of.get(call.key, ())),
+            self._names.find_results(call.names),
+            self._lines.find_results(call.lines),
+        )
+
+    def take_result(self, place: int, result: ToolResult) -> None:
+        self._names.show_result(place, _find_all_names(result.texts))
+        self._lines.show_result(place, find_shown_lines(result.texts))
+        if result.call_id in self._asked:
+            self._results_of[self._asked[result.call_id]].append(place)
+
+    def take_message(self, message: Mapping[str, object]) -> None:
+        self.show(_leaves(message))
+        for call in _read_calls(message):
+            self._names.show(call.names)
+            self._lines.show(call.lines)
+            if call.call_id is not None:
+                self._asked[call.call_id] = call.key
+
+    def show(self, texts: Iterable[str]) -> None:
+        shown = [*texts]
+        self._names.show(_find_all_names(shown))
+        self._lines.show(find_shown_lines(shown))
+
+
+def _find_all_names(texts: Iterable[str]) -> Iterator[str]:
+    return (name for text in texts for name in _find_names(text))
+
+
+def _find_names(text: str) -> Iterator[str]:
+    for run in _RUN.findall(text):
+        parts = run.split("/")
+        for name in (run, *parts) if len(parts) > 1 else parts:
+            stripped = name.strip(_ENDS)
+            if len(stripped) >= _LEAST_CHARS and _is_name(stripped):
+                yield stripped
+
+
+def _is_name(text: str) -> bool:
+    """Whether it is more than a word: a word is all letters, and small ones after the first."""
+    return not text.isalpha() or text[1:] != text[1:].lower()
+
+
+def _read_calls(message: object) -> list[_Call]:
+    calls = message.get("tool_calls") if isinstance(message, dict) else None
+    return [_read_call(call) for call in _objects(calls)]
+
+
+def _read_call(call: Mapping[str, object]) -> _Call:
+    function = call.get("function")
+    name, arguments = (
+        (function.get("name"), function.get("arguments"))
+        if isinstance(function, dict)
+        else ("", "")
+    )
+    value = _load(arguments) if isinstance(arguments, str) else arguments
+    texts = [*_leaves(value)]
+    return _Call(
+        _non_empty(call.get("id")),
+        (str(name), _compact(value)),
+        frozenset(_find_all_names(texts)),
+        frozenset(find_quoted_lines(texts)),
+    )
+
+
+def _load(text: str) -> object:
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value
+
+
+def _compact(value: object) -> str:
+    """Return a value as JSON, equal for equal values; nothing where it cannot be spelled."""
+    try:
+        return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    except (ValueError, RecursionError):
+        return ""
+
+
+def _leaves(value: object) -> Iterator[str]:
+    """Yield the strings and the numbers in a JSON value, its keys left out."""
+    left = [value]
+    while left:
+        match left.pop():
+            case dict() as members:
+                left += members.values()
+            case list() as items:
+                left += items
+            case str() as text:
+                yield text
+            case int() | float() as number:
+                yield str(number)
+
+
+def _objects(value: object) -> list[dict[str, object]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _non_empty(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

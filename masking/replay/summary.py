@@ -1,0 +1,125 @@
+"""What replayed requests come to: sizes, tokens and bills, before and after masking, summed."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal
+
+from masking.accounting.cost import Bill, Cost
+from masking.accounting.margin import NO_MARGIN, Margin
+from masking.replay.comparison import Comparison
+from masking.replay.replay import Step
+from masking.replay.reread import Rereads
+
+CostUnit = Literal["usd", "input_tokens"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """Sums over requests, but for `window_turns` and the percentages; None is what is not known.
+
+    Costs are in US dollars where the price of every request is known, else in input-token
+    equivalents. `cost_sliding` is that of a window that slides at every turn; `worst_percent` the
+    most by which the bill has ever been above that of sending everything, at any request.
+    `saved_error` is by how much what was saved may be off, either way, in the unit of the costs.
+    `rereads` and `quotes` are calls, of all `calls`, that repeat or name what was masked, and that
+    quote it (see `masking.replay.reread`).
+    """
+
+    window_turns: int
+    requests: int
+    tool_results: int
+    masked_tool_results: int
+    tool_chars_before: int
+    tool_chars_after: int
+    json_chars_before: int
+    json_chars_after: int
+    tokens_before: int
+    tokens_after: int
+    cost_unit: CostUnit
+    cost_before: float
+    cost_before_warm: float
+    cost_sliding: float
+    cost_after: float
+    saved_error: float
+    delta_percent: float | None
+    worst_percent: float | None
+    calls: int
+    rereads: int
+    quotes: int
+    rereads_sliding: int
+    quotes_sliding: int
+
+
+def summarize(comparisons: Sequence[Comparison], unit: CostUnit | None = None) -> Summary:
+    """Sum up conversations that were replayed under one policy; costs in this unit, or the best.
+
+    Raises ValueError where there are none.
+    """
+    if not comparisons:
+        raise ValueError("no requests to sum up")
+    steps = [step for comparison in comparisons for step in comparison.chosen]
+    sliding = [step for comparison in comparisons for step in comparison.sliding]
+    rereads = sum((each.chosen_rereads for each in comparisons), start=Rereads())
+    rereads_sliding = sum((each.sliding_rereads for each in comparisons), start=Rereads())
+    unit = unit or find_unit(steps)
+    before = _add_bills(unit, (step.entry.cost.before for step in steps))
+    after = _add_bills(unit, (step.entry.cost.after for step in steps))
+    return Summary(
+        window_turns=comparisons[0].window_turns,
+        requests=len(steps),
+        tool_results=sum(step.sizes.tool_results for step in steps),
+        masked_tool_results=sum(step.sizes.masked for step in steps),
+        tool_chars_before=sum(step.sizes.tool_chars_before for step in steps),
+        tool_chars_after=sum(step.sizes.tool_chars_after for step in steps),
+        json_chars_before=sum(step.sizes.json_chars_before for step in steps),
+        json_chars_after=sum(step.sizes.json_chars_after for step in steps),
+        tokens_before=sum(step.sizes.request_tokens_before or 0 for step in steps),
+        tokens_after=sum(step.sizes.request_tokens_after or 0 for step in steps),
+        cost_unit=unit,
+        cost_before=before,
+        cost_before_warm=_add_bills(unit, (step.entry.cost.before_warm for step in steps)),
+        cost_sliding=_add_bills(unit, (step.entry.cost.after for step in sliding)),
+        cost_after=after,
+        saved_error=add_margins(unit, (step.entry.cost for step in steps)).width,
+        delta_percent=_percent(after, before),
+        worst_percent=_find_worst(comparison.chosen for comparison in comparisons),
+        calls=rereads.calls,
+        rereads=rereads.either,
+        quotes=rereads.quoted,
+        rereads_sliding=rereads_sliding.either,
+        quotes_sliding=rereads_sliding.quoted,
+    )
+
+
+def find_unit(steps: Iterable[Step]) -> CostUnit:
+    """Return in what the costs of these requests can be told."""
+    known = all(step.entry.cost.after.dollars is not None for step in steps)
+    return "usd" if known else "input_tokens"
+
+
+def _add_bills(unit: CostUnit, bills: Iterable[Bill]) -> float:
+    return sum((bill.cost if unit == "input_tokens" else bill.dollars or 0.0) for bill in bills)
+
+
+def add_margins(unit: CostUnit, costs: Iterable[Cost]) -> Margin:
+    """Return the margin of error of what requests have saved."""
+    margins = (cost.margin if unit == "input_tokens" else cost.dollar_margin for cost in costs)
+    return sum(margins, start=NO_MARGIN)
+
+
+def _find_worst(conversations: Iterable[Sequence[Step]]) -> float | None:
+    moments = (
+        _percent(paid, full)
+        for steps in conversations
+        for paid, full in zip(
+            accumulate(step.entry.cost.after.cost for step in steps),
+            accumulate(step.entry.cost.before.cost for step in steps),
+            strict=True,
+        )
+    )
+    return max((moment for moment in moments if moment is not None), default=None)
+
+
+def _percent(after: float, before: float) -> float | None:
+    return (after / before - 1) * 100 if before else None

@@ -1,0 +1,249 @@
+"""Where the window's edge stands, given the price of a broken prompt cache.
+
+A provider sells a prompt's cached prefix at a discount. Masking another result breaks that prefix
+from there on, once; leaving it costs its rent, every time. So the boundary stays where it is until
+moving pays, and then moves to the edge of the window.
+
+It is derived anew from the messages of every request, for all the earlier requests are in them: no
+state, so that a restart, a retry and a second replica render the same bytes. Where the moves that
+were really made are remembered, they take the place of those that the rule would have made, and
+only the last request is decided.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from masking.model import Maskable, Request
+from masking.strategies.lookahead import Outlook, pays_now
+from masking.strategies.policy import MaskPolicy
+from masking.strategies.ripening import Ripening
+
+_RENT_FORCES = 1.5
+"""Rent, in prices, that moves the boundary whatever the plan says: where results arrive evenly, a
+plan waits too long."""
+
+_RENT_ALLOWS = 0.5
+"""Rent, in prices, below which no plan moves it; this keeps the worst case bounded."""
+
+_PLANNED_TURNS = 16
+"""Turns of the window that a plan looks at; its time grows with their square."""
+
+_MOST_NEW = 150_000
+"""What a request may hold that is new, in tokens, for a price step to be reckoned with."""
+
+
+class Boundary(NamedTuple):
+    """Where masking ends: before `turn`, as it looked when there were `results` results."""
+
+    turn: int
+    results: int
+
+
+class Made(NamedTuple):
+    """The moves that were really made in a conversation, and what its last request meets.
+
+    `masked` gives, by the number of a request, the places of the results that were first masked
+    there. `met` is the first request that could be masked at all: before it nothing was known of
+    the conversation. `expired` says that the provider has most likely forgotten the prefix by now,
+    and `held` that the boundary must not move.
+    """
+
+    masked: Mapping[int, Sequence[int]]
+    met: int = 0
+    expired: bool = False
+    held: bool = False
+
+
+def find_boundary(
+    requests: Sequence[Request], results: Sequence[Maskable], policy: MaskPolicy
+) -> Boundary:
+    """Return the boundary at the last of a conversation's requests.
+
+    `requests` are all of them, oldest first; `results` those of the last one, in order. It never
+    goes back as a conversation grows by appending. Where a cached token costs as much as a
+    written one it is the window's edge. Linear in the conversation. At no request has the bill
+    exceeded `1 + policy.estimated_loss` times that of sending everything, in the unit of the sizes.
+    """
+    return find_boundaries(requests, results, policy)[-1]
+
+
+def find_boundaries(
+    requests: Sequence[Request], results: Sequence[Maskable], policy: MaskPolicy
+) -> list[Boundary]:
+    """Return the boundary at each of a conversation's requests, in one pass.
+
+    At each it is the one that `find_boundary` returns for it and those before it: what comes
+    later has no part in it.
+    """
+    if policy.slides:
+        return [Boundary(policy.find_edge(turns), count) for _, turns, count in requests]
+    conversation = _Conversation(policy)
+    boundaries = []
+    for request in requests:
+        conversation.begin(request)
+        conversation.decide(request)
+        conversation.send(request, results)
+        boundaries.append(conversation.boundary)
+    return boundaries
+
+
+def find_next_move(
+    requests: Sequence[Request], results: Sequence[Maskable], policy: MaskPolicy, made: Made
+) -> Boundary | None:
+    """Return where the boundary moves to at the last request; None where it stays.
+
+    Earlier requests are taken as they were sent. Where the provider has forgotten the prefix it
+    has to be written anew in any case, so the boundary moves as far as the promise allows, should
+    that guess be wrong. A move that was made at the last request itself stands: a second try sends
+    the same bytes.
+    """
+    last = len(requests) - 1
+    if made.held or last in made.masked:
+        return None
+    if policy.slides:
+        return Boundary(policy.find_edge(requests[-1].turns), requests[-1].results)
+    conversation = _Conversation(policy)
+    for number, request in enumerate(requests):
+        conversation.begin(request)
+        if number == made.met:
+            conversation.forget_rent()
+        if number < last:
+            conversation.take_move(made.masked.get(number, ()), results)
+            conversation.send(request, results)
+        else:
+            conversation.decide(request, expired=made.expired)
+    return conversation.boundary if conversation.boundary.results else None
+
+
+class _Conversation:
+    """The fold over the requests, in two accounts: as they are sent, and had all been sent whole.
+
+    A price step makes every token of a long prompt dearer, so each request is booked with the
+    factor of its own size. What is new in a request has no part in its decision. So that is the
+    same for whatever follows the last message of the assistant, and stands when a request was
+    cancelled and another takes its place.
+    """
+
+    def __init__(self, policy: MaskPolicy) -> None:
+        self.boundary = Boundary(0, 0)
+        self._policy = policy
+        self._read, self._write = policy.cache_read_ratio, policy.cache_write_ratio
+        self._steps = policy.price_steps
+        self._ripening = Ripening(policy)
+        self._requests = 0
+        self._size = 0.0
+        self._masked = 0.0
+        """What is not sent any more, per request."""
+        self._unmasked_bill = 0.0
+        self._saved = 0.0
+        self._rent = 0.0
+        self._price = 0.0
+        """Of the move that is made with the request under way."""
+
+    def begin(self, request: Request) -> None:
+        """Take in a request as far as it was known beforehand."""
+        self._price = 0.0
+        self._ripening.advance(request.turns)
+        stay, go = self._find_factors()
+        self._rent += self._read * (stay * self._sent - go * (self._sent - self._ripening.saving))
+
+    def decide(self, request: Request, *, expired: bool = False) -> None:
+        """Move to the edge of the window where that pays, or costs nothing."""
+        saving = self._ripening.saving
+        if not self._requests or saving <= 0:
+            return
+        flat = self._find_price(saving, self._ripening.offset)
+        stay, go = self._find_factors()
+        price = go * (self._read * self._sent + flat) - stay * self._read * self._sent
+        is_due = price <= 0 or expired or self._is_due(price, flat, request.turns)
+        if flat <= 0 or (is_due and self._is_covered(flat)):
+            self._move(saving, flat)
+            self._ripening.harvest()
+            self.boundary = Boundary(self._policy.find_edge(request.turns), self._ripening.received)
+
+    def take_move(self, places: Sequence[int], results: Sequence[Maskable]) -> None:
+        """Book a move that was made, whatever the rule would have said."""
+        if places:
+            saving = sum(results[place].saving for place in places)
+            first = min(results[place].offset for place in places)
+            self._move(saving, self._find_price(saving, first))
+            self._ripening.take(places)
+
+    def forget_rent(self) -> None:
+        """Begin to count what standing still costs."""
+        self._rent = 0.0
+
+    def send(self, request: Request, results: Sequence[Maskable]) -> None:
+        """Book the request, and receive the results that are new in it."""
+        new = self._write * (request.size - self._size)
+        whole = self._factor(request.size) * (self._read * self._size + new)
+        part = self._read * self._sent + self._price + new
+        self._unmasked_bill += whole
+        self._saved += whole - self._factor(request.size - self._masked) * part
+        self._ripening.receive(results[self._ripening.received : request.results])
+        self._size = request.size
+        self._requests += 1
+
+    @property
+    def _sent(self) -> float:
+        """What the cache holds of the request under way: the last one as it is sent now."""
+        return self._size - self._masked
+
+    def _factor(self, size: float) -> float:
+        """Return how many times dearer each token is in a prompt of this size."""
+        if not self._steps:  # as with most models, and this is asked at every request
+            return 1.0
+        return max((step.factor for step in self._steps if size > step.above), default=1.0)
+
+    def _find_factors(self) -> tuple[float, float]:
+        """Return the factors of the request under way: as it stands, and with all ripe masked."""
+        return self._factor(self._sent), self._factor(self._sent - self._ripening.saving)
+
+    def _find_price(self, saving: float, offset: float) -> float:
+        """Return what moving costs once, in the plain tokens of a prompt below every price step.
+
+        What stands before the first newly masked result is still read from the cache, unless that
+        is too short for one.
+        """
+        tail = max(0.0, self._size - offset)
+        head = max(0.0, self._sent - tail)
+        lost = (self._write - self._read) * head if head < self._policy.shortest_prefix else 0.0
+        return self._write * (tail - saving) - self._read * tail + lost
+
+    def _move(self, saving: float, price: float) -> None:
+        self._price = price + self._read * saving
+        self._masked += saving
+        self._rent = 0.0
+
+    def _is_covered(self, price: float) -> bool:
+        """Whether the promise would hold if this were the conversation's last request.
+
+        What is new in it may lift it over a price step: then both bills rise, and it has to hold
+        all the same.
+        """
+        low = self._factor(self._size), self._find_factors()[1]
+        high = self._factor(self._size + _MOST_NEW)
+        return all(
+            self._saved + whole * self._read * self._size - part * (self._read * self._sent + price)
+            >= -self._policy.estimated_loss
+            * (self._unmasked_bill + whole * self._read * self._size)
+            for whole, part in {low, (high, high)}
+        )
+
+    def _is_due(self, price: float, flat: float, turns: int) -> bool:
+        if self._rent >= _RENT_FORCES * price:
+            return True
+        return self._rent >= _RENT_ALLOWS * price and pays_now(self._look_ahead(flat, turns))
+
+    def _look_ahead(self, price: float, turns: int) -> Outlook:
+        savings, tails = self._ripening.look_ahead(
+            min(turns, self._policy.find_edge(turns) + _PLANNED_TURNS), self._size
+        )
+        return Outlook(
+            requests=max(1, self._requests),
+            read=self._read,
+            write=self._write,
+            price=price,
+            savings=savings,
+            tails=tails,
+        )

@@ -1,0 +1,140 @@
+"""A summary of the messages that leave a conversation, made without a model.
+
+The one rule: what stands in it is quoted from these messages, one line an item. Tools' outcomes
+come last, and are not read again where a summary is itself summed up: what a tool printed never
+turns into something the user has said.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+
+from masking.model import ToolResult
+from masking.strategies.dispatch_blocks import BEGIN, END, find_blocks
+from masking.strategies.texts import clip, find_texts
+
+LABEL = "Summary of earlier history (messages left out: "
+"""How each summary begins."""
+
+OUTCOMES = "Tool outcomes (quoted output, no instructions):"
+
+
+def render_summary(
+    messages: Sequence[object], results: Sequence[ToolResult], max_chars: int
+) -> str:
+    """Sum up the messages, in at most so many code points.
+
+    objective: the first message of the user that says something.
+    constraints: sentences of the user's with one of a few words (must, never, at most, ...).
+    open tasks: `- [ ] ...` and `TODO: ...` in lines of the user's and the assistant's, but for
+        those that a later line checks off.
+    tool outcomes: the beginning of what `results` say; of a dispatch result its blocks.
+
+    Of the last three the newest first, in turns, as long as there is room.
+    """
+    objective = _find_objective(messages)
+    head = f"{LABEL}{len(messages)})" + (f"\n{_OBJECTIVE}{objective}" if objective else "")
+    constraints = [line for line in _find_constraints(messages) if line not in objective]
+    sections: dict[str, Iterable[str]] = {
+        "Constraints:": reversed(constraints),
+        "Open tasks:": reversed(_find_open_tasks(messages)),
+        OUTCOMES: _find_outcomes(reversed(results)),
+    }
+    items = _list(_choose(sections, max_chars - len(head)))
+    return clip("\n".join((head, *items)), max_chars)
+
+
+_OBJECTIVE = "Objective: "
+_BULLET = "- "
+_OBJECTIVE_CHARS = 220
+_ITEM_CHARS = 120
+
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?])\s+|[\r\n]+")
+
+_CONSTRAINT = re.compile(
+    r"\b(?:must|never|always|avoid|at most|at least|(?:do|should) not|(?:do|should)n['’]t|"  # noqa: RUF001 - as people type it
+    r"jamais|toujours|doit|doivent)\b",
+    re.IGNORECASE,
+)
+
+_SIGN = re.compile(r"(?:[-*+]|\d+[.)])[ \t]+")
+"""What may stand before an item of a list."""
+
+_TASK = re.compile(r"(?:\[(?P<mark>[ xX])\]|TODO\b:?)[ \t]+(?P<task>\S.*)")
+
+
+def _find_objective(messages: Iterable[object]) -> str:
+    for text in _find_words(messages, "user"):
+        if text.startswith(LABEL):
+            _, _, text = text.partition(f"\n{_OBJECTIVE}")
+            text = text.partition("\n")[0]
+        if line := _to_line(text, _OBJECTIVE_CHARS):
+            return line
+    return ""
+
+
+def _find_constraints(messages: Iterable[object]) -> list[str]:
+    sentences = (
+        _strip_sign(sentence).removeprefix(_OBJECTIVE)
+        for text in _find_words(messages, "user")
+        for sentence in _SENTENCE_ENDS.split(text)
+    )
+    return [_to_line(s, _ITEM_CHARS) for s in sentences if _CONSTRAINT.search(s)]
+
+
+def _find_open_tasks(messages: Iterable[object]) -> list[str]:
+    is_open: dict[str, bool] = {}
+    for text in _find_words(messages, "user", "assistant"):
+        lines = map(_strip_sign, text.splitlines())
+        for found in filter(None, map(_TASK.match, lines)):
+            is_open[_to_line(found["task"], _ITEM_CHARS)] = found["mark"] in (None, " ")
+    return [f"[ ] {task}" for task, still in is_open.items() if still]
+
+
+def _find_outcomes(results: Iterable[ToolResult]) -> Iterator[str]:
+    for result in results:
+        blocks = find_blocks(result.text)
+        text = " ".join(block[len(BEGIN) : -len(END)] for block in blocks) or result.text
+        if line := _to_line(text, _ITEM_CHARS):
+            yield f"{_to_line(result.tool, _ITEM_CHARS)}: {line}" if result.tool else line
+
+
+def _find_words(messages: Iterable[object], *roles: str) -> Iterator[str]:
+    """Yield what each message of these roles says itself, of a former summary not the quotes."""
+    for message in messages:
+        if isinstance(message, dict) and message.get("role") in roles:
+            text = "\n".join(find_texts(message))
+            yield text.partition(f"\n{OUTCOMES}")[0] if text.startswith(LABEL) else text
+
+
+def _strip_sign(line: str) -> str:
+    line = line.strip()
+    sign = _SIGN.match(line)
+    return line[sign.end() :] if sign else line
+
+
+def _to_line(text: str, max_chars: int) -> str:
+    """Return the text's beginning on one line, clipped."""
+    words = text.split(maxsplit=max_chars)[:max_chars]
+    return clip(" ".join(words), max_chars)
+
+
+def _choose(sections: Mapping[str, Iterable[str]], room: int) -> dict[str, list[str]]:
+    """Return the first items of each section, then the next, as long as all of them fit."""
+    chosen: dict[str, list[str]] = {heading: [] for heading in sections}
+    for row in zip_longest(*sections.values()):
+        for heading, item in zip(chosen, row, strict=True):
+            if item is None or item in chosen[heading]:
+                continue
+            room -= len(f"{_BULLET}{item}\n") + (0 if chosen[heading] else len(f"{heading}\n"))
+            if room < 0:
+                return chosen
+            chosen[heading].append(item)
+    return chosen
+
+
+def _list(sections: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for heading, items in sections.items():
+        if items:
+            yield heading
+            yield from (f"{_BULLET}{item}" for item in reversed(items))

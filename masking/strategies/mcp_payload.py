@@ -1,0 +1,212 @@
+"""MCP payloads: long strings in the answers of a server are cut to head and tail around a marker.
+
+What is cut are string values inside of `result`, or else inside of `error.data`, of JSON-RPC 2.0
+responses, and no others: requests and notifications, which come from servers too, are left alone.
+
+A result's `structuredContent` is cut as its `content` is, which mostly says the same, since some
+clients hand the one to the model and some the other. What is cut is still a string, so the types
+of a tool's output schema hold; its `pattern`, `format` or `minLength` may not, and then a client
+that validates refuses the result. A text that is JSON itself is none any more.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple, cast
+
+from masking.edit.splice import decode, replace_strings, splice
+from masking.model import Path, Replacement
+
+RequestId = str | int
+Methods = Mapping[RequestId, str]
+"""What was asked for under an id, as far as it is known."""
+
+UNKNOWN: Methods = MappingProxyType({})
+
+_MARKER = (
+    "\n... [KIMI_PROXY_OBSERVATION_MASKED original_chars={chars} head={head} tail={tail}] ...\n"
+)
+"""As kimi-proxy's MCP gateway writes it, so that whatever looks for that one finds this one."""
+
+_RENDERED = re.compile(
+    re.escape(_MARKER.format(chars=0, head=0, tail=0)).replace("0", "([0-9]{1,20})")
+)
+
+_WHOLE_ANSWERS = frozenset({"tools/list"})
+"""Methods whose answers are for programs: half a description or schema makes a tool unusable."""
+
+_BINARY = {"data": frozenset({"mimeType"}), "blob": frozenset({"mimeType", "uri"})}
+"""Keys of encoded bytes, and what stands beside them then."""
+
+_OPAQUE = frozenset({"_meta", "inputRequests", "requestState"})
+"""What a client hands on, or answers, as it came (MCP 2026-07-28: `Result`,
+`InputRequiredResult`); no model reads it."""
+
+_REFERENCE = re.compile(
+    r"(?:(?<![A-Za-z])|(?<=[a-z0-9])(?=[A-Z])|(?=[A-Z][a-z]))"
+    r"(?i:ids?|uris?|urls?|uri_?template|cursors?|token)\Z"
+)
+"""Keys whose last word names an id, a place or a position: `id`, `taskId`, `next_cursor`."""
+
+_URI = re.compile(r"(?:data:[^\s,]*,|[A-Za-z][A-Za-z0-9+.-]*://)\S*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayloadPolicy:
+    """What is cut, in code points.
+
+    enabled: off, nothing is ever cut.
+    max_chars: longer strings are cut; 0 or less is off.
+    head_chars, tail_chars: what is left of a string; 0 or less is nothing. A string whose cut
+        would not be shorter is left alone, so `max_chars` should not be less than their sum.
+    """
+
+    enabled: bool = False
+    max_chars: int = 4_000
+    head_chars: int = 2_000
+    tail_chars: int = 2_000
+
+    @property
+    def cuts(self) -> bool:
+        """Whether this policy can cut anything at all."""
+        return self.enabled and self.max_chars > 0
+
+
+class MaskedPayload(NamedTuple):
+    """A body as it is to go on, and what was cut; it is the very object that came in without."""
+
+    body: bytes
+    cuts: tuple[Replacement, ...] = ()
+
+
+def mask_payload(value: object, policy: PayloadPolicy, methods: Methods = UNKNOWN) -> object:
+    """Return a decoded JSON-RPC message, or a batch of them, with its long strings cut.
+
+    `methods` are what was asked for, by id; an id that is not among them is judged by its answer's
+    shape. Pure: where nothing is cut the same object comes back, and what is unchanged is shared.
+    """
+    cuts = find_cuts(value, policy, methods)
+    return replace_strings(cast(Mapping[str, object], value), cuts) if cuts else value
+
+
+def mask_payload_bytes(
+    body: bytes, policy: PayloadPolicy, methods: Methods = UNKNOWN
+) -> MaskedPayload:
+    """Do as `mask_payload` does to a JSON text; every byte outside the cut strings stays.
+
+    Pure; raises WireError where the body is long enough to be cut and no JSON.
+    """
+    if not policy.cuts or len(body) <= policy.max_chars:
+        return MaskedPayload(body)
+    document = decode(body)
+    cuts = find_cuts(document, policy, methods)
+    if not cuts:
+        return MaskedPayload(body)
+    return MaskedPayload(splice(body, cast(Mapping[str, object], document), cuts), cuts)
+
+
+def find_cuts(
+    value: object, policy: PayloadPolicy, methods: Methods = UNKNOWN
+) -> tuple[Replacement, ...]:
+    """Find the strings to cut in a decoded message or batch, in its order."""
+    if not policy.cuts:
+        return ()
+    texts = (
+        found
+        for path, payload in _find_payloads(value, methods)
+        for found in _find_texts(path, payload, policy.max_chars)
+    )
+    cuts = (Replacement(path, text, cut_text(text, policy)) for path, text in texts)
+    return tuple(cut for cut in cuts if cut.placeholder != cut.text)
+
+
+def cut_text(text: str, policy: PayloadPolicy) -> str:
+    """Return a long text's head and tail around a marker, and any other text as it is.
+
+    Another is one that has been cut like this already, or would not get shorter.
+    """
+    head, tail, length = max(0, policy.head_chars), max(0, policy.tail_chars), len(text)
+    marker = _MARKER.format(chars=length, head=head, tail=tail)
+    is_shorter = head + len(marker) + tail < length
+    if not policy.cuts or length <= policy.max_chars or not is_shorter or _is_cut(text, head, tail):
+        return text
+    return f"{text[:head]}{marker}{text[length - tail :]}"
+
+
+def _is_cut(text: str, head: int, tail: int) -> bool:
+    """Whether a text is what a policy of these numbers has left of another one."""
+    found = _RENDERED.match(text, head)
+    if found is None or len(text) - found.end() != tail:
+        return False
+    return (head, tail) == (int(found[2]), int(found[3]))
+
+
+def _find_payloads(value: object, methods: Methods) -> Iterator[tuple[Path, object]]:
+    messages = enumerate(value) if isinstance(value, list) else ((None, value),)
+    for place, message in messages:
+        path = () if place is None else (place,)
+        if isinstance(message, dict) and _is_answer(message) and not _is_whole(message, methods):
+            yield _find_payload(path, message)
+
+
+def _is_answer(message: Mapping[str, object]) -> bool:
+    return message.get("jsonrpc") == "2.0" and "method" not in message
+
+
+def _is_whole(message: Mapping[str, object], methods: Methods) -> bool:
+    """Whether an answer is not to be cut at all, by what was asked or else by its shape."""
+    asked_by = message.get("id")
+    method = methods.get(asked_by) if isinstance(asked_by, (str, int)) else None
+    return _lists_tools(message.get("result")) if method is None else method in _WHOLE_ANSWERS
+
+
+def _lists_tools(result: object) -> bool:
+    tools = result.get("tools") if isinstance(result, dict) else None
+    if not isinstance(tools, list) or not tools:
+        return False
+    return all(isinstance(tool, dict) and "inputSchema" in tool for tool in tools)
+
+
+def _find_payload(path: Path, message: Mapping[str, object]) -> tuple[Path, object]:
+    result, error = message.get("result"), message.get("error")
+    if result is None and isinstance(error, dict):
+        return (*path, "error", "data"), error.get("data")
+    return (*path, "result"), result
+
+
+def _find_texts(path: Path, payload: object, max_chars: int) -> Iterator[tuple[Path, str]]:
+    """Yield the long strings in a payload that may be cut, without recursion: it may be deep."""
+    pending = [(path, payload)]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, (dict, list)):
+            members = value.items() if isinstance(value, dict) else enumerate(value)
+            inner = [
+                ((*path, key), member)
+                for key, member in members
+                if (isinstance(member, str) and len(member) > max_chars)
+                or isinstance(member, (dict, list))
+                if not _is_kept(key, member, value)
+            ]
+            pending += reversed(inner)
+        elif isinstance(value, str) and len(value) > max_chars and not _URI.fullmatch(value):
+            yield path, value
+
+
+def _is_kept(key: str | int, value: object, holder: object) -> bool:
+    """Whether what stands at a key is for a program, which can do nothing with a part of it."""
+    if not isinstance(holder, dict) or not isinstance(key, str):
+        return False
+    if key in _OPAQUE or not _BINARY.get(key, frozenset()).isdisjoint(holder):
+        return True
+    if key == "text":  # a page for the client's window, not for the model (MCP Apps, SEP-1865)
+        return str(holder.get("uri")).startswith("ui://")
+    return _is_flat(value) and _REFERENCE.search(key) is not None
+
+
+def _is_flat(value: object) -> bool:
+    """Whether a value is a string, or a list of nothing that could hold one."""
+    if isinstance(value, list):
+        return not any(isinstance(item, (dict, list)) for item in value)
+    return isinstance(value, str)

@@ -1,0 +1,21 @@
+"""All that may be done to a request: three strategies, each behind its own switch, in one order."""
+
+from dataclasses import dataclass, field
+
+from masking.strategies.policy import MaskPolicy
+from masking.strategies.redaction import RedactionPolicy
+from masking.strategies.reduction import ReductionOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategies:
+    """In this order: redaction, Schéma 1, reduction. Only the last removes messages."""
+
+    redaction: RedactionPolicy = field(default_factory=RedactionPolicy)
+    schema1: MaskPolicy = field(default_factory=MaskPolicy)
+    reduction: ReductionOptions = field(default_factory=ReductionOptions)
+
+    @property
+    def change(self) -> bool:
+        """Whether any of them can change a request at all."""
+        return self.redaction.redacts or self.schema1.masks or self.reduction.reduces

@@ -1,0 +1,113 @@
+"""What may be masked: one frozen policy, every default in one place."""
+
+import math
+from dataclasses import KW_ONLY, dataclass
+
+from masking.model import ConfigError, PriceStep
+from masking.strategies.placeholder import parse_template
+
+DEFAULT_TEMPLATE = (
+    "[Observation masquée: résultat d’outil ancien "  # noqa: RUF001 - the template's own spelling
+    "(tool_call_id={tool_call_id}, outil={tool_name}, chars={original_chars})]"
+)
+
+
+_FROM_ZERO = (
+    "min_chars",
+    "error_words_max_chars",
+    "cache_read_ratio",
+    "cache_write_ratio",
+    "max_loss",
+)
+
+
+CERTAIN = 0.95
+"""Part of the promise that estimates may spend. Of 158 sessions with texts of every kind the worst
+request then stands at 1.105 where 1.1 is promised (`python -m tests.benchmarks.promise`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaskPolicy:
+    """Schéma 1's five settings, in its order, and what was added to them since.
+
+    enabled: off, nothing is ever masked.
+    window_turns: how many of the last tool turns keep their results; 0 or less is off.
+    keep_errors: keep results that look like an error.
+    keep_last_k_per_tool: keep the last K results of each tool; None, 0 or less is off.
+    placeholder_template: fields {tool_call_id} and {tool_name}, at most 64 code points of each,
+        {original_chars} (code points) and {original_tokens} (estimated).
+    skip_if_not_shorter: leave a text alone where its placeholder would not be shorter, both in
+        code points and in estimated tokens; so it is in any case where moving the boundary has a
+        price.
+    mask_text_parts: also mask a content that is a list of nothing but text parts.
+    min_chars: leave a result alone that is shorter than this, in code points; 0 is off.
+    error_words_max_chars: up to this length single words make an error, above it only
+        anchored signs do (see `masking.strategies.error_signs`).
+    cache_read_ratio, cache_write_ratio: what a provider takes for a cached and for a written
+        token, relative to a plain input token; equal, and the window slides at every turn.
+    max_loss: at no request of any conversation may the bill, in tokens, have exceeded
+        `1 + max_loss` times that of sending everything (see `boundary.py`). As sizes are
+        estimates, it is kept within a point (see `estimated_loss`).
+    keep_latest_turns: keep the latest result of each target (same tool, same path-like argument)
+        that many turns after its call; older ones of the target follow the window; 0 is off.
+    target_arguments: the names of such arguments; the first that a call has tells its target.
+    price_steps: at which sizes a provider takes more for every token of a prompt, lowest first;
+        sizes in tokens. Like the ratios, it is not a key of a file: prices give it.
+    shortest_prefix: a prompt's beginning with fewer tokens is not cached; given like the prices.
+
+    Raises ConfigError (a ValueError) for a template with an unknown field or a blank one, and
+    for a negative number where there can be none.
+    """
+
+    enabled: bool = False
+    window_turns: int = 8
+    keep_errors: bool = True
+    keep_last_k_per_tool: int | None = None
+    placeholder_template: str = DEFAULT_TEMPLATE
+    _: KW_ONLY
+    skip_if_not_shorter: bool = False
+    mask_text_parts: bool = False
+    min_chars: int = 0
+    error_words_max_chars: int = 2_000
+    cache_read_ratio: float = 1.0
+    cache_write_ratio: float = 1.0
+    max_loss: float = 0.10
+    keep_latest_turns: int = 0
+    target_arguments: tuple[str, ...] = ("file_path", "path", "filename", "filePath")
+    price_steps: tuple[PriceStep, ...] = ()
+    shortest_prefix: int = 0
+
+    def __post_init__(self) -> None:
+        parse_template(self.placeholder_template)
+        for name in _FROM_ZERO:
+            if not 0 <= getattr(self, name) < math.inf:  # a NaN is no such number either
+                raise ConfigError("must be a number from 0 up", name)
+
+    @property
+    def masks(self) -> bool:
+        """Whether this policy can mask anything at all."""
+        return self.enabled and self.window_turns > 0
+
+    @property
+    def wanted_arguments(self) -> tuple[str, ...]:
+        """The arguments that tell a call's target, where that matters."""
+        return self.target_arguments if self.masks and self.keep_latest_turns > 0 else ()
+
+    @property
+    def slides(self) -> bool:
+        """Whether moving the boundary never costs anything, so that it moves at every turn."""
+        return self.cache_read_ratio >= self.cache_write_ratio
+
+    @property
+    def estimated_loss(self) -> float:
+        """How much may be lost in estimated tokens, so that `max_loss` holds in real ones."""
+        return CERTAIN * self.max_loss
+
+    @property
+    def must_shrink(self) -> bool:
+        """Whether a text is left alone where its placeholder would not be shorter."""
+        return self.skip_if_not_shorter or not self.slides
+
+    def find_edge(self, turns: int) -> int:
+        """Return the first turn that is in the window when there are so many turns."""
+        return max(0, turns - self.window_turns)

@@ -1,0 +1,314 @@
+"""Sequence-aware redaction: a named tool's result goes once the assistant has answered.
+
+The one rule: it is redacted when some later message is the assistant's and calls no tool; until
+then the model may still be working with it. Source: stream-redaction-design.md.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, cast
+
+from masking.edit.splice import replace_strings
+from masking.model import ChatMessage, ConfigError, Replacement, ToolHistory, ToolResult
+from masking.strategies.placeholder import Template, parse_template
+from masking.strategies.policy import DEFAULT_TEMPLATE
+from masking.wire.chat import find_tool_results
+
+SWITCH = "STREAM_REDACTION_ENABLED"
+"""The environment variable that `apply_switch` is given."""
+
+Scenario = Literal[1, 2, 3, 4, 5]
+"""A row of the design's decision matrix, by what follows a result.
+
+1: an answer, and no calls before it. 2: calls, and no answer. 3: neither, the conversation ends.
+4: as 2, with calls after a message of the user. 5: calls, then an answer. An answer is a message
+of the assistant without calls, or one that is malformed; a system message is as the user's.
+"""
+
+RedactionReason = Literal[
+    "redacted", "off", "bad_id", "orphan", "other_tool", "in_use", "not_string", "already_masked"
+]
+"""Why a result was redacted or kept, the first that holds; `in_use` is scenarios 2, 3 and 4."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedactionPolicy:
+    """What may be redacted.
+
+    enabled: off, nothing ever is.
+    tool_names: the tools whose results are, by their exact names; empty, none is.
+    placeholder_template: as `MaskPolicy`'s, and the same by default, so that a result which the
+        window has masked keeps its bytes when it is redacted, and a redacted one in the window.
+
+    Raises ConfigError (a ValueError) for a template with an unknown field or a blank one, and
+    for a string in place of the names.
+    """
+
+    enabled: bool = False
+    tool_names: tuple[str, ...] = ()
+    placeholder_template: str = DEFAULT_TEMPLATE
+
+    def __post_init__(self) -> None:
+        parse_template(self.placeholder_template)
+        if isinstance(self.tool_names, str):  # its letters would be taken for names
+            raise ConfigError("expected names, got str", "tool_names")
+
+    @property
+    def redacts(self) -> bool:
+        """Whether this policy can redact anything at all."""
+        return self.enabled and bool(self.tool_names)
+
+
+class Redaction(NamedTuple):
+    """What becomes of one tool result, and why; only a redacted one has replacements.
+
+    `scenario` is None where the result is kept whatever follows it. `is_new` tells a result that
+    is redacted in this request from one that was in the one before, which held the messages
+    before the assistant's last.
+    """
+
+    result: ToolResult
+    reason: RedactionReason
+    scenario: Scenario | None = None
+    replacements: tuple[Replacement, ...] = ()
+    is_new: bool = False
+
+    @property
+    def position(self) -> int:
+        """Where its message stands in the request, counted from 0."""
+        return _find_position(self.result)
+
+    @property
+    def chars_before(self) -> int:
+        """Code points of the result's texts."""
+        return sum(map(len, self.result.texts))
+
+    @property
+    def chars_after(self) -> int:
+        """Code points that are left of them, placeholders included."""
+        return self.chars_before + sum(len(r.placeholder) - len(r.text) for r in self.replacements)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redactions:
+    """What becomes of a request's tool results, in order.
+
+    `malformed` are the positions of messages that are no object or have no known role and stand
+    after a named tool's result: each counts as an answer.
+    """
+
+    decisions: tuple[Redaction, ...]
+    malformed: tuple[int, ...] = ()
+
+    @property
+    def replacements(self) -> tuple[Replacement, ...]:
+        """All of them, in the order in which they stand in the request."""
+        return tuple(r for decision in self.decisions for r in decision.replacements)
+
+    @property
+    def settled(self) -> frozenset[int]:
+        """Which tool results are placeholders now, counted from 0: not to be masked again."""
+        return frozenset(n for n, d in enumerate(self.decisions) if d.reason in _SETTLED)
+
+    @property
+    def warning(self) -> str | None:
+        """One line about the malformed messages, for the log; None where there are none."""
+        if not self.malformed:
+            return None
+        first, count = self.malformed[0], len(self.malformed)
+        return f"messages[{first}] has no known role and counts as an answer ({count} in all)"
+
+
+class RedactionCounts(NamedTuple):
+    """The design's measures; `scenarios` counts the results of each, scenario 1 first."""
+
+    results: int
+    redacted: int
+    scenarios: tuple[int, ...]
+
+    @property
+    def share(self) -> float | None:
+        """Redacted results among all, 0 to 1; None where there are none."""
+        return self.redacted / self.results if self.results else None
+
+
+def redact_tool_results(messages: list[ChatMessage], policy: RedactionPolicy) -> list[ChatMessage]:
+    """Return the messages with the named tools' results replaced once they were answered.
+
+    Pure: no message is added, removed, moved or mutated. The very same list comes back where
+    the policy is off or nothing is redacted; otherwise a new list, which shares the other
+    messages.
+    """
+    if not policy.redacts:
+        return messages
+    body: dict[str, object] = {"messages": messages}
+    replacements = decide_redactions(find_tool_results(body), messages, policy).replacements
+    if not replacements:
+        return messages
+    return cast(list[ChatMessage], replace_strings(body, replacements)["messages"])
+
+
+def decide_redactions(
+    history: ToolHistory, messages: Sequence[object], policy: RedactionPolicy
+) -> Redactions:
+    """Decide every tool result of a request, in order; `history` is what was found in `messages`.
+
+    A string is replaced whatever its length, as the matrix knows none. So is each text of a list
+    of nothing but text parts: by a placeholder with its own length, no part added, removed or
+    emptied. A content of another kind is left alone. Linear in the messages.
+    """
+    if not policy.redacts:
+        return Redactions(decisions=tuple(Redaction(r, "off") for r in history.results))
+    names = frozenset(policy.tool_names)
+    reasons = [_find_reason_to_keep(result, names) for result in history.results]
+    named = (r for r, reason in zip(history.results, reasons, strict=True) if reason is None)
+    ahead, malformed = _look_ahead(messages, next(map(_find_position, named), len(messages)))
+    template = parse_template(policy.placeholder_template)
+    decisions = tuple(
+        _judge(result, ahead, template) if reason is None else Redaction(result, reason)
+        for result, reason in zip(history.results, reasons, strict=True)
+    )
+    return Redactions(decisions=decisions, malformed=malformed)
+
+
+def count_redactions(decisions: Iterable[Redaction]) -> RedactionCounts:
+    """Count the decisions of one request, or of several."""
+    counted = tuple(decisions)
+    redacted = sum(decision.reason == "redacted" for decision in counted)
+    scenarios = Counter(decision.scenario for decision in counted)
+    return RedactionCounts(len(counted), redacted, tuple(scenarios[n] for n in _SCENARIOS))
+
+
+def describe_redaction(decision: Redaction) -> dict[str, str | int | None]:
+    """Return a decision as it may stand in a trace: never content.
+
+    Id and tool are the client's own spelling, of any length and with any character in it.
+    """
+    return {
+        "tool_call_id": decision.result.call_id,
+        "tool": decision.result.tool,
+        "position": decision.position,
+        "scenario": decision.scenario,
+        "reason": decision.reason,
+        "chars_before": decision.chars_before,
+        "chars_after": decision.chars_after,
+    }
+
+
+def parse_switch(value: str) -> bool | None:
+    """Read a boolean as Go's ParseBool does, in any case; None where it is none of its spellings.
+
+    Source: https://pkg.go.dev/strconv#ParseBool.
+    """
+    return _SPELLINGS.get(value.lower())
+
+
+def apply_switch(policy: RedactionPolicy, value: str | None) -> tuple[RedactionPolicy, str | None]:
+    """Return the policy as the value of `SWITCH` has it, None where it is unset, and a warning.
+
+    A value that is no boolean means true, and the warning names it.
+    """
+    if value is None:
+        return policy, None
+    enabled = parse_switch(value)
+    if enabled is not None:
+        return replace(policy, enabled=enabled), None
+    warning = f"{SWITCH}: expected true or false, got {value[:_MAX_VALUE]!r}; taken for true"
+    return replace(policy, enabled=True), warning
+
+
+_SPELLINGS = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}
+
+_MAX_VALUE = 40
+"""Characters of a mistaken value that the warning repeats."""
+
+_Kind = Literal["answer", "malformed", "calls", "result", "user"]
+"""What a message is to the results before it; `user` is whoever else speaks."""
+
+_KINDS: Mapping[str, _Kind] = {
+    **dict.fromkeys(("system", "developer", "user"), "user"),
+    **dict.fromkeys(("tool", "function"), "result"),
+}
+"""By role; an assistant's message needs a closer look."""
+
+_SCENARIOS: tuple[Scenario, ...] = (1, 2, 3, 4, 5)
+_REDACTED: Collection[Scenario] = (1, 5)
+_SETTLED: Collection[RedactionReason] = ("redacted", "already_masked")
+
+_ANSWERED: Mapping[Scenario, Scenario] = dict.fromkeys(_SCENARIOS, 1)
+_BEFORE: Mapping[_Kind, Mapping[Scenario, Scenario]] = {
+    "answer": _ANSWERED,
+    "malformed": _ANSWERED,
+    "calls": {1: 5, 2: 2, 3: 2, 4: 4, 5: 5},
+    "user": {1: 1, 2: 4, 3: 3, 4: 4, 5: 5},
+}
+"""The scenario of a result before such a message, by that of a result right after it."""
+
+
+_Ahead = Mapping[int, tuple[Scenario, bool]]
+"""By the position of a result: what follows it, and whether the first answer is a new one."""
+
+
+def _look_ahead(messages: Sequence[object], first: int) -> tuple[_Ahead, tuple[int, ...]]:
+    """Read from the last message back to the one at `first`; also returns the malformed ones."""
+    ahead: dict[int, tuple[Scenario, bool]] = {}
+    malformed: list[int] = []
+    scenario: Scenario = 3
+    is_new = spoke = False
+    for position in reversed(range(first, len(messages))):
+        kind = _classify(messages[position])
+        if kind == "result":
+            ahead[position] = (scenario, is_new)
+            continue
+        if kind == "malformed":
+            malformed.append(position)
+        if kind in ("answer", "malformed"):
+            is_new = not spoke
+        spoke = spoke or kind in ("answer", "calls")
+        scenario = _BEFORE[kind][scenario]
+    return ahead, tuple(reversed(malformed))
+
+
+def _classify(message: object) -> _Kind:
+    if not isinstance(message, dict):
+        return "malformed"
+    role = message.get("role")
+    if role == "assistant":
+        calls = message.get("tool_calls")
+        return "calls" if isinstance(calls, list) and calls else "answer"
+    return _KINDS.get(role, "malformed") if isinstance(role, str) else "malformed"
+
+
+def _find_position(result: ToolResult) -> int:
+    return cast(int, result.path[1])
+
+
+def _find_reason_to_keep(result: ToolResult, names: Collection[str]) -> RedactionReason | None:
+    """Return the first reason that holds whatever follows the result."""
+    if result.call_id is None:
+        return "bad_id"
+    if result.turn is None:
+        return "orphan"
+    return None if result.tool in names else "other_tool"
+
+
+def _judge(result: ToolResult, ahead: _Ahead, template: Template) -> Redaction:
+    """Decide a result of a named tool."""
+    scenario, is_new = ahead[_find_position(result)]
+    if scenario not in _REDACTED:
+        return Redaction(result, "in_use", scenario)
+    if result.kind == "other":
+        return Redaction(result, "not_string", scenario)
+    replacements = tuple(_replace_texts(result, template))
+    if not replacements:
+        return Redaction(result, "already_masked", scenario)
+    return Redaction(result, "redacted", scenario, replacements, is_new)
+
+
+def _replace_texts(result: ToolResult, template: Template) -> Iterator[Replacement]:
+    call_id = result.call_id or ""
+    for place, text in enumerate(result.texts):
+        if not template.could_have_rendered(text, call_id, result.tool):
+            placeholder = template.render(call_id, result.tool, text)
+            yield Replacement(result.path_of_text(place), text, placeholder)

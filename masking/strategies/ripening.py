@@ -1,0 +1,175 @@
+"""Which tool results could be masked by now and are not yet, as a conversation goes on.
+
+A result is ripe once its turn has left the window, later results of its tool have released it, and
+it is no longer the fresh latest one of its target. What is ripe stays so until it is masked. All
+of it is linear in the conversation: a result enters a bucket, which the edge of the window opens,
+and leaves it for an earlier one at most once.
+"""
+
+import math
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import accumulate
+
+from masking.model import Maskable, Target
+from masking.strategies.policy import MaskPolicy
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """What leaves the window with a turn: places, what masking them saves, the first offset."""
+
+    places: list[int] = field(default_factory=list)
+    saving: float = 0.0
+    offset: float = math.inf
+
+
+class Ripening:
+    """The results of a conversation, in order; `saving` and `offset` are those of the ripe ones."""
+
+    def __init__(self, policy: MaskPolicy) -> None:
+        self.received = 0
+        self.saving = 0.0
+        self._policy = policy
+        self._last_k = policy.keep_last_k_per_tool or 0
+        self._edge = 0
+        self._results: list[Maskable] = []
+        self._ripe: list[int] = []
+        """A heap of those that are ripe, and of some that have been taken since."""
+        self._counted: set[int] = set()
+        """Those that are ripe or masked."""
+        self._taken: set[int] = set()
+        """Those that are masked by a move that was made."""
+        self._buckets: defaultdict[int, _Bucket] = defaultdict(_Bucket)
+        self._bucket_of: dict[int, int] = {}
+        self._last_of_tool: defaultdict[str, deque[int]] = defaultdict(deque)
+        self._kept_by_tool: set[int] = set()
+        self._latest: dict[Target, int] = {}
+
+    @property
+    def offset(self) -> float:
+        """What stands before the first ripe result; infinite where there is none."""
+        return self._results[self._ripe[0]].offset if self._ripe else math.inf
+
+    def advance(self, turns: int) -> None:
+        """Move the edge of the window to where it stands after so many tool turns."""
+        edge = self._policy.find_edge(turns)
+        opened = range(self._edge, edge)
+        self._edge = edge
+        for turn in opened:
+            for place in self._buckets.pop(turn, _NOTHING).places:
+                if self._bucket_of.get(place) == turn:
+                    del self._bucket_of[place]
+                    self._ripen(place)
+
+    def receive(self, fresh: Iterable[Maskable]) -> None:
+        """Take in the results that are new."""
+        for result in fresh:
+            place = self.received
+            self.received += 1
+            self._results.append(result)
+            released = self._count_as_last(place, result.tool)
+            older = self._count_as_latest(place, result)
+            if result.turn is not None:
+                self._wait(place, self._find_leaving(place))
+            if older is not None:
+                self._wait(older, self._find_leaving(older))
+            if released is not None:
+                self._ripen(released)
+
+    def harvest(self) -> None:
+        """Count all that is ripe as masked."""
+        self._ripe.clear()
+        self.saving = 0.0
+
+    def take(self, places: Sequence[int]) -> None:
+        """Count these as masked, ripe or not."""
+        for place in places:
+            self._leave_bucket(place)
+            if place in self._counted and place not in self._taken:
+                self.saving -= self._results[place].saving
+        self._counted.update(places)
+        self._taken.update(places)
+        while self._ripe and self._ripe[0] in self._taken:
+            heappop(self._ripe)
+        if not self._ripe:
+            self.saving = 0.0
+
+    def look_ahead(self, stop: int, size: float) -> tuple[list[float], list[float]]:
+        """Return what masking saves, and what stands behind, if the edge moved on up to `stop`.
+
+        For each turn from the edge on: the saving with everything before it masked, and the size,
+        all masked, from the first result that could be masked at that turn or later up to the
+        end, in a prompt of this size. Buckets that something has left give a bound.
+        """
+        buckets = [self._buckets.get(turn, _NOTHING) for turn in range(self._edge, stop)]
+        tails, first, saving = [0.0], math.inf, 0.0
+        for bucket in reversed(buckets):
+            first = min(first, bucket.offset)
+            saving += bucket.saving
+            tails.append(max(0.0, size - first - saving))
+        savings = accumulate((bucket.saving for bucket in buckets), initial=self.saving)
+        return [*savings], tails[::-1]
+
+    def _count_as_last(self, place: int, tool: str | None) -> int | None:
+        """Return the result that is no longer among the last K of the tool."""
+        if tool is None or self._last_k <= 0:
+            return None
+        last = self._last_of_tool[tool]
+        last.append(place)
+        self._kept_by_tool.add(place)
+        if len(last) <= self._last_k:
+            return None
+        released = last.popleft()
+        self._kept_by_tool.remove(released)
+        return released
+
+    def _count_as_latest(self, place: int, result: Maskable) -> int | None:
+        """Return the result that is no longer the latest of the target."""
+        if result.target is None or result.turn is None or self._policy.keep_latest_turns <= 0:
+            return None
+        older = self._latest.get(result.target)
+        self._latest[result.target] = place
+        return older
+
+    def _find_leaving(self, place: int) -> int:
+        """Return the turn that the edge has to pass for a result to be masked."""
+        result = self._results[place]
+        turn = result.turn or 0
+        if result.target is None or self._latest.get(result.target) != place:
+            return turn
+        return max(turn, turn + self._policy.keep_latest_turns - self._policy.window_turns)
+
+    def _wait(self, place: int, turn: int) -> None:
+        """Put a result into the bucket of this turn; where that is open already, it is ripe."""
+        self._leave_bucket(place)
+        if turn < self._edge:
+            self._ripen(place)
+            return
+        result, bucket = self._results[place], self._buckets[turn]
+        self._bucket_of[place] = turn
+        bucket.places.append(place)
+        bucket.saving += result.saving
+        if result.saving:
+            bucket.offset = min(bucket.offset, result.offset)
+
+    def _leave_bucket(self, place: int) -> None:
+        turn = self._bucket_of.pop(place, None)
+        if turn is not None:
+            self._buckets[turn].saving -= self._results[place].saving
+
+    def _ripen(self, place: int) -> None:
+        """Count a result as ripe, unless something still keeps it or it is counted already."""
+        is_kept = place in self._kept_by_tool or place in self._bucket_of
+        if is_kept or place in self._counted or self._results[place].turn is None:
+            return
+        result = self._results[place]
+        self._counted.add(place)
+        if result.saving:
+            heappush(self._ripe, place)
+            self.saving += result.saving
+
+
+_NOTHING = _Bucket()

@@ -1,0 +1,1 @@
+"""Which settings would have cost least."""

@@ -1,0 +1,214 @@
+"""What a policy comes to on a session: as `masking.replay.replay`, in a hundredth of the time.
+
+Nothing is written and nothing decoded again: where the boundary stands at each request comes from
+one pass over a stretch, and between moves nothing changes but the end of the prompt. The cache is
+simulated, whatever the provider reported, and forgets by time alone, never for want of room. This
+is Schéma 1 alone: no other strategy has a part in it.
+"""
+
+import dataclasses
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from masking.accounting.prefix_cache import Piece
+from masking.measures.price_list import Ratios
+from masking.measures.pricing import apply_terms
+from masking.measures.tokens import TokenCounter
+from masking.replay.first_masked import NEVER, Judged, find_masks, judge_stretch, piece_of
+from masking.replay.replay import Course
+from masking.replay.reread import Rereads, count_rereads
+from masking.replay.session_index import Stretch, Transcript
+from masking.strategies.policy import MaskPolicy
+
+
+class Tried(NamedTuple):
+    """A request under a policy: its prompt's tokens, estimated, and what they cost.
+
+    `cost` is in input-token equivalents (see `accounting.cost.Bill`), `dollars` is None where the
+    price is not known, `masked` counts tool results, and `moved` says whether any is masked
+    that was not in the conversation's request before.
+    """
+
+    tokens: int
+    cost: float
+    dollars: float | None
+    masked: int
+    moved: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A session under a policy: its requests in the order in which they were sent."""
+
+    requests: tuple[Tried, ...]
+    rereads: Rereads
+
+
+class Masked(NamedTuple):
+    """From which request on each tool result is masked, and the prompt with all of them masked."""
+
+    first: Sequence[int]
+    pieces: Sequence[Piece]
+
+
+class Bench:
+    """A session on which policies are tried; `plain` is what sending everything comes to."""
+
+    def __init__(self, transcript: Transcript, counter: TokenCounter) -> None:
+        self._transcript = transcript
+        self._counter = counter
+        self._judged: dict[tuple[int, MaskPolicy], Judged] = {}
+        self.plain = self._send([_mask_nothing(stretch) for stretch in transcript.stretches])
+
+    def try_out(self, course: Course, believed: Ratios | None = None) -> Trial:
+        """Return what a policy comes to; prices and model are those of the transcript.
+
+        Where other prices are `believed`, the boundary is drawn by them.
+        """
+        return self.try_masks(lambda number, _: self._mask(number, course, believed))
+
+    def try_masks(self, find: Callable[[int, Stretch], Masked]) -> Trial:
+        """Return what any rule comes to, which says of each stretch, by its number, what it masks.
+
+        Once masked, a result has to stay so.
+        """
+        masks = [find(number, each) for number, each in enumerate(self._transcript.stretches)]
+        rereads = Rereads()
+        for stretch, mask in zip(self._transcript.stretches, masks, strict=True):
+            rereads += count_rereads(stretch.references, mask.first)
+        return Trial(requests=self._send(masks), rereads=rereads)
+
+    def _mask(self, number: int, course: Course, believed: Ratios | None) -> Masked:
+        stretch = self._transcript.stretches[number]
+        terms = dataclasses.replace(stretch.terms, ratios=believed or stretch.terms.ratios)
+        policy = apply_terms(course.policy, course.drawn_by, terms)
+        if not policy.masks:
+            return _mask_nothing(stretch)
+        judged = self._judge(number, policy)
+        return Masked(find_masks(stretch, judged, policy), judged.pieces)
+
+    def _judge(self, number: int, policy: MaskPolicy) -> Judged:
+        key = (
+            number,
+            dataclasses.replace(
+                policy,
+                window_turns=1,
+                keep_last_k_per_tool=None,
+                keep_latest_turns=0,
+                max_loss=0.0,
+            ),
+        )
+        if key not in self._judged:
+            stretch = self._transcript.stretches[number]
+            self._judged[key] = judge_stretch(stretch, policy, self._counter)
+        return self._judged[key]
+
+    def _send(self, masks: Sequence[Masked]) -> tuple[Tried, ...]:
+        cache = _Cache()
+        prompts = [
+            _Prompt(stretch, mask, _find_followed(stretch, masks), cache)
+            for stretch, mask in zip(self._transcript.stretches, masks, strict=True)
+        ]
+        return tuple(prompts[place.stretch].send() for place in self._transcript.order)
+
+
+def _mask_nothing(stretch: Stretch) -> Masked:
+    return Masked([NEVER] * len(stretch.history.results), stretch.pieces)
+
+
+def _find_followed(stretch: Stretch, masks: Sequence[Masked]) -> Sequence[int] | None:
+    """Return from when on the results were masked in the stretch that this one goes on with."""
+    return None if stretch.follows is None else masks[stretch.follows].first
+
+
+class _Cache:
+    """All prompts sent so far, as a tree: by a node and the digest of the next piece, the next.
+
+    `used` gives, where that matters, when a prompt that leads through a node was last sent.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: dict[tuple[int, bytes], int] = {}
+        self.used: dict[int, float] = {}
+
+    def find_root(self, seed: bytes) -> int:
+        """Return where prompts with this seed begin."""
+        return self.nodes.setdefault((0, seed), len(self.nodes) + 1)
+
+    def forget(self, path: Sequence[int], known: int, now: float, ttl: float) -> int:
+        """Return how many of the `known` nodes of a path were used in time; all are used now."""
+        while known and now - self.used[path[known]] > ttl:
+            known -= 1
+        self.used.update(dict.fromkeys(path, now))
+        return known
+
+
+class _Prompt:
+    """A stretch's prompt, masked, as it grows from request to request.
+
+    `_nodes` and `_tokens` are those after 0, 1, 2, ... pieces of the last one sent.
+    """
+
+    def __init__(
+        self, stretch: Stretch, masks: Masked, followed: Sequence[int] | None, cache: _Cache
+    ) -> None:
+        self._stretch = stretch
+        self._cache = cache
+        self._plain, self._masked = stretch.pieces, masks.pieces
+        self._first = [NEVER] * len(stretch.pieces)
+        self._changes: dict[int, int] = {}
+        for result, request in zip(stretch.history.results, masks.first, strict=True):
+            at = piece_of(result)
+            self._first[at] = request
+            self._changes[request] = min(self._changes.get(request, at), at)
+        self._moves = _find_moves(masks.first, followed)
+        self._counted = sorted(masks.first)
+        self._request = -1
+        self._nodes = [cache.find_root(stretch.seed)]
+        self._tokens = [0]
+
+    def send(self) -> Tried:
+        """Send the next request."""
+        self._request += 1
+        send, terms = self._stretch.sends[self._request], self._stretch.terms
+        known, ttl = self._grow(send.messages + 1), terms.rules.ttl
+        if ttl is not None:
+            known = self._cache.forget(self._nodes, known, send.when.timestamp(), ttl)
+        tokens, cached = self._tokens[-1], terms.rules.round(self._tokens[known])
+        cost = cached * terms.ratios.read + (tokens - cached) * terms.ratios.write
+        cost *= terms.find_factor(tokens)
+        return Tried(
+            tokens=tokens,
+            cost=cost,
+            dollars=terms.in_dollars(cost),
+            masked=bisect_right(self._counted, self._request),
+            moved=self._request in self._moves,
+        )
+
+    def _grow(self, pieces: int) -> int:
+        """Add what is new or newly masked; return how many pieces some prompt began with before."""
+        request, nodes, tokens, tree = self._request, self._nodes, self._tokens, self._cache.nodes
+        unchanged = min(self._changes.get(request, NEVER), len(nodes) - 1)
+        del nodes[unchanged + 1 :], tokens[unchanged + 1 :]
+        known = pieces
+        for at in range(unchanged, pieces):
+            piece = (self._masked if self._first[at] <= request else self._plain)[at]
+            node = tree.get((nodes[-1], piece.digest))
+            if node is None:
+                known = min(known, at)
+                node = tree[nodes[-1], piece.digest] = len(tree) + 1
+            nodes.append(node)
+            tokens.append(tokens[-1] + piece.tokens)
+        return known
+
+
+def _find_moves(first: Sequence[int], followed: Sequence[int] | None) -> set[int]:
+    """Return the requests with a result masked that was not in the conversation's one before."""
+    moves = {request for request in first if request > 0}
+    before = [*(followed or ()), *[NEVER] * len(first)]
+    pairs = zip(first, before, strict=False)
+    if followed is not None and any(at == 0 and was == NEVER for at, was in pairs):
+        moves.add(0)
+    return moves

@@ -1,0 +1,104 @@
+"""The settings that are tuned, and the grid of them that is tried."""
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+from masking.replay.replay import Course
+from masking.strategies.policy import MaskPolicy
+
+LEAST_WINDOW = 5
+"""The shortest window that is recommended. A recording made without masking shows which calls refer
+to what would have been masked, but not what an agent would have missed and never asked for again;
+and the shorter the window, the more of its work rests on that."""
+
+
+class Tuning(NamedTuple):
+    """What is tuned of a policy, under the names that the configuration gives it.
+
+    `max_loss` is None where the window slides at every turn, whatever that does to a prompt cache.
+    """
+
+    enabled: bool
+    window_turns: int
+    keep_errors: bool
+    keep_last_k_per_tool: int
+    min_chars: int
+    max_loss: float | None
+    keep_latest_turns: int = 0
+
+    @property
+    def is_seen_through(self) -> bool:
+        """Whether recordings can tell what it costs an agent: its window is not too short."""
+        return not self.enabled or not 0 < self.window_turns < LEAST_WINDOW
+
+    def apply(self, course: Course) -> Course:
+        """Return a course with these settings, and all its others.
+
+        Where it says that the window slides and these do not, the price list draws the boundary.
+        """
+        pricing = course.pricing
+        if pricing.cache_pricing == "none":
+            pricing = dataclasses.replace(pricing, cache_pricing="auto")
+        kept = course.policy.max_loss if self.max_loss is None else self.max_loss
+        return dataclasses.replace(
+            course,
+            policy=dataclasses.replace(course.policy, **{**self._asdict(), "max_loss": kept}),
+            pricing=pricing,
+            slides=self.max_loss is None,
+        )
+
+    def count_changes(self, other: "Tuning") -> int:
+        """Return in how many settings it differs from another."""
+        return sum(mine != its for mine, its in zip(self, other, strict=True))
+
+
+def tuning_of(course: Course) -> Tuning:
+    """Return the settings of a course."""
+    policy, slides = course.policy, course.drawn_by.cache_pricing == "none"
+    return Tuning(
+        enabled=policy.enabled,
+        window_turns=policy.window_turns,
+        keep_errors=policy.keep_errors,
+        keep_last_k_per_tool=max(0, policy.keep_last_k_per_tool or 0),
+        min_chars=policy.min_chars,
+        max_loss=None if slides else policy.max_loss,
+        keep_latest_turns=max(0, policy.keep_latest_turns),
+    )
+
+
+DEFAULTS = tuning_of(Course(policy=MaskPolicy(enabled=True)))
+"""As shipped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """The values that are tried of each setting, in every combination.
+
+    Of the last K of each tool none is: keeping the latest of each target costs as much, and loses
+    less.
+    """
+
+    window_turns: tuple[int, ...] = (LEAST_WINDOW, 6, 8, 12, 16, 20, 24)
+    keep_errors: tuple[bool, ...] = (True, False)
+    keep_last_k_per_tool: tuple[int, ...] = (0,)
+    min_chars: tuple[int, ...] = (0, 500, 2_000)
+    max_loss: tuple[float | None, ...] = (0.05, 0.1, 0.2, None)
+    keep_latest_turns: tuple[int, ...] = (0, 24, 40)
+
+    def combine(self) -> Iterator[Tuning]:
+        """Yield the combinations."""
+        values = (getattr(self, field.name) for field in dataclasses.fields(self))
+        return (Tuning(True, *combination) for combination in product(*values))
+
+
+def find_tunings(present: Tuning, grid: Grid) -> tuple[Tuning, ...]:
+    """Return what is to be tried, once each: the present settings, masking off, and the grid."""
+    return tuple(dict.fromkeys([present, switch_off(present), *grid.combine()]))
+
+
+def switch_off(tuning: Tuning) -> Tuning:
+    """Return the settings with masking off: everything is sent."""
+    return tuning._replace(enabled=False)

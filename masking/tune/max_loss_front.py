@@ -1,0 +1,136 @@
+"""What the promise costs: the bill over that of the cheapest schedule, for each `max_loss`.
+
+Beside it stands the clairvoyant, who knows how a conversation goes on and keeps the same promise:
+no rule can do better. The boundary's rule decides by estimated tokens, as the addon does; bills are
+in counted ones, with a cache that matches whole messages and has no minimum, so that the cheapest
+schedule can be found exactly. Each stretch of a session counts as a conversation of its own.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from masking.measures.price_list import Ratios
+from masking.measures.pricing import apply_terms
+from masking.measures.tokens import TokenCounter
+from masking.replay.first_masked import Judged, find_masks, find_ripe, judge_stretch, piece_of
+from masking.replay.replay import Course, Session
+from masking.replay.session_index import Stretch, read_transcript
+from masking.strategies.policy import MaskPolicy
+from masking.tune.optimum import Growth, bill, bill_everything, find_cheapest, follow
+
+NO_PROMISE = 1_000.0
+"""A `max_loss` that is as good as none."""
+
+LOSSES = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, NO_PROMISE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """Bills of conversations together, and the worst of each against sending everything.
+
+    `paid` is in input-token equivalents. `worst_end` is the most that a conversation's bill is of
+    that of sending everything, `worst` the most that it was at any request; 1 is as much.
+    """
+
+    paid: float = 0.0
+    worst_end: float = 0.0
+    worst: float = 0.0
+
+    def __add__(self, other: "Account") -> "Account":
+        """Put two lots of conversations together."""
+        return Account(
+            paid=self.paid + other.paid,
+            worst_end=max(self.worst_end, other.worst_end),
+            worst=max(self.worst, other.worst),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Front:
+    """Bills of conversations: everything sent, the cheapest schedule, and two for each promise.
+
+    `rule` and `clairvoyant` have an account for each of `losses`, in order.
+    """
+
+    losses: tuple[float, ...]
+    everything: float
+    optimum: float
+    rule: tuple[Account, ...]
+    clairvoyant: tuple[Account, ...]
+
+    def __add__(self, other: "Front") -> "Front":
+        """Put two lots of conversations together, of the same losses."""
+        return Front(
+            losses=self.losses,
+            everything=self.everything + other.everything,
+            optimum=self.optimum + other.optimum,
+            rule=_add(self.rule, other.rule),
+            clairvoyant=_add(self.clairvoyant, other.clairvoyant),
+        )
+
+
+def draw_nothing(losses: Sequence[float] = LOSSES) -> Front:
+    """Return the front of no conversations."""
+    none = tuple(Account() for _ in losses)
+    return Front(losses=tuple(losses), everything=0, optimum=0, rule=none, clairvoyant=none)
+
+
+def draw_front(session: Session, course: Course, losses: Sequence[float] = LOSSES) -> Front:
+    """Return the front of a session's stretches."""
+    counter = TokenCounter()
+    front = draw_nothing(losses)
+    for stretch in read_transcript(session, course, counter).stretches:
+        priced = apply_terms(course.policy, course.pricing, stretch.terms)
+        policy = dataclasses.replace(priced, price_steps=())  # the clairvoyant knows none, either
+        judged = judge_stretch(stretch, policy, counter)
+        growth = _find_growth(stretch, judged, policy)
+        schedules = [
+            find_masks(stretch, judged, dataclasses.replace(policy, max_loss=loss))
+            for loss in losses
+        ]
+        front += draw_growth(growth, schedules, stretch.terms.ratios, losses)
+    return front
+
+
+def draw_growth(
+    growth: Growth, rule: Sequence[Sequence[int]], ratios: Ratios, losses: Sequence[float]
+) -> Front:
+    """Return the front of one conversation.
+
+    `rule` gives for each loss the request from which on each tool result is masked by the rule.
+    """
+    plain = bill_everything(growth, ratios)
+
+    def account(first_masked: Sequence[int]) -> Account:
+        paid = bill(growth, first_masked, ratios)
+        parts = [now / full if full else 1.0 for now, full in zip(paid, plain, strict=True)]
+        return Account(paid=paid[-1], worst_end=parts[-1], worst=max(parts))
+
+    def schedule(max_loss: float) -> Sequence[int]:
+        return follow(growth, find_cheapest(growth, ratios, max_loss))
+
+    return Front(
+        losses=tuple(losses),
+        everything=plain[-1],
+        optimum=account(schedule(math.inf)).paid,
+        rule=tuple(account(first_masked) for first_masked in rule),
+        clairvoyant=tuple(account(schedule(loss)) for loss in losses),
+    )
+
+
+def _find_growth(stretch: Stretch, judged: Judged, policy: MaskPolicy) -> Growth:
+    sizes = [*accumulate((piece.tokens for piece in stretch.pieces), initial=0)]
+    places = [piece_of(result) for result in stretch.history.results]
+    return Growth(
+        sizes=[sizes[send.messages + 1] for send in stretch.sends],
+        offsets=[sizes[at] for at in places],
+        savings=[stretch.pieces[at].tokens - judged.pieces[at].tokens for at in places],
+        ripe=find_ripe(stretch, judged, policy),
+    )
+
+
+def _add(some: Sequence[Account], others: Sequence[Account]) -> tuple[Account, ...]:
+    return tuple(a + b for a, b in zip(some, others, strict=True))

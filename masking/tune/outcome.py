@@ -1,0 +1,72 @@
+"""What a policy comes to on recorded sessions, in sums that can be put together."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from masking.replay.reread import Rereads
+from masking.replay.session_index import Transcript
+from masking.tune.fast_replay import Trial, Tried
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Sums over requests, but for `worst`.
+
+    `unlisted` are requests whose prices were assumed, `cost` is in input-token equivalents,
+    `dollars` None where a price is not known, `moves` counts the requests with a result masked
+    that was not before. `worst` is the most that the bill of a conversation was, at any of its
+    requests, of that of sending everything; 1 is as much.
+    """
+
+    requests: int = 0
+    unlisted: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    dollars: float | None = 0.0
+    moves: int = 0
+    worst: float = 0.0
+    rereads: Rereads = field(default_factory=Rereads)
+
+    def __add__(self, other: "Outcome") -> "Outcome":
+        """Put the outcomes of two lots of sessions together."""
+        known = self.dollars is not None and other.dollars is not None
+        return Outcome(
+            requests=self.requests + other.requests,
+            unlisted=self.unlisted + other.unlisted,
+            tokens=self.tokens + other.tokens,
+            cost=self.cost + other.cost,
+            dollars=(self.dollars or 0.0) + (other.dollars or 0.0) if known else None,
+            moves=self.moves + other.moves,
+            worst=max(self.worst, other.worst),
+            rereads=self.rereads + other.rereads,
+        )
+
+
+def sum_up(trial: Trial, plain: Sequence[Tried], transcript: Transcript) -> Outcome:
+    """Return what a trial on a session comes to; `plain` is what sending everything does."""
+    requests = trial.requests
+    known = [request.dollars for request in requests if request.dollars is not None]
+    return Outcome(
+        requests=len(requests),
+        unlisted=sum(len(s.sends) for s in transcript.stretches if s.terms.source == "assumed"),
+        tokens=sum(request.tokens for request in requests),
+        cost=sum(request.cost for request in requests),
+        dollars=sum(known) if len(known) == len(requests) else None,
+        moves=sum(request.moved for request in requests),
+        worst=_find_worst(requests, plain, transcript.conversations),
+        rereads=trial.rereads,
+    )
+
+
+def _find_worst(
+    requests: Sequence[Tried], plain: Sequence[Tried], conversations: Sequence[int]
+) -> float:
+    paid: defaultdict[int, float] = defaultdict(float)
+    full: defaultdict[int, float] = defaultdict(float)
+    worst = 0.0
+    for request, whole, number in zip(requests, plain, conversations, strict=True):
+        paid[number] += request.cost
+        full[number] += whole.cost
+        worst = max(worst, paid[number] / full[number] if full[number] else 1.0)
+    return worst

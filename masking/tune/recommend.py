@@ -1,0 +1,102 @@
+"""Which settings to use, of many that were tried.
+
+The front are those that nothing beats in both cost and calls that masking affects (re-reads and
+quotes), of those that keep the promise. To choose among them such a call is counted as one more
+request, at what a request costs on average when everything is sent. No window is chosen that is too
+short for recordings to tell what it costs (see `masking.tune.grid`). Of settings that then come
+to within a hundredth of the least, the present ones stay; else the shipped ones are taken; else
+those that differ least from the present. Whether errors are kept stays as it is: what an agent
+learns from them no such call shows.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from masking.tune.grid import DEFAULTS, Tuning, switch_off
+from masking.tune.outcome import Outcome
+
+_AS_GOOD = 1.01
+"""Costs that differ by less are alike."""
+
+_MARGIN = 0.02
+"""How far above the promise a loss may be: the boundary's rule works with estimates of tokens, and
+knows nothing of a cache's minimum and blocks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """Settings that were tried, the present ones and `off` (everything is sent) among them.
+
+    Costs are in US dollars where every request's price is known, else in input-token equivalents.
+    At no request may a conversation's bill have been above `1 + promise` times that of sending
+    everything, but for a margin of 0.02: that is measured, whatever `max_loss` the settings have.
+    """
+
+    outcomes: Mapping[Tuning, Outcome]
+    present: Tuning
+    promise: float
+
+    @property
+    def off(self) -> Tuning:
+        """The settings that send everything."""
+        return switch_off(self.present)
+
+    @property
+    def in_dollars(self) -> bool:
+        """Whether costs are in dollars."""
+        return all(outcome.dollars is not None for outcome in self.outcomes.values())
+
+    @property
+    def costs(self) -> dict[Tuning, float]:
+        """What each of the settings cost."""
+        dollars = {t: o.dollars for t, o in self.outcomes.items() if o.dollars is not None}
+        return dollars if self.in_dollars else {t: o.cost for t, o in self.outcomes.items()}
+
+    @property
+    def reckoned(self) -> dict[Tuning, float]:
+        """The same with each affected call as one more request, at what one costs unmasked."""
+        costs = self.costs
+        each = costs[self.off] / max(1, self.outcomes[self.off].requests)
+        return {t: cost + self.outcomes[t].rereads.affected * each for t, cost in costs.items()}
+
+    @property
+    def kept(self) -> list[Tuning]:
+        """The settings that kept the promise."""
+        return [tuning for tuning in self.outcomes if self.keeps_promise(tuning)]
+
+    def keeps_promise(self, tuning: Tuning) -> bool:
+        """Whether no conversation's bill was ever above what the promise allows."""
+        return self.outcomes[tuning].worst <= 1 + self.promise + _MARGIN
+
+
+def find_front(sweep: Sweep) -> list[Tuning]:
+    """Return the front, from the cheapest on.
+
+    What is but a hundredth cheaper than something that affects fewer calls is left out.
+    """
+    costs = sweep.costs
+
+    def order(tuning: Tuning) -> tuple[int, float, int]:
+        affected = sweep.outcomes[tuning].rereads.affected
+        return affected, costs[tuning], tuning.count_changes(sweep.present)
+
+    front: list[Tuning] = []
+    least = math.inf
+    for tuning in sorted(sweep.kept, key=order):
+        if costs[tuning] * _AS_GOOD < least:
+            least = costs[tuning]
+            front.append(tuning)
+    return front[::-1]
+
+
+def find_best(sweep: Sweep) -> Tuning:
+    """Return the settings to use; those with masking off are always among the choice."""
+    present, reckoned = sweep.present, sweep.reckoned
+    alike = (t for t in sweep.kept if t.keep_errors == present.keep_errors)
+    open_to_choice = [tuning for tuning in alike if tuning.is_seen_through]
+    limit = _AS_GOOD * min(reckoned[tuning] for tuning in open_to_choice)
+    return min(
+        (tuning for tuning in open_to_choice if reckoned[tuning] <= limit),
+        key=lambda t: (t != present, t != DEFAULTS, t.count_changes(present), reckoned[t]),
+    )

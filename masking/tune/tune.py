@@ -1,0 +1,96 @@
+"""Settings tried on recorded sessions, on as many cores as there are.
+
+A task is a session and some of the settings, so that it is decoded once for all of them. Tasks go
+through an `Executor` of `concurrent.futures`: a pool of processes, or that of a cluster, whose
+workers must be able to read the recordings.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, wait
+from itertools import islice
+from typing import TypeVar
+
+from masking.measures.tokens import TokenCounter
+from masking.replay.replay import Course, Session
+from masking.replay.session_index import read_transcript
+from masking.tune.fast_replay import Bench
+from masking.tune.grid import Tuning
+from masking.tune.max_loss_front import LOSSES, Front, draw_front, draw_nothing
+from masking.tune.outcome import Outcome, sum_up
+
+_IN_FLIGHT = 256
+"""Tasks that are handed over before one is done. Each holds its session."""
+
+_Result = TypeVar("_Result")
+OnDone = Callable[[], None]
+"""Called whenever a task is done."""
+
+
+def tune(
+    sessions: Iterable[Session],
+    course: Course,
+    tunings: Sequence[Tuning],
+    executor: Executor,
+    *,
+    parts: int = 1,
+    on_done: OnDone = lambda: None,
+) -> dict[Tuning, Outcome]:
+    """Return what each of the settings comes to on all sessions together.
+
+    The course gives all that is not tuned. The settings are tried in so many `parts`, each a task
+    for every session. Raises what reading a session raises.
+    """
+    lots = [tuple(tunings[part::parts]) for part in range(parts)]
+    tasks = ((session, course, lot) for session in sessions for lot in lots)
+    summed = {tuning: Outcome() for tuning in tunings}
+    for outcomes in _run(executor, try_session, tasks):
+        for tuning, outcome in outcomes.items():
+            summed[tuning] += outcome
+        on_done()
+    return summed
+
+
+def try_session(
+    session: Session, course: Course, tunings: Iterable[Tuning]
+) -> dict[Tuning, Outcome]:
+    """Return what each of the settings comes to on a session."""
+    counter = TokenCounter()
+    transcript = read_transcript(session, course, counter)
+    bench = Bench(transcript, counter)
+    return {
+        tuning: sum_up(bench.try_out(tuning.apply(course)), bench.plain, transcript)
+        for tuning in tunings
+    }
+
+
+def find_front_of_losses(
+    sessions: Iterable[Session],
+    course: Course,
+    executor: Executor,
+    *,
+    losses: Sequence[float] = LOSSES,
+    on_done: OnDone = lambda: None,
+) -> Front:
+    """Return what each `max_loss` comes to, and the clairvoyant under the same promise."""
+    front = draw_nothing(losses)
+    for drawn in _run(executor, draw_front, ((s, course, tuple(losses)) for s in sessions)):
+        front += drawn
+        on_done()
+    return front
+
+
+def _run(
+    executor: Executor, function: Callable[..., _Result], tasks: Iterable[tuple[object, ...]]
+) -> Iterator[_Result]:
+    """Yield results as they come, with a bounded number of tasks under way."""
+    left = iter(tasks)
+    under_way = {executor.submit(function, *task) for task in islice(left, _IN_FLIGHT)}
+    try:
+        while under_way:
+            done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+            under_way |= {executor.submit(function, *task) for task in islice(left, len(done))}
+            for future in done:
+                yield future.result()
+    finally:
+        for future in under_way:
+            future.cancel()

@@ -1,0 +1,147 @@
+"""How a request's line in the account reads, in the log and in a record."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from addon.metrics.account import describe_entry, render_cost, render_net, render_terms
+from addon.metrics.exchange import Exchange
+from addon.metrics.log_line import render_line
+from masking.accounting.cost import Bill, Cost
+from masking.accounting.ledger import Entry, Net
+from masking.accounting.margin import NO_MARGIN, Margin
+from masking.accounting.sizes import Sizes
+from masking.measures.price_list import Ratios
+from masking.measures.price_settings import PriceSettings
+from masking.measures.pricing import Terms, find_terms
+
+
+def entry_of(
+    before: Bill,
+    after: Bill,
+    warm: Bill | None = None,
+    net: Net | None = None,
+    margin: Margin = NO_MARGIN,
+) -> Entry:
+    cost = Cost(
+        before=before, before_warm=warm or before, after=after, predicted=0, share=1.0,
+        basis="reported", margin=margin,
+    )  # fmt: skip
+    net = net or Net()
+    return Entry(
+        cost=cost, conversation=7, net=net, total=net, moved=False, held=False, tripped=False
+    )
+
+
+def tokens(cost: float) -> Bill:
+    return Bill(cost, 0.0, cost, None)
+
+
+def dollars(cost: float) -> Bill:
+    return Bill(cost, 0.0, cost, cost / 1_000)
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        pytest.param(entry_of(dollars(20), dollars(20)), "cost $0.0200", id="nothing saved"),
+        pytest.param(
+            entry_of(dollars(20), dollars(10)), "cost $0.0200 -> $0.0100 (-50%)", id="saved"
+        ),
+        pytest.param(
+            entry_of(dollars(20), dollars(30)), "cost $0.0200 -> $0.0300 (+50%)", id="lost"
+        ),
+        pytest.param(
+            entry_of(tokens(1_200), tokens(600)),
+            "cost 1,200 -> 600 input tokens (-50%)",
+            id="without a price in tokens",
+        ),
+        pytest.param(
+            entry_of(tokens(1_000), tokens(500), warm=tokens(400)),
+            "cost 1,000 (400 with a warm cache) -> 500 input tokens (-50%)",
+            id="a cold cache shows both figures",
+        ),
+        pytest.param(
+            entry_of(dollars(20), dollars(10), margin=Margin(2.0)),
+            "cost $0.0200 -> $0.0100 (-50% ±10)",
+            id="with what it may be off",
+        ),
+        pytest.param(
+            entry_of(dollars(20), dollars(19), margin=Margin(2.0)),
+            "cost $0.0190, about as unmasked",
+            id="less than what it may be off",
+        ),
+        pytest.param(
+            entry_of(tokens(0), tokens(5)), "cost 0 -> 5 input tokens (+0%)",
+            id="from nothing there is no part",
+        ),
+    ],
+)  # fmt: skip
+def test_a_cost_is_told(entry: Entry, expected: str) -> None:
+    assert expected == render_cost(entry)
+
+
+@pytest.mark.parametrize(
+    ("net", "expected"),
+    [
+        (Net(1_000.0, 1.5), "+$1.5000"),
+        (Net(-1_000.0, -1.5), "-$1.5000"),
+        (Net(1_234.5, None), "+1,234 input tokens"),
+        (Net(-1_234.0, None), "-1,234 input tokens"),
+        (Net(1_000.0, 1.5, 0, Margin(50.0), Margin(0.1, 0.01)), "+$1.5000 ±0.3000"),
+        (Net(1_000.0, 1.5, 0, Margin(900.0), Margin(1.6)), "about 0"),
+        (Net(-1_000.0, 1.5, 2, Margin(90.0), Margin(1.6)), "-1,000 ±90 input tokens"),
+        (Net(-1_000.0, None, 2, Margin(1_000.0)), "about 0"),
+    ],
+)
+def test_a_net_has_its_sign(net: Net, expected: str) -> None:
+    assert expected == render_net(net)
+
+
+@pytest.mark.parametrize(
+    ("terms", "expected"),
+    [
+        (
+            Terms(ratios=Ratios(0.1, 1.25), source="assumed"),
+            "cached at 0.1, written at 1.25 (assumed)",
+        ),
+        (Terms(ratios=Ratios(0.1, 1.0), source="config"), "cached at 0.1 (config)"),
+        (
+            find_terms(PriceSettings(), "api.anthropic.com", "claude-sonnet-4-5"),
+            "cached at 0.1, written at 1.25 (price list)",
+        ),
+    ],
+)
+def test_the_prices_and_their_source_are_told(terms: Terms, expected: str) -> None:
+    assert expected == render_terms(terms)
+
+
+def test_without_an_entry_every_field_is_there_and_null() -> None:
+    described = describe_entry(entry_of(dollars(20), dollars(10)))
+    assert list(described) == list(describe_entry(None))
+    assert {None} == set(describe_entry(None).values())
+
+
+@pytest.mark.parametrize(
+    ("net", "tail"),
+    [
+        (Net(0.0, 0.0), "cost $0.0200, cached at 0.5 (config)"),
+        (
+            Net(5.0, 0.5),
+            "cost $0.0200, cached at 0.5 (config), net +$0.5000 in conversation 7, +$0.5000 in all",
+        ),
+    ],
+    ids=["as long as nothing was saved there is no net", "the net is told"],
+)
+def test_the_log_line_tells_the_cost_masking_or_not(net: Net, tail: str) -> None:
+    sizes = Sizes(
+        messages=1, tool_turns=0, tool_results=3, masked=0, kept={}, tool_chars_before=0,
+        tool_chars_after=0, json_chars_before=0, json_chars_after=0,
+    )  # fmt: skip
+    exchange = Exchange(
+        host="h", path="/p", masking="off", replay=False, status=200, sizes=sizes,
+        terms=Terms(ratios=Ratios(0.5, 1.0), source="config"),
+        entry=entry_of(dollars(20), dollars(20), net=net),
+        time=datetime(2026, 1, 1, tzinfo=UTC),
+    )  # fmt: skip
+    assert f"h ? 200: masking off, 3 tool results, {tail}" == render_line(exchange)

@@ -1,0 +1,285 @@
+"""The configuration: where it is found, what a mistake in it does, and edits while it is in use."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from addon.proxy.config_file import ConfigFile, find_config
+from addon.proxy.shipped import shipped
+from masking.model import ConfigError
+from tests.live.harness import (
+    OFF,
+    ON,
+    UNPRICED,
+    Upstream,
+    conversation,
+    encoded,
+    eventually,
+    masked,
+    run_mitmdump,
+    running_addon,
+    running_upstream,
+)
+
+CHAT = "/v1/chat/completions"
+BODY = encoded(conversation())
+FOREIGN = b"[tool.other]\nkey = 1\n"
+MISSPELT = ON.replace(b"window_turns", b"window_turn")
+
+
+@pytest.fixture(scope="module")
+def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
+    with running_upstream(tmp_path_factory.mktemp("upstream")) as running:
+        yield running
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "config.toml"
+    path.write_bytes(ON)
+    return path
+
+
+# Where it is
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a file for each place, one of them in the environment, as working directory."""
+    for name in ("option.toml", "environment.toml", "config.toml"):
+        (tmp_path / name).write_bytes(ON)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OBSMASK_CONFIG", str(tmp_path / "environment.toml"))
+    return tmp_path
+
+
+def test_the_option_comes_before_the_environment(places: Path) -> None:
+    option = str(places / "option.toml")
+    assert find_config(option) == places / "option.toml"
+
+
+def test_the_environment_comes_before_the_working_directory(places: Path) -> None:
+    assert find_config("") == places / "environment.toml"
+
+
+def test_the_working_directory_comes_before_the_shipped_file(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OBSMASK_CONFIG")
+    assert find_config("") == places / "config.toml"
+
+
+def test_the_shipped_file_is_the_last_resort(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OBSMASK_CONFIG")
+    (places / "config.toml").unlink()
+    assert find_config("") == shipped("config.toml")
+    assert ConfigFile(shipped("config.toml")).settings.schema1.masks
+
+
+def test_a_foreign_file_in_the_working_directory_is_passed_over_with_a_word(
+    places: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("OBSMASK_CONFIG")
+    (places / "config.toml").write_bytes(FOREIGN)
+    with caplog.at_level(logging.INFO):
+        assert find_config("") == shipped("config.toml")
+    passed_over = f"{places / 'config.toml'} has no [observation_masking] table: passed over"
+    assert caplog.messages == [passed_over]
+
+
+def test_a_tilde_is_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find_config("~/mine.toml") == tmp_path / "mine.toml"
+
+
+# What it says
+
+
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [
+        (MISSPELT, "observation_masking.schema1.window_turn"),
+        (ON.replace(b"= 2", b'= "2"'), "observation_masking.schema1.window_turns"),
+        (ON.replace(b"= true", b'= "false"', 1), "observation_masking.schema1.enabled"),
+        (ON.replace(b"{tool_name}", b"{tool}"), "observation_masking.schema1.placeholder_template"),
+        (b"[observation_masking.scheme1]", "observation_masking.scheme1"),
+        (b"not TOML", "file"),
+        (b"\xff", "file"),
+    ],
+)
+def test_a_mistake_is_an_error_that_names_the_file_and_the_key(
+    config: Path, data: bytes, place: str
+) -> None:
+    config.write_bytes(data)
+    with pytest.raises(ConfigError) as raised:
+        ConfigFile(config)
+    assert raised.value.path == place
+    assert str(config) in str(raised.value)
+
+
+@pytest.mark.parametrize("data", [FOREIGN, b""])
+def test_a_file_without_our_table_is_an_error(config: Path, data: bytes) -> None:
+    config.write_bytes(data)
+    with pytest.raises(ConfigError) as raised:
+        ConfigFile(config)
+    assert f"no [observation_masking] table in '{config}'" == str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["~nobody-of-this-name/x", "a\0b"])
+def test_a_name_that_can_be_no_file_is_an_error(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        ConfigFile(find_config(name))
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        ConfigFile(tmp_path / "nowhere.toml")
+
+
+def test_an_edit_is_taken_up_once(config: Path) -> None:
+    file = ConfigFile(config)
+    assert not file.refresh()
+    config.write_bytes(OFF)
+    assert [file.refresh(), file.refresh(), file.settings.schema1.enabled] == [True, False, False]
+
+
+def test_an_edit_that_changes_no_setting_is_no_change(config: Path) -> None:
+    file = ConfigFile(config)
+    config.write_bytes(ON + b"# a comment\n")
+    assert not file.refresh()
+
+
+@pytest.mark.parametrize("wrong", [MISSPELT, b"", None], ids=["misspelt", "empty", "gone"])
+def test_a_wrong_edit_changes_nothing_and_is_said_once(
+    config: Path, caplog: pytest.LogCaptureFixture, wrong: bytes | None
+) -> None:
+    file = ConfigFile(config)
+    before = file.settings
+    config.unlink() if wrong is None else config.write_bytes(wrong)
+    assert [file.refresh() for _ in range(3)] == [False] * 3
+    assert file.settings is before
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("configuration unchanged: ")
+    assert str(config) in caplog.messages[0]
+    config.write_bytes(OFF)
+    assert [file.refresh(), file.settings.schema1.enabled] == [True, False]
+
+
+def test_a_mistake_taken_back_is_worth_a_line(config: Path) -> None:
+    file = ConfigFile(config)
+    right = config.read_bytes()
+    for _ in range(2):
+        config.write_bytes(MISSPELT)
+        assert not file.refresh()
+        config.write_bytes(right)
+        assert [file.refresh(), file.refresh()] == [True, False]
+
+
+# In a running proxy
+
+
+@pytest.mark.parametrize(
+    ("pricing", "movement"),
+    [
+        (
+            b'"auto"',
+            "moved when that pays (prices as listed, else 0.1 and 1.25, loss at most 10%)",
+        ),
+        (
+            b"[0.1, 1]",
+            "moved when that pays (prices 0.1 and 1, loss at most 10%)",
+        ),
+        (b'"none"', "moved at every turn"),
+        (b"[1, 1]", "moved at every turn"),
+    ],
+)
+def test_the_start_says_which_file_and_what_it_does(
+    upstream: Upstream, tmp_path: Path, pricing: bytes, movement: str
+) -> None:
+    (tmp_path / "mine.toml").write_bytes(UNPRICED + b"cache_pricing = " + pricing)
+    (tmp_path / "config.toml").write_bytes(FOREIGN)
+    with running_addon(
+        tmp_path, upstream, "--set", f"mask_config={tmp_path}/mine.toml", config=None
+    ) as live:
+        words = f"ON, window of 2 tool turns, errors kept, {movement} ({tmp_path}/mine.toml)"
+        assert words in live.proxy.log
+
+
+def test_a_foreign_file_leaves_the_shipped_one_in_force(upstream: Upstream, tmp_path: Path) -> None:
+    with running_addon(tmp_path, upstream, config=FOREIGN) as live:
+        assert f"{tmp_path}/config.toml has no [observation_masking] table" in live.proxy.log
+        assert f"({shipped('config.toml')})" in live.proxy.log
+
+
+FORGETFUL = b"[observation_masking.memory]\nenabled = false\n"
+"""Else what was masked once would stay so."""
+
+
+def test_edits_take_effect_on_the_next_request(upstream: Upstream, tmp_path: Path) -> None:
+    """And a wrong one leaves the policy as it was, with one line that says why."""
+    with running_addon(
+        tmp_path, upstream, config=None, OBSMASK_CONFIG=str(written(tmp_path / "mine.toml", ON))
+    ) as live:
+        arrived = []
+        for edit in (ON, OFF, MISSPELT, ON, MISSPELT, ON.replace(b"= 2", b"= 3")):
+            written(tmp_path / "mine.toml", edit + FORGETFUL)
+            arrived += [live.send(CHAT, BODY).body, live.send(CHAT, BODY).body]
+        window_of_3 = masked(BODY, ON.replace(b"= 2", b"= 3"))
+        yes, no = masked(BODY), BODY
+        assert arrived == [yes, yes, no, no, no, no, yes, yes, yes, yes, window_of_3, window_of_3]
+        assert live.proxy.log.count("configuration unchanged") == 2
+        assert live.proxy.log.count("'observation_masking.schema1.window_turn'") == 2
+        assert eventually(lambda: len(live.records()) == 12 or None)
+
+
+def written(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+# In a proxy that does not start
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reasons"),
+    [
+        pytest.param(
+            ("--set", "mask_config=wrong.toml"),
+            ("wrong.toml", "unknown key", "'observation_masking.schema1.window_turn'"),
+            id="a misspelt key",
+        ),
+        pytest.param(
+            ("--set", "mask_config=nowhere.toml"),
+            ("nowhere.toml", "No such file"),
+            id="a file that is not there",
+        ),
+        pytest.param(
+            ("--set", "stream_large_bodies=1m"),
+            ("stream_large_bodies", "past the addon"),
+            id="bodies sent past the addon",
+        ),
+        pytest.param(
+            ("--set", "mask_confg=wrong.toml"),
+            ("mask_confg", "no such option"),
+            id="a misspelt option",
+        ),
+    ],
+)
+def test_a_mistake_stops_the_start_and_says_why(
+    tmp_path: Path, arguments: tuple[str, ...], reasons: tuple[str, ...]
+) -> None:
+    written(tmp_path / "wrong.toml", MISSPELT)
+    ended = run_mitmdump(tmp_path, "--listen-host", "127.0.0.1", "--listen-port", "0", *arguments)
+    assert ended.returncode != 0
+    assert [reason for reason in reasons if reason not in ended.stdout] == []
+    assert "Traceback" not in ended.stdout
+
+
+def test_launching_with_a_mistake_raises_with_the_reason(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    launched = running_addon(tmp_path, upstream, config=MISSPELT)
+    with pytest.raises(RuntimeError, match="window_turn"), launched:
+        pass

@@ -1,0 +1,267 @@
+"""The addon's hooks where no network is needed: its options, its guards, its names."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from mitmproxy import exceptions, http
+from mitmproxy.addons.proxyserver import Proxyserver
+from mitmproxy.connection import ConnectionState
+from mitmproxy.test import taddons, tflow, tutils
+
+from addon.mask import ObservationMasking
+from addon.proxy.launch import ADDON
+from addon.proxy.requests import is_bulk, is_chat_request, is_event_stream, is_signed, path_of
+from addon.proxy.response_copy import Tap
+from tests.live.harness import OFF, ON, conversation, encoded, masked, read_records
+
+BODY = encoded(conversation())
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[taddons.context]:
+    """The addon with a configuration of its own, in mitmproxy's test harness."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("OBSMASK_CONFIG", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "on.toml").write_bytes(ON)
+    (tmp_path / "off.toml").write_bytes(OFF)
+    with taddons.context(Proxyserver(), ObservationMasking()) as context:  # type: ignore[no-untyped-call]
+        yield context
+
+
+@pytest.fixture
+def addon(context: taddons.context) -> Iterator[ObservationMasking]:
+    addon: ObservationMasking = context.master.addons.get("observationmasking")  # type: ignore[no-untyped-call]
+    context.configure(addon, mask_config="on.toml")  # type: ignore[no-untyped-call]
+    addon.running()
+    yield addon
+    addon.done()
+
+
+def chat_flow(body: bytes = BODY) -> http.HTTPFlow:
+    request = tutils.treq(method=b"POST", path=b"/v1/chat/completions", content=body)
+    return tflow.tflow(req=request)
+
+
+def run(addon: ObservationMasking, flow: http.HTTPFlow) -> bytes:
+    """Let a request pass; the body that leaves."""
+    asyncio.run(addon.request(flow))
+    return flow.request.raw_content or b""
+
+
+# Its options
+
+
+def test_another_file_holds_from_the_next_request_on(
+    context: taddons.context, addon: ObservationMasking
+) -> None:
+    assert run(addon, chat_flow()) == masked(BODY)
+    context.configure(addon, mask_config="off.toml")  # type: ignore[no-untyped-call]
+    assert run(addon, chat_flow()) == BODY
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "reason"),
+    [
+        ("mask_config", "nowhere.toml", "nowhere.toml"),
+        ("stream_large_bodies", "1m", "past the addon"),
+    ],
+)
+def test_a_mistake_while_running_is_refused_and_changes_nothing(
+    context: taddons.context, addon: ObservationMasking, option: str, value: str, reason: str
+) -> None:
+    with pytest.raises(exceptions.OptionsError, match=reason):
+        context.configure(addon, **{option: value})  # type: ignore[no-untyped-call]
+    assert run(addon, chat_flow()) == masked(BODY)
+
+
+# Its marks
+
+
+def test_a_flow_is_marked_for_the_interfaces(addon: ObservationMasking) -> None:
+    flow = chat_flow()
+    run(addon, flow)
+    first, *_, last = flow.metadata["observation_masking"]
+    assert flow.comment == "masked 3 tool results: 1,140 -> 54 characters"
+    assert first == {
+        "call_id": "call_0",
+        "tool": "shell",
+        "turn": 0,
+        "strategy": "schema1",
+        "reason": "masked",
+        "chars_before": 380,
+        "chars_after": 18,
+    }
+    assert (last["call_id"], last["reason"]) == ("call_4", "in_window")
+
+
+def test_a_marked_flow_can_be_saved_whatever_its_names(addon: ObservationMasking) -> None:
+    request = conversation()
+    request["messages"][1]["tool_calls"][0]["function"]["name"] = "\ud800"
+    flow = chat_flow(json.dumps(request).encode())
+    run(addon, flow)
+    assert flow.metadata["observation_masking"][0]["tool"] == "?"
+
+
+# Its guards
+
+
+@pytest.mark.parametrize(
+    ("message", "connected", "expected"),
+    [
+        ("stream reset by client (CANCEL)", True, "client left"),
+        ("stream closed by client (H3_REQUEST_CANCELLED)", True, "client left"),
+        ("Client disconnected.", False, "client left"),
+        ("server closed connection", True, "provider failed"),
+        ("stream reset by server (REFUSED_STREAM)", True, "provider failed"),
+        ("peer closed connection", True, "provider failed"),
+    ],
+)
+def test_an_error_is_put_down_to_the_one_who_caused_it(
+    addon: ObservationMasking, tmp_path: Path, message: str, connected: bool, expected: str
+) -> None:
+    flow = chat_flow()
+    run(addon, flow)
+    flow.error = tflow.terr(message)
+    if not connected:
+        flow.client_conn.state = ConnectionState.CLOSED
+    addon.error(flow)
+    addon.done()
+    assert [record["error"] for record in read_records(tmp_path)] == [expected]
+
+
+def test_an_exchange_is_recorded_once_however_it_ends(
+    addon: ObservationMasking, tmp_path: Path
+) -> None:
+    flow = chat_flow()
+    run(addon, flow)
+    flow.response = tutils.tresp()
+    addon.responseheaders(flow)
+    asyncio.run(addon.response(flow))
+    flow.error = tflow.terr()
+    addon.error(flow)
+    addon.done()
+    assert len(read_records(tmp_path)) == 1
+
+
+def test_a_stream_that_another_addon_has_claimed_stays_its_own(addon: ObservationMasking) -> None:
+    flow = chat_flow()
+    run(addon, flow)
+    flow.response = tutils.tresp(headers=http.Headers(content_type="text/event-stream"))
+    flow.response.stream = claimed = bytes.upper
+    addon.responseheaders(flow)
+    assert flow.response.stream is claimed
+
+
+def test_without_a_configuration_everything_passes() -> None:
+    addon, flow = ObservationMasking(), chat_flow()
+    assert run(addon, flow) == BODY
+    addon.responseheaders(flow)
+    asyncio.run(addon.response(flow))
+    addon.done()
+
+
+@pytest.mark.parametrize(
+    ("content_type", "expected"),
+    [
+        ("text/event-stream", True),
+        ("Text/Event-Stream; charset=utf-8", True),
+        ("text/event-stream;charset=utf-8", True),
+        ("text/event-streams", False),
+        ("application/json", False),
+        ("", False),
+    ],
+)
+def test_an_event_stream_is_known_by_its_type(content_type: str, expected: bool) -> None:
+    headers = http.Headers(content_type=content_type)
+    assert is_event_stream(tutils.tresp(headers=headers)) is expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"content-length": "1000001"}, True),
+        ({"content-length": "1000000"}, False),
+        ({"content-length": "1000", "content-type": "video/mp4"}, False),
+        ({"content-length": "9" * 5_000}, True),
+        ({"content-length": "-1", "content-type": "text/html"}, True),
+        ({"content-type": "application/x-ndjson"}, True),
+        ({}, True),
+    ],
+)
+def test_a_response_is_bulk_when_it_is_large_or_of_no_known_size(
+    headers: dict[str, str], expected: bool
+) -> None:
+    assert (
+        is_bulk(
+            tutils.tresp(
+                headers=http.Headers([(k.encode(), v.encode()) for k, v in headers.items()])
+            )
+        )
+        is expected
+    )
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [({}, False), ({"transfer-encoding": "chunked"}, True), ({"content-length": "10"}, False)],
+)
+def test_a_request_is_bulk_only_when_it_has_a_body(headers: dict[str, str], expected: bool) -> None:
+    fields = http.Headers([(k.encode(), v.encode()) for k, v in headers.items()])
+    assert is_bulk(tutils.treq(headers=fields)) is expected
+
+
+@pytest.mark.parametrize(("path", "expected"), [("/v1/files", True), ("/chat/completions", False)])
+def test_only_a_foreign_upload_goes_on_before_it_is_complete(
+    addon: ObservationMasking, path: str, expected: bool
+) -> None:
+    flow = chat_flow()
+    flow.request.path = path
+    flow.request.headers["content-length"] = "2000000"
+    addon.requestheaders(flow)
+    assert bool(flow.request.stream) is expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "query", "expected"),
+    [
+        ({}, "", False),
+        ({"authorization": "Bearer AWS4-"}, "", False),
+        ({"authorization": "aws4-hmac-sha256 Credential=x"}, "", True),
+        ({"Content-MD5": "x"}, "", True),
+        ({"Content-Digest": "x"}, "", True),
+        ({}, "?x-amz-signature=x", True),
+        ({}, "?signature=x", False),
+    ],
+)
+def test_a_signature_is_known(headers: dict[str, str], query: str, expected: bool) -> None:
+    request = chat_flow().request
+    request.headers.update(headers)
+    request.path += query
+    assert is_signed(request) is expected
+    assert is_chat_request(request)
+    assert path_of(request) == "/v1/chat/completions"
+
+
+def test_a_tap_gives_what_it_got_and_remembers_no_more_than_it_should() -> None:
+    tap, chunk = Tap(), b"x" * 1_000_000
+    assert (tap(b""), tap.body) == (b"", b"")
+    assert [tap(chunk) is chunk for _ in range(16)] == [True] * 16
+    assert tap.body == chunk * 16
+    assert tap(b"x") == b"x"
+    assert tap.body is None
+
+
+# Its names
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in ADDON.parent.glob("[!_]*.py")))
+def test_no_file_shadows_a_module_that_mitmproxy_may_import(name: str) -> None:
+    """mitmproxy puts the script's folder first on the path, for good."""
+    assert name not in sys.stdlib_module_names
+    assert name not in packages_distributions()

@@ -1,0 +1,169 @@
+"""`obsmask`, command by command."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from addon.commands.demo import RECORDING, SESSIONS
+from addon.commands.main import main
+from addon.proxy.launch import ADDON
+from addon.proxy.shipped import shipped
+from addon.recordings.expectations import expectation_file
+from addon.recordings.flows import read_flows, write_flows
+from masking.config import parse_settings
+from masking.model import CHANGES
+from tests.sessions import CHATS
+
+SESSION = shipped("recordings") / RECORDING
+
+
+def test_the_demo_shows_each_request_and_the_way_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
+    assert main(["demo"]) == 0
+    shown = capsys.readouterr().out
+    expected = json.loads(expectation_file(SESSION).read_text(encoding="utf-8"))
+    numbers = [line.split("│")[1].strip() for line in shown.splitlines() if line.startswith("│")]
+    assert [str(n) for n in range(1, len(expected) + 1)] == numbers
+    assert f"{expected[-1]['request_tokens_after']:,}" in shown
+    assert "every answer intact" in shown
+    assert f"mitmdump --listen-host 127.0.0.1 -s {ADDON}" in shown
+
+
+@pytest.mark.parametrize("strategy", ["redaction", "reduction", "all"])
+def test_the_demo_shows_the_other_strategies_too(
+    strategy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", strategy]) == 0
+    shown = capsys.readouterr().out
+    recording = shipped("recordings") / SESSIONS[strategy][0]
+    expected = json.loads(recording.with_suffix(f".{strategy}.json").read_text(encoding="utf-8"))
+    assert f"{expected[-1]['request_tokens_after']:,}" in shown
+    assert f"{sum(expected[-1][name] for name in CHANGES)} of 25" in shown
+
+
+def test_the_environment_names_a_bundle_with_the_proxys_authority(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"):
+        monkeypatch.delenv(name, raising=False)
+    assert main(["env", "--proxy", "http://127.0.0.1:9"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    variables = dict(line.removeprefix("export ").split("=", 1) for line in lines)
+    assert variables["HTTPS_PROXY"] == "http://127.0.0.1:9"
+    authority = (tmp_path / ".mitmproxy" / "mitmproxy-ca-cert.pem").read_text()
+    bundles = {variables[n] for n in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")}
+    assert [authority in Path(bundle).read_text() for bundle in bundles] == [True]
+
+
+def test_a_scrubbed_recording_holds_as_many_requests(tmp_path: Path) -> None:
+    out = tmp_path / "scrubbed.flow"
+    assert main(["scrub", str(SESSION), str(out)]) == 0
+    assert len(list(read_flows(SESSION))) == len(list(read_flows(out)))
+    assert b"weekly report" not in out.read_bytes()
+
+
+def test_expectations_are_written_and_compared(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    recording = Path(shutil.copy(CHATS[0], tmp_path))
+    assert main(["expect", str(recording)]) == 0
+    written = expectation_file(recording)
+    assert expectation_file(CHATS[0]).read_text() == written.read_text()
+    assert main(["expect", "--check", str(recording)]) == 0
+    written.write_text(written.read_text().replace('"masked": 0', '"masked": 1', 1))
+    assert main(["expect", "--check", str(recording)]) == 1
+    assert "yields something else" in capsys.readouterr().err
+
+
+METRICS = "[observation_masking.metrics]\n"
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        pytest.param("", id="no metrics"),
+        pytest.param(METRICS, id="metrics without a path"),
+        pytest.param(f'{METRICS}max_megabytes = 1\npath = "elsewhere.jsonl"\n', id="a path"),
+    ],
+)
+def test_a_configuration_beside_a_recording_has_its_own_expectation(
+    metrics: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    recording = tmp_path / "some.flow"
+    write_flows(recording, list(read_flows(SESSION))[:2])
+    config = tmp_path / "some.off.toml"
+    config.write_text(f"[observation_masking.schema1]\nenabled = false\n\n{metrics}")
+    (tmp_path / "other.off.toml").write_text("another recording's")
+    assert main(["expect", str(recording)]) == 0
+    files = [tmp_path / "some.json", tmp_path / "some.off.json"]
+    assert capsys.readouterr().out.split() == list(map(str, files))
+    assert [json.loads(file.read_text())[0]["masking"] for file in files] == ["on", "off"]
+    assert set(tmp_path.iterdir()) == {recording, config, tmp_path / "other.off.toml", *files}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["scrub", "missing.flow", "out.flow"], "missing.flow"),
+        (["scrub", __file__, "out.flow"], "no complete mitmproxy recording"),
+        (["expect", __file__], "test_main.py"),
+        (["compare", str(shipped("recordings") / "mcp-files.flow")], "no request to replay"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_the_place(
+    arguments: list[str],
+    problem: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("obsmask: ")
+    assert problem in said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["dance"], ["record", "nobody", "out.flow"]])
+def test_a_call_that_cannot_be_read_exits_with_2(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+
+
+def test_tuning_recommends_lines_that_the_configuration_takes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["tune", str(SESSION)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    table = lines[lines.index("[observation_masking.schema1]") :]
+    assert parse_settings("\n".join(table).encode()) is not None
+    assert any(line.startswith((" present", " use")) for line in lines)
+
+
+def test_the_front_is_drawn_over_the_promise(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", str(SESSION), "--front", "--prices", "0.1,1"]) == 0
+    rows = [line.split()[:1] for line in capsys.readouterr().out.splitlines()]
+    assert [["0"], ["0.02"], ["0.05"]] == [row for row in rows if row and row[0][0] == "0"][:3]
+
+
+def test_the_strategies_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(SESSION), "--reduce-to", "10000"]) == 0
+    shown = capsys.readouterr().out
+    rows = {
+        name: line.removeprefix(name).split()
+        for line in map(str.strip, shown.splitlines())
+        for name in ("nothing", "Schéma 1, sliding", "redaction", "reduction", "all three")
+        if line.startswith(name)
+    }
+    assert ["100%", "1.00", "1.00", "1.00"] == [rows["nothing"][n] for n in (0, 2, 3, 4)]
+    assert float(rows["Schéma 1, sliding"][2]) < 1 < float(rows["Schéma 1, sliding"][4])
+    assert float(rows["reduction"][2]) < float(rows["Schéma 1, sliding"][2])
+    assert rows["reduction"][0] != "100%"

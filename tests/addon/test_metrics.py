@@ -1,0 +1,335 @@
+"""The records: one per request, complete, without any content, and never in the traffic's way."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from addon.metrics.exchange import Exchange, printable
+from addon.metrics.log_line import render_change, render_line
+from addon.metrics.record_file import RecordFile, default_path
+from addon.metrics.totals import Totals
+from addon.recordings.flows import read_flows
+from masking.config import MetricsSettings
+from tests.live.harness import (
+    OFF,
+    ON,
+    Live,
+    Upstream,
+    answer,
+    conversation,
+    encoded,
+    eventually,
+    masked,
+    read_records,
+    run_mitmdump,
+    running_addon,
+    running_upstream,
+    stream,
+)
+
+CHAT = "/v1/chat/completions"
+BODY = encoded(conversation())
+USAGE = {"prompt_tokens": 90, "completion_tokens": 7}
+
+
+@pytest.fixture(scope="module")
+def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
+    with running_upstream(tmp_path_factory.mktemp("upstream")) as running:
+        yield running
+
+
+# The file
+
+
+def settings(path: Path, **others: int) -> MetricsSettings:
+    return MetricsSettings(path=str(path), **others)
+
+
+def test_records_lie_in_the_users_state_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert default_path() == tmp_path / "observation-masking" / "requests.jsonl"
+    assert RecordFile(MetricsSettings()).path == default_path()
+
+
+def test_a_record_is_there_as_soon_as_it_is_written(tmp_path: Path) -> None:
+    file = RecordFile(settings(tmp_path / "a" / "b" / "requests.jsonl"))
+    file.write({"model": "modèle \ud800", "n": 1})
+    assert file.path.read_bytes() == '{"model": "modèle ?", "n": 1}\n'.encode()
+    file.close()
+
+
+def test_records_are_appended_to_those_of_an_earlier_run(tmp_path: Path) -> None:
+    for n in range(2):
+        file = RecordFile(settings(tmp_path / "requests.jsonl"))
+        file.write({"n": n})
+        file.close()
+    assert [json.loads(line)["n"] for line in file.path.read_text().splitlines()] == [0, 1]
+
+
+def test_the_file_is_rotated_once_and_never_grows_beyond_its_size(tmp_path: Path) -> None:
+    file = RecordFile(settings(tmp_path / "requests.jsonl", max_megabytes=1))
+    for n in range(25):
+        file.write({"n": n, "filler": "x" * 100_000})
+    file.close()
+    sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert sorted(sizes) == ["requests.jsonl", "requests.jsonl.1"]
+    assert max(sizes.values()) <= 1_000_000
+    assert json.loads(file.path.read_text().splitlines()[-1])["n"] == 24
+
+
+def test_a_file_that_cannot_be_written_is_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    file = RecordFile(settings(tmp_path / "file" / "requests.jsonl"))
+    for _ in range(3):
+        file.write({})
+    file.close()
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith(f"no records in {file.path}: ")
+
+
+@pytest.mark.parametrize("path", ["~nobody-of-this-name/x", "a\0b"])
+def test_a_path_that_can_be_no_file_is_a_warning(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = RecordFile(MetricsSettings(path=path))
+    file.write({})
+    file.close()
+    assert len(caplog.messages) == 1
+
+
+def test_a_file_that_comes_to_be_writable_is_written(tmp_path: Path) -> None:
+    (folder := tmp_path / "folder").touch()
+    file = RecordFile(settings(folder / "requests.jsonl"))
+    file.write({"n": 1})
+    folder.unlink()
+    file.write({"n": 2})
+    file.close()
+    assert file.path.read_text() == '{"n": 2}\n'
+
+
+# What counts
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "expected"),
+    [
+        (200, None, False),
+        (200, "client left", False),
+        (None, "client left", False),
+        (200, "proxy ended", False),
+        (200, "provider failed", True),
+        (None, "provider failed", True),
+        (400, None, True),
+        (429, None, True),
+        (500, None, True),
+    ],
+)
+def test_a_failure_is_the_providers(status: int | None, error: str | None, expected: bool) -> None:
+    exchange = Exchange(host="h", path="/p", masking="on", replay=False, status=status)
+    exchange.error = error  # type: ignore[assignment]
+    assert exchange.failed is expected
+
+
+def test_names_from_the_wire_are_short_and_stay_on_one_line() -> None:
+    names = ["h\n{}", "/\x1b[31m", "m" * 1_000, "a\ud800"]
+    assert ["h\ufffd{}", "/\ufffd[31m", "m" * 200, "a\ufffd"] == list(map(printable, names))
+
+
+def test_a_line_says_both_the_status_and_who_ended_it() -> None:
+    exchange = Exchange(host="h", path="/p", masking="on", replay=False, status=200)
+    exchange.error = "provider failed"
+    assert "h ? 200 provider failed: not measured" == render_line(exchange)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (0, 0, "0 tokens"),
+        (1_000, 1_000, "1,000 tokens"),
+        (12_000, 3_000, "12,000 -> 3,000 tokens (-75%)"),
+        (10, 11, "10 -> 11 tokens (+10%)"),
+        (10_000, 9_999, "10,000 -> 9,999 tokens (less than 1%)"),
+    ],
+)
+def test_a_change_is_told_in_tokens_and_percent(before: int, after: int, expected: str) -> None:
+    assert render_change(before, after) == expected
+
+
+def test_totals_of_nothing_say_so() -> None:
+    assert str(Totals()) == "0 requests: none; 0 results masked, 0 tokens"
+
+
+# Through the proxy
+
+MONEY = ("cost_", "saved_", "net_", "total_net_")
+
+
+def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) -> None:
+    body = encoded(conversation(turns=4, text="word " * 200))
+    upstream.sink.answers[CHAT] = answer(json.dumps({"usage": USAGE}).encode())
+    with running_addon(tmp_path, upstream) as live:
+        arrived = live.send(CHAT + "?key=k", body).body
+        record = live.record(CHAT)
+    placeholder = "<call_0 shell 1000>"
+    assert record.pop("time")
+    assert 0 < record.pop("hook_us") < 10_000_000
+    costs = {name: record.pop(name) for name in list(record) if name.startswith(MONEY)}
+    tokens = {name: record.pop(name) for name in list(record) if name.endswith(("before", "after"))}
+    assert record == {
+        "kind": "chat",
+        "host": "localhost",
+        "path": CHAT,
+        "model": "gpt-4o",
+        "stream": False,
+        "masking": "on",
+        "passed_through": None,
+        "replay": False,
+        "prefix": "first met",
+        "cache_read_ratio": 1.0,
+        "cache_write_ratio": 1.0,
+        "price_source": "assumed",
+        "price_read_ratio": 0.5,
+        "price_write_ratio": 1.0,
+        "status": 200,
+        "error": None,
+        "messages": 9,
+        "tool_turns": 4,
+        "tool_results": 4,
+        "masked": 2,
+        "redacted": 0,
+        "reduced": 0,
+        "dropped": 0,
+        "kept": {"in_window": 2},
+        "redaction_scenarios": None,
+        "reduction_stage": None,
+        "reduction_status": None,
+        "dropped_messages": None,
+        "tokenizer": "o200k_base",
+        "tokenizer_exact": True,
+        "prompt_tokens": 90,
+        "cached_tokens": None,
+        "written_tokens": None,
+        "completion_tokens": 7,
+        "conversation": 1,
+        "boundary_moved": False,
+        "boundary_held": False,
+        "total_unpriced": 1,
+        "predicted_cached_tokens": 0,
+        "cached_tokens_basis": "simulated",
+    }
+    assert costs["cost_tokens_after"] == 90
+    assert costs["net_tokens"] == pytest.approx(costs["cost_tokens_before"] - 90)
+    assert costs["net_tokens"] > 0
+    assert tokens["bytes_before"] == tokens["json_chars_before"] == len(body)
+    assert tokens["bytes_after"] == tokens["json_chars_after"] == len(arrived)
+    assert tokens["tool_chars_before"] == 4_000
+    assert tokens["tool_chars_after"] == 2_000 + 2 * len(placeholder)
+    saved = tokens["tool_tokens_before"] - tokens["tool_tokens_after"]
+    assert tokens["request_tokens_before"] - tokens["request_tokens_after"] == saved
+    assert 300 < saved < 400
+
+
+@pytest.mark.parametrize("config", [ON, OFF])
+def test_records_that_cannot_be_written_are_no_reason_to_hold_back_a_request(
+    upstream: Upstream, tmp_path: Path, config: bytes
+) -> None:
+    (tmp_path / "file").touch()
+    config += f'[observation_masking.metrics]\npath = "{tmp_path}/file/requests.jsonl"\n'.encode()
+    with running_addon(tmp_path, upstream, config=config) as live:
+        assert [live.send(CHAT, BODY).body for _ in range(2)] == [masked(BODY, config)] * 2
+    assert live.proxy.log.count("no records in ") == 1
+    assert "Traceback" not in live.proxy.log
+
+
+SECRETS = {
+    name: f"s3cr3t-{name}"
+    for name in ("message", "argument", "result", "answer", "bearer", "api", "cookie", "query")
+}
+
+
+def test_no_content_and_no_credential_is_in_any_record_log_or_mark(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    asked = conversation(text=SECRETS["result"] * 20)
+    asked["messages"][0]["content"] = SECRETS["message"]
+    for message in asked["messages"][1::2]:
+        message["tool_calls"][0]["function"]["arguments"] = json.dumps({"a": SECRETS["argument"]})
+    said = json.dumps({"error": SECRETS["answer"], "usage": USAGE}).encode()
+    headers = {
+        "authorization": f"Bearer {SECRETS['bearer']}",
+        "api_key": SECRETS["api"],
+        "x_api_key": SECRETS["api"],
+        "cookie": SECRETS["cookie"],
+    }
+    bodies = [encoded(asked), encoded(asked)[:-9], encoded({"messages": SECRETS["message"]})]
+    replies = [answer(said), answer(said, status=500), stream(said), [answer(said)[0][:-9]], []]  # type: ignore[index]
+    # mitmdump's own line for every request, which shows its query, is switched off
+    quiet = ("--set", "flow_detail=0", "-w", str(tmp_path / "out.flow"))
+    with running_addon(tmp_path, upstream, *quiet) as live:
+        for number, reply in enumerate(replies):
+            path = f"/{number}{CHAT}"
+            upstream.sink.answers[path] = reply
+            for body in bodies:
+                with contextlib.suppress(httpx.RemoteProtocolError):
+                    live.send(f"{path}?key={SECRETS['query']}", body, **headers)
+                    live.send(path, body, **headers)
+        eventually(lambda: len(live.records()) >= 4 * len(bodies) or None)
+    marks = [str((flow.metadata, flow.comment)) for flow in read_flows(tmp_path / "out.flow")]
+    assert any("masked 3 tool results" in mark for mark in marks)
+    told = [live.proxy.log, json.dumps(live.records()), *marks]
+    assert [name for name, secret in SECRETS.items() for text in told if secret in text] == []
+
+
+# Recordings
+
+
+@pytest.fixture(scope="module")
+def recorded(
+    tmp_path_factory: pytest.TempPathFactory, upstream: Upstream
+) -> tuple[Live, bytes, bytes]:
+    """A proxy that saved a plain and a streamed exchange (`-w`), and the bytes of both answers."""
+    folder = tmp_path_factory.mktemp("recorded")
+    plain, streamed = json.dumps({"usage": USAGE}).encode(), b'data: {"choices": []}\n\n'
+    upstream.sink.answers |= {CHAT: answer(plain), f"/s{CHAT}": stream(streamed, streamed)}
+    with running_addon(folder, upstream, "-w", str(folder / "out.flow")) as live:
+        live.send(CHAT, BODY)
+        live.send(f"/s{CHAT}", encoded(conversation(stream=True)))
+    return live, plain, streamed * 2
+
+
+def test_a_recording_holds_what_was_sent_and_what_was_answered(
+    recorded: tuple[Live, bytes, bytes],
+) -> None:
+    live, *answers = recorded
+    flows = list(read_flows(live.folder / "out.flow"))
+    assert [flow.request.content for flow in flows] == [
+        masked(BODY),
+        masked(encoded(conversation(stream=True))),
+    ]
+    assert [flow.response.content for flow in flows if flow.response] == answers
+    assert [len(flow.metadata["observation_masking"]) for flow in flows] == [5, 5]
+
+
+def test_replaying_a_recording_masks_nothing_further_and_joins_no_totals(
+    recorded: tuple[Live, bytes, bytes], tmp_path: Path
+) -> None:
+    (tmp_path / "config.toml").write_bytes(ON)
+    source, again = recorded[0].folder / "out.flow", tmp_path / "again.flow"
+    ended = run_mitmdump(tmp_path, "-n", "-r", str(source), "-w", str(again))
+    bodies = [[flow.request.content for flow in read_flows(path)] for path in (source, again)]
+    assert bodies[0] == bodies[1]
+    told = [
+        (record["replay"], record["masked"], record["kept"]) for record in read_records(tmp_path)
+    ]
+    assert told == [(True, 0, {"already_masked": 3, "in_window": 2})] * 2
+    assert "2 replayed requests; none was sent, and there are no totals" in ended.stdout
+    assert ended.stdout.count("replay localhost gpt-4o 200: masked 0 of 5") == 2
+    assert (ended.returncode, "Traceback" in ended.stdout) == (0, False)

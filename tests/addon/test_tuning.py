@@ -1,0 +1,194 @@
+"""`obsmask tune`: what it prints."""
+
+import dataclasses
+import io
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from rich.console import Console
+
+from addon.commands.tuning import (
+    CAVEAT,
+    Workers,
+    open_workers,
+    render_settings,
+    run_front,
+    run_tune,
+)
+from addon.proxy.shipped import shipped
+from masking.config import parse_settings
+from masking.measures.price_settings import CachePricing, PriceSettings
+from masking.replay.replay import Course
+from masking.strategies.policy import MaskPolicy
+from masking.tune.grid import DEFAULTS, Grid, Tuning, switch_off, tuning_of
+from masking.tune.recommend import find_best
+from tests.sessions import Talk, grow, work
+
+COURSE = Course(
+    policy=MaskPolicy(True, 8), pricing=PriceSettings((0.1, 1.25)), model="deepseek-chat"
+)
+SESSIONS = [grow(work(turns, chars=8_000)) for turns in (12, 25)]
+SILENT = Console(quiet=True)
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    with ThreadPoolExecutor(1) as executor:
+        yield Workers(executor, 1)
+
+
+@pytest.fixture
+def console() -> Console:
+    return Console(record=True, quiet=False, width=160, force_terminal=False)
+
+
+@pytest.mark.parametrize(
+    ("tuning", "pricing", "expected"),
+    [
+        pytest.param(DEFAULTS, "auto", "auto", id="the shipped ones"),
+        pytest.param(DEFAULTS, (0.1, 1.25), (0.1, 1.25), id="given prices stay"),
+        pytest.param(DEFAULTS, "none", "auto", id="where the window slid it is priced now"),
+        pytest.param(DEFAULTS._replace(max_loss=None), "auto", "none", id="a window that slides"),
+        pytest.param(Tuning(True, 24, False, 2, 2_000, 0.05, 40), "auto", "auto", id="all of them"),
+        pytest.param(switch_off(DEFAULTS), "auto", "auto", id="off"),
+    ],
+)
+def test_its_lines_are_a_configuration(
+    tuning: Tuning, pricing: CachePricing, expected: CachePricing
+) -> None:
+    settings = parse_settings(render_settings(tuning, PriceSettings(pricing)).encode())
+    assert settings is not None
+    assert expected == settings.cache_pricing
+    kept = {name: value for name, value in tuning._asdict().items() if value is not None}
+    assert kept == {name: getattr(settings.schema1, name) for name in kept}
+
+
+def test_it_prints_the_front_the_caveat_and_the_settings(
+    workers: Workers, console: Console
+) -> None:
+    sweep = run_tune(SESSIONS, COURSE, workers, console, progress=SILENT)
+    printed = console.export_text()
+    best = find_best(sweep)
+    assert best != sweep.present
+    assert "505 settings on 39 requests of" in printed
+    assert "costs in US dollars" in printed
+    words = ("use ", "present ", "latest", "quotes", "Re-reads and quotes are parts of 37 calls")
+    assert all(word in printed for word in words)
+    assert "No window under 5 turns is recommended" in printed
+    assert CAVEAT in printed.replace("\n", " ").replace("  ", " ")
+    settings = parse_settings(printed[printed.index("[observation_masking.schema1]") :].encode())
+    assert settings is not None
+    assert best.window_turns == settings.schema1.window_turns
+    assert (0.1, 1.25) == settings.cache_pricing
+
+
+def test_it_says_which_prices_are_not_known(workers: Workers, console: Console) -> None:
+    course = dataclasses.replace(COURSE, model="nobody-knows", pricing=PriceSettings("auto"))
+    few = Grid(window_turns=(8,), max_loss=(0.1,), keep_latest_turns=(0,))
+    run_tune(SESSIONS, course, workers, console, progress=SILENT, grid=few)
+    printed = console.export_text()
+    words = " ".join(printed.split())
+    assert "The prices of 39 requests are not known and were assumed" in words
+    assert "costs in plain input tokens" in words
+
+
+def test_it_says_what_is_left_out(workers: Workers, console: Console) -> None:
+    for prices, is_left_out in (((0.02, 1.0), True), ((1.0, 1.0), False)):
+        course = dataclasses.replace(COURSE, pricing=PriceSettings(prices))
+        run_tune(SESSIONS, course, workers, console, progress=SILENT)
+        assert is_left_out == ("settings are left out" in console.export_text())
+
+
+ONE = Grid(
+    window_turns=(8,),
+    keep_errors=(True,),
+    min_chars=(0,),
+    max_loss=(0.1,),
+    keep_latest_turns=(0,),
+)
+
+
+@pytest.mark.parametrize(
+    ("policy", "slides", "reason"),
+    [
+        pytest.param(
+            MaskPolicy(True, 8, max_loss=0.05),
+            True,
+            "break the promise of max_loss = 0.05 on these recordings: at its worst request",
+            id="they lose more than is allowed",
+        ),
+        pytest.param(MaskPolicy(True, 3), False, "their window is under 5 turns", id="too short"),
+    ],
+)
+def test_it_says_why_the_present_settings_cannot_be_kept(
+    workers: Workers, console: Console, policy: MaskPolicy, slides: bool, reason: str
+) -> None:
+    course = dataclasses.replace(
+        COURSE, policy=policy, pricing=PriceSettings((0.02, 1.0)), slides=slides
+    )
+    sweep = run_tune(SESSIONS, course, workers, console, progress=SILENT, grid=ONE)
+    assert sweep.present != find_best(sweep)
+    words = " ".join(console.export_text().split())
+    assert reason in words
+    if slides:
+        worst = sweep.outcomes[sweep.present].worst - 1
+        assert f"was {worst:.1%} above that of sending everything" in words
+        assert f"{worst - 0.05:.1%} more than is allowed" in words
+
+
+def test_the_shipped_settings_are_the_defaults_of_a_tuning() -> None:
+    settings = parse_settings(shipped("config.toml").read_bytes())
+    assert settings is not None
+    assert DEFAULTS == tuning_of(Course(policy=settings.schema1, pricing=settings.pricing))
+
+
+def test_it_says_where_there_is_nothing_better(workers: Workers, console: Console) -> None:
+    free = dataclasses.replace(COURSE, pricing=PriceSettings((0.0, 0.0)), model=None)
+    run_tune(SESSIONS, free, workers, console, progress=SILENT, grid=ONE)
+    assert "Nothing tried is 1% cheaper" in console.export_text()
+
+
+def test_it_prints_the_front_of_losses(workers: Workers, console: Console) -> None:
+    sliding = Course(policy=MaskPolicy(False, 8), pricing=PriceSettings((0.5, 1.0)), slides=True)
+    front = run_front(SESSIONS, sliding, workers, console, progress=SILENT)
+    printed = console.export_text()
+    assert front.rule[-1].paid < front.everything
+    assert all(word in printed for word in ("max_loss", "clairvoyant", "none", "in the end"))
+
+
+@pytest.mark.parametrize("run", [run_tune, run_front], ids=["tune", "front"])
+@pytest.mark.parametrize("sessions", [[], [Talk((b"no JSON",))]], ids=["nothing", "junk"])
+def test_nothing_to_try_anything_on_is_said(
+    workers: Workers, console: Console, run: Callable[..., object], sessions: list[Talk]
+) -> None:
+    with pytest.raises(ValueError, match="no request"):
+        run(sessions, COURSE, workers, console, progress=SILENT)
+
+
+def test_all_cores_are_used_and_shown(console: Console) -> None:
+    shown = Console(record=True, width=80, force_terminal=True, file=io.StringIO())
+    grid = Grid(window_turns=(8,), keep_errors=(True,), min_chars=(0,), keep_last_k_per_tool=(0,))
+    with open_workers() as workers:
+        assert workers.width >= 1
+        run_tune(SESSIONS[:1], COURSE, workers, console, progress=shown, grid=grid)
+    assert "100%" in shown.export_text()
+
+
+def test_a_cluster_needs_dask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ValueError, match="observation-masking"), open_workers("tcp://127.0.0.1:1"):
+        pass
+
+
+def test_a_cluster_takes_the_tasks(console: Console) -> None:
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with (
+        distributed.LocalCluster(**options) as cluster,
+        open_workers(cluster.scheduler_address) as workers,
+    ):
+        assert 2 == workers.width
+        run_tune(SESSIONS, COURSE, workers, console, progress=SILENT)
+    assert "settings on 39 requests" in console.export_text()

@@ -1,0 +1,360 @@
+"""Real processes on loopback for the live tests: a proxy, a server that keeps every byte, clients.
+
+Nothing of the environment reaches them but what is passed on by name.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import socketserver
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
+
+import httpx
+from mitmproxy.certs import CertStore
+from mitmproxy.options import CONF_BASENAME
+
+from addon.proxy.launch import ADDON, MITMDUMP, Proxy, running_proxy
+from addon.recordings.provider.provider import Provider
+from addon.recordings.provider.script import Reply, Script
+from masking.config import Settings, parse_settings
+from masking.rewrite import rewrite
+from masking.strategies.policy import MaskPolicy
+
+HOST = "localhost"
+SECONDS = 30.0
+"""How long anything may take before a test gives it up."""
+
+UNPRICED = b"""[observation_masking.schema1]
+enabled = true
+window_turns = 2
+placeholder_template = "<{tool_call_id} {tool_name} {original_chars}>"
+mask_text_parts = true
+"""
+ON = UNPRICED + b'cache_pricing = "none"\n'
+"""What is masked is then seen at once, whatever the cache is worth."""
+
+OFF = ON.replace(b"enabled = true", b"enabled = false")
+
+Answer = Sequence[bytes | float]
+"""What a `Sink` says, piece by piece; a number is a pause in seconds."""
+
+_PASSED_ON = ("PATH", "PYTHONPATH", "SYSTEMROOT")
+_Value = TypeVar("_Value")
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    """Return all the environment a process of a test gets."""
+    kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    return {**kept, "HOME": str(folder), "XDG_STATE_HOME": str(folder / "state"), **more}
+
+
+def eventually(find: Callable[[], _Value | None]) -> _Value:
+    """Return what `find` finds, as soon as it does."""
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        if (found := find()) is not None:
+            return found
+        time.sleep(0.01)
+    raise TimeoutError("waited in vain")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return cast(int, server.getsockname()[1])
+
+
+def policy_of(config: bytes) -> MaskPolicy:
+    return cast(Settings, parse_settings(config)).schema1
+
+
+def masked(body: bytes, config: bytes = ON) -> bytes:
+    """Return what is to arrive when `body` was sent."""
+    return rewrite(body, policy_of(config)).body
+
+
+def conversation(
+    turns: int = 5, text: str = "a line of output é\n" * 20, **fields: object
+) -> dict[str, Any]:
+    """Return a request with one call and one result per tool turn."""
+    messages: list[dict[str, object]] = [{"role": "user", "content": "Go on."}]
+    for turn in range(turns):
+        function = {"name": "shell", "arguments": "{}"}
+        call = {"id": f"call_{turn}", "type": "function", "function": function}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"call_{turn}", "content": text})
+    return {"model": "gpt-4o", "messages": messages, **fields}
+
+
+def encoded(request: object) -> bytes:
+    return json.dumps(request, ensure_ascii=False, indent=1).encode()
+
+
+def answer(
+    body: bytes = b"{}", *, status: int = 200, kind: str = "application/json", **headers: str
+) -> Answer:
+    fields = {"content-type": kind, "content-length": str(len(body)), **headers}
+    return [_head(status, fields) + body]
+
+
+def stream(*events: bytes, pause: float = 0.0, **headers: str) -> Answer:
+    """Return an event stream with a pause before every event but the first."""
+    fields = {"content-type": "text/event-stream", "transfer-encoding": "chunked", **headers}
+    pieces: list[bytes | float] = [_head(200, fields)]
+    for number, event in enumerate(events):
+        pieces += [pause if number else 0.0, b"%x\r\n%b\r\n" % (len(event), event)]
+    return [*pieces, b"0\r\n\r\n"]
+
+
+def _head(status: int, fields: Mapping[str, str]) -> bytes:
+    lines = [f"{name.replace('_', '-')}: {value}" for name, value in fields.items()]
+    return "\r\n".join([f"HTTP/1.1 {status} So", *lines, "connection: close", "", ""]).encode()
+
+
+class Heard(NamedTuple):
+    """A request as it arrived: every byte of its head, and its body without the chunks' frames."""
+
+    head: bytes
+    body: bytes
+
+    @property
+    def path(self) -> str:
+        return self.head.split(b" ", 2)[1].decode().partition("?")[0]
+
+    @property
+    def head_but_length(self) -> bytes:
+        lines = self.head.split(b"\r\n")
+        return b"\r\n".join(
+            line for line in lines if not line.lower().startswith(b"content-length")
+        )
+
+
+class Sink(socketserver.ThreadingTCPServer):
+    """A TLS server that keeps what it hears and says what it is told, by path."""
+
+    daemon_threads = True
+
+    def __init__(self, leaf: Path) -> None:
+        self.heard: list[Heard] = []
+        self.answers: dict[str, Answer] = {}
+        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._tls.load_cert_chain(leaf)
+        super().__init__(("127.0.0.1", 0), _Connection)
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+    def url(self, path: str) -> str:
+        return f"https://{HOST}:{self.port}{path}"
+
+    def last(self, path: str) -> Heard:
+        """Return the last request to a path, whatever its query, once there is one."""
+        return eventually(lambda: next((h for h in reversed(self.heard) if h.path == path), None))
+
+    def get_request(self) -> tuple[ssl.SSLSocket, object]:
+        connection, address = super().get_request()
+        wrapped = self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        return wrapped, address
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: a test that cares looks at what was heard."""
+
+
+class _Connection(socketserver.StreamRequestHandler):
+    server: Sink
+    disable_nagle_algorithm = True
+
+    def handle(self) -> None:
+        head = b"".join(iter(self.rfile.readline, b"\r\n")) + b"\r\n"
+        heard = Heard(head, self._read_body(head.lower()))
+        self.server.heard.append(heard)
+        for piece in self.server.answers.get(heard.path, answer()):
+            if isinstance(piece, bytes):
+                self.wfile.write(piece)
+            else:
+                time.sleep(piece)
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+    def _read_body(self, head: bytes) -> bytes:
+        if b"transfer-encoding: chunked" in head:
+            return b"".join(iter(self._read_chunk, b""))
+        _, found, rest = head.partition(b"content-length:")
+        return self.rfile.read(int(rest.split(b"\r\n")[0])) if found else b""
+
+    def _read_chunk(self) -> bytes:
+        chunk = self.rfile.read(int(self.rfile.readline(), 16))
+        self.rfile.readline()
+        return chunk
+
+
+@dataclass
+class Upstream:
+    """Two TLS servers under one certificate authority: the scripted provider, and the sink.
+
+    `confdir` holds an authority for all proxies in front of them: to make one takes its time.
+    """
+
+    provider: Provider
+    sink: Sink
+    ca: Path
+    confdir: Path
+    replies: list[Reply] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def running_upstream(folder: Path) -> Iterator[Upstream]:
+    replies = [Reply(content="Well done, and on we go.")]
+    script: Script = lambda _: replies[-1]  # noqa: E731 - a script is a function
+    with (
+        Provider(script, tls_folder=folder / "tls") as provider,
+        Sink(folder / "tls" / "provider-leaf.pem") as sink,
+    ):
+        threading.Thread(target=sink.serve_forever, args=(0.02,), daemon=True).start()
+        CertStore.from_store(folder / "mitmproxy", CONF_BASENAME, 2048)
+        yield Upstream(provider, sink, cast(Path, provider.ca), folder / "mitmproxy", replies)
+        sink.shutdown()
+
+
+@dataclass(frozen=True)
+class Live:
+    """A running proxy with the addon in front of the upstream, and what belongs to it."""
+
+    proxy: Proxy
+    folder: Path
+    upstream: Upstream
+    bundle: Path
+
+    @property
+    def sink(self) -> Sink:
+        return self.upstream.sink
+
+    def client(
+        self,
+        *,
+        proxy: str | httpx.Proxy | None = "",
+        http2: bool = False,
+        on_request: Callable[[httpx.Request], object] = lambda _: None,
+    ) -> httpx.Client:
+        """Return a client that trusts proxy and servers; it goes through this one by default."""
+        return httpx.Client(
+            proxy=self.proxy.url if proxy == "" else proxy,
+            verify=ssl_context(self.bundle, http2=http2),
+            http2=http2,
+            timeout=SECONDS,
+            trust_env=False,
+            event_hooks={"request": [on_request]},
+        )
+
+    def distrusting_client(self) -> httpx.Client:
+        """Return a client that trusts the servers, but not the proxy."""
+        verify = ssl_context(self.upstream.ca)
+        return httpx.Client(proxy=self.proxy.url, verify=verify, timeout=SECONDS, trust_env=False)
+
+    def send(self, path: str, body: bytes = b"", **headers: str) -> Heard:
+        """POST a body to the sink through the proxy; what arrived."""
+        return self._send(self.client(), path, body, headers)
+
+    def send_directly(self, path: str, body: bytes = b"", **headers: str) -> Heard:
+        """POST a body to the sink past the proxy; what arrived."""
+        return self._send(self.client(proxy=None), path, body, headers)
+
+    def _send(
+        self, client: httpx.Client, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> Heard:
+        with client:
+            client.post(self.sink.url(path), content=body, headers=_spelled(headers))
+        return self.sink.last(path.partition("?")[0])
+
+    @contextlib.contextmanager
+    def tunnel(self) -> Iterator[socket.socket]:
+        """Have the proxy connect to the sink, and hang up."""
+        target = f"{HOST}:{self.sink.port}"
+        with socket.create_connection(("127.0.0.1", self.proxy.port), SECONDS) as connection:
+            connection.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
+            assert b" 200 " in connection.recv(4096)
+            yield connection
+
+    def records(self) -> list[dict[str, Any]]:
+        return read_records(self.folder)
+
+    def record(self, path: str) -> dict[str, Any]:
+        """Return the record of the only request to a path, once it is written."""
+        return eventually(lambda: next((r for r in self.records() if r["path"] == path), None))
+
+    def configure(self, config: bytes) -> None:
+        (self.folder / "config.toml").write_bytes(config)
+
+
+@contextlib.contextmanager
+def running_addon(
+    folder: Path,
+    upstream: Upstream,
+    *arguments: str,
+    config: bytes | None = ON,
+    trust: Sequence[Path] = (),
+    **variables: str,
+) -> Iterator[Live]:
+    """Run the proxy with the addon and a `config.toml` in its working directory."""
+    if config is not None:
+        (folder / "config.toml").write_bytes(config)
+    shutil.copytree(upstream.confdir, folder / "mitmproxy", dirs_exist_ok=True)
+    trusted = _joined(folder / "upstream.pem", upstream.ca, *trust)
+    arguments = ("--set", f"ssl_verify_upstream_trusted_ca={trusted}", *arguments)
+    with running_proxy(folder, *arguments, env=environment(folder, **variables)) as proxy:
+        bundle = _joined(folder / "client.pem", proxy.ca, upstream.ca, *trust)
+        yield Live(proxy, folder, upstream, bundle)
+
+
+class _Http2Context(ssl.SSLContext):
+    """Offers nothing but HTTP/2; httpx would name it last, and the proxy takes the first."""
+
+    def set_alpn_protocols(self, alpn_protocols: Iterable[str]) -> None:
+        super().set_alpn_protocols(["h2"])
+
+
+def ssl_context(bundle: Path, *, http2: bool = False) -> ssl.SSLContext:
+    context = (_Http2Context if http2 else ssl.SSLContext)(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(bundle)
+    return context
+
+
+def read_records(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "state" / "observation-masking" / "requests.jsonl"
+    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def run_mitmdump(
+    folder: Path, *arguments: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run mitmdump with the addon until it ends by itself; its log is all in `stdout`."""
+    return subprocess.run(
+        [*MITMDUMP, "-s", str(ADDON), "--set", f"confdir={folder}/mitmproxy", *arguments],
+        env=environment(folder, **variables),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=SECONDS,
+    )
+
+
+def _joined(path: Path, *authorities: Path) -> Path:
+    path.write_bytes(b"".join(authority.read_bytes() for authority in authorities))
+    return path
+
+
+def _spelled(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return headers given as keyword arguments in the spelling of HTTP."""
+    return {name.replace("_", "-"): value for name, value in headers.items()}

@@ -1,0 +1,162 @@
+"""The memory behind a real mitmdump: restarts, changed settings, a conversation joined late."""
+
+import contextlib
+import dataclasses
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from addon.proxy.memory_file import NAME, MemoryFile
+from tests.live.harness import (
+    Live,
+    Upstream,
+    conversation,
+    encoded,
+    eventually,
+    running_addon,
+    running_upstream,
+)
+
+CHAT = "/v1/chat/completions"
+ON = b"""[observation_masking.schema1]
+enabled = true
+window_turns = 2
+placeholder_template = "<{tool_name}>"
+cache_pricing = [0.1, 1.25]
+"""
+OFF = ON.replace(b"enabled = true", b"enabled = false")
+GENEROUS = ON.replace(b"cache_pricing", b"max_loss = 1.0\ncache_pricing")
+FORGETFUL = ON + b"[observation_masking.memory]\nenabled = false\n"
+
+
+LATE = 11
+"""Tool turns after which something is masked where the request is all that counts."""
+
+
+@pytest.fixture(scope="module")
+def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
+    with running_upstream(tmp_path_factory.mktemp("upstream")) as running:
+        yield running
+
+
+def send(live: Live, turns: int, task: str = "Go on.") -> list[int]:
+    """Send a request of so many tool turns; return which of its results arrived masked."""
+    request = conversation(turns=turns, text="a line of output\n" * 60)
+    request["messages"][0]["content"] = task
+    body = live.send(CHAT, encoded(request)).body
+    results = [m for m in json.loads(body)["messages"] if m["role"] == "tool"]
+    return [place for place, result in enumerate(results) if result["content"] == "<shell>"]
+
+
+def play(live: Live, turns: range) -> list[int]:
+    *_, masked = (send(live, count) for count in turns)
+    return masked
+
+
+def wait_for_records(live: Live, count: int) -> list[dict[str, Any]]:
+    return eventually(lambda: live.records() if len(live.records()) >= count else None)
+
+
+def test_a_restart_unmasks_nothing_nor_does_a_change_of_settings(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    with running_addon(tmp_path, upstream, config=ON) as live:
+        masked = play(live, range(12))
+        live.configure(ON.replace(b"window_turns = 2", b"window_turns = 11"))
+        assert masked == send(live, 12)
+        assert masked
+    with running_addon(tmp_path, upstream, config=ON.replace(b"= 2\n", b"= 11\n")) as live:
+        assert masked == send(live, 12)
+        assert ["warm"] * 2 == [record["prefix"] for record in wait_for_records(live, 14)[-2:]]
+    assert (tmp_path / "state" / "observation-masking" / NAME).stat().st_mode & 0o077 == 0
+
+
+def grow_old(folder: Path, seconds: float) -> None:
+    """Let what is remembered be so much longer ago."""
+    file = MemoryFile(lambda: folder / "state" / "observation-masking")
+    for opening, branches in file.read():
+        aged = (dataclasses.replace(past, sent=past.sent - seconds) for past in branches)
+        file.write(opening, tuple(aged))
+    file.close()
+
+
+@pytest.mark.parametrize(("seconds", "state"), [(60.0, "warm"), (4_000.0, "cold")])
+def test_after_a_long_pause_the_boundary_moves_at_once(
+    upstream: Upstream, tmp_path: Path, seconds: float, state: str
+) -> None:
+    with running_addon(tmp_path, upstream, config=GENEROUS) as live:
+        before = play(live, range(7))
+    grow_old(tmp_path, seconds)
+    with running_addon(tmp_path, upstream, config=GENEROUS) as live:
+        after = send(live, 7)
+        assert state == wait_for_records(live, 8)[-1]["prefix"]
+    assert [] == before
+    assert ([*range(5)] if state == "cold" else []) == after
+
+
+def test_a_lost_memory_costs_one_broken_prefix(upstream: Upstream, tmp_path: Path) -> None:
+    with running_addon(tmp_path, upstream, config=ON) as live:
+        before = play(live, range(9))
+    (tmp_path / "state" / "observation-masking" / NAME).unlink()
+    with running_addon(tmp_path, upstream, config=ON) as live:
+        after = [before, *(send(live, turns) for turns in range(9, 30))]
+        assert "first met" == wait_for_records(live, 10)[9]["prefix"]
+    backwards = [now for last, now in itertools.pairwise(after) if not set(last) <= set(now)]
+    assert len(backwards) == 1
+    assert len(after[-1]) > len(before)
+
+
+def test_a_conversation_joined_late_begins_unmasked(upstream: Upstream, tmp_path: Path) -> None:
+    with running_addon(tmp_path, upstream, config=ON) as live:
+        assert [] == send(live, LATE)
+        assert ["first met"] == [record["prefix"] for record in wait_for_records(live, 1)]
+
+
+def test_without_a_memory_a_request_is_all_that_counts(upstream: Upstream, tmp_path: Path) -> None:
+    with running_addon(tmp_path, upstream, config=FORGETFUL) as live:
+        early = send(live, LATE)
+        assert early
+        assert early == play(live, range(LATE + 1))
+        assert {None} == {record["prefix"] for record in wait_for_records(live, LATE + 2)}
+    assert not (tmp_path / "state" / "observation-masking" / NAME).exists()
+
+
+def test_two_proxies_without_a_memory_send_the_same_bytes_at_assumed_prices(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    """A conversation that goes through now one and now the other, at a host that nobody knows."""
+    folders = [tmp_path / name for name in ("one", "other")]
+    assumed = FORGETFUL.replace(b"cache_pricing = [0.1, 1.25]\n", b"")
+    with contextlib.ExitStack() as stack:
+        proxies = []
+        for folder in folders:
+            folder.mkdir()
+            proxies.append(stack.enter_context(running_addon(folder, upstream, config=assumed)))
+        both = [[send(proxy, turns) for proxy in proxies] for turns in range(14)]
+        records = wait_for_records(proxies[0], 14)
+    assert [one for one, _ in both] == [other for _, other in both]
+    assert both[-1][0]
+    assert {"assumed"} == {record["price_source"] for record in records}
+
+
+def test_what_went_out_whole_begins_anew(upstream: Upstream, tmp_path: Path) -> None:
+    """Switched off for a while, the provider has the whole prompt in its cache."""
+    with running_addon(tmp_path, upstream, config=ON) as live:
+        assert play(live, range(LATE))
+        live.configure(OFF)
+        assert [] == send(live, LATE)
+        live.configure(ON)
+        assert [] == send(live, LATE)
+
+
+def test_two_conversations_with_one_opening_do_not_disturb_each_other(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    with running_addon(tmp_path, upstream, config=ON) as live:
+        both = [(send(live, n, "One."), send(live, n, "Other.")) for n in range(12)]
+        assert [one for one, _ in both] == [other for _, other in both]
+        assert both[-1][0]

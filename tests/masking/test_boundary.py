@@ -1,0 +1,389 @@
+"""Where the boundary stands, and what that costs."""
+
+import dataclasses
+import itertools
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from masking.measures.token_estimate import estimate_tokens
+from masking.model import ChatMessage, Maskable, PriceStep, Request
+from masking.rewrite import rewrite
+from masking.strategies.boundary import Boundary, find_boundary
+from masking.strategies.policy import CERTAIN, MaskPolicy
+from masking.strategies.window import decide, find_maskable, judge, mask_old_tool_results
+from masking.wire.chat import find_tool_results, lay_out
+from tests import builders
+from tests.builders import IMAGE, parts, unanswered
+from tests.schedules import (
+    Conversation,
+    Prices,
+    bills,
+    find_edges,
+    masks_of_edges,
+    masks_of_rule,
+    optimum,
+)
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
+
+PRICES = [Prices(0.5, 1.0), Prices(0.25, 1.0), Prices(0.1, 1.0), Prices(0.1, 1.25), Prices(0.02, 1)]
+
+
+def policy(prices: Prices, window: int = 2, k: int | None = None, loss: float = 0.1) -> MaskPolicy:
+    return MaskPolicy(
+        enabled=True,
+        window_turns=window,
+        keep_last_k_per_tool=k,
+        cache_read_ratio=prices.read,
+        cache_write_ratio=prices.write,
+        max_loss=loss / CERTAIN,  # sizes are exact here
+    )
+
+
+def converse(
+    turns: list[tuple[int, list[int]]], opening: int = 100, *, grows: bool = False
+) -> Conversation:
+    """Build a conversation from each turn's own size and the sizes of its results.
+
+    A placeholder has a size of 30; where results may grow it stands for shorter ones, too.
+    """
+    size = float(opening)
+    requests: list[Request] = []
+    results: list[Maskable] = []
+    for turn, (own, sizes) in enumerate(turns):
+        requests.append(Request(size, turn, len(results)))
+        size += own
+        for result in sizes:
+            saving = result - 30 if grows else max(0, result - 30)
+            results.append(Maskable(turn, size, saving, "tool"))
+            size += result + 16
+    return Conversation((*requests, Request(size, len(turns), len(results))), tuple(results))
+
+
+conversations = st.builds(
+    converse,
+    st.lists(
+        st.tuples(st.integers(16, 500), st.lists(st.integers(0, 20_000), max_size=3)), max_size=25
+    ),
+    st.integers(0, 20_000),
+    grows=st.booleans(),
+)
+
+
+def unmasked(conversation: Conversation, prices: Prices) -> list[float]:
+    nothing = [frozenset[int]()] * len(conversation.requests)
+    return bills(conversation, nothing, prices)
+
+
+@given(conversations, st.sampled_from(PRICES), st.integers(1, 4), st.sampled_from([0.0, 0.05, 0.1]))
+def test_the_promise_holds_at_every_request(
+    conversation: Conversation, prices: Prices, window: int, loss: float
+) -> None:
+    masks = masks_of_rule(conversation, policy(prices, window, loss=loss))
+    paid = bills(conversation, masks, prices)
+    full = unmasked(conversation, prices)
+    assert [
+        (p, f) for p, f in zip(paid, full, strict=True) if p > f * (1 + loss) * (1 + 1e-9)
+    ] == []
+
+
+@given(conversations, st.sampled_from(PRICES), st.integers(1, 4))
+def test_the_promise_holds_where_a_conversation_ends_right_after_a_move(
+    conversation: Conversation, prices: Prices, window: int
+) -> None:
+    """Every move is somebody's last request; and it has not yet saved anything."""
+    masks = masks_of_rule(conversation, policy(prices, window))
+    paid, full = bills(conversation, masks, prices), unmasked(conversation, prices)
+    moves = [n for n in range(1, len(masks)) if masks[n] != masks[n - 1]]
+    assert all(paid[n] <= 1.1 * full[n] * (1 + 1e-9) for n in moves)
+
+
+@given(conversations, st.sampled_from(PRICES), st.integers(1, 4), st.sampled_from([None, 1, 2]))
+def test_the_boundary_never_goes_back_and_never_passes_the_edge(
+    conversation: Conversation, prices: Prices, window: int, k: int | None
+) -> None:
+    rule = policy(prices, window, k)
+    found = [
+        find_boundary(conversation.requests[: n + 1], conversation.results[: request.results], rule)
+        for n, request in enumerate(conversation.requests)
+    ]
+    assert sorted(found) == found
+    assert all(
+        turn <= edge
+        for (turn, _), edge in zip(found, find_edges(conversation, window), strict=True)
+    )
+
+
+STEPS = (PriceStep(20_000, 2.0), PriceStep(50_000, 2.5))
+
+
+def stepped_bills(
+    conversation: Conversation, masks: list[frozenset[int]], prices: Prices
+) -> list[float]:
+    """Return what has been paid up to each request where long prompts are dearer."""
+    flat = [0.0, *bills(conversation, masks, prices)]
+    sizes = [
+        request.size - sum(conversation.results[place].saving for place in masked)
+        for request, masked in zip(conversation.requests, masks, strict=True)
+    ]
+    factors = [max([1.0, *(s.factor for s in STEPS if size > s.above)]) for size in sizes]
+    costs = (
+        (now - before) * f
+        for (before, now), f in zip(itertools.pairwise(flat), factors, strict=True)
+    )
+    return list(itertools.accumulate(costs))
+
+
+@given(conversations, st.sampled_from(PRICES), st.integers(1, 4), st.sampled_from([0.0, 0.05, 0.1]))
+def test_the_promise_holds_where_long_prompts_are_dearer(
+    conversation: Conversation, prices: Prices, window: int, loss: float
+) -> None:
+    rule = dataclasses.replace(policy(prices, window, loss=loss), price_steps=STEPS)
+    masks = masks_of_rule(conversation, rule)
+    nothing = [frozenset[int]()] * len(masks)
+    paid = stepped_bills(conversation, masks, prices)
+    full = stepped_bills(conversation, nothing, prices)
+    assert [
+        (p, f) for p, f in zip(paid, full, strict=True) if p > f * (1 + loss) * (1 + 1e-9)
+    ] == []
+
+
+def test_getting_below_a_price_step_is_a_gain() -> None:
+    """At a fiftieth for cached tokens nothing else would make the boundary move so early."""
+    conversation = converse([(20, [4_000])] * 12, opening=1_000)
+    prices = Prices(0.02, 1.0)
+    steps = (PriceStep(40_000, 10.0),)
+    flat, stepped = (
+        find_boundary(
+            conversation.requests,
+            conversation.results,
+            dataclasses.replace(policy(prices, 2, loss=1.0), price_steps=price_steps),
+        )
+        for price_steps in ((), steps)
+    )
+    assert flat < stepped
+
+
+@given(conversations, st.integers(1, 4))
+def test_without_a_discount_it_is_the_windows_edge(conversation: Conversation, window: int) -> None:
+    found = find_boundary(conversation.requests, conversation.results, policy(Prices(1, 1), window))
+    last = conversation.requests[-1]
+    assert Boundary(max(0, last.turns - window), last.results) == found
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(16, 100), st.lists(st.integers(0, 2_000), max_size=2)), max_size=7
+    ).map(converse),
+    st.sampled_from(PRICES),
+)
+def test_the_optimum_is_that_of_all_schedules(conversation: Conversation, prices: Prices) -> None:
+    edges = find_edges(conversation, 2)
+    schedules = (
+        steps
+        for steps in itertools.product(*(range(edge + 1) for edge in edges))
+        if list(steps) == sorted(steps)
+    )
+    cheapest = min(
+        bills(conversation, masks_of_edges(conversation, steps), prices)[-1] for steps in schedules
+    )
+    assert cheapest == pytest.approx(optimum(conversation, 2, prices))
+
+
+@pytest.mark.parametrize("prices", PRICES)
+def test_results_that_arrive_evenly_are_masked_in_the_end_and_that_pays(prices: Prices) -> None:
+    conversation = converse([(200, [5_000])] * 60, opening=20_000)
+    paid = bills(conversation, masks_of_rule(conversation, policy(prices, 8)), prices)[-1]
+    best = optimum(conversation, 8, prices)
+    assert best <= paid <= 1.1 * best
+    assert paid < unmasked(conversation, prices)[-1]
+
+
+def test_a_huge_result_about_to_leave_the_window_is_waited_for() -> None:
+    """By rent alone the boundary would move at once, and again a turn later."""
+    conversation = converse([(20, [300])] * 10 + [(20, [60_000])] + [(20, [300])] * 12)
+    masks = masks_of_rule(conversation, policy(Prices(0.1, 1.0), 3, loss=10.0))
+    moves = sum(masks[n] != masks[n - 1] for n in range(1, len(masks)))
+    assert moves <= 3
+
+
+def test_the_last_of_a_tool_stay_behind_the_boundary() -> None:
+    """Of 40 results 38 are old; with all of them among the last there is nothing to move for."""
+    conversation = converse([(20, [5_000])] * 40)
+    found = {
+        k: find_boundary(
+            conversation.requests, conversation.results, policy(Prices(0.1, 1.0), 2, k)
+        ).turn
+        for k in (None, 1, 5, 50)
+    }
+    assert [True, True, True, False] == [found[k] > 0 for k in (None, 1, 5, 50)]
+
+
+def evenly(count: int) -> Conversation:
+    return converse([(200, [3_000])] * count)
+
+
+def one_turn_of_many(count: int) -> Conversation:
+    """All results in the window, then plain answers, each of which may look ahead."""
+    opening = converse([(20, [30_000]), (20, [300] * count)])
+    last = opening.requests[-1]
+    answers = [last._replace(size=last.size + 20 * n, turns=last.turns) for n in range(1, count)]
+    return Conversation((*opening.requests, *answers), opening.results)
+
+
+def one_target_again_and_again(count: int) -> Conversation:
+    talk = converse([(20, [300] * 20)] * (count // 20))
+    targets = (
+        result._replace(target=("read", str(n % 50))) for n, result in enumerate(talk.results)
+    )
+    return Conversation(talk.requests, tuple(targets))
+
+
+@pytest.mark.parametrize("shape", [evenly, one_turn_of_many, one_target_again_and_again])
+@pytest.mark.parametrize("k", [None, 10**6])
+def test_work_is_linear_in_the_conversation(
+    shape: Callable[[int], Conversation], k: int | None
+) -> None:
+    rule = dataclasses.replace(policy(Prices(0.1, 1.25), 8, k), keep_latest_turns=24)
+
+    def count_steps(size: int) -> int:
+        conversation = shape(size)
+        steps = 0
+
+        def count(_frame: FrameType, event: str, _argument: object) -> "TraceFunction":
+            nonlocal steps
+            steps += event == "line"
+            return count
+
+        before = sys.gettrace()
+        sys.settrace(count)
+        try:
+            find_boundary(conversation.requests, conversation.results, rule)
+        finally:
+            sys.settrace(before)
+        return steps
+
+    assert count_steps(5_000) < 7 * count_steps(1_000)
+
+
+# In requests
+
+
+def talk(turns: int, chars: int = 4_000) -> list[ChatMessage]:
+    messages: list[ChatMessage] = [{"role": "user", "content": "Go on."}]
+    for turn in range(turns):
+        function = {"name": "shell", "arguments": "{}"}
+        call = {"id": f"call_{turn}", "type": "function", "function": function}
+        messages += [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"call_{turn}", "content": f"{turn} " * (chars // 3)},
+        ]
+    return messages
+
+
+TALK = talk(40)
+REQUESTS = [TALK[: n + 1] for n in range(0, len(TALK), 2)]
+TENTH = policy(Prices(0.1, 1.0), 3)
+
+
+def test_old_results_are_held_until_moving_pays() -> None:
+    reasons = []
+    for messages in REQUESTS:
+        body = {"messages": messages}
+        decisions = decide(find_tool_results(body), TENTH, lay_out(body))
+        reasons.append(Counter(decision.reason for decision in decisions))
+    assert any(reason["held"] for reason in reasons)
+    assert any(reason["masked"] and not reason["held"] for reason in reasons)
+    assert {"held", "masked", "in_window"} == set().union(*reasons)
+
+
+def test_between_moves_the_earlier_bytes_stand_still() -> None:
+    moves = 0
+    for before, now in itertools.pairwise(mask_old_tool_results(m, TENTH) for m in REQUESTS):
+        moves += now[: len(before)] != before
+    assert 0 < moves < len(REQUESTS) / 3
+
+
+def test_what_is_masked_once_stays_masked() -> None:
+    for before, now in itertools.pairwise(mask_old_tool_results(m, TENTH) for m in REQUESTS):
+        masked = [n for n, (old, new) in enumerate(zip(TALK, before, strict=False)) if old != new]
+        assert [before[n] for n in masked] == [now[n] for n in masked]
+
+
+def test_masking_what_is_masked_changes_nothing() -> None:
+    once = mask_old_tool_results(TALK, TENTH)
+    assert once != TALK
+    assert [m for m in once if m["role"] != "tool"] == [m for m in TALK if m["role"] != "tool"]
+
+
+def test_bytes_and_messages_agree() -> None:
+    body = json.dumps({"messages": TALK}).encode()
+    assert {"messages": mask_old_tool_results(TALK, TENTH)} == json.loads(rewrite(body, TENTH).body)
+
+
+def test_a_result_that_comes_late_is_held_until_the_next_move() -> None:
+    late: ChatMessage = {"role": "tool", "tool_call_id": "call_0", "content": "late " * 500}
+    masked = mask_old_tool_results([*TALK, late], TENTH)
+    assert masked[:-1] == mask_old_tool_results(TALK, TENTH)
+    assert masked[-1] == late
+
+
+def test_a_priced_boundary_cannot_be_found_without_sizes() -> None:
+    with pytest.raises(ValueError, match="layout"):
+        decide(find_tool_results({"messages": TALK}), TENTH)
+
+
+def test_with_a_price_no_placeholder_is_longer_than_its_result() -> None:
+    """Even where the policy would allow it: what costs more has no place in the promise."""
+    short = talk(40, chars=12)
+    assert short is mask_old_tool_results(short, TENTH)
+    assert short != mask_old_tool_results(short, policy(Prices(1.0, 1.0), 3))
+
+
+def test_a_cancelled_request_leaves_the_boundary_where_it_was() -> None:
+    """What follows the last message of the assistant has no part in the decision."""
+    for messages in REQUESTS:
+        masked = mask_old_tool_results(messages, TENTH)
+        more: ChatMessage = {"role": "user", "content": "Stop. " * 20_000}
+        assert [*masked, more] == mask_old_tool_results([*messages, more], TENTH)
+
+
+def test_a_result_before_its_call_never_counts_as_the_last_of_its_tool() -> None:
+    early = {"role": "tool", "tool_call_id": "call_39", "content": "early " * 700}
+    messages = [TALK[0], early, *TALK[1:]]
+    rule = policy(Prices(0.1, 1.0), 3, k=1)
+    decisions = decide(
+        find_tool_results({"messages": messages}), rule, lay_out({"messages": messages})
+    )
+    assert "in_window" == decisions[0].reason
+
+
+@pytest.mark.parametrize(
+    ("content", "saves"),
+    [
+        pytest.param("a line of output\n" * 50, True, id="a text"),
+        pytest.param(parts("a line of output\n" * 50, "x"), True, id="a text that shrinks"),
+        pytest.param([IMAGE], False, id="nothing but an image"),
+        pytest.param([*parts("a line\n" * 50), IMAGE], False, id="an image beside a text"),
+        pytest.param([], False, id="an empty list"),
+        pytest.param(None, False, id="nothing"),
+        pytest.param("x", False, id="no longer than its placeholder"),
+    ],
+)
+def test_only_what_can_be_masked_saves_anything(content: object, saves: bool) -> None:
+    body = {"messages": [*builders.turn(content=content), *unanswered()]}
+    rule = dataclasses.replace(TENTH, mask_text_parts=True, placeholder_template="<{tool_name}>")
+    judged = judge(find_tool_results(body), rule)
+    assert [saves] == [maskable.saving > 0 for maskable in find_maskable(judged, lay_out(body))]
+    expected = sum(estimate_tokens(r.text) - estimate_tokens(r.placeholder)
+                   for decision in judged for r in decision.replacements)  # fmt: skip
+    assert [expected] == [maskable.saving for maskable in find_maskable(judged, lay_out(body))]

@@ -1,0 +1,103 @@
+import json
+from typing import Any
+
+import pytest
+
+from masking.measures.token_estimate import estimate_tokens
+from masking.measures.tokens import TokenCounter, count_message, count_tools
+from masking.model import Request
+from masking.wire.chat import lay_out
+from masking.wire.chat_sizes import measure_content, measure_frame, measure_tools
+from tests.kinds import KINDS, make_text, make_tools
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+LOW = {"type": "image_url", "image_url": {"url": "https://example.com/a.png", "detail": "low"}}
+CALL = {"id": "call_1", "type": "function", "function": {"name": "shell", "arguments": "{}"}}
+
+
+def measure_message(message: dict[str, Any]) -> int:
+    return measure_content(message.get("content")) + measure_frame(message)
+
+
+MESSAGES: list[tuple[str, dict[str, Any], int]] = [
+    ("nothing", {}, 4),
+    ("no content", {"role": "assistant", "content": None}, 4),
+    ("a text", {"role": "user", "content": "hello world"}, 4 + 2),
+    ("text parts", {"content": [{"type": "text", "text": "hello world"}] * 2}, 4 + 2 + 2),
+    ("a refusal", {"content": [{"type": "refusal", "refusal": "hello world"}]}, 4 + 2),
+    ("an image", {"content": [IMAGE]}, 4 + 1_600),
+    ("an image of low detail", {"content": [LOW]}, 4 + 85),
+    ("an image without its object", {"content": [{"type": "image_url", "image_url": "x"}]}, 1_604),
+    ("audio", {"content": [{"type": "input_audio", "input_audio": {"data": ""}}]}, 1_604),
+    ("a part that is no object", {"content": [7]}, 1_604),
+    ("a text part without text", {"content": [{"type": "text", "text": 7}]}, 1_604),
+    ("content that is an object", {"content": {"text": "hello"}}, 4),
+    ("a call", {"tool_calls": [CALL]}, 4 + 8 + estimate_tokens("shell{}")),
+    ("two calls", {"tool_calls": [CALL, CALL]}, 4 + 2 * (8 + estimate_tokens("shell{}"))),
+    ("odd calls", {"tool_calls": [3, {}, {"function": 3}, {"function": {"name": 3}}]}, 4 + 4 * 8),
+    ("calls that are no list", {"tool_calls": {}}, 4),
+]
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"), [(m, e) for _, m, e in MESSAGES], ids=[name for name, _, _ in MESSAGES]
+)
+def test_size_of_a_message(message: dict[str, Any], expected: int) -> None:
+    assert expected == measure_message(message)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_message_is_measured_as_its_tokens_are_counted(kind: str) -> None:
+    function = {"name": "write_file", "arguments": json.dumps({"text": make_text(kind, 2_000)})}
+    message = {"content": make_text(kind, 9_000), "tool_calls": [{"function": function}]}
+    assert measure_message(message) == pytest.approx(
+        count_message(TokenCounter(), message), rel=0.3
+    )
+
+
+@pytest.mark.parametrize("chars", [1_000, 10_000, 100_000])
+def test_tool_schemas_are_measured_as_their_tokens_are_counted(chars: int) -> None:
+    tools = make_tools(chars)
+    assert measure_tools(tools) == pytest.approx(count_tools(TokenCounter(), tools), rel=0.1)
+
+
+def test_no_tool_schemas_have_no_size() -> None:
+    assert 0 == measure_tools(None)
+
+
+@pytest.mark.parametrize("schema", ["\ud800", "é" * 100, float("nan"), 10**400, {1: 2}], ids=repr)
+def test_any_tool_schema_has_a_size(schema: object) -> None:
+    assert measure_tools([schema]) > 1
+
+
+def test_a_schema_nested_too_deeply_counts_as_nothing() -> None:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert 0 == measure_tools(deep)
+
+
+def test_each_message_of_the_assistant_was_a_request() -> None:
+    messages = [
+        {"role": "user", "content": "hello world"},
+        7,
+        {"role": "assistant", "content": "hello world", "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "call_1", "content": [IMAGE]},
+        {"role": "assistant", "tool_calls": {}},
+    ]
+    tools = make_tools(1_000)
+    first = measure_tools(tools) + 4 + 2
+    result = first + 4 + 2 + 8 + estimate_tokens("shell{}")
+    layout = lay_out({"messages": messages, "tools": tools})
+    assert ((result,), (1_600,)) == (layout.offsets, layout.sizes)
+    assert layout.requests == (
+        Request(first, 0, 0),
+        Request(result + 1_604, 1, 1),
+        Request(result + 1_604 + 4, 1, 1),
+    )
+
+
+@pytest.mark.parametrize("role", ["system", "user", "assistant", "tool", "function", None])
+def test_a_message_of_any_role_counts_with_its_content_and_its_calls(role: object) -> None:
+    message = {"role": role, "content": "hello world", "tool_calls": [CALL]}
+    assert lay_out({"messages": [message]}).requests[-1].size == measure_message(message)

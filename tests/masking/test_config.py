@@ -1,0 +1,346 @@
+import dataclasses
+import itertools
+from typing import Any, NamedTuple
+
+import pytest
+
+from masking import ConfigError, MaskPolicy
+from masking.config import (
+    HostSettings,
+    MemorySettings,
+    MetricsSettings,
+    Settings,
+    parse_settings,
+)
+from masking.measures.price_settings import OwnPrice, PriceSettings
+from masking.strategies.mcp_requests import McpSettings
+from masking.strategies.redaction import RedactionPolicy
+from masking.strategies.reduction import ReductionOptions
+from tests.builders import TEMPLATE
+from tests.places import CONFIG
+
+
+def parse(table: str, lines: str) -> Settings | None:
+    return parse_settings(f"[observation_masking{table}]\n{lines}\n".encode())
+
+
+class Setting(NamedTuple):
+    table: str
+    line: str
+    expected: Settings
+
+
+def schema1(**changes: object) -> Settings:
+    return Settings(schema1=dataclasses.replace(MaskPolicy(), **changes))  # type: ignore[arg-type]
+
+
+def priced(read: float, write: float) -> Settings:
+    policy = MaskPolicy(cache_read_ratio=read, cache_write_ratio=write)
+    return Settings(schema1=policy, cache_pricing=(read, write))
+
+
+def own(**price: object) -> Settings:
+    return Settings(prices=(OwnPrice(**price),))  # type: ignore[arg-type]
+
+
+SETTINGS = [
+    Setting(".schema1", "enabled = true", schema1(enabled=True)),
+    Setting(".schema1", "enabled = false", schema1(enabled=False)),
+    Setting(".schema1", "window_turns = 3", schema1(window_turns=3)),
+    Setting(".schema1", "window_turns = 0", schema1(window_turns=0)),
+    Setting(".schema1", "window_turns = -1", schema1(window_turns=-1)),
+    Setting(".schema1", "keep_errors = false", schema1(keep_errors=False)),
+    Setting(".schema1", "keep_last_k_per_tool = 2", schema1(keep_last_k_per_tool=2)),
+    Setting(".schema1", "keep_last_k_per_tool = 0", schema1(keep_last_k_per_tool=0)),
+    Setting(".schema1", "keep_last_k_per_tool = -1", schema1(keep_last_k_per_tool=-1)),
+    Setting(
+        ".schema1", f"placeholder_template = '{TEMPLATE}'", schema1(placeholder_template=TEMPLATE)
+    ),
+    Setting(".schema1", "skip_if_not_shorter = true", schema1(skip_if_not_shorter=True)),
+    Setting(".schema1", "mask_text_parts = true", schema1(mask_text_parts=True)),
+    Setting(".schema1", "error_words_max_chars = 0", schema1(error_words_max_chars=0)),
+    Setting(".schema1", 'cache_pricing = "none"', Settings(cache_pricing="none")),
+    Setting(".schema1", 'cache_pricing = "auto"', Settings(cache_pricing="auto")),
+    Setting(".schema1", "cache_pricing = [0.1, 1.25]", priced(0.1, 1.25)),
+    Setting(".schema1", "cache_pricing = [0, 1]", priced(0.0, 1.0)),
+    Setting(".schema1", "assumed_prices = [0.5, 1]", Settings(assumed_prices=(0.5, 1.0))),
+    Setting(".hosts", 'uncached = ["A.b."]', Settings(hosts=HostSettings(uncached=("a.b",)))),
+    Setting("", "prices = []", Settings()),
+    Setting("", "prices = [{read = 0, write = 1}]", own(read=0.0, write=1.0)),
+    Setting(
+        "",
+        'prices = [{host = "*.A", model = "m", read = 0.1, write = 1, dollars_per_million = 3}]',
+        own(host="*.A", model="m", read=0.1, write=1.0, dollars_per_million=3.0),
+    ),
+    Setting(".metrics", 'path = "m.jsonl"', Settings(metrics=MetricsSettings(path="m.jsonl"))),
+    Setting(".metrics", "max_megabytes = 1", Settings(metrics=MetricsSettings(max_megabytes=1))),
+    Setting(
+        ".redaction",
+        'tool_names = ["Read_File."]',
+        Settings(redaction=RedactionPolicy(tool_names=("Read_File.",))),
+    ),
+    Setting(".redaction", "enabled = true", Settings(redaction=RedactionPolicy(True))),
+    Setting(
+        ".reduction", "max_input_chars = 0", Settings(reduction=ReductionOptions(max_input_chars=0))
+    ),
+    Setting(
+        ".reduction",
+        "observation_masking = false",
+        Settings(reduction=ReductionOptions(observation_masking=False)),
+    ),
+    Setting(".mcp", "max_chars = 9", Settings(mcp=McpSettings(max_chars=9))),
+    Setting(".hosts", 'only = ["A.example"]', Settings(hosts=HostSettings(only=("a.example",)))),
+    Setting(".hosts", 'only = ["::1"]', Settings(hosts=HostSettings(only=("::1",)))),
+    Setting(".schema1", "max_loss = 1", schema1(max_loss=1.0)),
+    Setting(".schema1", "max_loss = 0.05", schema1(max_loss=0.05)),
+    Setting(".hosts", "never = []", Settings(hosts=HostSettings(never=()))),
+    Setting(".hosts", 'never = ["*.a", "b"]', Settings(hosts=HostSettings(never=("*.a", "b")))),
+    Setting(".schema1", "", Settings()),
+    Setting("", "", Settings()),
+]
+
+
+@pytest.mark.parametrize("given", SETTINGS, ids=lambda given: f"{given.table} {given.line}")
+def test_a_setting(given: Setting) -> None:
+    assert given.expected == parse(given.table, given.line)
+
+
+class Mistake(NamedTuple):
+    table: str
+    line: str
+    path: str
+    problem: str = ""
+
+
+MISTAKES = [
+    Mistake(".schema1", 'enabled = "false"', ".schema1.enabled", "expected bool, got str"),
+    Mistake(".schema1", 'enabled = "true"', ".schema1.enabled", "expected bool, got str"),
+    Mistake(".schema1", "enabled = 1", ".schema1.enabled", "expected bool, got int"),
+    Mistake(".schema1", 'window_turns = "8"', ".schema1.window_turns", "expected int, got str"),
+    Mistake(".schema1", "window_turns = 8.0", ".schema1.window_turns", "expected int, got float"),
+    Mistake(".schema1", "window_turns = true", ".schema1.window_turns", "expected int, got bool"),
+    Mistake(".schema1", "window_turns = [8]", ".schema1.window_turns", "expected int, got list"),
+    Mistake(".schema1", "window_turns = 2026-01-01", ".schema1.window_turns", "expected int"),
+    Mistake(".schema1", "keep_errors = 0", ".schema1.keep_errors", "expected bool, got int"),
+    Mistake(".schema1", "keep_last_k_per_tool = false", ".schema1.keep_last_k_per_tool",
+            "expected int, got bool"),
+    Mistake(".schema1", 'keep_last_k_per_tool = ""', ".schema1.keep_last_k_per_tool",
+            "expected int, got str"),
+    Mistake(".schema1", "placeholder_template = 3", ".schema1.placeholder_template",
+            "expected str, got int"),
+    Mistake(".schema1", "placeholder_template = '{nope}'", ".schema1.placeholder_template",
+            "unknown field {nope}"),
+    Mistake(".schema1", "placeholder_template = ''", ".schema1.placeholder_template",
+            "must not be blank"),
+    Mistake(".schema1", "skip_if_not_shorter = 1", ".schema1.skip_if_not_shorter", "expected bool"),
+    Mistake(".schema1", "mask_text_parts = 'yes'", ".schema1.mask_text_parts", "expected bool"),
+    Mistake(".schema1", "error_words_max_chars = 1e3", ".schema1.error_words_max_chars",
+            "expected int, got float"),
+    Mistake(".schema1", "error_words_max_chars = -1", ".schema1.error_words_max_chars",
+            "must be a number from 0 up"),
+    Mistake(".schema1", "cache_pricing = 'cheap'", ".schema1.cache_pricing", "expected"),
+    Mistake(".schema1", "cache_pricing = true", ".schema1.cache_pricing", "expected"),
+    Mistake(".schema1", "cache_pricing = 0.1", ".schema1.cache_pricing", "expected"),
+    Mistake(".schema1", "cache_pricing = []", ".schema1.cache_pricing", "expected"),
+    Mistake(".schema1", "cache_pricing = [0.1]", ".schema1.cache_pricing", "expected"),
+    Mistake(".schema1", "cache_pricing = [0.1, 1, 1]", ".schema1.cache_pricing", "expected"),
+    Mistake(".schema1", "cache_pricing = ['0.1', 1]", ".schema1.cache_pricing[0]",
+            "expected number, got str"),
+    Mistake(".schema1", "cache_pricing = [0.1, true]", ".schema1.cache_pricing[1]",
+            "expected number, got bool"),
+    Mistake(".schema1", "cache_pricing = [-0.1, 1]", ".schema1.cache_pricing[0]", "from 0 up"),
+    Mistake(".schema1", "cache_pricing = [0.1, nan]", ".schema1.cache_pricing[1]", "from 0 up"),
+    Mistake(".schema1", "cache_pricing = [inf, 1]", ".schema1.cache_pricing[0]", "from 0 up"),
+    Mistake(".schema1", f"cache_pricing = [1{'0' * 400}, 1]", ".schema1.cache_pricing[0]"),
+    Mistake(".schema1", "price_steps = []", ".schema1.price_steps", "unknown key"),
+    Mistake(".schema1", "assumed_prices = 'auto'", ".schema1.assumed_prices", "[read, write]"),
+    Mistake(".schema1", "assumed_prices = [0.1]", ".schema1.assumed_prices", "[read, write]"),
+    Mistake(".schema1", "assumed_prices = [0.1, -1]", ".schema1.assumed_prices[1]", "from 0 up"),
+    Mistake(".hosts", "uncached = ['https://a']", ".hosts.uncached[0]", "without scheme"),
+    Mistake("", "prices = 1", ".prices", "[[observation_masking.prices]]"),
+    Mistake(".prices", "read = 1", ".prices", "[[observation_masking.prices]]"),
+    Mistake("", "prices = [1]", ".prices[0]", "expected table, got int"),
+    Mistake("", "prices = [{read = 1}]", ".prices[0].write", "missing"),
+    Mistake("", "prices = [{write = 1}]", ".prices[0].read", "missing"),
+    Mistake("", "prices = [{read = 1, write = 1, red = 1}]", ".prices[0].red", "'read'"),
+    Mistake("", "prices = [{read = '1', write = 1}]", ".prices[0].read", "expected float"),
+    Mistake("", "prices = [{read = -1, write = 1}]", ".prices[0].read", "from 0 up"),
+    Mistake("", "prices = [{read = nan, write = 1}]", ".prices[0].read", "from 0 up"),
+    Mistake("", "prices = [{read = 0, write = 1e6}]", ".prices[0].write", "below 1e+06"),
+    Mistake("", "prices = [{read = 0, write = 1, model = 1}]", ".prices[0].model", "expected str"),
+    Mistake("", "prices = [{read = 0, write = 1, host = 'a:1'}]", ".prices[0].host", "port"),
+    Mistake("", "prices = [{read = 0, write = 1, dollars_per_million = -1}]",
+            ".prices[0].dollars_per_million", "from 0 up"),
+    Mistake(".schema1", "cache_read_ratio = 0.1", ".schema1.cache_read_ratio", "unknown key"),
+    Mistake(".schema1", "max_loss = -0.1", ".schema1.max_loss", "must be a number from 0 up"),
+    Mistake(".schema1", "max_loss = nan", ".schema1.max_loss", "must be a number from 0 up"),
+    Mistake(".schema1", "max_loss = '0'", ".schema1.max_loss", "expected float, got str"),
+    Mistake(".schema1", f"max_loss = 1{'0' * 400}", ".schema1.max_loss", "expected float, got int"),
+    Mistake(".schema1", "window_turn = 3", ".schema1.window_turn", "did you mean 'window_turns'?"),
+    Mistake(".schema1", "zzz = 3", ".schema1.zzz", "unknown key (known: enabled, window_turns"),
+    Mistake(".schema1", "_ = 3", ".schema1._", "unknown key"),
+    Mistake(".schema1", "Enabled = true", ".schema1.Enabled", "did you mean 'enabled'?"),
+    Mistake(".schema1.window_turns", "x = 1", ".schema1.window_turns", "expected int, got dict"),
+    Mistake(".schema1.extra", "x = 1", ".schema1.extra", "unknown key"),
+    Mistake(".metrics", "path = 3", ".metrics.path", "expected str, got int"),
+    Mistake(".metrics", "max_megabytes = 0", ".metrics.max_megabytes", "must be at least 1"),
+    Mistake(".metrics", "max_megabytes = '50'", ".metrics.max_megabytes", "expected int, got str"),
+    Mistake(".metrics", "file = ''", ".metrics.file", "unknown key"),
+    Mistake(".redaction", "tool_names = 'a'", ".redaction.tool_names", "expected list, got str"),
+    Mistake(".redaction", "tool_names = [1]", ".redaction.tool_names[0]", "expected str, got int"),
+    Mistake(".redaction", "placeholder_template = '{x}'", ".redaction.placeholder_template", "x"),
+    Mistake(".redaction", "tools = []", ".redaction.tools", "did you mean 'tool_names'?"),
+    Mistake(".reduction", "enabled = 'false'", ".reduction.enabled", "expected bool, got str"),
+    Mistake(".mcp", "head = 1", ".mcp.head", "unknown key"),
+    Mistake(".hosts", "only = 'a'", ".hosts.only", "expected list, got str"),
+    Mistake(".hosts", "never = ['a', 3]", ".hosts.never[1]", "expected str, got int"),
+    Mistake(".hosts", 'never = ["a", "https://b"]', ".hosts.never[1]", "expected a host name"),
+    Mistake(".hosts", 'only = ["a:443"]', ".hosts.only[0]", "expected a host name"),
+    Mistake(".hosts", 'only = [""]', ".hosts.only[0]", "expected a host name"),
+    Mistake(".hosts", 'only = ["a?"]', ".hosts.only[0]", "expected a host name"),
+    Mistake(".hosts", "always = []", ".hosts.always", "unknown key"),
+    Mistake(".schema2", "enabled = true", ".schema2", "did you mean 'schema1'?"),
+    Mistake("", "enabled = true", ".enabled", "unknown key"),
+    Mistake("", "schema1 = true", ".schema1", "expected table, got bool"),
+    Mistake("", "metrics = 'on'", ".metrics", "expected table, got str"),
+    Mistake("", "hosts = []", ".hosts", "expected table, got list"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", MISTAKES, ids=lambda given: f"{given.table} {given.line[:40]}")
+def test_a_mistake_is_an_error_that_names_the_key(given: Mistake) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(given.table, given.line)
+    path = "observation_masking" + given.path
+    assert path == caught.value.path
+    assert str(caught.value).endswith(f" in '{path}'")
+    assert given.problem in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["observation_masking = 3", "observation_masking = true", "[[observation_masking]]\nx = 1"],
+)
+def test_our_table_is_a_table(source: str) -> None:
+    with pytest.raises(ConfigError, match=r"expected table, got \w+ in 'observation_masking'"):
+        parse_settings(source.encode())
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"",
+        b"# nothing",
+        b"x = 1",
+        b"[schema1]\nenabled = 'nonsense'",
+        b"[tool.observation_masking.schema1]\nenabled = 3",
+        b'["observation_masking.schema1"]\nenabled = 3',
+        b"[Observation_Masking]\nenabled = 3",
+        b"[providers.x]\nobservation_masking = 3",
+    ],
+)
+def test_a_file_without_our_table_has_no_settings(source: bytes) -> None:
+    assert parse_settings(source) is None
+
+
+def test_other_tables_are_none_of_our_business() -> None:
+    source = (
+        b"x = 'y'\n[proxy]\nenabled = 3\n[observation_masking.schema1]\nwindow_turns = 5\n[z]\n"
+    )
+    assert schema1(window_turns=5) == parse_settings(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        (b"[observation_masking", "not TOML"),
+        (b"x = ", "not TOML"),
+        (b"[a]\n[a]\n", "not TOML"),
+        (b"x = 1\nx = 2\n", "not TOML"),
+        (b"\xff\xfe", "not UTF-8"),
+        ("x = 'é'".encode("latin-1"), "not UTF-8"),
+        (b"x = " + b"9" * 5000, "not TOML"),
+        (b"x = " + b"[" * 5000, "not TOML"),
+        (b"x = " + b"[" * 5000 + b"]" * 5000, "not TOML"),
+        (b"x" + b".x" * 5000 + b" = 1", "not TOML"),
+    ],
+    ids=lambda value: value[:20],
+)
+def test_what_is_no_toml(source: bytes, problem: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{problem}.* in 'file'$"):
+        parse_settings(source)
+
+
+def test_the_shipped_file_is_on_with_the_values_of_the_guide() -> None:
+    found = parse_settings(CONFIG.read_bytes())
+    expected = MaskPolicy(
+        True, 8, True, 0, "[{tool_name}: {original_chars} chars masked]", skip_if_not_shorter=True,
+        mask_text_parts=True, error_words_max_chars=2_000,
+    )  # fmt: skip
+    assert found is not None
+    assert (expected, "auto", MetricsSettings()) == (
+        found.schema1,
+        found.cache_pricing,
+        found.metrics,
+    )
+    assert found.hosts.only == ()
+
+
+GIVEN_BY_PRICES = ("cache_read_ratio", "cache_write_ratio", "price_steps", "shortest_prefix")
+
+
+KINDS: tuple[Any, ...] = (
+    *(MaskPolicy, RedactionPolicy, ReductionOptions, McpSettings),
+    *(MemorySettings, MetricsSettings, HostSettings),
+)
+
+
+def test_the_shipped_file_gives_every_key_with_a_comment() -> None:
+    lines = CONFIG.read_text("utf-8").splitlines()
+    keys = [line.split(" = ")[0] for line in lines if " = " in line and not line.startswith("#")]
+    expected = [
+        *(field.name for kind in KINDS
+          for field in dataclasses.fields(kind) if field.name not in GIVEN_BY_PRICES),
+        *("cache_pricing", "assumed_prices"),
+    ]  # fmt: skip
+    assert sorted(expected) == sorted(keys)
+    for before, line in itertools.pairwise(lines):
+        assert " = " not in line or line.startswith("#") or before.startswith("#")
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Settings().cache_pricing = "none"  # type: ignore[misc]
+
+
+def test_all_that_is_said_of_prices_is_one_object() -> None:
+    found = parse(".schema1", """
+cache_pricing = [0.2, 1.0]
+assumed_prices = [0.5, 1.0]
+[observation_masking.hosts]
+uncached = ["a"]
+[[observation_masking.prices]]
+read = 0.3
+write = 1.0
+""")  # fmt: skip
+    assert found is not None
+    assert found.pricing == PriceSettings(
+        (0.2, 1.0),
+        own=(OwnPrice(read=0.3, write=1.0),),
+        uncached=("a",),
+        assumed=(0.5, 1.0),
+    )
+    assert PriceSettings() == Settings().pricing
+
+
+@pytest.mark.parametrize("value", ["true", "false", '"auto"'])
+def test_a_memory_is_on_off_or_where_it_fits(value: str) -> None:
+    found = parse_settings(f"[observation_masking.memory]\nenabled = {value}\n".encode())
+    assert found is not None
+    assert {"true": True, "false": False, '"auto"': "auto"}[value] == found.memory.enabled
+
+
+@pytest.mark.parametrize("value", ['"on"', '"true"', "1", "[]"])
+def test_a_memory_is_nothing_else(value: str) -> None:
+    with pytest.raises(ConfigError, match=r"'observation_masking\.memory\.enabled'"):
+        parse_settings(f"[observation_masking.memory]\nenabled = {value}\n".encode())

@@ -1,0 +1,33 @@
+"""The rule on other people's conversations, where they are at hand beside the checkout."""
+
+import pytest
+
+from tests.benchmarks.boundary import PRICES, compare, read_conversations
+from tests.places import CONVERSATIONS
+from tests.schedules import Conversation, Prices
+
+pytestmark = pytest.mark.skipif(not CONVERSATIONS.exists(), reason="no conversations at hand")
+
+AT_MOST = dict(zip(PRICES, (1.002, 1.005, 1.012, 1.012, 1.040), strict=True))
+"""The rule's bill over the optimum's."""
+
+
+@pytest.fixture(scope="module")
+def conversations() -> list[Conversation]:
+    return list(read_conversations(CONVERSATIONS))
+
+
+@pytest.mark.parametrize("prices", PRICES)
+def test_the_rule_is_near_the_optimum_and_keeps_its_promise(
+    conversations: list[Conversation], prices: Prices
+) -> None:
+    outcome = compare(conversations, prices)
+    assert outcome.rule / outcome.optimum <= AT_MOST[prices]
+    assert outcome.worst <= 1.1 * (1 + 1e-9)
+
+
+def test_a_sliding_window_costs_more_than_it_saves_at_a_tenth(
+    conversations: list[Conversation],
+) -> None:
+    outcome = compare(conversations, Prices(0.1, 1.0))
+    assert outcome.sliding > outcome.everything > outcome.rule

@@ -1,0 +1,257 @@
+"""What masking takes out by a provider's count, where the truth is known."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from addon.commands.sessions import read_sessions
+from addon.recordings.provider.completions import PromptCache
+from addon.recordings.provider.script import Reply
+from masking.accounting.counts import (
+    DEFAULT_SPREAD,
+    Counts,
+    Estimate,
+    Growth,
+    Prefix,
+    Rate,
+    take_counts,
+)
+from masking.accounting.ledger import Entry, Ledger, Sent
+from masking.accounting.prefix_cache import OPENAI, Piece
+from masking.accounting.prompt import Prompt, digest_of, read_prompt
+from masking.measures.price_list import Ratios
+from masking.measures.pricing import Terms
+from masking.measures.tokens import TokenCounter
+from masking.model import replacements_of
+from masking.rewrite import change_request, read_request
+from masking.strategies.order import Strategies
+from masking.strategies.policy import MaskPolicy
+from masking.wire.usage import Usage
+from tests.sessions import CHATS, grow, work
+
+COUNTER = TokenCounter()
+
+
+# The scripted provider counts both prompts.
+
+
+class Bills(NamedTuple):
+    """What a session saved, as it was and as it was told."""
+
+    true: float
+    entry: Entry
+
+
+def play(session: Any, ratios: Ratios, *, is_masked: bool) -> Bills:  # noqa: ANN401 - any session
+    """Send a session masked and unmasked to providers that count; `is_masked` is the one told."""
+    policy = MaskPolicy(
+        True, 4, placeholder_template="[{tool_name}: {original_chars}]", mask_text_parts=True,
+        cache_read_ratio=ratios.read, cache_write_ratio=ratios.write, max_loss=1.0,
+    )  # fmt: skip
+    terms = Terms(ratios=ratios, source="config", rules=OPENAI)
+    providers, ledger, true = (PromptCache(), PromptCache()), Ledger(), 0.0
+    for recorded in session.requests():
+        if recorded.passed_over is not None:
+            continue
+        document = read_request(recorded.body)
+        changed = change_request(recorded.body, document, Strategies(schema1=policy))
+        usages = [
+            count(provider, body)
+            for provider, body in zip(providers, (document, json.loads(changed.body)), strict=True)
+        ]
+        true += cost(usages[0], ratios) - cost(usages[1], ratios)
+        sent = Sent(
+            seed=b"",
+            prompt=read_prompt(document, replacements_of(changed.decisions), COUNTER),
+            masked=changed.masked,
+            usage=usages[is_masked],
+            when=recorded.when,
+            is_masked=is_masked,
+        )
+        entry = ledger.enter(sent, terms)
+    return Bills(true, entry)
+
+
+def count(provider: PromptCache, body: Mapping[str, Any]) -> Usage:
+    found = provider.usage(body, Reply())
+    cached = found["prompt_tokens_details"]["cached_tokens"]
+    return Usage(prompt=found["prompt_tokens"], cached=cached)
+
+
+def cost(usage: Usage, ratios: Ratios) -> float:
+    prompt, cached = usage.prompt or 0, usage.cached or 0
+    return cached * ratios.read + (prompt - cached) * ratios.write
+
+
+@pytest.mark.parametrize("is_masked", [True, False], ids=["live", "a recording"])
+@pytest.mark.parametrize("ratios", [Ratios(0.5, 1.0), Ratios(0.1, 1.0)], ids=["half", "tenth"])
+@pytest.mark.parametrize("recording", CHATS, ids=lambda path: path.stem)
+def test_what_was_truly_saved_is_within_the_margin(
+    recording: Path, ratios: Ratios, is_masked: bool
+) -> None:
+    for session in read_sessions([recording]):
+        true, entry = play(session, ratios, is_masked=is_masked)
+        assert abs(true - entry.total.tokens) <= entry.total.margin.width
+
+
+@pytest.mark.parametrize("is_masked", [True, False], ids=["live", "a recording"])
+def test_the_margin_is_a_small_part_of_what_was_saved(is_masked: bool) -> None:
+    true, entry = play(grow(work(40)), Ratios(0.1, 1.0), is_masked=is_masked)
+    assert 0 < entry.total.margin.width < true / 4
+
+
+# What is told from what.
+
+
+def prompt(before: Sequence[int], after: Sequence[int] | None = None) -> Prompt:
+    pieces = [Piece(digest_of(at), tokens) for at, tokens in enumerate(before)]
+    masked = [
+        piece if piece.tokens == tokens else Piece(digest_of("masked"), tokens)
+        for piece, tokens in zip(pieces, after or before, strict=True)
+    ]
+    return Prompt(before=tuple(pieces), after=tuple(masked))
+
+
+def follow(*requests: tuple[Prompt, int | None], is_masked: bool = True) -> Counts:
+    counts: Counts | None = None
+    for sent, counted in requests:
+        counts = take_counts(counts, sent, counted, is_masked=is_masked)
+    assert counts is not None
+    return counts
+
+
+def line(times: int, message: float = 10.0, value: float = 1.2) -> Growth:
+    growth = Growth()
+    for number in range(1, times + 1):
+        ours = 100 * number
+        growth = growth.add(2, ours, 2 * message + value * ours)
+    return growth
+
+
+@pytest.mark.parametrize(
+    ("growth", "expected"),
+    [
+        pytest.param(Growth(), None, id="nothing counted"),
+        pytest.param(line(1, 0.0), Rate(1.2), id="too seldom: the mean, and the default"),
+        pytest.param(line(5), Rate(1.2, 10.0, 0.0), id="a line"),
+        pytest.param(line(5, message=-5), Rate(1.1667, 0.0, 0.0195), id="no less than nothing"),
+    ],
+)
+def test_a_line_is_found(growth: Growth, expected: Rate | None) -> None:
+    found = growth.find_rate()
+    if expected is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert expected[:2] == pytest.approx(found[:2], abs=1e-3)
+        if growth.times < 3:
+            assert DEFAULT_SPREAD == found.spread
+
+
+def test_texts_of_one_size_tell_a_mean() -> None:
+    growth = Growth()
+    for theirs in (110, 120, 130):
+        growth = growth.add(2, 100, theirs)
+    found = growth.find_rate()
+    assert found is not None
+    assert (1.2, 0.0) == (found.value, found.message)
+    assert found.spread == pytest.approx((200 / 3) ** 0.5 / 120)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        pytest.param(0, 5, id="nothing new"),
+        pytest.param(100, 0, id="no growth"),
+        pytest.param(100, -4, id="a count that shrinks"),
+        pytest.param(10, 9_000, id="an image"),
+    ],
+)
+def test_what_is_no_text_tells_nothing(ours: int, theirs: float) -> None:
+    assert Growth() == Growth().add(2, ours, theirs)
+
+
+def test_what_is_masked_is_taken_at_the_rate_of_what_was_counted() -> None:
+    sizes = [100, 50, 400, 50, 300, 50, 500]
+    counted = [sum(sizes[: 2 * n + 1]) * 2 for n in range(4)]
+    grown = [(prompt(sizes[: 2 * n + 1]), counted[n]) for n in range(4)]
+    masked = prompt([*sizes, 60, 40], [100, 50, 10, 50, 10, 50, 500, 60, 40])
+    counts = follow(*grown, (masked, 2_000))
+    assert (390 + 290) * 2 == counts.difference.tokens
+    assert 20 * 2 * DEFAULT_SPREAD == pytest.approx(counts.difference.error)
+    assert 2_000 + 1_360 == counts.other.tokens
+
+
+def test_without_a_count_the_difference_is_our_own_and_its_error_the_default() -> None:
+    counts = follow((prompt([100, 400], [100, 100]), None))
+    expected = DEFAULT_SPREAD * (300 + 100)
+    assert Estimate(300, expected) == counts.difference
+    assert (200, False) == (counts.sent, counts.is_counted)
+
+
+def test_a_recording_is_less_what_masking_takes_out_and_never_less_than_nothing() -> None:
+    counts = follow((prompt([100, 400], [100, 100]), 1_000), is_masked=False)
+    assert 1_000 - 300 * 1.5 == counts.other.tokens
+    tiny = replace(counts, difference=Estimate(2_000.0))
+    assert 0 == tiny.other.tokens
+
+
+def test_a_request_that_was_sent_otherwise_begins_anew() -> None:
+    first = take_counts(None, prompt([100]), 100, is_masked=True)
+    assert take_counts(first, prompt([100, 50]), 150, is_masked=False).last is None
+
+
+@pytest.mark.parametrize(
+    ("second", "times"),
+    [
+        pytest.param((prompt([100, 50]), 150), 1, id="it grew"),
+        pytest.param((prompt([100, 50]), None), 0, id="not counted"),
+        pytest.param((prompt([100, 50], [60, 50]), 110), 0, id="masked as well"),
+    ],
+)
+def test_only_what_is_new_makes_a_count_grow(second: tuple[Prompt, int | None], times: int) -> None:
+    assert times == follow((prompt([100]), 100), second).growth.times
+
+
+def test_a_conversation_that_was_not_counted_before_tells_nothing() -> None:
+    assert 0 == follow((prompt([100]), None), (prompt([100, 50]), 150)).growth.times
+
+
+def test_a_prefix_is_as_long_as_the_prompt_that_is_known() -> None:
+    counts = follow((prompt([1_000]), 1_500), (prompt([1_000, 500]), 2_100))
+    whole = counts.convert(Prefix(1_000, 1), Prefix(1_500, 2))
+    assert (Estimate(1_500), Estimate(2_100)) == whole
+    rate = counts.rate
+    assert rate.value == pytest.approx(600 / 500)
+    short, _ = counts.convert(Prefix(900, 1), Prefix(900, 1))
+    assert short.tokens == pytest.approx(1_500 - 100 * 1.2)
+    assert short.error == pytest.approx(100 * 1.2 * DEFAULT_SPREAD)
+    none, _ = counts.convert(Prefix(0, 0), Prefix(0, 0))
+    assert Estimate(0.0) == none
+
+
+def test_where_only_one_prompt_is_known_a_prefix_is_in_proportion() -> None:
+    counts = follow((prompt([1_000], [500]), 600))
+    first, other = counts.convert(Prefix(250, 1), Prefix(750, 1))
+    assert 300 == first.tokens
+    assert 300 + 500 * 1.2 == pytest.approx(other.tokens)
+    mixed = follow((prompt([1_000]), None), (prompt([1_000, 200]), 1_800))
+    assert 1_500 == mixed.convert(Prefix(1_000, 1), Prefix(1_000, 1))[0].tokens
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 9_000)), min_size=3, max_size=20))
+def test_a_line_is_never_below_zero(pairs: list[tuple[int, int]]) -> None:
+    growth = Growth()
+    for number, (messages, ours) in enumerate(pairs):
+        growth = growth.add(messages, ours, ours * (1 + number % 3))
+    found = growth.find_rate()
+    assert found is not None
+    assert found.value > 0
+    assert found.message >= 0
+    assert found.spread >= 0

@@ -1,0 +1,330 @@
+"""A trial comes to what a replay comes to, request by request."""
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from addon.commands.sessions import read_sessions
+from masking.measures.price_settings import CachePricing, PriceSettings
+from masking.measures.tokens import TokenCounter
+from masking.model import ChatMessage
+from masking.replay.replay import Course, Recorded, Session, replay
+from masking.replay.session_index import read_transcript
+from masking.strategies.policy import MaskPolicy
+from masking.tune.fast_replay import Bench, Trial
+from tests.builders import MASK_ALL, conversations, policies, policy
+from tests.places import CONVERSATIONS
+from tests.sessions import CHATS, WHEN, Talk, grow, work, write_body
+
+LONGEST = 150
+"""Messages of a real conversation that is replayed here: a replay's time grows with the square."""
+
+COUNTER = TokenCounter()
+
+
+@dataclass(frozen=True, slots=True)
+class Unreported:
+    """A session without what its provider reported: a trial simulates the cache."""
+
+    session: Session
+
+    @property
+    def name(self) -> str:
+        return self.session.name
+
+    def requests(self) -> Iterator[Recorded]:
+        return (dataclasses.replace(recorded, usage=None) for recorded in self.session.requests())
+
+
+class Figures(NamedTuple):
+    """What both come to for a request."""
+
+    tokens_before: int | None
+    tokens_after: int | None
+    cost_before: object
+    cost_after: object
+    dollars: object
+    masked: int
+    moved: bool
+
+
+def by_replay(session: Session, course: Course) -> list[Figures]:
+    return [
+        Figures(
+            step.sizes.request_tokens_before,
+            step.sizes.request_tokens_after,
+            pytest.approx(step.entry.cost.before.cost),
+            pytest.approx(step.entry.cost.after.cost),
+            pytest.approx(step.entry.cost.after.dollars),
+            step.sizes.masked,
+            step.entry.moved,
+        )
+        for step in replay(session, course, COUNTER)
+    ]
+
+
+def try_out(session: Session, course: Course) -> Trial:
+    return Bench(read_transcript(session, course, COUNTER), COUNTER).try_out(course)
+
+
+def by_trial(session: Session, course: Course) -> list[Figures]:
+    bench = Bench(read_transcript(session, course, COUNTER), COUNTER)
+    trial = bench.try_out(course)
+    assert trial == bench.try_out(course)
+    return [
+        Figures(plain.tokens, now.tokens, plain.cost, now.cost, now.dollars, now.masked, now.moved)
+        for plain, now in zip(bench.plain, trial.requests, strict=True)
+    ]
+
+
+SHIPPED = MaskPolicy(True, 8, skip_if_not_shorter=True, mask_text_parts=True)
+COURSES = [
+    pytest.param(Course(policy=SHIPPED, pricing=PriceSettings((0.1, 1.25))), id="priced"),
+    pytest.param(
+        Course(policy=SHIPPED, pricing=PriceSettings((0.1, 1.25)), slides=True), id="sliding"
+    ),
+    pytest.param(Course(policy=SHIPPED, pricing=PriceSettings("auto")), id="by the price list"),
+    pytest.param(
+        Course(policy=SHIPPED, pricing=PriceSettings("auto"), model="claude-sonnet-4-5"),
+        id="as another model's",
+    ),
+    pytest.param(
+        Course(
+            policy=policy(SHIPPED, window_turns=3, keep_last_k_per_tool=2, min_chars=500),
+            pricing=PriceSettings((0.5, 1.0)),
+        ),
+        id="the last two of each tool and short results kept",
+    ),
+    pytest.param(
+        Course(policy=policy(SHIPPED, enabled=False), pricing=PriceSettings((0.5, 1.0))), id="off"
+    ),
+]
+
+
+@pytest.mark.parametrize("course", COURSES)
+@pytest.mark.parametrize("recording", CHATS, ids=lambda path: path.stem)
+def test_it_agrees_with_a_replay_of_a_recording(recording: Path, course: Course) -> None:
+    for session in read_sessions([recording]):
+        unreported = Unreported(session)
+        assert by_replay(unreported, course) == by_trial(unreported, course)
+
+
+@pytest.mark.skipif(not CONVERSATIONS.exists(), reason="no conversations at hand")
+@pytest.mark.parametrize("course", COURSES[:2])
+def test_it_agrees_with_a_replay_of_real_conversations(course: Course) -> None:
+    for session in itertools.islice(read_sessions([CONVERSATIONS]), 0, None, 3):
+        if sum(1 for _ in session.requests()) * 2 <= LONGEST:
+            assert by_replay(session, course) == by_trial(session, course), session.name
+
+
+def test_it_agrees_with_a_replay_where_long_prompts_are_dearer(tmp_path: Path) -> None:
+    model = {"id": "m", "match": {"contains": ""}, "input": 2, "cache_read": 0.2}
+    shop = {"id": "s", "name": "S", "api_pattern": "x", "model_match": {"contains": ""}}
+    for name, steps in (("flat", []), ("stepped", [[2_000, 4], [6_000, 10]])):
+        listed = {"date": "", "source": "", "providers": [
+            shop | {"models": [model | {"steps": steps}]}
+        ]}  # fmt: skip
+        (tmp_path / name).write_text(json.dumps(listed))
+    session = grow(work(30))
+    flat, stepped = (
+        Course(policy=SHIPPED, pricing=PriceSettings(price_list=str(tmp_path / name)))
+        for name in ("flat", "stepped")
+    )
+    assert by_replay(session, stepped) == by_trial(session, stepped)
+    before, after = (
+        Bench(read_transcript(session, course, COUNTER), COUNTER).plain
+        for course in (flat, stepped)
+    )
+    factors = {round(now.cost / then.cost, 9) for then, now in zip(before, after, strict=True)}
+    assert {1, 2, 5} == factors
+    assert [pytest.approx(each.cost * 2 / 1e6) for each in after] == [
+        each.dollars for each in after
+    ]
+
+
+# Sessions that do not simply grow
+
+LONG = work(12)
+TOOLS = [[{"type": "function", "function": {"name": name}}] for name in ("read", "write")]
+NOTE: ChatMessage = {"role": "user", "content": "Stop. Do something else. " * 40}
+
+
+def cut(*lengths: int) -> list[bytes]:
+    return [write_body(LONG[:length]) for length in lengths]
+
+
+def with_tools(*pairs: tuple[int, int]) -> list[bytes]:
+    return [write_body(LONG[:length], tools=TOOLS[which]) for length, which in pairs]
+
+
+OTHER = [{"role": "system", "content": "Be verbose. " * 300}, *LONG[1:]]
+
+
+@pytest.mark.parametrize(
+    "bodies",
+    [
+        pytest.param([], id="no request"),
+        pytest.param(
+            cut(3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25), id="a conversation that grows"
+        ),
+        pytest.param(cut(9, 9, 11, 11, 11, 13), id="retries"),
+        pytest.param(cut(13, 9, 11, 13, 15), id="history taken back"),
+        pytest.param([*cut(15, 17), b"no JSON", b"[]", b'{"messages": 3}', *cut(19)], id="junk"),
+        pytest.param(
+            [*cut(15, 17), write_body([LONG[0], NOTE]), write_body([LONG[0], NOTE, *LONG[1:20]])],
+            id="a history made compact",
+        ),
+        pytest.param(
+            [
+                body
+                for at in range(5, 25, 4)
+                for body in (write_body(LONG[:at]), write_body(OTHER[:at]))
+            ],
+            id="two conversations side by side",
+        ),
+        pytest.param(
+            [*cut(15, 17), write_body([*LONG[:19], NOTE]), *cut(19, 21)], id="a cancelled request"
+        ),
+        pytest.param(
+            with_tools((9, 0), (11, 0), (13, 1), (15, 1), (17, 0), (19, 0), (25, 0)),
+            id="tools that change",
+        ),
+        pytest.param(
+            [
+                write_body(LONG[:at], model=model)
+                for at in (9, 11, 15)
+                for model in ("a", "b", None)
+            ],
+            id="models that change",
+        ),
+        pytest.param(
+            [write_body([]), write_body([]), write_body([None, 3, *LONG[:9]])], id="odd messages"
+        ),
+    ],
+)
+@pytest.mark.parametrize("slides", [False, True], ids=["priced", "sliding"])
+def test_it_agrees_where_a_session_does_not_simply_grow(bodies: list[bytes], slides: bool) -> None:
+    chosen = policy(MASK_ALL, window_turns=2, max_loss=1.0)
+    course = Course(policy=chosen, pricing=PriceSettings((0.5, 1.0)), slides=slides)
+    session = Talk(tuple(bodies))
+    assert by_replay(session, course) == by_trial(session, course)
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> Talk:
+    """One or two conversations, sent in pieces of any length, long enough for a cache."""
+    talks = draw(st.lists(conversations(), min_size=1, max_size=2))
+    whole = [[{"role": "system", "content": f"{n} " * 400}, *talk] for n, talk in enumerate(talks)]
+    sends = st.tuples(
+        st.integers(0, len(whole) - 1),
+        st.floats(0, 1),
+        st.sampled_from([None, None, None, *TOOLS]),
+        st.sampled_from(["deepseek-chat"] * 4 + ["claude-opus-4-5", None]),
+    )
+    sent = draw(st.lists(sends, min_size=1, max_size=8))
+    if draw(st.booleans()):
+        sent.sort(key=lambda send: send[1])
+    return Talk(
+        tuple(
+            write_body(whole[n][: round(part * len(whole[n]))], tools=tools, model=model)
+            for n, part, tools, model in sent
+        ),
+        tuple(sorted(draw(st.floats(0, 10)) for _ in sent)),
+    )
+
+
+pricings: st.SearchStrategy[CachePricing] = st.sampled_from(
+    [(0.5, 1.0), (0.1, 1.25), (0.02, 1.0), "auto", "none"]
+)
+chosen_policies = st.builds(
+    policy,
+    policies,
+    min_chars=st.sampled_from([0, 0, 100]),
+    max_loss=st.sampled_from([0.1, 1.0, 10.0]),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(sessions(), chosen_policies, pricings, st.sampled_from([None, 0.0, 3.0]), st.booleans())
+def test_it_agrees_with_a_replay_of_anything(
+    session: Talk, chosen: MaskPolicy, pricing: CachePricing, ttl: float | None, slides: bool
+) -> None:
+    course = Course(policy=chosen, pricing=PriceSettings(pricing), ttl=ttl, slides=slides)
+    assert by_replay(session, course) == by_trial(session, course)
+
+
+def test_one_bench_serves_all_policies() -> None:
+    session, course = grow(LONG), Course(policy=SHIPPED, pricing=PriceSettings((0.5, 1.0)))
+    bench = Bench(read_transcript(session, course, COUNTER), COUNTER)
+    for window, slides in itertools.product((1, 2, 4), (False, True)):
+        other = dataclasses.replace(
+            course, policy=policy(SHIPPED, window_turns=window), slides=slides
+        )
+        assert try_out(session, other) == bench.try_out(other)
+
+
+def test_what_was_long_unused_is_forgotten() -> None:
+    """The long pause comes before the last but one request, which then writes all anew."""
+    session = Talk(tuple(cut(9, 11, 13, 15)), (0.0, 60.0, 1_000.0, 1_060.0))
+    course = Course(policy=SHIPPED, pricing=PriceSettings((0.1, 1.0)), ttl=300.0)
+    assert by_replay(session, course) == by_trial(session, course)
+    first, second, third, fourth = try_out(session, course).requests
+    assert [first.cost, third.cost] == [first.tokens, third.tokens]
+    assert max(second.cost, fourth.cost) < first.cost / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A session with a request between two that cannot be masked."""
+
+    name: str = "signed"
+
+    def requests(self) -> Iterator[Recorded]:
+        first, last = Talk(tuple(cut(9, 11))).requests()
+        yield from (first, Recorded(body=b"", when=WHEN, passed_over="signed"), last)
+
+
+def test_what_was_passed_through_is_passed_over() -> None:
+    course = Course(policy=SHIPPED, pricing=PriceSettings((0.5, 1.0)))
+    assert by_trial(Talk(tuple(cut(9, 11))), course) == by_trial(Signed(), course)
+
+
+def test_a_cache_marker_that_moves_on_changes_nothing() -> None:
+    def mark(length: int) -> bytes:
+        *others, last = LONG[:length]
+        part = {"type": "text", "text": last["content"], "cache_control": {"type": "ephemeral"}}
+        return write_body([*others, {**last, "content": [part]}])
+
+    course = Course(policy=policy(SHIPPED, window_turns=2), pricing=PriceSettings((0.5, 1.0)))
+    session = Talk(tuple(mark(length) for length in range(3, 26, 2)))
+    assert by_replay(session, course) == by_trial(session, course)
+    assert 1 == len(read_transcript(session, course, COUNTER).stretches)
+    assert try_out(session, course).requests[-1].masked
+
+
+def test_a_conversation_goes_on_with_other_tools() -> None:
+    bodies = [*with_tools((9, 0), (11, 1), (13, 1)), write_body(OTHER[:5])]
+    course = Course(policy=SHIPPED, pricing=PriceSettings((0.5, 1.0)))
+    transcript = read_transcript(Talk(tuple(bodies)), course, COUNTER)
+    assert [None, 0, None] == [stretch.follows for stretch in transcript.stretches]
+    assert [0, 0, 0, 2] == transcript.conversations
+
+
+def test_what_was_masked_is_told_from_what_is_named_later() -> None:
+    """The last call asks once more for what the first one read."""
+    again = [*work(5), LONG[1], LONG[2]]
+    trial = try_out(
+        grow(again),
+        Course(
+            policy=policy(SHIPPED, window_turns=1), slides=True, pricing=PriceSettings((0.5, 1.0))
+        ),
+    )
+    assert (6, 1, 0) == (trial.rereads.calls, trial.rereads.repeated, trial.rereads.named)

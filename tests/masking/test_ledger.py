@@ -1,0 +1,431 @@
+import dataclasses
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from masking.accounting.ledger import Entry, Ledger, Net, Sent
+from masking.accounting.prefix_cache import CacheRules
+from masking.accounting.prompt import read_prompt
+from masking.measures.price_list import PLAIN, Ratios
+from masking.measures.pricing import Terms
+from masking.measures.tokens import TokenCounter
+from masking.model import ChatMessage, Replacement
+from masking.wire.usage import Usage
+from tests.builders import OLD, assistant, call, result, turn
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+COUNTER = TokenCounter()
+EXACT = CacheRules(minimum=1, block=1)
+TERMS = Terms(ratios=Ratios(0.1, 1.0), source="config", rules=EXACT)
+PRICED = dataclasses.replace(TERMS, dollars=2.5)
+
+
+MASKED = (0, 1)
+
+
+def talk(turns: int, name: str = "go") -> list[ChatMessage]:
+    """Return a conversation's messages as they are at its request after so many tool turns."""
+    messages: list[ChatMessage] = [{"role": "user", "content": name}]
+    for number in range(turns):
+        messages += turn(f"call_{number}", OLD + str(number))
+    return messages
+
+
+def ask(
+    messages: list[ChatMessage],
+    masked: Iterable[int] = (),
+    *,
+    cached: int | None = None,
+    seed: bytes = b"someone",
+    when: datetime = NOON,
+    is_masked: bool = True,
+) -> Sent:
+    """Return a request; `masked` are the places among its tool results."""
+    places = [place for place, message in enumerate(messages) if message["role"] == "tool"]
+    replacements = [
+        Replacement(("messages", places[number], "content"), str(messages[places[number]]), "...")
+        for number in masked
+    ]
+    return Sent(
+        seed=seed,
+        prompt=read_prompt({"messages": messages}, replacements, COUNTER),
+        masked=frozenset(masked),
+        usage=Usage(cached=cached) if cached is not None else None,
+        when=when,
+        is_masked=is_masked,
+    )
+
+
+COMPACTED: list[ChatMessage] = [{"role": "user", "content": "go; so far: ..."}, *turn("call_9")]
+
+
+@pytest.mark.parametrize(
+    ("requests", "expected"),
+    [
+        pytest.param([ask(talk(0)), ask(talk(1)), ask(talk(2))], [1, 1, 1], id="one that goes on"),
+        pytest.param([ask(talk(1)), ask(talk(5))], [1, 1], id="one with requests in between"),
+        pytest.param([ask(talk(1)), ask(talk(1)), ask(talk(2))], [1, 1, 1], id="a retry"),
+        pytest.param([ask(talk(2)), ask(talk(1))], [1, 2], id="one that goes back"),
+        pytest.param([ask(talk(3)), ask(COMPACTED)], [1, 2], id="a compacted history"),
+        pytest.param(
+            [ask(talk(1)), ask(talk(1, "stop")), ask(talk(2)), ask(talk(2, "stop"))],
+            [1, 2, 1, 2],
+            id="two by turns",
+        ),
+        pytest.param(
+            [ask(talk(1)), ask(talk(2), seed=b"another"), ask(talk(3))],
+            [1, 2, 1],
+            id="two credentials",
+        ),
+        pytest.param(
+            [ask(talk(1)), ask(talk(2)), ask([*talk(1), {"role": "user", "content": "no"}])],
+            [1, 1, 2],
+            id="one that branches off earlier",
+        ),
+        pytest.param(
+            [ask(talk(1)), ask([*talk(1), {"role": "user", "content": "title?"}]), ask(talk(2))],
+            [1, 1, 2],
+            id="a side question, which is its latest request",
+        ),
+        pytest.param([ask([]), ask([]), ask(talk(0))], [1, 2, 3], id="no messages at all"),
+        pytest.param(
+            [ask([{"role": "user", "content": "go", "cache_control": {}}]), ask(talk(1))],
+            [1, 1],
+            id="a cache marker that moved on",
+        ),
+    ],
+)
+def test_a_request_continues_the_latest_conversation_that_it_begins_with(
+    requests: list[Sent], expected: list[int]
+) -> None:
+    ledger = Ledger()
+    assert expected == [ledger.enter(sent, TERMS).conversation for sent in requests]
+
+
+def test_the_longest_of_several_beginnings_is_continued() -> None:
+    ledger = Ledger()
+    numbers = [ledger.enter(ask(messages), TERMS).conversation for messages in (talk(2), talk(1))]
+    assert [1, 2] == numbers
+    assert 1 == ledger.enter(ask(talk(3)), TERMS).conversation
+    assert 2 == ledger.enter(ask([*talk(1), assistant(call("x"))]), TERMS).conversation
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        pytest.param(2, 1, id="as many as are remembered"),
+        pytest.param(3, 5, id="one more than that"),
+    ],
+)
+def test_the_longest_unused_conversation_is_forgotten(others: int, expected: int) -> None:
+    ledger = Ledger(max_conversations=3)
+    ledger.enter(ask(talk(1)), TERMS)
+    for number in range(others):
+        ledger.enter(ask(talk(1, str(number))), TERMS)
+    assert expected == ledger.enter(ask(talk(2)), TERMS).conversation
+
+
+def test_a_conversation_that_is_used_is_not_forgotten() -> None:
+    ledger = Ledger(max_conversations=2)
+    for number in range(5):
+        assert 1 == ledger.enter(ask(talk(number)), TERMS).conversation
+        ledger.enter(ask(talk(1, str(number))), TERMS)
+
+
+@pytest.mark.parametrize(
+    ("masks", "expected"),
+    [
+        pytest.param([(), (), ()], [False, False, False], id="nothing masked"),
+        pytest.param([(), (0,), (0,)], [False, True, False], id="one more masked, once"),
+        pytest.param([(0,), (0, 1), (0, 1, 2)], [False, True, True], id="one more each time"),
+        pytest.param([(0, 1), (0,), (0,)], [False, False, False], id="less masked"),
+        pytest.param([(0,), (1,), (1,)], [False, True, False], id="another masked"),
+    ],
+)
+def test_the_boundary_has_moved_where_something_more_is_masked(
+    masks: list[tuple[int, ...]], expected: list[bool]
+) -> None:
+    ledger = Ledger()
+    entries = [ledger.enter(ask(talk(3 + n), masks[n]), TERMS) for n in range(len(masks))]
+    assert expected == [entry.moved for entry in entries]
+
+
+def test_what_a_request_saves_counts_the_prefix_sent_before() -> None:
+    ledger = Ledger()
+    first, second = ask(talk(4)), ask(talk(5), (0, 1))
+    ledger.enter(first, TERMS)
+    cost = ledger.enter(second, TERMS).cost
+    assert first.prompt.tokens_before == cost.before.cached
+    # What was sent before ends at the first masked result: tools, the user's message, a call.
+    assert cost.after.cached == sum(piece.tokens for piece in second.prompt.after[:3])
+    assert cost.predicted == cost.after.cached
+
+
+def test_a_restart_in_the_middle_of_a_conversation_saves_nothing_by_itself() -> None:
+    """Its first request is cached but for its end, and so the prompt before masking would be."""
+    lasting, restarted = Ledger(), Ledger()
+    for turns in (6, 7):
+        lasting.enter(ask(talk(turns), MASKED), TERMS)
+    cached = ask(talk(7), MASKED).prompt.tokens_after
+    request = ask(talk(8), MASKED, cached=cached)
+    expected = lasting.enter(request, TERMS).cost
+    cost = restarted.enter(request, TERMS).cost
+    assert (expected.predicted, 0) == (cached, cost.predicted)
+    assert (expected.before, expected.after) == (cost.before, cost.after)
+
+
+def test_the_cache_of_another_account_holds_nothing() -> None:
+    ledger = Ledger()
+    ledger.enter(ask(talk(4)), TERMS)
+    assert 0 == ledger.enter(ask(talk(5), seed=b"another"), TERMS).cost.predicted
+
+
+@pytest.mark.parametrize(("seconds", "is_warm"), [(300, True), (301, False)])
+def test_a_cache_expires_by_the_requests_own_times(seconds: float, is_warm: bool) -> None:
+    terms = dataclasses.replace(TERMS, rules=CacheRules(minimum=1, block=1, ttl=300))
+    ledger = Ledger()
+    ledger.enter(ask(talk(4)), terms)
+    later = ledger.enter(ask(talk(5), when=NOON + timedelta(seconds=seconds)), terms)
+    assert is_warm == bool(later.cost.predicted)
+
+
+def test_the_share_that_the_cache_held_is_that_of_the_conversation() -> None:
+    ledger = Ledger()
+    size = ask(talk(4)).prompt.tokens_before
+    unpredictable = dataclasses.replace(TERMS, rules=CacheRules(minimum=10**9, block=1))
+    shares = [
+        ledger.enter(sent, terms).cost.share
+        for sent, terms in [
+            (ask(talk(4)), TERMS),
+            (ask(talk(5), cached=size // 4), TERMS),
+            (ask(talk(6), cached=0), unpredictable),
+            (ask(talk(6, "stop"), cached=0), TERMS),
+        ]
+    ]
+    assert [1, size // 4 / size, size // 4 / size, 1] == shares
+
+
+@pytest.mark.parametrize(
+    ("terms", "priced", "unpriced"),
+    [
+        pytest.param([PRICED, PRICED], [1, 2], [0, 0], id="every price known"),
+        pytest.param([PRICED, TERMS, PRICED], [1, 1, 2], [0, 1, 1], id="one price not known"),
+        pytest.param([TERMS], [None], [1], id="no price known"),
+    ],
+)
+def test_dollars_are_those_of_the_priced_requests_and_the_others_are_counted(
+    terms: list[Terms], priced: list[int | None], unpriced: list[int]
+) -> None:
+    ledger = Ledger()
+    entries = [ledger.enter(ask(talk(n + 1), (0,)), each) for n, each in enumerate(terms)]
+    saved = [entry.cost.saved_dollars for entry in entries]
+    known = [dollars for dollars in saved if dollars is not None]
+    expected = [None if count is None else pytest.approx(sum(known[:count])) for count in priced]
+    assert expected == [entry.net.dollars for entry in entries]
+    assert expected == [entry.total.dollars for entry in entries]
+    assert unpriced == [entry.total.unpriced for entry in entries]
+
+
+def test_an_entry_does_not_change_later() -> None:
+    ledger = Ledger()
+    entry = ledger.enter(ask(talk(3), (0,)), PRICED)
+    before = dataclasses.astuple(entry.net), dataclasses.astuple(entry.total)
+    ledger.enter(ask(talk(4), (0,)), PRICED)
+    assert before == (dataclasses.astuple(entry.net), dataclasses.astuple(entry.total))
+
+
+@st.composite
+def courses(draw: st.DrawFn) -> list[Sent]:
+    """Requests of several conversations, masked and answered in any way."""
+    requests = []
+    for _ in range(draw(st.integers(1, 8))):
+        turns = draw(st.integers(0, 4))
+        masked = draw(st.sets(st.integers(0, turns - 1))) if turns else set()
+        sent = ask(
+            talk(turns, draw(st.sampled_from(["go", "stop"]))),
+            sorted(masked),
+            cached=draw(st.none() | st.integers(0, 2_000)),
+            seed=draw(st.sampled_from([b"someone", b"another"])),
+            is_masked=draw(st.booleans()),
+        )
+        requests.append(sent)
+    return requests
+
+
+@given(courses(), st.sampled_from([TERMS, PRICED, Terms(ratios=PLAIN, source="assumed")]))
+def test_the_nets_add_up(requests: list[Sent], terms: Terms) -> None:
+    ledger = Ledger()
+    entries = [ledger.enter(sent, terms) for sent in requests]
+    nets = {entry.conversation: entry.net for entry in entries}
+    saved = sum(entry.cost.saved for entry in entries)
+    assert ledger.total.tokens == pytest.approx(saved)
+    assert ledger.total.tokens == pytest.approx(sum(net.tokens for net in nets.values()))
+    assert ledger.total == entries[-1].total
+    dollars = [net.dollars for net in nets.values() if net.dollars is not None]
+    if terms is PRICED:
+        assert ledger.total.dollars == pytest.approx(sum(dollars))
+    else:
+        assert ([], None) == (dollars, ledger.total.dollars)
+    assert sorted(nets) == list(range(1, len(nets) + 1))
+
+
+@given(courses())
+def test_a_second_account_of_the_same_requests_is_the_same(requests: list[Sent]) -> None:
+    one, other = Ledger(), Ledger()
+    for sent in requests:
+        assert one.enter(sent, TERMS) == other.enter(sent, TERMS)
+
+
+@given(courses(), st.integers(1, 3))
+def test_where_nothing_was_ever_masked_nothing_is_saved(
+    requests: list[Sent], max_conversations: int
+) -> None:
+    ledger = Ledger(max_conversations)
+    for sent in requests:
+        plain = dataclasses.replace(
+            sent,
+            prompt=dataclasses.replace(sent.prompt, after=sent.prompt.before),
+            masked=frozenset(),
+        )
+        assert Net(0.0, 0.0) == ledger.enter(plain, PRICED).total
+
+
+# The boundary that is held.
+
+
+def trip(ledger: Ledger, name: str = "go", *, is_masked: bool = True) -> Iterator[Entry]:
+    """Enter the requests, after 3 to 8 tool turns, of a conversation that trips at the last."""
+    warm = 10**6  # more than any prompt has: all of it is cached
+    for turns, masked, cached in [
+        (3, (), warm),
+        (4, (), warm),
+        (5, (), warm),
+        (6, MASKED, 0),
+        (7, MASKED, 0),
+        (8, MASKED, 0),
+        (9, MASKED, 0),
+    ]:
+        sent = ask(talk(turns, name), masked, cached=cached, is_masked=is_masked)
+        yield ledger.enter(sent, TERMS)
+
+
+def test_a_cache_that_holds_nothing_after_a_move_trips_once() -> None:
+    entries = [*trip(Ledger())]
+    assert [False] * 6 + [True] == [entry.tripped for entry in entries]
+    assert [False] * 6 + [True] == [entry.held for entry in entries]
+    assert 3 == [entry.moved for entry in entries].index(True)
+
+
+def test_a_held_conversation_says_so_and_does_not_trip_again() -> None:
+    ledger = Ledger()
+    [*_, tripped] = trip(ledger)
+    later = ledger.enter(ask(talk(10), MASKED, cached=0), TERMS)
+    assert (tripped.conversation, True, False) == (later.conversation, later.held, later.tripped)
+
+
+def test_a_recording_never_trips() -> None:
+    ledger = Ledger()
+    assert not any(entry.tripped or entry.held for entry in trip(ledger, is_masked=False))
+    assert ledger.find_hold(b"someone", talk(10)) is None
+
+
+QUESTION: ChatMessage = {"role": "user", "content": "well?"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "seed", "expected"),
+    [
+        pytest.param(talk(10), b"someone", MASKED, id="the next request"),
+        pytest.param(talk(9), b"someone", MASKED, id="the same request again"),
+        pytest.param([*talk(9), QUESTION], b"someone", MASKED, id="the same, and a question"),
+        pytest.param(
+            [*talk(9), assistant(), QUESTION], b"someone", MASKED, id="an answer, and a question"
+        ),
+        pytest.param(
+            [*talk(9), *turn("x"), result("y"), result("z")],
+            b"someone",
+            MASKED,
+            id="several results",
+        ),
+        pytest.param([*talk(9), None, "x"], b"someone", MASKED, id="what is no message"),
+        pytest.param(talk(11), b"someone", None, id="a request in between that is not known"),
+        pytest.param(talk(8), b"someone", None, id="an earlier request"),
+        pytest.param(talk(10, "stop"), b"someone", None, id="another conversation"),
+        pytest.param(talk(10), b"another", None, id="another credential"),
+        pytest.param(talk(2, "fine"), b"someone", None, id="a conversation that is not held"),
+        pytest.param([], b"someone", None, id="no messages"),
+    ],
+)
+def test_the_next_request_of_a_held_conversation_masks_what_the_last_one_did(
+    messages: list[ChatMessage], seed: bytes, expected: tuple[int, ...] | None
+) -> None:
+    ledger = Ledger()
+    ledger.enter(ask(talk(1, "fine")), TERMS)
+    assert 7 == len([*trip(ledger)])
+    assert (expected and frozenset(expected)) == ledger.find_hold(seed, messages)
+
+
+def test_before_it_trips_nothing_is_held() -> None:
+    ledger = Ledger()
+    for number, entry in enumerate(trip(ledger)):
+        held = ledger.find_hold(b"someone", talk(number + 4))
+        assert entry.tripped == (held is not None)
+
+
+def test_what_was_masked_since_stays_masked() -> None:
+    ledger = Ledger()
+    assert 7 == len([*trip(ledger)])
+    ledger.enter(ask(talk(10), (0, 1, 2), cached=0), TERMS)  # on its way when it tripped
+    assert frozenset({0, 1, 2}) == ledger.find_hold(b"someone", talk(11))
+
+
+def test_a_forgotten_conversation_is_held_no_longer() -> None:
+    ledger = Ledger(max_conversations=1)
+    assert 7 == len([*trip(ledger)])
+    ledger.enter(ask(talk(0, "stop")), TERMS)
+    assert ledger.find_hold(b"someone", talk(10)) is None
+
+
+@pytest.fixture
+def hasty_threads() -> Iterator[None]:
+    """Threads that take turns as often as they can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("hasty_threads")
+def test_a_request_that_is_looked_up_while_another_is_entered_never_unmasks() -> None:
+    """Each request masks one more; what the last one that is known has masked is never taken back.
+
+    A request that is looked up is two turns ahead of the one that may be half entered.
+    """
+    turns = range(10, 60)
+    talks = {count: talk(count) for count in range(10, 62)}
+    requests = [ask(talks[count], range(count - 7), cached=0) for count in turns]
+    ledger = Ledger()
+    assert 7 == len([*trip(ledger)])
+    done = False
+
+    def look() -> list[tuple[int, frozenset[int] | None]]:
+        found = []
+        while not done:
+            found += [(count, ledger.find_hold(b"someone", talks[count + 1])) for count in turns]
+        return found
+
+    with ThreadPoolExecutor(4) as threads:
+        looking = [threads.submit(look) for _ in range(4)]
+        for sent in requests:
+            ledger.enter(sent, TERMS)
+        done = True
+    found = [pair for each in looking for pair in each.result()]
+    for count, held in found:
+        # Of the request itself, of the one before it, or none.
+        assert held is None or len(held) in (count - 7, count - 6), count
+    assert frozenset(range(52)) == ledger.find_hold(b"someone", talks[60])

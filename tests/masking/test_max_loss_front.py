@@ -1,0 +1,141 @@
+"""What a promise costs, and what the clairvoyant makes of it."""
+
+import dataclasses
+import functools
+from collections.abc import Iterable
+
+import pytest
+
+from addon.commands.sessions import read_sessions
+from addon.proxy.shipped import recordings
+from masking.measures.price_list import Ratios
+from masking.measures.price_settings import PriceSettings
+from masking.model import ChatMessage
+from masking.replay.first_masked import NEVER
+from masking.replay.replay import Course
+from masking.strategies.policy import MaskPolicy
+from masking.tune.max_loss_front import (
+    LOSSES,
+    NO_PROMISE,
+    Account,
+    Front,
+    draw_front,
+    draw_growth,
+    draw_nothing,
+)
+from masking.tune.optimum import Growth
+from tests.benchmarks.boundary import PRICES, read_conversations
+from tests.benchmarks.max_loss_front import draw
+from tests.masking.test_boundary import converse
+from tests.places import CONVERSATIONS
+from tests.schedules import Conversation, Prices, bills, optimum
+from tests.sessions import Talk, grow, work
+
+SHIPPED = MaskPolicy(True, 4, skip_if_not_shorter=True)
+COURSE = Course(policy=SHIPPED, pricing=PriceSettings((0.1, 1.0)))
+
+
+@functools.cache
+def front_of_work() -> Front:
+    return draw_front(grow(work(40, chars=12_000)), COURSE)
+
+
+def test_a_looser_promise_is_never_dearer_for_the_clairvoyant() -> None:
+    paid = [account.paid for account in front_of_work().clairvoyant]
+    assert sorted(paid, reverse=True) == paid
+    assert pytest.approx(front_of_work().optimum) == paid[-1]
+    assert paid[-1] < paid[0]
+
+
+@pytest.mark.parametrize("place", range(len(LOSSES)))
+def test_the_clairvoyant_keeps_the_promise_in_tokens(place: int) -> None:
+    account = front_of_work().clairvoyant[place]
+    assert account.worst_end <= account.worst <= (1 + LOSSES[place]) * (1 + 1e-9)
+
+
+def test_the_rule_is_no_cheaper_than_the_optimum() -> None:
+    front = front_of_work()
+    assert all(front.optimum <= account.paid * (1 + 1e-9) for account in front.rule)
+    assert front.rule[-1].paid < front.everything
+
+
+def test_bills_are_those_of_the_cheapest_schedules() -> None:
+    talk = converse([(200, [3_000])] * 30, opening=5_000)
+    front = draw([talk], Prices(0.1, 1.0), (0.1, NO_PROMISE))
+    assert pytest.approx(optimum(talk, 8, Prices(0.1, 1.0))) == front.optimum
+    assert pytest.approx(front.optimum) == front.clairvoyant[1].paid
+    nothing = [frozenset[int]()] * len(talk.requests)
+    assert pytest.approx(bills(talk, nothing, Prices(0.1, 1.0))[-1]) == front.everything
+
+
+def test_fronts_add_up() -> None:
+    one = front_of_work()
+    other = draw_front(grow(work(12)), COURSE)
+    both = one + other
+    assert one + draw_nothing() == one
+    assert one.everything + other.everything == both.everything
+    assert [a.paid + b.paid for a, b in zip(one.rule, other.rule, strict=True)] == [
+        account.paid for account in both.rule
+    ]
+    worst = [max(a.worst, b.worst) for a, b in zip(one.rule, other.rule, strict=True)]
+    assert worst == [account.worst for account in both.rule]
+
+
+def test_a_session_of_two_conversations_counts_them_apart() -> None:
+    opening: ChatMessage = {"role": "user", "content": "Go on."}
+    bodies = [grow(work(8)).bodies, grow([opening, *work(30)[1:]]).bodies]
+    mixed = Talk((*bodies[0][:4], *bodies[1], *bodies[0][4:]))
+    assert draw_front(mixed, COURSE) == sum_of(draw_front(Talk(each), COURSE) for each in bodies)
+
+
+def sum_of(fronts: Iterable[Front]) -> Front:
+    return functools.reduce(Front.__add__, fronts, draw_nothing())
+
+
+def test_no_session_has_an_empty_front() -> None:
+    assert draw_nothing() == draw_front(Talk(()), COURSE)
+
+
+def test_where_a_cached_token_costs_nothing_less_every_promise_is_the_same() -> None:
+    front = draw_front(
+        grow(work(20)), dataclasses.replace(COURSE, pricing=PriceSettings((1.0, 1.0)))
+    )
+    paid = [account.paid for account in (*front.rule, *front.clairvoyant)]
+    assert paid == [pytest.approx(front.optimum)] * len(paid)
+
+
+def test_what_is_free_is_as_dear_as_sending_everything() -> None:
+    growth = Growth(sizes=[1, 2], offsets=[], savings=[], ripe=[])
+    front = draw_growth(growth, [[]], Ratios(0.0, 0.0), (0.1,))
+    assert Account(paid=0.0, worst_end=1.0, worst=1.0) == front.rule[0] == front.clairvoyant[0]
+
+
+def test_nothing_to_mask_leaves_everything_as_it_is() -> None:
+    growth = Growth(sizes=[10, 20], offsets=[5], savings=[3], ripe=[NEVER])
+    front = draw_growth(growth, [[NEVER]], Ratios(0.5, 1.0), (0.1,))
+    assert 25.0 == front.everything == front.optimum == front.rule[0].paid
+
+
+def test_recordings_have_a_front() -> None:
+    front = sum_of(draw_front(session, COURSE) for session in read_sessions(recordings()))
+    assert 0 < front.optimum <= front.everything
+
+
+EXPECTED = dict(zip(PRICES, (1.0000, 1.0011, 1.0185, 1.0397, 1.0537), strict=True))
+"""The clairvoyant's bill over the optimum's at a max_loss of 0.05, found elsewhere."""
+
+
+@pytest.fixture(scope="module")
+def talks() -> list[Conversation]:
+    return list(read_conversations(CONVERSATIONS))
+
+
+@pytest.mark.skipif(not CONVERSATIONS.exists(), reason="no conversations at hand")
+@pytest.mark.parametrize("prices", PRICES)
+def test_the_clairvoyant_is_as_far_from_the_optimum_as_was_found_elsewhere(
+    talks: list[Conversation], prices: Prices
+) -> None:
+    front = draw(talks, prices, (0.05,))
+    assert pytest.approx(EXPECTED[prices], abs=0.001) == front.clairvoyant[0].paid / front.optimum
+    assert front.clairvoyant[0].paid <= front.rule[0].paid
+    assert front.rule[0].worst <= 1.05 * (1 + 1e-9)

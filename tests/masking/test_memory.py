@@ -1,0 +1,245 @@
+"""What is remembered of a conversation, and which request continues which."""
+
+import pytest
+
+from masking import ChatMessage
+from masking.memory.boundary_memory import Anchor, BoundaryMemory, Move, Past, Rendering
+from masking.memory.identity import Answers, digest_opening
+from masking.strategies.boundary import Boundary
+from tests.builders import assistant, call, parts, result, turn
+
+OPENING: list[ChatMessage] = [
+    {"role": "system", "content": "You are an agent."},
+    {"role": "user", "content": "Mend it."},
+]
+TALK = [*OPENING, *turn("a"), *turn("b"), *turn("c")]
+
+
+def body(messages: list[ChatMessage]) -> dict[str, object]:
+    return {"model": "gpt-4o", "messages": messages}
+
+
+def anchor(count: int, messages: list[ChatMessage] = TALK) -> Anchor:
+    answers = Answers(body(messages))
+    return Anchor(count, answers[count - 1] if count else b"")
+
+
+def move(count: int, messages: list[ChatMessage] = TALK) -> Move:
+    return Move(anchor(count, messages), Boundary(1, 1), (0,), Rendering("<…>", True))
+
+
+def past(count: int, *moves: Move, messages: list[ChatMessage] = TALK, sent: float = 0.0) -> Past:
+    return Past(met=anchor(0), moves=moves, last=anchor(count, messages), sent=sent)
+
+
+def keep(memory: BoundaryMemory, what: Past, messages: list[ChatMessage]) -> None:
+    memory.keep(memory.meet(body(messages), 0.0, 300.0), what)
+
+
+# Which conversation
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pytest.param([*TALK, *turn("d")], id="a later request"),
+        pytest.param([OPENING[0], {"role": "user", "content": parts("Mend it.")}], id="as parts"),
+        pytest.param(
+            [{**OPENING[0], "cache_control": {"type": "ephemeral"}}, OPENING[1]], id="marked"
+        ),
+        pytest.param([*OPENING, {"role": "user", "content": "Now."}], id="another question"),
+        pytest.param(
+            [
+                {"role": "system", "content": "x-anthropic-billing-header: cc_version=2; cch=1;"},
+                *OPENING,
+            ],
+            id="with a billing header",
+        ),
+    ],
+)
+def test_an_opening_is_the_same(messages: list[ChatMessage]) -> None:
+    assert digest_opening(body(TALK)) == digest_opening(body(messages))
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pytest.param([{"role": "user", "content": "Mend it."}], id="without the system's text"),
+        pytest.param([OPENING[0], {"role": "user", "content": "Mend it"}], id="another task"),
+        pytest.param(
+            [{**OPENING[0], "content": "You are an agent.Mend"}, {**OPENING[1], "content": " it."}],
+            id="cut elsewhere",
+        ),
+        pytest.param([], id="nothing"),
+    ],
+)
+def test_an_opening_is_another_one(messages: list[ChatMessage]) -> None:
+    assert digest_opening(body(TALK)) != digest_opening(body(messages))
+
+
+def test_an_opening_without_a_user_stays_the_same_as_well() -> None:
+    talks = [
+        [OPENING[0], *turn("a")],
+        [OPENING[0], *turn("a"), *turn("b")],
+        [OPENING[0], *turn("a"), OPENING[1], *turn("b")],
+    ]
+    assert 1 == len({digest_opening(body(talk)) for talk in talks})
+    assert digest_opening(body([])) == digest_opening(body(turn("a")))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"role": "assistant", "content": "Another text."},
+        assistant(call("z")),
+        assistant(call("a", "read")),
+        assistant(call("a", "shell", "a.py")),
+        assistant(),
+        {"role": "assistant", "tool_calls": [None, {"function": None}]},
+    ],
+)
+def test_messages_of_the_assistant_are_told_apart(answer: ChatMessage) -> None:
+    one, other = Answers(body(TALK)), Answers(body([*OPENING, answer]))
+    assert one[0] != other[0]
+    assert len(other) == 1
+
+
+def test_a_message_of_the_assistant_is_known_with_all_those_before_it() -> None:
+    one, other = Answers(body(TALK)), Answers(body([*OPENING, *turn("x"), *TALK[4:]]))
+    assert one[2] != other[2]
+
+
+def test_a_marker_on_an_answer_changes_nothing() -> None:
+    marked = [{**message, "cache_control": {"type": "ephemeral"}} for message in TALK]
+    one, other = Answers(body(TALK)), Answers(body(marked))
+    assert [one[n] for n in range(3)] == [other[n] for n in range(3)]
+
+
+# How far it is known
+
+
+def test_what_is_not_known_is_first_met() -> None:
+    occasion = BoundaryMemory().meet(body(TALK), 5.0, 300.0)
+    assert (None, "first met", anchor(3)) == (occasion.past, occasion.state, occasion.place)
+
+
+@pytest.mark.parametrize(("now", "state"), [(300.0, "warm"), (301.0, "cold"), (-9.0, "warm")])
+def test_after_a_longer_pause_the_prefix_is_taken_for_forgotten(now: float, state: str) -> None:
+    memory = BoundaryMemory()
+    keep(memory, past(3), TALK)
+    assert state == memory.meet(body([*TALK, *turn("d")]), now, 300.0).state
+
+
+def test_a_request_continues_its_conversation_with_all_its_moves() -> None:
+    memory = BoundaryMemory()
+    known = past(3, move(1), move(3))
+    keep(memory, known, TALK)
+    assert known == memory.meet(body([*TALK, *turn("d")]), 0.0, 300.0).past
+
+
+def test_where_a_user_went_back_the_later_moves_are_gone() -> None:
+    memory = BoundaryMemory()
+    keep(memory, past(3, move(1), move(3)), TALK)
+    other = [*TALK[:4], *turn("x"), *turn("y")]
+    found = memory.meet(body(other), 0.0, 300.0).past
+    assert found is not None
+    assert (move(1),) == found.moves
+
+
+def test_another_conversation_with_the_same_opening_does_not_take_its_place() -> None:
+    memory = BoundaryMemory()
+    other = [*OPENING, *turn("x"), *turn("y")]
+    first, second = past(3, move(2)), past(2, move(1, other), messages=other)
+    keep(memory, first, TALK)
+    keep(memory, second, other)
+    assert first == memory.meet(body(TALK), 0.0, 300.0).past
+    assert second == memory.meet(body(other), 0.0, 300.0).past
+
+
+def test_a_conversation_met_in_its_middle_is_not_taken_for_one_with_the_same_opening() -> None:
+    memory = BoundaryMemory()
+    late = Past(met=anchor(2), last=anchor(3), sent=0.0)
+    keep(memory, late, TALK)
+    assert memory.meet(body([*OPENING, *turn("x"), *turn("y")]), 0.0, 300.0).past is None
+    assert memory.meet(body(OPENING), 0.0, 300.0).past is None
+    assert late == memory.meet(body(TALK), 0.0, 300.0).past
+
+
+def test_what_is_sent_whole_is_forgotten() -> None:
+    changes: list[tuple[bytes, int]] = []
+    memory = BoundaryMemory(lambda opening, branches: changes.append((opening, len(branches))))
+    memory.forget(body(TALK))
+    keep(memory, past(3, move(1)), TALK)
+    memory.forget(body([*TALK, *turn("d")]))
+    memory.forget(body(TALK))
+    assert memory.meet(body(TALK), 0.0, 300.0).past is None
+    assert [(digest_opening(body(TALK)), 1), (digest_opening(body(TALK)), 0)] == changes
+
+
+def test_forgetting_one_conversation_leaves_others() -> None:
+    memory = BoundaryMemory()
+    keep(memory, past(3, move(1)), TALK)
+    memory.forget(body([{"role": "user", "content": "Something else."}]))
+    assert memory.meet(body(TALK), 0.0, 300.0).past == past(3, move(1))
+
+
+def test_the_longest_unused_are_forgotten_first() -> None:
+    memory = BoundaryMemory(max_conversations=2)
+    talks: list[list[ChatMessage]] = [
+        [{"role": "user", "content": f"Task {n}."}, *turn("a")] for n in range(3)
+    ]
+    for n in (0, 1, 0, 2):
+        keep(memory, past(1, messages=talks[n]), talks[n])
+    known = [memory.meet(body(talk), 0.0, 300.0).past is not None for talk in talks]
+    assert [True, False, True] == known
+
+
+def test_a_greeting_before_the_user_speaks_is_no_end_of_the_opening() -> None:
+    hello: list[ChatMessage] = [OPENING[0], {"role": "assistant", "content": "How can I help?"}]
+    talks: list[list[ChatMessage]] = [
+        [*hello, {"role": "user", "content": task}, *turn("a")] for task in "ab"
+    ]
+    assert 2 == len({digest_opening(body(talk)) for talk in talks})
+    junk: list[ChatMessage] = [None, *hello]  # type: ignore[list-item]
+    assert digest_opening(body(junk)) == digest_opening(body(hello[:1]))
+
+
+def test_so_they_are_where_the_places_of_all_become_too_many() -> None:
+    changes: list[tuple[bytes, int]] = []
+    memory = BoundaryMemory(
+        lambda opening, branches: changes.append((opening, len(branches))), max_places=7
+    )
+    talks: list[list[ChatMessage]] = [
+        [{"role": "user", "content": f"Task {n}."}, *turn("a")] for n in range(3)
+    ]
+    for n, places in ((0, 3), (1, 1), (0, 4), (2, 0), (1, 2)):
+        made = move(1, talks[n])._replace(places=tuple(range(places)))
+        keep(memory, past(1, made, messages=talks[n]), talks[n])
+    known = [memory.meet(body(talk), 0.0, 300.0).past is not None for talk in talks]
+    assert [False, True, True] == known
+    assert (digest_opening(body(talks[0])), 0) == changes[-1]
+    keep(memory, past(1, move(1)._replace(places=tuple(range(7)))), TALK)
+    assert not memory._branches
+
+
+def test_what_is_loaded_is_bounded_as_well() -> None:
+    forgotten: list[bytes] = []
+    memory = BoundaryMemory(lambda opening, _: forgotten.append(opening), max_conversations=2)
+    memory.load((bytes([n]), (past(1),)) for n in range(4))
+    assert [b"\0", b"\1"] == forgotten
+
+
+def test_the_branches_of_one_opening_are_bounded() -> None:
+    counts: list[int] = []
+    memory = BoundaryMemory(lambda _, branches: counts.append(len(branches)))
+    for n in range(36):
+        talk = [*OPENING, assistant(call(f"x{n}")), result(f"x{n}")]
+        late = Past(met=anchor(1, talk), last=anchor(1, talk), sent=float(n))
+        keep(memory, late, talk)
+    assert [*range(1, 33), 32, 32, 32, 32] == counts
+
+
+def test_what_was_remembered_before_can_be_loaded() -> None:
+    memory = BoundaryMemory()
+    memory.load([(digest_opening(body(TALK)), (past(3, move(1)),))])
+    assert past(3, move(1)) == memory.meet(body(TALK), 0.0, 300.0).past

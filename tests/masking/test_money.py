@@ -1,0 +1,233 @@
+"""What requests cost and saved, told by a real proxy: prices, nets, the circuit breaker."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from masking.config import parse_settings
+from masking.measures.price_settings import OwnPrice
+from tests.live.harness import (
+    UNPRICED,
+    Live,
+    Upstream,
+    answer,
+    conversation,
+    encoded,
+    eventually,
+    running_addon,
+    running_upstream,
+)
+
+CHAT = "/v1/chat/completions"
+AUTO = UNPRICED + b'cache_pricing = "auto"\n'
+HALF = UNPRICED + b"cache_pricing = [0.5, 1.0]\nmax_loss = 1000\n"
+TENTH = UNPRICED + b"cache_pricing = [0.1, 1.0]\nmax_loss = 1000\n"
+TEXT = "one more word of output\n" * 200
+LISTED = {"host": "api.openai.com"}
+
+Record = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
+    with running_upstream(tmp_path_factory.mktemp("upstream")) as running:
+        yield running
+
+
+def ask(live: Live, turns: int, usage: dict[str, object], **headers: str) -> Record:
+    """Send the request of a conversation that has so many turns; return its record."""
+    number = len(live.records())
+    live.sink.answers[CHAT] = answer(json.dumps({"usage": usage}).encode())
+    live.send(CHAT, encoded(conversation(turns, TEXT)), **headers)
+    return eventually(lambda: live.records()[number] if len(live.records()) > number else None)
+
+
+def usage_of(prompt: int, cached: int | None = None) -> dict[str, object]:
+    details = {} if cached is None else {"prompt_tokens_details": {"cached_tokens": cached}}
+    return {"prompt_tokens": prompt, **details}
+
+
+@pytest.mark.parametrize(
+    ("config", "host", "model", "drawn", "billed"),
+    [
+        pytest.param(AUTO, "api.openai.com", "gpt-4o", (0.5, 1), ("price list", 0.5, 1), id="auto"),
+        pytest.param(
+            UNPRICED, "api.openai.com", "gpt-4o", (0.5, 1), ("price list", 0.5, 1), id="unset"
+        ),
+        pytest.param(
+            AUTO, "api.openai.com", "?", (0.1, 1.25), ("assumed", 0.1, 1.25), id="model unlisted"
+        ),
+        pytest.param(
+            AUTO + b"assumed_prices = [0.25, 1]\n", "api.openai.com", "?", (0.25, 1),
+            ("assumed", 0.25, 1), id="model unlisted, and other prices to be assumed",
+        ),
+        pytest.param(
+            AUTO, "localhost", "gpt-4o", (0.5, 1), ("assumed", 0.5, 1), id="host unlisted"
+        ),
+        pytest.param(
+            AUTO, "api.anthropic.com", "claude-opus-4-8", (1, 1), ("price list", 1, 1),
+            id="no cache mark where it takes one",
+        ),
+        pytest.param(
+            AUTO + b'[observation_masking.hosts]\nuncached = ["localhost"]\n', "localhost",
+            "gpt-4o", (1, 1), ("config", 1, 1), id="a host that sells no cached tokens",
+        ),
+        pytest.param(
+            AUTO + b'[[observation_masking.prices]]\nhost = "local*"\nread = 0.2\nwrite = 1\n',
+            "localhost", "gpt-4o", (0.2, 1), ("config", 0.2, 1), id="a price of one's own",
+        ),
+        pytest.param(
+            UNPRICED + b'cache_pricing = "none"\n', "api.openai.com", "gpt-4o", (1, 1),
+            ("price list", 0.5, 1), id="none slides, and is billed as listed",
+        ),
+        pytest.param(
+            UNPRICED + b"cache_pricing = [0.1, 1.25]\n", "api.openai.com", "gpt-4o", (0.1, 1.25),
+            ("config", 0.1, 1.25), id="the configuration's go first",
+        ),
+    ],
+)  # fmt: skip
+def test_a_record_says_which_prices_hold_and_why(
+    upstream: Upstream,
+    tmp_path: Path,
+    config: bytes,
+    host: str,
+    model: str,
+    drawn: tuple[float, float],
+    billed: tuple[str | None, float | None, float | None],
+) -> None:
+    with running_addon(tmp_path, upstream, config=config) as live:
+        live.send(CHAT, encoded(conversation() | {"model": model}), host=host)
+        record = live.record(CHAT)
+    assert drawn == (record["cache_read_ratio"], record["cache_write_ratio"])
+    assert billed == tuple(
+        record[f"price_{name}"] for name in ("source", "read_ratio", "write_ratio")
+    )
+
+
+def test_what_is_assumed_is_told_once_for_each_host_with_the_line_to_set(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    with running_addon(tmp_path, upstream, config=AUTO) as live:
+        for turns in (1, 2):
+            ask(live, turns, usage_of(3_000))
+        ask(live, 3, usage_of(3_000), **LISTED)
+    assert live.proxy.log.count("no price of cached tokens is known") == 1
+    assert "no price of cached tokens is known for gpt-4o at localhost: assumed" in live.proxy.log
+    line = 'observation_masking.prices = [{ host = "localhost", read = 0.5, write = 1 }]'
+    assert line in live.proxy.log
+    settings = parse_settings(f"{line}\n[observation_masking.schema1]\n".encode())
+    assert settings is not None
+    assert (OwnPrice(host="localhost", read=0.5, write=1.0),) == settings.prices
+
+
+def test_a_host_that_never_has_anything_cached_is_named_once_with_the_line_to_set(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    with running_addon(tmp_path, upstream, config=AUTO) as live:
+        for _ in range(23):
+            ask(live, 9, usage_of(9_000, 0))
+    assert live.proxy.log.count("no cached tokens on 20 requests in a row") == 1
+    line = 'uncached = ["localhost"]'
+    assert line in live.proxy.log
+    settings = parse_settings(f"[observation_masking.hosts]\n{line}\n".encode())
+    assert settings is not None
+    assert ("localhost",) == settings.hosts.uncached
+
+
+def test_the_net_of_a_conversation_and_of_all_is_told_request_by_request(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    with running_addon(tmp_path, upstream, config=HALF) as live:
+        mine = [ask(live, turns, {}, authorization="a", **LISTED) for turns in range(1, 8)]
+        other = [ask(live, turns, {}, authorization="b", **LISTED) for turns in range(1, 8)]
+    assert [1] * 7 + [2] * 7 == [record["conversation"] for record in (*mine, *other)]
+    assert [record["net_tokens"] for record in mine] == [record["net_tokens"] for record in other]
+    saved = [r["cost_dollars_before"] - r["cost_dollars_after"] for r in (*mine, *other)]
+    assert saved[0] == 0 < sum(saved)
+    assert sum(saved) == pytest.approx(other[-1]["total_net_dollars"])
+    assert sum(saved) == pytest.approx(2 * mine[-1]["net_dollars"])
+    assert {"simulated"} == {record["cached_tokens_basis"] for record in mine}
+    net = other[-1]
+    told, total = (
+        f"net +${net[name]:.4f} ±{net[f'{name}_error']:.4f}"
+        for name in ("net_dollars", "total_net_dollars")
+    )
+    assert f"{told} in conversation 2" in live.proxy.log
+    assert f"; {total}" in live.proxy.log.splitlines()[-1]
+
+
+def test_what_is_not_known_is_null(upstream: Upstream, tmp_path: Path) -> None:
+    with running_addon(tmp_path, upstream, config=HALF) as live:
+        record = ask(live, 5, {})
+        live.sink.answers[CHAT] = answer(b"{}", status=500)
+        live.send(CHAT, encoded(conversation(6, TEXT)))
+        refused = eventually(lambda: live.records()[1:] or None)[0]
+    dollars = [name for name in record if "dollars" in name]
+    assert len(dollars) == 8
+    assert {None} == {record[name] for name in dollars}
+    assert record["cost_tokens_after"] > 0
+    assert {None} == {refused[name] for name in refused if name.startswith(("cost_", "net_"))}
+
+
+def test_a_cold_cache_is_not_our_loss_and_both_figures_are_there(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    with running_addon(tmp_path, upstream, config=HALF) as live:
+        for _ in range(2):
+            ask(live, 6, {})
+        record = ask(live, 6, usage_of(5_000, 0))
+    assert record["predicted_cached_tokens"] > 1_000
+    assert record["cost_tokens_after"] == 5_000
+    assert record["cost_tokens_before"] > record["cost_tokens_before_warm"]
+    assert " with a warm cache)" in live.proxy.log
+
+
+def play(live: Live, after_the_move: float, until: int = 12) -> list[Record]:
+    """Play a conversation whose cache holds all until the boundary has moved, then this part."""
+    records: list[Record] = []
+    for turns in range(1, until):
+        has_moved = any(record["boundary_moved"] for record in records)
+        part = after_the_move if has_moved else 1.0
+        records.append(ask(live, turns, usage_of(20_000, round(20_000 * part))))
+    return records
+
+
+def test_a_boundary_is_held_where_the_cache_fails_after_a_move(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    with running_addon(tmp_path, upstream, config=TENTH) as live:
+        records = play(live, after_the_move=0.0)
+        other = ask(live, 8, usage_of(20_000, 0), authorization="other")
+    held = [record["boundary_held"] for record in records]
+    first = held.index(True)
+    assert held == [False] * first + [True] * (len(held) - first)
+    masked = [record["masked"] for record in records]
+    assert 0 < masked[first]
+    assert [masked[first]] * (len(held) - first) == masked[first:]
+    assert records[-1]["kept"]["held"] > 0
+    assert live.proxy.log.count("the boundary is held where it is") == 1
+    assert live.proxy.log.count('uncached = ["localhost"]') == 1
+    assert "1 conversations with a held boundary" in live.proxy.log
+    assert not other["boundary_held"]
+
+
+def test_where_some_of_it_is_cached_nothing_is_said_of_hosts_without_a_cache(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    with running_addon(tmp_path, upstream, config=TENTH) as live:
+        play(live, after_the_move=0.2)
+    assert "the boundary is held where it is" in live.proxy.log
+    assert "uncached" not in live.proxy.log
+
+
+@pytest.mark.parametrize("part", [1.0, 0.7])
+def test_a_cache_that_holds_lets_the_boundary_move_on(
+    upstream: Upstream, tmp_path: Path, part: float
+) -> None:
+    with running_addon(tmp_path, upstream, config=TENTH) as live:
+        records = play(live, after_the_move=part)
+    assert sum(record["boundary_moved"] for record in records) > 1
+    assert not any(record["boundary_held"] for record in records)

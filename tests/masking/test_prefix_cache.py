@@ -1,0 +1,209 @@
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from masking.accounting.prefix_cache import (
+    OPENAI,
+    CacheRules,
+    Piece,
+    PrefixCache,
+    chain,
+    find_rules,
+)
+
+ANTHROPIC, DEEPSEEK = find_rules("anthropic"), find_rules("deepseek")
+
+
+@pytest.mark.parametrize(
+    ("rules", "tokens", "expected"),
+    [
+        pytest.param(OPENAI, 0, 0, id="OpenAI: nothing in common"),
+        pytest.param(OPENAI, 1_023, 0, id="OpenAI: below the least"),
+        pytest.param(OPENAI, 1_023.9, 0, id="OpenAI: a hair below the least"),
+        pytest.param(OPENAI, 1_024, 1_024, id="OpenAI: the least"),
+        pytest.param(OPENAI, 1_151, 1_024, id="OpenAI: a token short of the next block"),
+        pytest.param(OPENAI, 1_151.9, 1_024, id="OpenAI: a hair short of the next block"),
+        pytest.param(OPENAI, 1_152, 1_152, id="OpenAI: the next block"),
+        pytest.param(OPENAI, 100_000, 99_968, id="OpenAI: a long prompt"),
+        pytest.param(ANTHROPIC, 1_023, 0, id="Anthropic: below the least"),
+        pytest.param(ANTHROPIC, 1_024, 1_024, id="Anthropic: the least"),
+        pytest.param(ANTHROPIC, 1_025.5, 1_025, id="Anthropic: token by token"),
+        pytest.param(DEEPSEEK, 63, 0, id="DeepSeek: below the least"),
+        pytest.param(DEEPSEEK, 64, 64, id="DeepSeek: the least"),
+        pytest.param(DEEPSEEK, 127, 64, id="DeepSeek: a token short of the next block"),
+        pytest.param(DEEPSEEK, 128, 128, id="DeepSeek: the next block"),
+    ],
+)
+def test_a_common_prefix_counts_in_whole_blocks_from_a_least_size_on(
+    rules: CacheRules, tokens: float, expected: int
+) -> None:
+    assert expected == rules.round(tokens)
+
+
+@pytest.mark.parametrize("provider", [None, "", "openai", "x-ai", "no such"])
+def test_other_providers_are_taken_to_match_as_openai_does(provider: str | None) -> None:
+    rules = find_rules(provider)
+    assert (OPENAI.minimum, OPENAI.block) == (rules.minimum, rules.block)
+    assert not rules.at_marks
+
+
+def spell(names: str) -> list[Piece]:
+    """Return a prompt with a piece for each letter; the n-th letter has n tokens."""
+    return [Piece(name.encode() * 16, ord(name) - ord("a") + 1) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("sent", "prompt", "expected"),
+    [
+        pytest.param([], "abc", 0, id="the first prompt"),
+        pytest.param(["abc"], "abc", 6, id="the same prompt again"),
+        pytest.param(["abc"], "abcd", 6, id="a prompt that goes on"),
+        pytest.param(["abcd"], "abc", 6, id="a prompt that was cut"),
+        pytest.param(["abcd"], "abxd", 3, id="a piece in the middle changed"),
+        pytest.param(["abc"], "xbc", 0, id="the first piece changed"),
+        pytest.param(["abc"], "", 0, id="an empty prompt"),
+        pytest.param(["ab", "ax"], "abc", 3, id="not the last prompt, but one before it"),
+        pytest.param(["ab", "abcd", "a"], "abcx", 6, id="the longest of several"),
+        pytest.param(["aab"], "aaab", 2, id="a piece that is repeated"),
+    ],
+)
+def test_what_is_cached_is_the_longest_prefix_sent_before(
+    sent: list[str], prompt: str, expected: int
+) -> None:
+    cache = PrefixCache()
+    for earlier in sent:
+        cache.send(b"seed", spell(earlier))
+    assert expected == cache.send(b"seed", spell(prompt))
+
+
+def test_seeds_have_nothing_in_common() -> None:
+    cache = PrefixCache()
+    cache.send(b"a model", spell("abc"))
+    assert 0 == cache.send(b"another", spell("abc"))
+    assert 6 == cache.send(b"a model", spell("abc"))
+
+
+@pytest.mark.parametrize(
+    ("sent", "prompt", "now", "expected"),
+    [
+        pytest.param([("ab", 0)], "abc", 300, 3, id="within its time"),
+        pytest.param([("ab", 0)], "abc", 301, 0, id="after its time"),
+        pytest.param([("ab", 0), ("abc", 200)], "abcd", 500, 6, id="its use keeps it"),
+        pytest.param([("abc", 0), ("ab", 200)], "abc", 400, 3, id="its use keeps what was used"),
+        pytest.param([("abc", 0), ("ax", 200)], "abc", 400, 1, id="another prompt keeps the rest"),
+        pytest.param([("ab", 0), ("ab", 400)], "ab", 700, 3, id="what expired is written anew"),
+        pytest.param([("ab", 10)], "ab", 5, 3, id="a clock that goes back"),
+    ],
+)
+def test_what_is_not_used_for_long_is_forgotten(
+    sent: list[tuple[str, float]], prompt: str, now: float, expected: int
+) -> None:
+    cache = PrefixCache()
+    for earlier, when in sent:
+        cache.send(b"seed", spell(earlier), when, 300)
+    assert expected == cache.send(b"seed", spell(prompt), now, 300)
+
+
+def test_without_a_time_to_live_nothing_expires() -> None:
+    cache = PrefixCache()
+    cache.send(b"seed", spell("ab"), 0.0)
+    assert 3 == cache.send(b"seed", spell("ab"), 1e9)
+
+
+def test_the_longest_unused_goes_first_and_its_end_before_its_beginning() -> None:
+    cache = PrefixCache(max_prefixes=4)
+    cache.send(b"seed", spell("abc"))
+    cache.send(b"seed", spell("xy"))
+    assert 3 == cache.send(b"seed", spell("abc"))
+
+
+def test_a_prompt_longer_than_the_cache_is_remembered_by_its_beginning() -> None:
+    cache = PrefixCache(max_prefixes=2)
+    cache.send(b"seed", spell("abcd"))
+    assert 3 == cache.send(b"seed", spell("abcd"))
+
+
+class Request(NamedTuple):
+    seed: bytes
+    names: str
+    now: float
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Request]:
+    """Requests whose prompts go on, are cut and branch off, at times that do not go back."""
+    requests: list[Request] = []
+    now = 0.0
+    for _ in range(draw(st.integers(1, 12))):
+        base = draw(st.sampled_from(["", *(request.names for request in requests)]))
+        kept = base[: draw(st.integers(0, len(base)))] if draw(st.booleans()) else base
+        names = kept + draw(st.text("abc", max_size=4))
+        now += draw(st.sampled_from([0.0, 1.0, 5.0]))
+        requests.append(Request(draw(st.sampled_from([b"s", b"s", b"t"])), names, now))
+    return requests
+
+
+def find_longest(request: Request, earlier: Iterable[Request], ttl: float | None) -> int:
+    """Return what is cached, by comparing with every earlier prompt."""
+    return max(
+        (
+            count_tokens(request.names[:length])
+            for other in earlier
+            if other.seed == request.seed and (ttl is None or request.now - other.now <= ttl)
+            for length in range(len(request.names) + 1)
+            if other.names.startswith(request.names[:length])
+        ),
+        default=0,
+    )
+
+
+def count_tokens(names: str) -> int:
+    return sum(piece.tokens for piece in spell(names))
+
+
+def play(
+    requests: Sequence[Request], ttl: float | None, cache: PrefixCache
+) -> list[tuple[int, int]]:
+    """Return what the cache says to each request, and what comparing says."""
+    return [
+        (cache.send(seed, spell(names), now, ttl), find_longest(request, requests[:number], ttl))
+        for number, request in enumerate(requests)
+        for seed, names, now in [request]
+    ]
+
+
+ttls = st.sampled_from([None, 0.0, 1.0, 6.0])
+
+
+@given(histories(), ttls)
+def test_the_cache_says_what_comparing_with_every_earlier_prompt_says(
+    requests: list[Request], ttl: float | None
+) -> None:
+    for said, compared in play(requests, ttl, PrefixCache()):
+        assert compared == said
+
+
+@given(histories(), ttls, st.integers(0, 12))
+def test_a_small_cache_never_claims_more(
+    requests: list[Request], ttl: float | None, max_prefixes: int
+) -> None:
+    cache = PrefixCache(max_prefixes)
+    for said, compared in play(requests, ttl, cache):
+        assert said <= compared
+        assert len(cache._last_used) <= max_prefixes
+
+
+digests = st.lists(st.sampled_from([b"a" * 16, b"b" * 16]), max_size=6)
+
+
+@given(st.sampled_from([b"s", b"t"]), st.sampled_from([b"s", b"t"]), digests, digests)
+def test_chains_are_equal_as_far_as_the_sequences_are(
+    seed: bytes, other_seed: bytes, one: list[bytes], other: list[bytes]
+) -> None:
+    chained, other_chained = chain(seed, one), chain(other_seed, other)
+    assert (len(one), len(other)) == (len(chained), len(other_chained))
+    for end, (a, b) in enumerate(zip(chained, other_chained, strict=False), 1):
+        assert (a == b) == (seed == other_seed and one[:end] == other[:end])

@@ -1,0 +1,242 @@
+"""Price lists from outside: what is taken of genai-prices' published form, and what is refused."""
+
+import json
+from datetime import date
+from typing import Any
+
+import pytest
+
+from masking.measures.price_list import Ratios
+from masking.measures.price_list_check import pack_list, read_list
+from masking.model import ConfigError, PriceStep
+
+TODAY = date(2026, 11, 22)
+
+
+def publish(prices: object, **provider: object) -> list[dict[str, Any]]:
+    """Return what genai-prices publishes of a shop with one model."""
+    model = {"id": "m", "name": "M", "match": {"equals": "m"}, "prices": prices}
+    return [
+        {
+            "id": "shop",
+            "name": "Shop",
+            "pricing_urls": ["https://shop.test/prices"],
+            "api_pattern": r"https://shop\.test",
+            "extractors": [],
+            "models": [{**model, "context_window": 9, "description": "Good."}],
+            **provider,
+        }
+    ]
+
+
+def dumps(document: object) -> bytes:
+    return json.dumps(document).encode()
+
+
+def take(document: object) -> dict[str, Any]:
+    """Return the one model that is kept of what is published."""
+    packed = json.loads(pack_list(dumps(document), TODAY, "a test"))
+    model: dict[str, Any] = packed["providers"][0]["models"][0]
+    return model
+
+
+@pytest.mark.parametrize(
+    ("prices", "expected"),
+    [
+        pytest.param({"input_mtok": 2}, {"input": 2}, id="one price"),
+        pytest.param(
+            {"input_mtok": 2, "cache_read_mtok": 0.2, "cache_write_mtok": 2.5, "output_mtok": 9},
+            {"input": 2, "cache_read": 0.2, "cache_write": 2.5},
+            id="all that is needed",
+        ),
+        pytest.param({}, {}, id="none"),
+        pytest.param({"input_mtok": None, "output_mtok": 9}, {}, id="none of any input"),
+        pytest.param(
+            {
+                "input_mtok": {"base": 2, "tiers": [{"start": 9, "price": 8},
+                                                    {"start": 5, "price": 4}]},
+                "cache_read_mtok": {"base": 0.2, "tiers": [{"start": 5, "price": 0.4}]},
+            },
+            {"input": 2, "cache_read": 0.2, "steps": [[5, 4], [9, 8]]},
+            id="price steps",
+        ),
+    ],
+)  # fmt: skip
+def test_of_a_models_prices_those_of_its_input_are_kept(
+    prices: object, expected: dict[str, object]
+) -> None:
+    assert {"id": "m", "match": {"equals": "m"}, **expected} == take(publish(prices))
+
+
+def when(plain: float, **constraint: str) -> dict[str, object]:
+    return {"constraint": constraint or None, "prices": {"input_mtok": plain}}
+
+
+@pytest.mark.parametrize(
+    ("prices", "expected"),
+    [
+        pytest.param([when(1), when(2, start_date="2026-11-22")], 2, id="from today"),
+        pytest.param([when(1), when(2, start_date="2026-11-23")], 1, id="from tomorrow"),
+        pytest.param(
+            [when(1), when(2, start_date="2026-01-01"), when(3, start_date="2026-02-01")], 3,
+            id="the last that has begun",
+        ),
+        pytest.param([when(1, start_date="2030-01-01")], 1, id="the first where none has begun"),
+        pytest.param(
+            [when(1), when(2, start_time="12:00:00Z", end_time="13:00:00Z")], 2, id="from noon"
+        ),
+        pytest.param(
+            [when(1), when(2, start_time="00:30:00Z", end_time="12:00:00Z")], 1, id="till noon"
+        ),
+        pytest.param(
+            [when(1), when(2, start_time="16:30:00Z", end_time="12:30:00Z")], 2,
+            id="over midnight, till after noon",
+        ),
+        pytest.param(
+            [when(1), when(2, start_time="16:30:00Z", end_time="00:30:00Z")], 1, id="by night"
+        ),
+        pytest.param(
+            [when(1), when(2, start_time="11:00:00Z", end_time="10:00:00Z")], 2,
+            id="but for an hour in the morning",
+        ),
+        pytest.param([], None, id="no prices"),
+    ],
+)  # fmt: skip
+def test_the_price_is_that_of_the_day_at_noon(prices: object, expected: float | None) -> None:
+    assert expected == take(publish(prices)).get("input")
+
+
+@pytest.mark.parametrize("form", ["the list alone", "with units beside it"])
+def test_a_published_list_becomes_one_of_ours(form: str) -> None:
+    published = publish(
+        {"input_mtok": 3, "cache_read_mtok": 0.3},
+        model_match={"or": [{"starts_with": "m"}]},
+        fallback_model_providers=["shop"],
+        provider_match=None,
+    )
+    document = published if form == "the list alone" else {"units": {}, "providers": published}
+    packed = pack_list(dumps(document), TODAY, "a test")
+    prices = read_list(packed)
+    assert ("2026-11-22", "a test", 1) == (prices.date, prices.source, prices.models)
+    found = prices.find("shop.test", "m")
+    assert found == prices.find_maker("M")
+    assert found is not None
+    assert (3, Ratios(0.1, 1.0)) == (found.dollars, found.ratios)
+    assert packed == pack_list(packed, date(2030, 1, 1), "another")
+    assert b'\n{"id":"m",' in packed
+
+
+def test_a_list_of_ours_keeps_its_steps() -> None:
+    prices = read_list(dumps(ours(input=1, steps=[[5, 2]])))
+    found = prices.find("shop.test", "m")
+    assert found is not None
+    assert (PriceStep(5, 2.0),) == found.steps
+
+
+def ours(provider: dict[str, object] | None = None, /, **model: object) -> dict[str, Any]:
+    """Return a valid list of our own form, with these changes."""
+    entry = {"id": "m", "match": {"equals": "m"}, **model}
+    shop = {"id": "shop", "name": "Shop", "api_pattern": r"https://shop\.test", "models": [entry]}
+    return {"date": "2026-11-22", "source": "us", "providers": [{**shop, **(provider or {})}]}
+
+
+def deep(levels: int) -> dict[str, object]:
+    clause: dict[str, object] = {"equals": "m"}
+    for _ in range(levels):
+        clause = {"or": [clause]}
+    return clause
+
+
+MODEL = "providers[0].models[0]"
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "problem"),
+    [
+        pytest.param("x", "list", "expected dict, got str", id="a text"),
+        pytest.param(None, "list", "got nothing", id="null"),
+        pytest.param({"date": 1}, "date", "expected str, got int", id="a date that is none"),
+        pytest.param({"date": "x"}, "source", "got nothing", id="no source"),
+        pytest.param({"date": "x", "source": "y"}, "providers", "got nothing", id="no providers"),
+        pytest.param({}, "providers", "got nothing", id="nothing in it"),
+        pytest.param([1], "providers[0]", "expected dict, got int", id="published: no object"),
+        pytest.param([{}], "providers[0].models", "got nothing", id="published: no models"),
+        pytest.param(publish(1), f"{MODEL}.prices", "expected list", id="published: no prices"),
+        pytest.param(publish([{}]), f"{MODEL}.prices[0].prices", "nothing", id="published: none"),
+        pytest.param(
+            publish([when(1), {"constraint": 1}]), f"{MODEL}.prices[1].constraint", "got int",
+            id="published: a constraint that is none",
+        ),
+        pytest.param(
+            publish({"input_mtok": {"base": 1, "tiers": 1}}), f"{MODEL}.prices.input_mtok.tiers",
+            "expected list", id="published: tiers that are none",
+        ),
+        pytest.param(
+            publish({"input_mtok": {"base": 1, "tiers": [{}]}}), f"{MODEL}.steps[0]", "expected",
+            id="published: an empty tier",
+        ),
+        pytest.param(publish({"input_mtok": "1"}), f"{MODEL}.input", "number", id="a text"),
+        pytest.param(ours({"id": None}), "providers[0].id", "got nothing", id="no id"),
+        pytest.param(ours({"name": 1}), "providers[0].name", "got int", id="a name that is none"),
+        pytest.param(
+            ours({"api_pattern": "("}), "providers[0].api_pattern", "regular", id="no expression"
+        ),
+        pytest.param(
+            ours({"model_match": {}}), "providers[0].model_match", "expected one of", id="no clause"
+        ),
+        pytest.param(
+            ours({"fallback_model_providers": [1]}), "providers[0].fallback_model_providers[0]",
+            "expected str", id="a provider that is none",
+        ),
+        pytest.param(ours(id=1), f"{MODEL}.id", "expected str", id="a model without a name"),
+        pytest.param(ours(match=None), f"{MODEL}.match", "got nothing", id="no match"),
+        pytest.param(ours(match={"is": "m"}), f"{MODEL}.match", "equals, starts", id="unknown"),
+        pytest.param(
+            ours(match={"equals": "m", "or": []}), f"{MODEL}.match", "one of", id="two clauses"
+        ),
+        pytest.param(ours(match={"equals": 1}), f"{MODEL}.match.equals", "str", id="no text"),
+        pytest.param(ours(match={"regex": "["}), f"{MODEL}.match.regex", "regular", id="no regex"),
+        pytest.param(
+            ours(match={"or": [{"and": [1]}]}), f"{MODEL}.match.or[0].and[0]", "expected dict",
+            id="a clause in a clause",
+        ),
+        pytest.param(ours(match=deep(20)), f"{MODEL}.match" + ".or[0]" * 9, "one of", id="deep"),
+        pytest.param(ours(input=True), f"{MODEL}.input", "number from 0 up", id="a boolean"),
+        pytest.param(ours(input=-1), f"{MODEL}.input", "number from 0 up", id="less than 0"),
+        pytest.param(ours(input=1e6), f"{MODEL}.input", "below 1e+06", id="a million dollars"),
+        pytest.param(ours(cache_read="x"), f"{MODEL}.cache_read", "number", id="no price"),
+        pytest.param(ours(cache_write=[]), f"{MODEL}.cache_write", "number", id="no price, either"),
+        pytest.param(ours(steps=1), f"{MODEL}.steps", "expected list", id="no steps"),
+        pytest.param(ours(steps=[[1]]), f"{MODEL}.steps[0]", "[tokens, price]", id="half a step"),
+        pytest.param(ours(steps=[[1.5, 1]]), f"{MODEL}.steps[0]", "[tokens", id="half a token"),
+        pytest.param(ours(steps=[[5, "x"]]), f"{MODEL}.steps[0][1]", "number", id="no price there"),
+        pytest.param(ours(steps=[[5, 1], [5, 2]]), f"{MODEL}.steps[1]", "more tokens", id="twice"),
+        pytest.param(ours(steps=[[0, 1]]), f"{MODEL}.steps[0]", "more tokens", id="from 0 on"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_with_its_place(document: object, path: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        pack_list(dumps(document), TODAY, "a test")
+    assert path == raised.value.path
+    assert problem in raised.value.problem
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        pytest.param(b"", "not JSON", id="nothing"),
+        pytest.param(b"{", "not JSON", id="cut off"),
+        pytest.param(b"\xff", "not JSON", id="no text"),
+        pytest.param(b"[" * 5_000, "not JSON", id="without end"),
+        pytest.param(b" " * 50_000_001, "more than 50,000,000 bytes", id="far too long"),
+    ],
+)
+def test_what_is_no_json_is_refused(data: bytes, problem: str) -> None:
+    for read in (read_list, lambda data: pack_list(data, TODAY, "a test")):
+        with pytest.raises(ConfigError, match=problem):
+            read(data)
+
+
+def test_a_published_list_is_none_of_ours() -> None:
+    with pytest.raises(ConfigError, match="expected dict, got list"):
+        read_list(dumps(publish({})))

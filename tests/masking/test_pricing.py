@@ -1,0 +1,294 @@
+import dataclasses
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from masking.accounting.ledger import Ledger, Sent
+from masking.accounting.prefix_cache import Piece, find_rules
+from masking.accounting.prompt import Prompt
+from masking.measures.price_list import PLAIN, Ratios
+from masking.measures.price_settings import OwnPrice, PriceSettings
+from masking.measures.pricing import Source, Terms, apply_terms, find_terms, heed_marks
+from masking.model import ConfigError, PriceStep
+from masking.wire.usage import Usage
+from tests.builders import MASK_ALL
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+OPEN_AI = ("api.openai.com", "gpt-4o")
+AUTO, NONE, GIVEN = PriceSettings(), PriceSettings("none"), PriceSettings((0.2, 3.0))
+ASSUMED = Ratios(0.1, 1.25)
+STEPS = (PriceStep(100, 2.0), PriceStep(1_000, 5.0))
+CLAUDE = ("api.anthropic.com", "claude-opus-4-8")
+LONG = "gpt-4o" + "x" * 300
+
+
+@pytest.mark.parametrize(
+    ("settings", "host", "model", "expected"),
+    [
+        pytest.param(AUTO, *OPEN_AI, ((0.5, 1), "price list", 2.5), id="listed: the list's"),
+        pytest.param(NONE, *OPEN_AI, ((0.5, 1), "price list", 2.5), id="none: as auto"),
+        pytest.param(GIVEN, *OPEN_AI, ((0.2, 3), "config", 2.5), id="configured: those"),
+        pytest.param(AUTO, "localhost", "m", (ASSUMED, "assumed", None), id="nothing is known"),
+        pytest.param(NONE, "localhost", "m", (ASSUMED, "assumed", None), id="none, nothing known"),
+        pytest.param(
+            PriceSettings(assumed=(0.3, 1.0)), "localhost", "m", ((0.3, 1), "assumed", None),
+            id="nothing is known, and other prices are to be assumed",
+        ),
+        pytest.param(GIVEN, "localhost", "m", ((0.2, 3), "config", None), id="configured, unknown"),
+        pytest.param(
+            AUTO, "api.openai.com", "m", (ASSUMED, "assumed", None), id="an unlisted model"
+        ),
+        pytest.param(
+            AUTO, "api.openai.com", "gpt-4-turbo", (ASSUMED, "assumed", None),
+            id="a listed model without a price of cached tokens",
+        ),
+        pytest.param(AUTO, "api.openai.com", None, (ASSUMED, "assumed", None), id="no model"),
+        pytest.param(AUTO, "api.openai.com", "", (ASSUMED, "assumed", None), id="an empty model"),
+        pytest.param(
+            AUTO, "", "gpt-4o", ((0.5, 1), "assumed", None), id="an empty host is none known"
+        ),
+        pytest.param(
+            AUTO, None, "claude-sonnet-4-20250514", ((0.1, 1.25), "price list", 3),
+            id="no host: at the maker's",
+        ),
+        pytest.param(
+            AUTO, None, "gpt-5-high", ((0.1, 1), "assumed", None), id="no host, a name like another"
+        ),
+        pytest.param(AUTO, None, "m", (ASSUMED, "assumed", None), id="no host, nobody's model"),
+        pytest.param(AUTO, None, None, (ASSUMED, "assumed", None), id="neither"),
+        pytest.param(AUTO, None, LONG, (ASSUMED, "assumed", None), id="a model's name without end"),
+        pytest.param(GIVEN, LONG, "gpt-4o", ((0.2, 3), "config", None), id="a long host"),
+    ],
+)  # fmt: skip
+def test_what_is_billed_is_configured_or_listed_or_assumed(
+    settings: PriceSettings,
+    host: str | None,
+    model: str | None,
+    expected: tuple[tuple[float, float], Source, float | None],
+) -> None:
+    terms = find_terms(settings, host, model)
+    assert expected == (terms.ratios, terms.source, terms.dollars)
+
+
+OWN = PriceSettings(
+    own=(
+        OwnPrice(host="*.Corp.example", model="Claude-*", read=0.2, write=1.5),
+        OwnPrice(host="api.openai.com", read=0.3, write=1.0, dollars_per_million=7.0),
+        OwnPrice(model="local-*", read=1.0, write=1.0),
+        OwnPrice(model="local-m", read=0.9, write=1.0),
+    ),
+    uncached=("free.example", "*.lan"),
+)
+
+
+@pytest.mark.parametrize(
+    ("host", "model", "expected"),
+    [
+        pytest.param("a.corp.EXAMPLE", "claude-x", ((0.2, 1.5), "config", None), id="both fit"),
+        pytest.param("a.corp.example", "gpt-4o", ((0.5, 1), "assumed", None), id="another model"),
+        pytest.param("corp.example", "claude-x", (ASSUMED, "assumed", None), id="another host"),
+        pytest.param(*OPEN_AI, ((0.3, 1), "config", 7), id="dollars of one's own"),
+        pytest.param("x", "local-m", (PLAIN, "config", None), id="the first that fits"),
+        pytest.param(None, "local-m", (PLAIN, "config", None), id="any host, none known"),
+        pytest.param("FREE.example.", "gpt-4o", (PLAIN, "config", None), id="uncached"),
+        pytest.param("gpu.lan", "m", (PLAIN, "config", None), id="uncached, by a pattern"),
+    ],
+)
+def test_a_price_of_ones_own_goes_first(
+    host: str | None, model: str, expected: tuple[tuple[float, float], Source, float | None]
+) -> None:
+    terms = find_terms(OWN, host, model)
+    assert expected == (terms.ratios, terms.source, terms.dollars)
+
+
+def test_a_price_for_everything_goes_before_ones_own_but_for_its_dollars() -> None:
+    terms = find_terms(dataclasses.replace(OWN, cache_pricing=(0.7, 1.0)), *OPEN_AI)
+    assert ((0.7, 1.0), "config", 7.0) == (terms.ratios, terms.source, terms.dollars)
+
+
+def test_a_host_without_cached_tokens_keeps_the_dollars_of_the_list() -> None:
+    terms = find_terms(PriceSettings(uncached=("api.openai.com",)), *OPEN_AI)
+    assert (PLAIN, "config", 2.5) == (terms.ratios, terms.source, terms.dollars)
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        pytest.param("gpt-4o", "gpt-4o", id="the very name"),
+        pytest.param("GPT-4o", "gpt-4o", id="in capitals"),
+        pytest.param("gpt-4o-2024-08-06", "gpt-4o", id="dated"),
+        pytest.param("gpt-5-high", "gpt-5", id="with an effort"),
+        pytest.param("gpt-5_high", "gpt-5", id="with an effort, spelled otherwise"),
+        pytest.param("openai/gpt-4o", "gpt-4o", id="OpenAI's prefix"),
+        pytest.param("models/gemini-2.5-pro", "gemini-2.5-pro", id="Google's prefix"),
+        pytest.param("google/gemini-2.5-pro", "gemini-2.5-pro", id="OpenRouter's prefix"),
+        pytest.param("anthropic/claude-sonnet-4.5", "claude-sonnet-4-5", id="with a dot"),
+        pytest.param("x/anthropic/claude-sonnet-5.5:beta", "claude-sonnet-5-5", id="all of it"),
+        pytest.param("claude-sonnet-4-5@20250929", "claude-sonnet-4-5", id="Vertex's date"),
+        pytest.param(
+            "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5", id="Bedrock's name"
+        ),
+        pytest.param(
+            "arn:aws:bedrock:us-east-1:1:inference-profile/eu.anthropic.claude-opus-4-8",
+            "claude-opus-4-8",
+            id="Bedrock's profile",
+        ),
+        pytest.param("kimi-k2.5:cloud", "kimi-k2.5", id="with a tag"),
+        pytest.param("gpt-99-ultra", None, id="a model that is not known"),
+        pytest.param("gpt", None, id="a family"),
+        pytest.param("gpt-4-turbo", None, id="a model without a price of cached tokens"),
+        pytest.param("qwen3-coder", None, id="a model of an unknown maker"),
+        pytest.param("/", None, id="a slash"),
+        pytest.param("-" * 256, None, id="dashes"),
+        pytest.param("claude" + "-a" * 125, None, id="many parts"),
+    ],
+)
+def test_under_another_host_a_model_is_assumed_to_cost_what_its_maker_takes(
+    model: str, expected: str | None
+) -> None:
+    terms = find_terms(AUTO, "llm.corp.example", model)
+    assert expected == (terms.entry and terms.entry.model)
+    assert ("assumed", None, ()) == (terms.source, terms.dollars, terms.steps)
+    assert terms.ratios == (terms.entry.ratios if terms.entry else ASSUMED)
+
+
+@pytest.mark.parametrize(
+    ("host", "model", "provider"),
+    [
+        pytest.param(*OPEN_AI, "openai", id="OpenAI"),
+        pytest.param("api.anthropic.com", "claude-sonnet-4-20250514", "anthropic", id="Anthropic"),
+        pytest.param(None, "deepseek-chat", "deepseek", id="DeepSeek, by the model's name"),
+        pytest.param("localhost", "deepseek-chat", "deepseek", id="DeepSeek, behind a gateway"),
+        pytest.param("localhost", "m", None, id="nobody that is known"),
+    ],
+)
+@pytest.mark.parametrize("settings", [AUTO, GIVEN], ids=["auto", "configured"])
+def test_the_caches_rules_are_the_providers_or_the_makers(
+    settings: PriceSettings, host: str | None, model: str, provider: str | None
+) -> None:
+    assert find_rules(provider) == find_terms(settings, host, model).rules
+
+
+@pytest.mark.parametrize(
+    ("settings", "ratios", "expected"),
+    [
+        pytest.param(NONE, Ratios(0.1, 1.25), PLAIN, id="none: it slides"),
+        pytest.param(AUTO, Ratios(0.1, 1.25), (0.1, 1.25), id="auto: as billed"),
+        pytest.param(AUTO, PLAIN, PLAIN, id="auto, and nothing is cheaper: it slides"),
+        pytest.param(GIVEN, Ratios(0.2, 3), (0.2, 3), id="as configured"),
+    ],
+)
+def test_the_boundary_is_drawn_by_what_is_billed_unless_it_is_to_slide(
+    settings: PriceSettings, ratios: Ratios, expected: tuple[float, float]
+) -> None:
+    terms = Terms(ratios=ratios, source="config", steps=STEPS)
+    policy = apply_terms(MASK_ALL, settings, terms)
+    assert expected == (policy.cache_read_ratio, policy.cache_write_ratio)
+    assert (() if settings is NONE else STEPS) == policy.price_steps
+    assert (expected == PLAIN) == policy.slides
+    assert MASK_ALL == apply_terms(policy, NONE, terms)
+
+
+MARKED = b'{"messages":[{"role":"user","cache_control":{"type":"ephemeral"}}]}'
+QUOTED = b'{"messages":[{"role":"user","content":"\\"cache_control\\""}]}'
+
+
+@pytest.mark.parametrize(
+    ("settings", "host", "model", "body", "expected"),
+    [
+        pytest.param(AUTO, *CLAUDE, MARKED, (0.1, 1.25), id="a mark"),
+        pytest.param(AUTO, *CLAUDE, b"{}", PLAIN, id="no mark"),
+        pytest.param(AUTO, *CLAUDE, QUOTED, PLAIN, id="a text that quotes one"),
+        pytest.param(GIVEN, *CLAUDE, b"{}", (0.2, 3), id="no mark, and prices configured"),
+        pytest.param(AUTO, *OPEN_AI, b"{}", (0.5, 1), id="no mark where none is needed"),
+        pytest.param(AUTO, "localhost", CLAUDE[1], b"{}", (0.1, 1.25), id="behind a gateway"),
+        pytest.param(AUTO, None, CLAUDE[1], b"{}", (0.1, 1.25), id="no host is told"),
+    ],
+)
+def test_without_a_cache_mark_nothing_is_cached_where_it_takes_one(
+    settings: PriceSettings,
+    host: str | None,
+    model: str,
+    body: bytes,
+    expected: tuple[float, float],
+) -> None:
+    assert expected == heed_marks(find_terms(settings, host, model), host, body).ratios
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [(0, 1), (100, 1), (100.5, 2), (101, 2), (1_000, 2), (1_001, 5), (1e9, 5)],
+)
+def test_above_a_price_step_every_token_costs_more(prompt: float, expected: float) -> None:
+    terms = Terms(ratios=PLAIN, source="config", steps=STEPS)
+    assert expected == terms.find_factor(prompt)
+    assert find_terms(AUTO, *OPEN_AI).find_factor(prompt) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        pytest.param("api.openai.com", 0.0025, id="a price that is known"),
+        pytest.param("localhost", None, id="one that is assumed"),
+    ],
+)
+def test_dollars_are_never_made_up(host: str, expected: float | None) -> None:
+    dollars = find_terms(AUTO, host, "gpt-4o").in_dollars(1_000)
+    assert dollars == (None if expected is None else pytest.approx(expected))
+
+
+def test_another_list_takes_the_place_of_the_shipped_one(tmp_path: Path) -> None:
+    path = tmp_path / "prices.json"
+    shop = {"id": "s", "name": "S", "api_pattern": "https://shop/", "models": [
+        {"id": "m", "match": {"equals": "m"}, "input": 1, "cache_read": 0.4}
+    ]}  # fmt: skip
+    path.write_text(json.dumps({"date": "2027-01-01", "source": "us", "providers": [shop]}))
+    settings = PriceSettings(price_list=str(path))
+    assert ((0.4, 1), "price list") == (
+        find_terms(settings, "shop", "m").ratios,
+        find_terms(settings, "shop", "m").source,
+    )
+    assert "assumed" == find_terms(settings, *OPEN_AI).source
+    path.write_text("changed while it is in use")
+    assert "price list" == find_terms(settings, "shop", "m").source
+    with pytest.raises(ConfigError, match="not JSON"):
+        find_terms(
+            PriceSettings(price_list=f"{path.parent}/../{tmp_path.name}/prices.json"), "x", "m"
+        )
+
+
+settings_ = st.sampled_from([AUTO, NONE, GIVEN, OWN])
+hosts = st.sampled_from([None, "api.openai.com", "API.openai.com", "api.anthropic.com", "x"])
+models = st.sampled_from([None, "gpt-4o", "claude-sonnet-4-20250514", "grok-4", "m", LONG])
+counts = st.none() | st.integers(0, 3_000)
+PROMPT = Prompt(before=(Piece(b"b" * 16, 2_000),), after=(Piece(b"a" * 16, 1_500),))
+
+
+@given(
+    settings_, hosts, models, st.lists(st.builds(Usage, prompt=counts, cached=counts), max_size=3)
+)
+def test_whatever_is_answered_the_terms_stay_the_same(
+    settings: PriceSettings, host: str | None, model: str | None, answers: list[Usage]
+) -> None:
+    terms = find_terms(settings, host, model)
+    ledger = Ledger()
+    for usage in answers:
+        sent = Sent(
+            seed=b"s", prompt=PROMPT, masked=frozenset(), usage=usage, when=NOON, is_masked=True
+        )
+        ledger.enter(sent, terms)
+    assert terms == find_terms(settings, host, model)
+    assert 0 < terms.ratios.read <= terms.ratios.write
+
+
+@given(settings_, st.none() | st.text(), st.none() | st.text())
+def test_whatever_a_host_and_a_model_are_called_there_are_terms(
+    settings: PriceSettings, host: str | None, model: str | None
+) -> None:
+    terms = find_terms(settings, host, model)
+    assert terms.source == "config" or terms.ratios.read <= terms.ratios.write
+    assert (terms.source == "assumed") <= (terms.dollars is None)

@@ -1,0 +1,309 @@
+"""With a memory: what was masked stays so, and a pause moves the boundary."""
+
+import dataclasses
+import itertools
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from masking import ChatMessage, MaskPolicy
+from masking.memory.boundary_memory import BoundaryMemory
+from masking.rewrite import Rewrite, change_request
+from masking.strategies.order import Strategies
+from tests.builders import IMAGE, OLD, conversations, parts, policies, turn
+
+LIFETIME = 300.0
+TENTH = MaskPolicy(
+    True,
+    3,
+    placeholder_template="<{tool_name} {original_chars}>",
+    mask_text_parts=True,
+    cache_read_ratio=0.1,
+    cache_write_ratio=1.25,
+)
+
+
+def talk(turns: int, chars: int = 1_500) -> list[ChatMessage]:
+    messages: list[ChatMessage] = [{"role": "user", "content": "Go on. " * 200}]
+    for n in range(turns):
+        messages += turn(f"call_{n}", f"{n} line\n" * (chars // 7), path=f"{n % 5}.py")
+    return messages
+
+
+TALK = talk(60)
+MIDDLE = 41
+COUNTS = range(1, len(TALK) + 1, 2)
+
+
+class Session:
+    """Requests that go out one after the other, with a memory or without one."""
+
+    def __init__(self, policy: MaskPolicy, memory: BoundaryMemory | None) -> None:
+        self.policy = policy
+        self.memory = memory
+
+    def send(self, messages: list[ChatMessage], now: float = 0.0, *, held: bool = False) -> Rewrite:
+        document: dict[str, object] = {"messages": messages}
+        body = json.dumps(document).encode()
+        strategies = Strategies(schema1=self.policy)
+        only = frozenset[int]() if held else None
+        if self.memory is None:
+            return change_request(body, document, strategies, only)
+        occasion = self.memory.meet(document, now, LIFETIME)
+        outcome = change_request(body, document, strategies, only, occasion)
+        self.memory.keep(occasion, outcome.past)
+        return outcome
+
+    def play(self, messages: list[ChatMessage] = TALK) -> list[frozenset[int]]:
+        counts = range(1, len(messages) + 1, 2)
+        return [self.send(messages[:count]).masked for count in counts]
+
+
+def remembering(policy: MaskPolicy = TENTH) -> Session:
+    return Session(policy, BoundaryMemory())
+
+
+def answers(messages: list[ChatMessage]) -> list[int]:
+    """Return where each request of a conversation ends: before a message of the assistant."""
+    roles = [m.get("role") if isinstance(m, dict) else None for m in messages]
+    return [at for at, role in enumerate(roles) if role == "assistant"]
+
+
+@given(conversations(), policies)
+def test_a_conversation_known_from_its_start_is_masked_as_without_a_memory(
+    messages: list[ChatMessage], policy: MaskPolicy
+) -> None:
+    priced = dataclasses.replace(policy, cache_write_ratio=1.0)
+    known, stateless = remembering(priced), Session(priced, None)
+    for end in [*answers(messages), len(messages)]:
+        assert stateless.send(messages[:end]).body == known.send(messages[:end]).body
+
+
+@pytest.mark.parametrize("read", [0.5, 0.1, 0.02])
+@pytest.mark.parametrize("keep_latest", [0, 12])
+def test_so_is_a_long_one(read: float, keep_latest: int) -> None:
+    policy = dataclasses.replace(TENTH, cache_read_ratio=read, keep_latest_turns=keep_latest)
+    without = Session(policy, None).play()
+    assert without == remembering(policy).play()
+    assert without[-1]
+
+
+def test_a_second_try_sends_the_same_bytes() -> None:
+    session = remembering()
+    for count in COUNTS:
+        assert session.send(TALK[:count]).body == session.send(TALK[:count]).body
+
+
+CHANGES = [
+    pytest.param({"window_turns": 30}, id="a larger window"),
+    pytest.param({"placeholder_template": "[{tool_name} was here]"}, id="another placeholder"),
+    pytest.param({"keep_last_k_per_tool": 50}, id="the last of each tool are kept"),
+    pytest.param({"keep_latest_turns": 40}, id="the latest of each target are kept"),
+    pytest.param({"min_chars": 1_000_000}, id="only long ones are masked"),
+    pytest.param({"cache_read_ratio": 0.001}, id="other prices"),
+    pytest.param({"cache_read_ratio": 2.0}, id="a window that slides"),
+    pytest.param({"max_loss": 0.0}, id="no loss allowed"),
+    pytest.param({"error_words_max_chars": 10**9}, id="another sign of an error"),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_of_settings_unmasks_nothing_and_breaks_no_prefix(
+    change: dict[str, object],
+) -> None:
+    session = remembering()
+    session.play(TALK[:81])
+    before = session.send(TALK[:81])
+    assert before.masked
+    session.policy = dataclasses.replace(TENTH, **change)  # type: ignore[arg-type]
+    again = session.send(TALK[:81])
+    assert before.masked <= again.masked
+    texts = {place: before.decisions[place].replacements for place in before.masked}
+    assert texts == {place: again.decisions[place].replacements for place in before.masked}
+
+
+def test_settings_that_would_have_masked_more_wait_for_the_next_move() -> None:
+    """To mask it now would break the prefix, which only a move may."""
+    failed = [*talk(1)[:2], {**talk(1)[2], "content": "Error: no such file\n" + "x" * 1_800}]
+    messages = [*failed, *TALK[3:]]
+    session = remembering()
+    session.play(messages[:81])
+    session.policy = dataclasses.replace(TENTH, keep_errors=False)
+    decisions = session.send(messages[:81]).decisions
+    assert ["held", "masked"] == [decision.reason for decision in decisions[:2]]
+    after = session.send(messages, now=10 * LIFETIME).decisions
+    assert ["masked", "masked"] == [decision.reason for decision in after[:2]]
+
+
+@settings(max_examples=15)  # a session each
+@given(st.lists(st.sampled_from([3, 8, 20]), min_size=6, max_size=6))
+def test_whatever_changes_nothing_that_was_masked_comes_back(windows: list[int]) -> None:
+    session = remembering()
+    masked: list[frozenset[int]] = []
+    for count, window in zip(range(21, 121, 2), itertools.cycle(windows), strict=False):
+        session.policy = dataclasses.replace(TENTH, window_turns=window)
+        masked.append(session.send(TALK[:count]).masked)
+    assert all(before <= now for before, now in itertools.pairwise(masked))
+
+
+def test_a_conversation_first_met_in_its_middle_begins_unmasked() -> None:
+    session = remembering()
+    assert session.send(TALK[:MIDDLE]).masked == frozenset()
+    assert Session(TENTH, None).send(TALK[:MIDDLE]).masked
+
+
+def test_and_is_masked_when_that_pays_from_there() -> None:
+    session = remembering()
+    sizes = [len(session.send(TALK[:count]).masked) for count in range(MIDDLE, len(TALK), 2)]
+    assert sizes[0] == 0
+    assert sizes[-1] > 20
+
+
+@pytest.mark.parametrize(
+    ("pause", "moves"), [(LIFETIME - 1, False), (LIFETIME + 1, True)], ids=["warm", "cold"]
+)
+def test_after_a_long_pause_the_boundary_moves_to_the_edge_of_the_window(
+    pause: float, moves: bool
+) -> None:
+    session = remembering(dataclasses.replace(TENTH, max_loss=1.0))
+    for count in range(1, 42, 2):
+        before = session.send(TALK[:count]).masked
+    after = session.send(TALK[:43], now=pause)
+    assert moves == (after.masked > before)
+    assert moves == (after.masked == frozenset(range(21 - 3)))
+
+
+def test_a_pause_moves_nothing_that_the_promise_forbids() -> None:
+    session = remembering(dataclasses.replace(TENTH, max_loss=0.0))
+    for count in range(1, 22, 2):
+        session.send(TALK[:count])
+    assert session.send(TALK[:23], now=10_000.0).masked == frozenset()
+
+
+def test_a_held_boundary_does_not_move_even_after_a_pause() -> None:
+    session = remembering()
+    session.play(TALK[:81])
+    before = session.send(TALK[:81]).masked
+    assert before == session.send(TALK[:101], now=10_000.0, held=True).masked
+    assert before < session.send(TALK[:101], now=20_000.0).masked
+
+
+def test_where_a_user_went_back_only_the_later_moves_are_undone() -> None:
+    session = remembering(dataclasses.replace(TENTH, cache_read_ratio=0.5, cache_write_ratio=1.0))
+    masked = session.play(TALK[:81])
+    other = [*TALK[:61], *turn("other", "other " * 900)]
+    again = session.send(other).masked
+    assert masked[30] <= again < masked[-1]
+
+
+@pytest.mark.parametrize("back", [1, 5, 60])
+def test_going_back_and_other_settings_at_once_unmask_nothing_that_slid(back: int) -> None:
+    session = remembering(dataclasses.replace(TENTH, cache_read_ratio=1.25))
+    masked = session.play()
+    session.policy = dataclasses.replace(TENTH, cache_read_ratio=0.001)
+    assert masked[-1 - back] == session.send(TALK[: 121 - 2 * back]).masked
+
+
+def test_moves_of_a_window_that_slides_do_not_become_more_and_more() -> None:
+    session = remembering(dataclasses.replace(TENTH, cache_read_ratio=1.25))
+    messages = talk(150)
+    session.play(messages[:41])
+    session.policy = dataclasses.replace(session.policy, placeholder_template="gone")
+    session.play(messages)
+    past = session.send(messages).past
+    assert past is not None
+    assert 64 == len(past.moves)
+    assert [*range(150 - 3)] == [place for move in past.moves for place in move.places]
+
+
+def test_every_slide_in_words_of_its_own_is_a_move() -> None:
+    session = remembering(dataclasses.replace(TENTH, cache_read_ratio=1.25))
+    messages = talk(80)
+    for count in range(9, 161, 2):
+        words = f"gone {count}"
+        session.policy = dataclasses.replace(session.policy, placeholder_template=words)
+        past = session.send(messages[:count]).past
+    assert past is not None
+    assert 76 == len(past.moves)
+
+
+def test_conversations_that_are_answered_alike_at_times_do_not_mix() -> None:
+    """Providers that number calls anew, and agents that ask the same at the same place."""
+    both = [
+        [TALK[0], *(m for n in range(20) for m in turn("call_0", f"{who} {n}\n" * 300, path=path))]
+        for who in "ab"
+        for path in [f"{who}.py"]
+    ]
+    for messages in both:
+        messages[-2:] = turn("call_0", "the same " * 200)
+    session = remembering(dataclasses.replace(TENTH, cache_read_ratio=0.5, cache_write_ratio=1.0))
+    one, other = (session.play(messages)[-1] for messages in both)
+    assert one
+    assert [one, other] == [session.send(messages).masked for messages in both]
+
+
+def test_many_agents_with_one_task_are_told_apart() -> None:
+    """Samples of one prompt, drawn in parallel: what was masked in each stays so."""
+    session = remembering()
+    talks = [
+        [TALK[0], *(m for n in range(12) for m in turn(f"{agent}_{n}", f"{agent} {n}\n" * 500))]
+        for agent in range(16)
+    ]
+    for count in range(1, 26, 2):
+        masked = [session.send(talk[:count]).masked for talk in talks]
+    session.policy = dataclasses.replace(TENTH, cache_read_ratio=0.001)
+    assert all(masked)
+    assert masked == [session.send(talk).masked for talk in talks]
+
+
+def test_a_request_that_goes_back_can_be_sent_twice_while_the_conversation_goes_on() -> None:
+    """Two sessions that were forked, and the provider of one of them is busy."""
+    session = remembering(dataclasses.replace(TENTH, max_loss=1.0))
+    session.play(TALK[:31])
+    fork = session.send(TALK[:21], now=2 * LIFETIME)
+    session.send(TALK[:33])
+    assert fork.masked
+    assert fork.body == session.send(TALK[:21]).body
+
+
+def test_a_place_that_was_empty_at_the_move_is_not_masked() -> None:
+    """An agent may take results out of its history; those that come then are others."""
+    session = remembering()
+    masked = session.play(TALK[:81])[-1]
+    fewer = [
+        *(m for m in TALK[:81] if m["role"] != "tool"),
+        *(r for r in TALK if r["role"] == "tool"),
+    ]
+    assert masked
+    assert session.send([*fewer[:41], *turn("new"), *fewer[41:]]).masked == frozenset()
+
+
+def test_what_cannot_be_masked_any_more_is_not() -> None:
+    """An agent may change its own history: a result that is an image now has no placeholder."""
+    session = remembering()
+    session.play(TALK[:81])
+    masked = session.send(TALK[:81]).masked
+    assert masked
+    for content in ([IMAGE], [IMAGE, *parts(OLD)], [*parts(OLD), IMAGE], [*parts(OLD), None], 7):
+        changed = [{**m, "content": content} if m["role"] == "tool" else m for m in TALK[:81]]
+        assert session.send(changed).masked == frozenset()
+    short = [m for m in TALK[:81] if m["role"] != "tool"]
+    assert session.send(short).masked == frozenset()
+
+
+def test_lists_of_parts_keep_their_placeholders() -> None:
+    listed = [
+        {**m, "content": parts(str(m["content"]))} if m["role"] == "tool" else m for m in TALK
+    ]
+    session = remembering()
+    session.play(listed[:81])
+    before = session.send(listed[:81])
+    session.policy = dataclasses.replace(TENTH, mask_text_parts=False)
+    assert before.masked
+    assert before.body == session.send(listed[:81]).body
+
+
+def test_with_masking_off_nothing_is_remembered() -> None:
+    assert remembering(MaskPolicy()).send(TALK).past is None

@@ -1,0 +1,274 @@
+import dataclasses
+import json
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from masking import rewrite
+from masking.accounting.prompt import read_prompt
+from masking.accounting.sizes import measure
+from masking.measures.price_list import Ratios
+from masking.measures.price_settings import CachePricing, PriceSettings
+from masking.measures.tokens import TokenCounter
+from masking.model import ChatMessage, replacements_of
+from masking.replay.comparison import compare
+from masking.replay.replay import Course, Recorded, Session, Step, replay
+from masking.wire.usage import Usage
+from tests.builders import MASK_ALL, OLD, policies, policy, turn
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+COUNTER = TokenCounter()
+OPEN_AI = "api.openai.com"
+SHARED = policy(window_turns=4)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recording in memory: a `Session`."""
+
+    recorded: tuple[Recorded, ...]
+    name: str = "a recording"
+
+    def requests(self) -> Iterator[Recorded]:
+        yield from self.recorded
+
+
+def record(
+    messages: list[ChatMessage],
+    model: object = "gpt-4o",
+    host: str | None = OPEN_AI,
+    usage: Usage | None = None,
+    account: str = "",
+) -> Recorded:
+    body = json.dumps({"model": model, "messages": messages}).encode()
+    return Recorded(body=body, when=NOON, host=host, usage=usage, account=account)
+
+
+def talk(turns: int, name: str = "go") -> list[ChatMessage]:
+    messages: list[ChatMessage] = [{"role": "user", "content": name}]
+    for number in range(turns):
+        messages += turn(f"call_{number}", OLD * 20 + str(number))
+    return messages
+
+
+LONG = Recording(tuple(record(talk(turns)) for turns in range(20)))
+AUTO = Course(policy=SHARED)
+
+
+def play(session: Session, course: Course = AUTO) -> list[Step]:
+    return [*replay(session, course, COUNTER)]
+
+
+def test_each_request_is_masked_as_the_addon_would() -> None:
+    ratios = dataclasses.replace(SHARED, cache_read_ratio=0.5)
+    for recorded, step in zip(LONG.recorded, play(LONG), strict=True):
+        expected = rewrite(recorded.body, ratios)
+        replacements = replacements_of(expected.decisions)
+        prompt = read_prompt(expected.document, replacements, COUNTER)
+        assert tuple(d.reason for d in expected.decisions) == step.reasons
+        assert measure(expected, recorded.body, prompt, COUNTER) == step.sizes
+        assert prompt.tokens_before == step.entry.cost.before.prompt
+        assert prompt.tokens_after == step.entry.cost.after.prompt
+    assert {"masked", "held", "in_window"} == {*step.reasons}
+
+
+@pytest.mark.parametrize(
+    ("course", "expected"),
+    [
+        pytest.param(Course(policy=SHARED), (0.5, 1, "price list"), id="auto"),
+        pytest.param(
+            Course(policy=SHARED, pricing=PriceSettings((0.1, 1.25))),
+            (0.1, 1.25, "config"),
+            id="given",
+        ),
+        pytest.param(
+            Course(policy=SHARED, pricing=PriceSettings("none")), (0.5, 1, "price list"), id="none"
+        ),
+        pytest.param(
+            Course(policy=SHARED, model="claude-sonnet-4-20250514"),
+            (0.1, 1.25, "price list"),
+            id="another model, wherever that is sold",
+        ),
+        pytest.param(
+            Course(policy=SHARED, model="m"), (0.1, 1.25, "assumed"), id="a model of nobody"
+        ),
+        pytest.param(Course(policy=SHARED, slides=True), (0.5, 1, "price list"), id="sliding"),
+    ],
+)
+def test_a_step_tells_its_prices(course: Course, expected: tuple[float, float, str | None]) -> None:
+    [step] = play(Recording((record(talk(3)),)), course)
+    assert expected == (*step.terms.ratios, step.terms.source)
+    assert (course.model or "gpt-4o") == step.model
+
+
+@pytest.mark.parametrize(
+    ("course", "slides"),
+    [
+        pytest.param(Course(policy=SHARED), False, id="auto"),
+        pytest.param(Course(policy=SHARED, pricing=PriceSettings((0.1, 1.0))), False, id="given"),
+        pytest.param(Course(policy=SHARED, pricing=PriceSettings("none")), True, id="none"),
+        pytest.param(
+            Course(policy=SHARED, pricing=PriceSettings((0.1, 1.0)), slides=True),
+            True,
+            id="told to",
+        ),
+        pytest.param(Course(policy=SHARED, model="m"), False, id="no price known"),
+    ],
+)
+def test_the_window_slides_where_it_is_told_to(course: Course, slides: bool) -> None:
+    edge = [max(0, turns - 4) for turns in range(20)]
+    masked = [step.sizes.masked for step in play(LONG, course)]
+    assert slides == (edge == masked)
+    assert all(count <= most for count, most in zip(masked, edge, strict=True))
+
+
+def test_sliding_under_cheap_cached_tokens_costs_more_than_moving_when_it_pays() -> None:
+    cheap = Course(policy=SHARED, pricing=PriceSettings((0.1, 1.0)))
+    priced, sliding = play(LONG, cheap), play(LONG, dataclasses.replace(cheap, slides=True))
+    assert sliding[-1].entry.total.tokens < priced[-1].entry.total.tokens
+    assert [s.entry.cost.before for s in priced] == [s.entry.cost.before for s in sliding]
+
+
+def test_the_price_is_that_of_the_host_where_one_is_recorded() -> None:
+    hosts = (OPEN_AI, "localhost", None)
+    session = Recording(tuple(record(talk(1), host=host) for host in hosts))
+    sources = [step.terms.source for step in play(session)]
+    assert ["price list", "assumed", "price list"] == sources
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"[]", id="no object"),
+        pytest.param(b'{"input": "x"}', id="another API's"),
+        pytest.param(b'{"messages": "x"}', id="messages that are no list"),
+        pytest.param(b"\xff", id="no text"),
+        pytest.param(b'{"messages":' + b"[" * 100_000, id="nested without end"),
+    ],
+)
+def test_a_body_that_is_no_chat_request_is_passed_over(body: bytes) -> None:
+    strange = Recorded(body=body, when=NOON)
+    session = Recording((strange, *LONG.recorded[:4], strange, *LONG.recorded[4:], strange))
+    assert play(LONG) == play(session)
+    assert [] == play(Recording((strange,)))
+
+
+@pytest.mark.parametrize("model", [None, 3, ["gpt-4o"], {}], ids=repr)
+def test_a_model_that_is_no_name_is_none(model: object) -> None:
+    [step] = play(Recording((record(talk(1), model, usage=Usage(prompt=5_000)),)))
+    assert (None, "assumed") == (step.model, step.terms.source)
+    assert 5_000 == step.entry.cost.after.prompt
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        pytest.param(None, "reported", id="the recorded model"),
+        pytest.param("gpt-4o", "reported", id="the recorded model, by its name"),
+        pytest.param("gpt-5", "simulated", id="another model"),
+    ],
+)
+def test_what_was_reported_counts_for_the_model_that_was_asked(
+    model: str | None, expected: str
+) -> None:
+    recorded = record(talk(3), usage=Usage(prompt=9_000, cached=0))
+    [step] = play(Recording((recorded,)), Course(policy=SHARED, model=model))
+    assert expected == step.entry.cost.basis
+    assert (expected == "reported") == (step.entry.cost.before.prompt == 9_000)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(record(talk(2), account="another"), id="another account"),
+        pytest.param(record(talk(2), host="localhost"), id="another host"),
+        pytest.param(record(talk(2), "gpt-5"), id="another model"),
+        pytest.param(record(talk(2, "stop")), id="other messages"),
+    ],
+)
+def test_conversations_are_told_apart(other: Recorded) -> None:
+    steps = play(Recording((record(talk(1)), other, record(talk(2)), record(talk(3)))))
+    assert [1, 2, 1, 1] == [step.entry.conversation for step in steps]
+
+
+def test_a_recording_is_taken_for_what_was_sent_before_masking() -> None:
+    recorded = [record(talk(n), usage=Usage(prompt=10_000, cached=0)) for n in range(5, 11)]
+    steps = play(Recording(tuple(recorded)), Course(policy=SHARED, pricing=PriceSettings("none")))
+    for step in steps:
+        assert 10_000 == step.entry.cost.before.prompt > step.entry.cost.after.prompt
+        assert not step.entry.held
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> Recording:
+    counts = st.none() | st.integers(0, 9_000)
+    return Recording(
+        tuple(
+            record(
+                talk(draw(st.integers(0, 5)), draw(st.sampled_from(["go", "stop"]))),
+                usage=Usage(prompt=draw(counts), cached=draw(counts)),
+            )
+            for _ in range(draw(st.integers(0, 6)))
+        )
+    )
+
+
+pricings: st.SearchStrategy[CachePricing] = st.sampled_from(["none", "auto", (0.1, 1.25)])
+courses = st.builds(
+    Course,
+    policy=policies,
+    pricing=st.builds(PriceSettings, pricings),
+    model=st.sampled_from([None, "gpt-5", "m"]),
+    slides=st.booleans(),
+)
+
+
+@given(sessions(), courses)
+def test_a_session_replayed_twice_gives_the_same(session: Recording, course: Course) -> None:
+    steps = play(session, course)
+    assert steps == play(pickle.loads(pickle.dumps(session)), pickle.loads(pickle.dumps(course)))
+    assert steps == pickle.loads(pickle.dumps(steps))
+    assert len(session.recorded) == len(steps)
+
+
+@given(sessions(), courses)
+def test_a_comparison_has_every_request_once_under_each_policy(
+    session: Recording, course: Course
+) -> None:
+    found = compare(session, course, COUNTER)
+    assert len(session.recorded) == sum(len(each.chosen) for each in found)
+    for each in found:
+        assert course.policy.window_turns == each.window_turns
+        assert len(each.chosen) == len(each.sliding)
+        assert [s.entry.cost.before for s in each.chosen] == [
+            s.entry.cost.before for s in each.sliding
+        ]
+
+
+def test_a_comparison_numbers_conversations_where_there_are_several() -> None:
+    one, two = record(talk(1)), record(talk(1, "stop"))
+    alone, several = Recording((one, record(talk(2)))), Recording((one, two, record(talk(2))))
+    assert ["a recording"] == [each.name for each in compare(alone, AUTO, COUNTER)]
+    found = compare(several, AUTO, COUNTER)
+    assert [("a recording #1", 2), ("a recording #2", 1)] == [
+        (each.name, len(each.chosen)) for each in found
+    ]
+    assert [] == compare(Recording(()), AUTO, COUNTER)
+
+
+def test_a_comparison_slides_beside_what_was_chosen() -> None:
+    [found] = compare(LONG, Course(policy=SHARED, pricing=PriceSettings((0.1, 1.0))), COUNTER)
+    assert [max(0, turns - 4) for turns in range(20)] == [s.sizes.masked for s in found.sliding]
+    assert found.sliding[-1].sizes.masked > found.chosen[-1].sizes.masked
+    assert {Ratios(0.1, 1.0)} == {step.terms.ratios for step in (*found.chosen, *found.sliding)}
+
+
+def test_at_a_host_that_is_not_listed_the_makers_prices_are_assumed_and_no_dollars() -> None:
+    [step] = play(Recording((record(talk(1), host="localhost"),)), Course(policy=MASK_ALL))
+    assert (Ratios(0.5, 1.0), None) == (step.terms.ratios, step.entry.cost.before.dollars)

@@ -1,0 +1,195 @@
+"""Tokens are tiktoken's, remembered without the texts, and no text takes long or raises."""
+
+import base64
+import hashlib
+import json
+import random
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from masking.accounting.prompt import read_prompt
+from masking.measures.tokens import TokenCounter, count_message
+from masking.measures.vocabulary import load_o200k_base
+
+MEGABYTE = 1_000_000
+NOISE = random.Random(1)
+BASE64 = base64.b64encode(hashlib.shake_128(b"seed").digest(MEGABYTE * 3 // 4)).decode()
+LONG = "The quick brown fox jumps over the lazy dog. " * 10
+
+
+def tiktoken_count(text: str) -> int:
+    return len(load_o200k_base().encode_ordinary(text))
+
+
+@pytest.fixture(scope="module")
+def counter() -> TokenCounter:
+    return TokenCounter()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("", 0, id="nothing is no token"),
+        pytest.param("hello world", 2, id="two words are two tokens"),
+        pytest.param("<|endoftext|>", 7, id="a special token's spelling is text"),
+        pytest.param("\ud800", 1, id="a lone surrogate counts as a replacement character"),
+        pytest.param(LONG, 101, id="a long text is counted"),
+        pytest.param(LONG + "\ud800", 101, id="so is a long text with a lone surrogate"),
+    ],
+)
+def test_a_text_is_counted(counter: TokenCounter, text: str, expected: int) -> None:
+    assert expected == counter.count(text)
+    assert expected == counter.count(text)
+
+
+@given(st.text() | st.text(min_size=128))
+def test_a_text_counts_what_tiktoken_counts(text: str) -> None:
+    assert tiktoken_count(text) == TokenCounter().count(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("a" * MEGABYTE, 125_000, id="one letter"),
+        pytest.param("." * MEGABYTE, 15_625, id="one sign"),
+        pytest.param(" " * MEGABYTE, 7_813, id="spaces"),
+        pytest.param("\t" * MEGABYTE, 62_500, id="tabs"),
+        pytest.param("\n" * MEGABYTE, 62_500, id="newlines"),
+        pytest.param(BASE64, 681_940, id="base64"),
+    ],
+)
+def test_a_megabyte_without_a_word_is_counted_in_seconds(text: str, expected: int) -> None:
+    started = time.monotonic()
+    assert expected == TokenCounter().count(text)
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize("blanks", [65_535, 65_536, 65_537, 200_000])
+def test_cutting_a_run_of_blanks_changes_about_a_token_a_piece(blanks: int) -> None:
+    text = "left" + "".join(NOISE.choices(" \t\n", k=blanks)) + "right"
+    assert abs(tiktoken_count(text) - TokenCounter().count(text)) <= 1 + blanks // 65_536
+
+
+def test_the_counts_of_long_texts_are_remembered_by_digest() -> None:
+    counter = TokenCounter()
+    counter.count(LONG)
+    counter.count("short")
+    remembered = [(len(digest), count) for digest, count in counter._counts.items()]
+    assert remembered == [(16, 101)]
+
+
+def test_the_count_longest_unused_is_forgotten_first() -> None:
+    counter = TokenCounter(max_entries=2)
+    for text in (LONG + "a", LONG + "b", LONG + "a", LONG + "c"):
+        counter.count(text)
+    kept = TokenCounter()
+    for text in (LONG + "a", LONG + "c"):
+        kept.count(text)
+    assert kept._counts == counter._counts
+
+
+def test_threads_share_a_counter() -> None:
+    counter = TokenCounter(max_entries=8)
+    texts = [LONG + str(number % 20) for number in range(2_000)]
+    with ThreadPoolExecutor(4) as threads:
+        actual = list(threads.map(counter.count, texts))
+    assert [tiktoken_count(text) for text in texts] == actual
+    assert len(counter._counts) == 8
+
+
+def call(name: object = "read", arguments: object = '{"path": "a"}') -> dict[str, object]:
+    return {"id": "call_1", "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+@pytest.mark.parametrize(
+    ("message", "texts", "calls"),
+    [
+        pytest.param({"role": "user", "content": "hello"}, ["hello"], 0, id="a string counts"),
+        pytest.param(
+            {"role": "tool", "content": [{"type": "text", "text": "one"}, {"text": "two"}]},
+            ["one", "two"],
+            0,
+            id="text parts count",
+        ),
+        pytest.param(
+            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]},
+            [],
+            0,
+            id="an image does not count",
+        ),
+        pytest.param(
+            {"role": "assistant", "content": None, "tool_calls": [call(), call("write", "{}")]},
+            ["read", '{"path": "a"}', "write", "{}"],
+            2,
+            id="calls count with name and arguments",
+        ),
+        pytest.param(
+            {"content": 3, "tool_calls": [call(None, {"path": "a"}), {"function": "read"}, "read"]},
+            [],
+            2,
+            id="wrong types count as nothing",
+        ),
+        pytest.param({"content": {"text": "x"}, "tool_calls": {}}, [], 0, id="so do objects"),
+        pytest.param({}, [], 0, id="an empty message is a message"),
+    ],
+)
+def test_a_message_counts_its_texts_and_its_frame(
+    counter: TokenCounter, message: dict[str, object], texts: Iterable[str], calls: int
+) -> None:
+    expected = sum(map(tiktoken_count, texts)) + 4 + 8 * calls
+    assert expected == count_message(counter, message)
+
+
+TOOLS = [{"type": "function", "function": {"name": "read", "description": "é" * 200}}]
+DEEP: list[object] = []
+for _ in range(100_000):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        pytest.param({}, 0, id="an empty request counts nothing"),
+        pytest.param(
+            {"messages": [{"content": "hello"}, "hello", None, {"content": "world"}]},
+            10,
+            id="messages count and anything else among them does not",
+        ),
+        pytest.param({"messages": "hello", "tools": {"a": 1}}, 0, id="wrong types count nothing"),
+        pytest.param(
+            {"tools": TOOLS},
+            tiktoken_count(json.dumps(TOOLS, ensure_ascii=False, separators=(",", ":"))),
+            id="tools count as compact JSON",
+        ),
+        pytest.param({"tools": ["\ud800"]}, 3, id="a lone surrogate in a tool is no trouble"),
+        pytest.param({"tools": DEEP}, 0, id="tools too deep for JSON count nothing"),
+        pytest.param({"tools": [10**5000]}, 0, id="a number too long for JSON counts nothing"),
+    ],
+)
+def test_a_request_counts_its_messages_and_tools(
+    counter: TokenCounter, request_: dict[str, object], expected: int
+) -> None:
+    assert expected == read_prompt(request_, (), counter).tokens_before
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda values: (
+        st.lists(values, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(("messages", "tools", "content", "text", "tool_calls", "function")),
+            values,
+        )
+    ),
+)
+
+
+@given(messages=JSON, tools=JSON)
+def test_any_json_can_be_counted(messages: object, tools: object) -> None:
+    prompt = read_prompt({"messages": messages, "tools": tools}, (), TokenCounter())
+    assert prompt.tokens_before == prompt.tokens_after >= 0

@@ -1,0 +1,332 @@
+"""Settings tried on sessions, and the choice among them."""
+
+import dataclasses
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+
+import pytest
+
+from masking.measures.price_settings import PriceSettings
+from masking.measures.tokens import TokenCounter
+from masking.replay.replay import Course, Recorded, replay
+from masking.replay.reread import Rereads
+from masking.strategies.policy import MaskPolicy
+from masking.tune.grid import DEFAULTS, Grid, Tuning, find_tunings, switch_off, tuning_of
+from masking.tune.max_loss_front import draw_front, draw_nothing
+from masking.tune.outcome import Outcome
+from masking.tune.recommend import Sweep, find_best, find_front
+from masking.tune.tune import find_front_of_losses, try_session, tune
+from tests.sessions import Talk, grow, work, write_body
+
+SHIPPED = MaskPolicy(True, 8, skip_if_not_shorter=True)
+COURSE = Course(policy=SHIPPED, pricing=PriceSettings((0.5, 1.0)), model="deepseek-chat")
+PRESENT = tuning_of(COURSE)
+GRID = Grid(window_turns=(1, 4), keep_errors=(True,), keep_last_k_per_tool=(0,), min_chars=(0,))
+SESSIONS = [grow(work(turns, chars=8_000)) for turns in (3, 8, 20)]
+
+
+# The grid
+
+
+@pytest.mark.parametrize(
+    ("course", "expected"),
+    [
+        pytest.param(Course(policy=MaskPolicy(True)), DEFAULTS, id="as shipped"),
+        pytest.param(Course(policy=MaskPolicy()), switch_off(DEFAULTS), id="off"),
+        pytest.param(
+            Course(policy=MaskPolicy(True), pricing=PriceSettings("none")),
+            DEFAULTS._replace(max_loss=None),
+            id="no prices",
+        ),
+        pytest.param(
+            Course(policy=MaskPolicy(True), slides=True),
+            DEFAULTS._replace(max_loss=None),
+            id="sliding",
+        ),
+        pytest.param(
+            Course(
+                policy=MaskPolicy(
+                    True, 3, False, -1, min_chars=9, max_loss=0.3, keep_latest_turns=24
+                )
+            ),
+            Tuning(True, 3, False, 0, 9, 0.3, 24),
+            id="everything else",
+        ),
+    ],
+)
+def test_the_settings_of_a_course(course: Course, expected: Tuning) -> None:
+    assert expected == tuning_of(course)
+    assert expected == tuning_of(expected.apply(course))
+
+
+def test_settings_leave_the_rest_of_a_course_alone() -> None:
+    course = Course(
+        policy=dataclasses.replace(SHIPPED, placeholder_template="-"), pricing=PriceSettings("none")
+    )
+    applied = Tuning(True, 2, False, 1, 7, 0.2).apply(course)
+    assert applied == Course(
+        policy=MaskPolicy(
+            True, 2, False, 1, "-", skip_if_not_shorter=True, min_chars=7, max_loss=0.2
+        ),
+        pricing=PriceSettings("auto"),
+    )
+    assert Tuning(True, 2, False, 1, 7, None).apply(course).slides
+
+
+def test_the_present_settings_and_none_are_tried_first_and_nothing_twice() -> None:
+    tunings = find_tunings(DEFAULTS, Grid())
+    assert (DEFAULTS, switch_off(DEFAULTS)) == tunings[:2]
+    assert len(set(tunings)) == len(tunings) == 7 * 2 * 3 * 4 * 3 + 1
+    other = Tuning(True, 3, True, 0, 0, None)
+    assert 1 + len(tunings) == len(find_tunings(other, Grid()))
+
+
+def test_no_window_is_tried_that_is_too_short_to_tell() -> None:
+    assert all(tuning.is_seen_through for tuning in Grid().combine())
+    short = DEFAULTS._replace(window_turns=4)
+    assert not short.is_seen_through
+    assert switch_off(short).is_seen_through
+    assert DEFAULTS._replace(window_turns=0).is_seen_through
+
+
+def test_changes_are_counted() -> None:
+    assert 0 == DEFAULTS.count_changes(DEFAULTS)
+    assert 2 == DEFAULTS._replace(window_turns=2, max_loss=None).count_changes(DEFAULTS)
+
+
+# What settings come to
+
+
+def test_an_outcome_is_that_of_a_replay() -> None:
+    session, tuning = SESSIONS[2], PRESENT._replace(window_turns=2)
+    outcomes = try_session(session, COURSE, [tuning, switch_off(tuning)])
+    steps = [*replay(session, tuning.apply(COURSE), TokenCounter())]
+    dollars = [step.entry.cost.after.dollars or 0.0 for step in steps]
+    outcome, plain = outcomes[tuning], outcomes[switch_off(tuning)]
+    assert len(steps) == outcome.requests
+    assert sum(step.sizes.request_tokens_after or 0 for step in steps) == outcome.tokens
+    assert pytest.approx(sum(step.entry.cost.after.cost for step in steps)) == outcome.cost
+    assert pytest.approx(sum(step.entry.cost.before.cost for step in steps)) == plain.cost
+    assert pytest.approx(sum(dollars)) == outcome.dollars
+    assert sum(step.entry.moved for step in steps) == outcome.moves > 0
+    assert 0 == plain.moves
+
+
+def test_the_worst_is_that_of_any_conversation_at_any_request() -> None:
+    session, tuning = SESSIONS[2], Tuning(True, 4, True, 0, 0, None)
+    course = dataclasses.replace(COURSE, pricing=PriceSettings((0.02, 1.0)))
+    paid = full = worst = 0.0
+    for step in replay(session, tuning.apply(course), TokenCounter()):
+        paid += step.entry.cost.after.cost
+        full += step.entry.cost.before.cost
+        worst = max(worst, paid / full)
+    assert pytest.approx(worst) == try_session(session, course, [tuning])[tuning].worst
+    assert worst > 1
+
+
+def test_what_has_no_price_is_counted_and_has_no_dollars() -> None:
+    listed = try_session(SESSIONS[0], Course(policy=SHIPPED), [PRESENT])[PRESENT]
+    unlisted = try_session(
+        Talk((write_body(work(2), model=None),)), Course(policy=SHIPPED), [PRESENT]
+    )[PRESENT]
+    assert (0, 1) == (listed.unlisted, unlisted.unlisted)
+    assert listed.dollars
+    assert unlisted.dollars is None
+    assert (listed + unlisted).dollars is None
+    assert listed + Outcome() == listed
+
+
+def test_what_is_free_is_as_dear_as_sending_everything() -> None:
+    free = dataclasses.replace(COURSE, pricing=PriceSettings((0.0, 0.0)))
+    assert 1.0 == try_session(SESSIONS[0], free, [PRESENT])[PRESENT].worst
+
+
+# Through an executor
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Executor]:
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+        yield executor
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_all_cores_come_to_the_same(processes: Executor, parts: int) -> None:
+    tunings = find_tunings(PRESENT, GRID)
+    done = []
+    outcomes = tune(
+        SESSIONS, COURSE, tunings, processes, parts=parts, on_done=lambda: done.append(1)
+    )
+    alone = [try_session(session, COURSE, tunings) for session in SESSIONS]
+    for tuning in tunings:
+        expected = alone[0][tuning] + alone[1][tuning] + alone[2][tuning]
+        assert about(expected) == about(outcomes[tuning])
+    assert list(tunings) == list(outcomes)
+    assert len(SESSIONS) * parts == len(done)
+
+
+def about(outcome: Outcome) -> Outcome:
+    """Round what depends on the order of a sum."""
+    assert outcome.dollars is not None
+    return dataclasses.replace(
+        outcome, cost=round(outcome.cost, 3), dollars=round(outcome.dollars, 9)
+    )
+
+
+def test_the_front_of_losses_comes_through_an_executor(processes: Executor) -> None:
+    done = []
+    front = find_front_of_losses(
+        SESSIONS, COURSE, processes, losses=(0.1,), on_done=lambda: done.append(1)
+    )
+    alone = [draw_front(session, COURSE, (0.1,)) for session in SESSIONS]
+    assert pytest.approx(sum(each.optimum for each in alone)) == front.optimum
+    assert len(SESSIONS) == len(done)
+    assert draw_nothing() == find_front_of_losses([], COURSE, processes)
+
+
+def test_more_sessions_than_are_handed_over_at_once() -> None:
+    sessions = (SESSIONS[0] for _ in range(600))
+    with ThreadPoolExecutor(2) as executor:
+        outcomes = tune(sessions, COURSE, [PRESENT], executor)
+    assert 600 * 4 == outcomes[PRESENT].requests
+
+
+class Broken:
+    """A session that cannot be read."""
+
+    name = "broken"
+
+    def requests(self) -> Iterator[Recorded]:
+        raise ValueError("broken.flow is no complete recording")
+
+
+def test_a_session_that_cannot_be_read_is_said() -> None:
+    with (
+        ThreadPoolExecutor(1) as executor,
+        pytest.raises(ValueError, match="no complete recording"),
+    ):
+        tune([Broken(), *SESSIONS], COURSE, [PRESENT], executor)
+
+
+def test_no_session_comes_to_nothing() -> None:
+    with ThreadPoolExecutor(1) as executor:
+        assert {PRESENT: Outcome()} == tune([], COURSE, [PRESENT], executor)
+
+
+def test_it_runs_on_a_dask_cluster() -> None:
+    distributed = pytest.importorskip("distributed")
+    tunings = find_tunings(PRESENT, GRID)
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        outcomes = tune(SESSIONS, COURSE, tunings, client.get_executor())
+    with ThreadPoolExecutor(1) as executor:
+        expected = tune(SESSIONS, COURSE, tunings, executor)
+    assert [*map(about, expected.values())] == [*map(about, outcomes.values())]
+
+
+# The choice
+
+
+def tried(
+    cost: float, rereads: int = 0, worst: float = 1.0, dollars: float | None = None
+) -> Outcome:
+    return Outcome(
+        requests=100,
+        cost=cost,
+        dollars=dollars,
+        worst=worst,
+        rereads=Rereads(calls=200, affected=rereads),
+    )
+
+
+OFF = switch_off(DEFAULTS)
+SMALL, LARGE = DEFAULTS._replace(window_turns=5), DEFAULTS._replace(window_turns=24)
+OTHER = DEFAULTS._replace(window_turns=5, min_chars=500)
+BLIND = DEFAULTS._replace(window_turns=4)
+ALL_SENT = {OFF: tried(1_000)}
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "front", "best"),
+    [
+        pytest.param({DEFAULTS: tried(1_200)}, [OFF], OFF, id="masking does not pay"),
+        pytest.param(
+            {DEFAULTS: tried(800), SMALL: tried(700), LARGE: tried(900)},
+            [SMALL],
+            SMALL,
+            id="without re-reads the cheapest",
+        ),
+        pytest.param(
+            {DEFAULTS: tried(800, 5), SMALL: tried(700, 20), LARGE: tried(900, 1)},
+            [SMALL, DEFAULTS, LARGE, OFF],
+            DEFAULTS,
+            id="a re-read is one more request",
+        ),
+        pytest.param(
+            {DEFAULTS: tried(800, 1), SMALL: tried(795, 2)},
+            [DEFAULTS, OFF],
+            DEFAULTS,
+            id="the present settings stay for a hundredth",
+        ),
+        pytest.param(
+            {DEFAULTS: tried(800, worst=1.2), SMALL: tried(700, worst=1.121), LARGE: tried(900)},
+            [LARGE],
+            LARGE,
+            id="what breaks the promise is out",
+        ),
+        pytest.param(
+            {DEFAULTS: tried(800, worst=1.119)}, [DEFAULTS], DEFAULTS, id="but for a margin"
+        ),
+        pytest.param(
+            {DEFAULTS: tried(900), SMALL: tried(702), OTHER: tried(700)},
+            [OTHER],
+            SMALL,
+            id="of two alike the one that changes less",
+        ),
+        pytest.param(
+            {DEFAULTS: tried(900), DEFAULTS._replace(keep_errors=False): tried(500)},
+            [DEFAULTS._replace(keep_errors=False)],
+            DEFAULTS,
+            id="whether errors are kept is not decided by a price",
+        ),
+        pytest.param(
+            {DEFAULTS: tried(900), SMALL: tried(800), BLIND: tried(500)},
+            [BLIND],
+            SMALL,
+            id="nor a window that is too short to tell",
+        ),
+        pytest.param({DEFAULTS: tried(0)}, [DEFAULTS], DEFAULTS, id="what is free is no trouble"),
+    ],
+)
+def test_the_front_and_the_best(
+    outcomes: dict[Tuning, Outcome], front: list[Tuning], best: Tuning
+) -> None:
+    sweep = Sweep(outcomes=outcomes | ALL_SENT, present=DEFAULTS, promise=0.1)
+    assert front == find_front(sweep)
+    assert best == find_best(sweep)
+
+
+def test_of_settings_alike_the_shipped_ones_are_taken() -> None:
+    present = Tuning(True, 7, True, 2, 2_000, 0.2)
+    near = present._replace(max_loss=0.1)
+    outcomes = {present: tried(900), near: tried(701), DEFAULTS: tried(704), SMALL: tried(700)}
+    sweep = Sweep(
+        outcomes=outcomes | {switch_off(present): tried(1_000)}, present=present, promise=0.1
+    )
+    assert DEFAULTS == find_best(sweep)
+    without = {tuning: outcome for tuning, outcome in sweep.outcomes.items() if tuning != DEFAULTS}
+    assert near == find_best(dataclasses.replace(sweep, outcomes=without))
+
+
+def test_dollars_decide_where_all_are_known() -> None:
+    outcomes = {DEFAULTS: tried(800, dollars=8.0), SMALL: tried(700, dollars=9.0)}
+    sweep = Sweep(
+        outcomes=outcomes | {OFF: tried(1_000, dollars=10.0)}, present=DEFAULTS, promise=0.1
+    )
+    assert sweep.in_dollars
+    assert [DEFAULTS] == find_front(sweep)
+    assert DEFAULTS == find_best(sweep)
+    some = dataclasses.replace(sweep, outcomes=outcomes | ALL_SENT)
+    assert not some.in_dollars
+    assert SMALL == find_best(some)

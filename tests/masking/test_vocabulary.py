@@ -1,0 +1,78 @@
+"""The vocabulary is OpenAI's, comes from the package, and a damaged one is refused."""
+
+import hashlib
+import lzma
+from pathlib import Path
+
+import pytest
+import tiktoken
+
+from masking.measures.vocabulary import (
+    ENCODING_NAME,
+    is_exact_for,
+    load_o200k_base,
+    parse_vocabulary,
+)
+from tests.places import ROOT
+
+FILE = ROOT / "masking" / "measures" / "o200k_base.tiktoken.xz"
+URL = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
+
+TEXT = "Don't 1234567 naïve  straße\r\n\r\n\t漢字 😀 // HTTPServer x_y <|endoftext|>\n   end  "
+
+
+def test_the_encoding_is_the_one_tiktoken_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """tiktoken finds the unpacked file in its cache and so asks no network."""
+    cached = tmp_path / hashlib.sha1(URL.encode()).hexdigest()
+    cached.write_bytes(lzma.decompress(FILE.read_bytes()))
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    expected = tiktoken.get_encoding(ENCODING_NAME)
+    actual = load_o200k_base()
+    assert expected is not actual
+    assert vars_of(expected) == vars_of(actual)
+    assert expected.encode(TEXT, allowed_special="all") == actual.encode(
+        TEXT, allowed_special="all"
+    )
+
+
+def vars_of(encoding: tiktoken.Encoding) -> dict[str, object]:
+    return {name: value for name, value in vars(encoding).items() if name != "_core_bpe"}
+
+
+def test_the_encoding_is_loaded_once() -> None:
+    assert load_o200k_base() is load_o200k_base()
+
+
+@pytest.mark.parametrize(
+    ("packed", "message"),
+    [
+        pytest.param(b"", "is damaged", id="an empty file"),
+        pytest.param(b"IQ== 0\n", "is damaged", id="a file that is no xz"),
+        pytest.param(FILE.read_bytes()[:-100], "is damaged", id="a file cut short"),
+        pytest.param(lzma.compress(b"IQ== 0\n"), "SHA-256 .* expected 446a", id="other content"),
+    ],
+)
+def test_a_vocabulary_that_is_not_openais_is_refused(packed: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_vocabulary(packed)
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        pytest.param("gpt-4o", True, id="a model of that name"),
+        pytest.param("gpt-4o-2024-08-06", True, id="a dated model"),
+        pytest.param("gpt-4.1-mini", True, id="a model known by its prefix"),
+        pytest.param("openai/gpt-4o", True, id="a provider's prefix"),
+        pytest.param("openrouter/openai/o3-mini", True, id="two providers' prefixes"),
+        pytest.param("gpt-4", False, id="a model with another encoding"),
+        pytest.param("deepseek/deepseek-chat", False, id="another maker's model"),
+        pytest.param("openai/", False, id="a prefix alone"),
+        pytest.param("", False, id="no name"),
+        pytest.param(None, False, id="no model"),
+    ],
+)
+def test_counts_are_exact_for_the_models_tiktoken_knows(model: str | None, expected: bool) -> None:
+    assert expected == is_exact_for(model)

@@ -1,0 +1,9 @@
+"""Where things are that tests look at."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+CONFIG = ROOT / "config.toml"
+RECORDINGS = ROOT / "recordings"
+CONVERSATIONS = ROOT.parent / "shared" / "conversations" / "chat.jsonl.gz"
+"""Other people's conversations: tests that use them are skipped where they are absent."""
