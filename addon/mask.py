@@ -33,10 +33,10 @@ from addon.proxy.response_copy import Tap
 from addon.proxy.startup import find_option_mistake, render_start
 from addon.proxy.tls_passthrough import Passthrough, is_ours
 from masking.config import MemorySettings, Settings
+from masking.errors import ConfigError, WireError
 from masking.measures.pricing import apply_terms, find_terms, heed_marks
 from masking.memory.boundary_memory import BoundaryMemory, Occasion
 from masking.memory.lifetime import find_lifetime
-from masking.model import ConfigError, WireError
 from masking.rewrite import change_request, read_request
 from masking.strategies.order import Strategies
 

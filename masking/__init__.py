@@ -3,16 +3,9 @@
 The core knows no proxy, no clock and no file; `addon` puts it in front of a provider.
 """
 
-from masking.model import (
-    ChatMessage,
-    ConfigError,
-    Decision,
-    Replacement,
-    ToolHistory,
-    ToolResult,
-    WireError,
-)
-from masking.rewrite import Rewrite, rewrite
+from masking.errors import ConfigError, WireError
+from masking.model import ChatMessage, Decision, Replacement, ToolHistory, ToolResult
+from masking.rewrite import Rewrite, rewrite_request
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.window import decide, mask_old_tool_results
 
@@ -28,5 +21,5 @@ __all__ = [
     "WireError",
     "decide",
     "mask_old_tool_results",
-    "rewrite",
+    "rewrite_request",
 ]

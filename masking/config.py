@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeVar, cast, get_type_hints
 
 import tomli
 
+from masking.errors import ConfigError
 from masking.host_names import check_host, normalize_host
 from masking.measures.price_settings import MAX_PRICE, CachePricing, OwnPrice, PriceSettings
-from masking.model import ConfigError
 from masking.strategies.mcp_requests import McpSettings
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy

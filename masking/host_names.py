@@ -3,7 +3,7 @@
 import re
 from fnmatch import fnmatchcase
 
-from masking.model import ConfigError
+from masking.errors import ConfigError
 
 _HOST_PATTERN = re.compile(r"[^\s/:?\[\]]+|[0-9a-f:.*]*:[0-9a-f:.*]*:[0-9a-f:.*]*", re.IGNORECASE)
 """A name or an address, with or without `*`; with more than one colon it is one of IPv6."""

@@ -45,24 +45,6 @@ Target = tuple[str | None, str]
 """What a call is about: its tool, if that is known, and its path-like argument."""
 
 
-class ConfigError(ValueError):
-    """A setting that cannot be used; names the setting, never repeats a longer value."""
-
-    def __init__(self, problem: str, path: str) -> None:
-        super().__init__(f"{problem} in '{path}'")
-        self.problem = problem
-        self.path = path
-
-
-class WireError(ValueError):
-    """A request body that is not one of ours; names the place, never repeats content."""
-
-    def __init__(self, problem: str, path: str = "body") -> None:
-        super().__init__(f"{problem} in '{path}'")
-        self.problem = problem
-        self.path = path
-
-
 class ToolResult(NamedTuple):
     """One tool result of a request, as its finder saw it.
 

@@ -7,6 +7,7 @@ from typing import cast
 
 from masking.edit.splice import decode, replace_strings, splice
 from masking.edit.splice_messages import splice_messages
+from masking.errors import WireError
 from masking.memory.boundary_memory import Occasion, Past
 from masking.memory.remembered import continue_past
 from masking.model import (
@@ -14,7 +15,6 @@ from masking.model import (
     Decision,
     Replacement,
     ToolHistory,
-    WireError,
     places_masked,
     replacements_of,
 )
@@ -49,7 +49,7 @@ class Rewrite:
     past: Past | None = None
 
 
-def rewrite(body: bytes, policy: MaskPolicy) -> Rewrite:
+def rewrite_request(body: bytes, policy: MaskPolicy) -> Rewrite:
     """Mask the old tool results of a Chat Completions request.
 
     Every byte outside the replaced strings stays the client's. Pure; raises WireError where
@@ -78,7 +78,7 @@ def change_request(
     Every byte outside the replaced strings stays the client's, and outside the messages that a
     reduction removes and the one it inserts. Where the boundary is held, `only` are the places of
     the tool results that the window may mask, counted from 0. With an `occasion` the conversation's
-    past decides what stays masked; without it the request alone. Raises as `rewrite` does.
+    past decides what stays masked; without it the request alone. Raises as `rewrite_request` does.
     """
     history = find_tool_results(document, strategies.schema1.wanted_arguments)
     redactions = _redact(history, document, strategies)

@@ -10,9 +10,9 @@ from rich.progress import Progress
 from rich.table import Table
 
 from addon.commands.sessions import read_sessions
+from masking.errors import WireError
 from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
-from masking.model import WireError
 from masking.replay.replay import Course, Session, Step, replay
 from masking.rewrite import read_request
 from masking.strategies.order import Strategies

@@ -6,8 +6,8 @@ from typing import Any, get_type_hints
 
 from addon.proxy.config_file import ConfigFile, find_config
 from masking.config import Settings, read_cache_pricing
+from masking.errors import ConfigError
 from masking.measures.price_settings import CachePricing
-from masking.model import ConfigError
 from masking.replay.pauses import Pause
 from masking.replay.replay import Course
 from masking.strategies.policy import MaskPolicy

@@ -8,7 +8,7 @@ from pathlib import Path
 from addon.proxy.shipped import shipped
 from addon.proxy.stored_prices import find_stored
 from masking.config import ROOT, Settings, parse_settings
-from masking.model import ConfigError
+from masking.errors import ConfigError
 from masking.strategies.redaction import SWITCH, apply_switch
 
 logger = logging.getLogger("observation_masking")

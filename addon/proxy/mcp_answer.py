@@ -9,7 +9,7 @@ from mitmproxy import http
 
 from addon.proxy.requests import is_event_stream
 from addon.proxy.response_copy import Tap
-from masking.model import WireError
+from masking.errors import WireError
 from masking.strategies.mcp_payload import Methods, PayloadPolicy, mask_payload_bytes
 from masking.wire.sse import EventStream
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import platformdirs
 
+from masking.errors import ConfigError
 from masking.measures.price_list import PriceList, load_shipped
 from masking.measures.price_list_check import open_list, pack_list, read_list
-from masking.model import ConfigError
 
 
 def stored_path() -> Path:

@@ -14,7 +14,8 @@ from typing import Any, TypeAlias, cast
 import orjson
 
 from masking.edit.json_strings import BOM, Number, encode_string, find_strings
-from masking.model import Replacement, WireError
+from masking.errors import WireError
+from masking.model import Replacement
 
 _Edits: TypeAlias = "str | dict[str | int, _Edits]"
 """The placeholders of a document as a tree, keys and indices leading to them."""

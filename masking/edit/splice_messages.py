@@ -10,7 +10,7 @@ from typing import Any
 
 from masking.edit.json_strings import BOM, Number, encode_string
 from masking.edit.splice import decode, decode_exactly, splice
-from masking.model import WireError
+from masking.errors import WireError
 from masking.strategies.reduction_plan import ReductionPlan
 
 

@@ -12,8 +12,8 @@ from typing import Any, TypeVar, cast
 
 import orjson
 
+from masking.errors import ConfigError
 from masking.measures.price_list import CLAUSES, PriceList, load_list, load_shipped
-from masking.model import ConfigError
 
 _MAX_BYTES = 50_000_000
 _MAX_DEPTH = 8

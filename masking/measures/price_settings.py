@@ -4,8 +4,8 @@ from dataclasses import KW_ONLY, dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
+from masking.errors import ConfigError
 from masking.host_names import check_host, is_named, normalize_host
-from masking.model import ConfigError
 
 CachePricing = Literal["none", "auto"] | tuple[float, float]
 """Prices of a cached and of a written token, relative to a plain input token, or their source."""

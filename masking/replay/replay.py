@@ -10,11 +10,12 @@ from typing import Protocol
 from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.accounting.prompt import digest_of, read_prompt
 from masking.accounting.sizes import Sizes, measure
+from masking.errors import WireError
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Terms, apply_terms, find_terms, heed_marks
 from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
-from masking.model import Reason, WireError, replacements_of
+from masking.model import Reason, replacements_of
 from masking.rewrite import Rewrite, change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 from masking.accounting.prefix_cache import Piece, chain
 from masking.accounting.prompt import digest_of, digest_of_message, read_prompt
+from masking.errors import WireError
 from masking.measures.pricing import Terms, find_terms, heed_marks
 from masking.measures.tokens import TokenCounter
-from masking.model import Layout, ToolHistory, WireError
+from masking.model import Layout, ToolHistory
 from masking.replay.replay import Course, Recorded, Session
 from masking.replay.reread import Reference, find_references
 from masking.rewrite import read_request

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from masking.edit.splice import decode
-from masking.model import ConfigError, WireError
+from masking.errors import ConfigError, WireError
 from masking.strategies.mcp_payload import Methods, PayloadPolicy
 
 _METHODS = frozenset(

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from masking.errors import ConfigError
 from masking.measures.token_estimate import estimate_tokens
-from masking.model import ConfigError
 
 UNKNOWN_TOOL = "inconnu"
 

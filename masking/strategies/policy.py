@@ -3,7 +3,8 @@
 import math
 from dataclasses import KW_ONLY, dataclass
 
-from masking.model import ConfigError, PriceStep
+from masking.errors import ConfigError
+from masking.model import PriceStep
 from masking.strategies.placeholder import parse_template
 
 DEFAULT_TEMPLATE = (

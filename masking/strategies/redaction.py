@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, cast
 
 from masking.edit.splice import replace_strings
-from masking.model import ChatMessage, ConfigError, Replacement, ToolHistory, ToolResult
+from masking.errors import ConfigError
+from masking.model import ChatMessage, Replacement, ToolHistory, ToolResult
 from masking.strategies.placeholder import Template, parse_template
 from masking.strategies.policy import DEFAULT_TEMPLATE
 from masking.wire.chat import find_tool_results

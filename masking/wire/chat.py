@@ -8,15 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import orjson
 
-from masking.model import (
-    ContentKind,
-    Layout,
-    Request,
-    Target,
-    ToolHistory,
-    ToolResult,
-    WireError,
-)
+from masking.errors import WireError
+from masking.model import ContentKind, Layout, Request, Target, ToolHistory, ToolResult
 from masking.strategies.texts import find_texts
 from masking.wire.chat_sizes import measure_content, measure_frame, measure_tools
 

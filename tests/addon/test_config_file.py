@@ -8,7 +8,7 @@ import pytest
 
 from addon.proxy.config_file import ConfigFile, find_config
 from addon.proxy.shipped import shipped
-from masking.model import ConfigError
+from masking.errors import ConfigError
 from tests.live.harness import (
     OFF,
     ON,

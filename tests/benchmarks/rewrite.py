@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 import orjson
 
 from masking.config import parse_settings
-from masking.rewrite import rewrite
+from masking.rewrite import rewrite_request
 from masking.strategies.policy import MaskPolicy
 from tests.places import CONFIG
 
@@ -88,13 +88,13 @@ def main() -> None:
     shipped: MaskPolicy = settings.schema1
     nothing = MaskPolicy(enabled=True, window_turns=TURNS, skip_if_not_shorter=True)
     body = build_body()
-    masked = sum(d.reason == "masked" for d in rewrite(body, shipped).decisions)
+    masked = sum(d.reason == "masked" for d in rewrite_request(body, shipped).decisions)
     ms = compare(
         {
             "orjson.loads": lambda: orjson.loads(body),
             "json.loads": lambda: json.loads(body),
-            "mask": lambda: rewrite(body, shipped),
-            "nothing": lambda: rewrite(body, nothing),
+            "mask": lambda: rewrite_request(body, shipped),
+            "nothing": lambda: rewrite_request(body, nothing),
         }
     )
     print(f"{len(body):,} bytes, {TURNS} tool turns, {masked} results masked")

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 
-from masking.rewrite import rewrite
+from masking.rewrite import rewrite_request
 from masking.strategies.policy import MaskPolicy
 
 Message = dict[str, object]
@@ -38,7 +38,7 @@ def main() -> int:
     print(f"{'shape':32} {'kB':>7} {'ms':>8}   exponent")
     for name, build in SHAPES.items():
         bodies = [json.dumps({"messages": build(size)}).encode() for size in SIZES]
-        times = [_time(lambda body=body: rewrite(body, POLICY)) for body in bodies]  # type: ignore[misc]
+        times = [_time(lambda body=body: rewrite_request(body, POLICY)) for body in bodies]  # type: ignore[misc]
         exponent = _fit([len(body) for body in bodies], times)
         worst = max(worst, exponent)
         print(f"{name:32} {len(bodies[-1]) / 1000:7,.0f} {times[-1] * 1000:8,.1f}   {exponent:.2f}")

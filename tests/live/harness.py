@@ -26,7 +26,7 @@ from addon.proxy.launch import ADDON, MITMDUMP, Proxy, running_proxy
 from addon.recordings.provider.provider import Provider
 from addon.recordings.provider.script import Reply, Script
 from masking.config import Settings, parse_settings
-from masking.rewrite import rewrite
+from masking.rewrite import rewrite_request
 from masking.strategies.policy import MaskPolicy
 
 HOST = "localhost"
@@ -78,7 +78,7 @@ def policy_of(config: bytes) -> MaskPolicy:
 
 def masked(body: bytes, config: bytes = ON) -> bytes:
     """Return what is to arrive when `body` was sent."""
-    return rewrite(body, policy_of(config)).body
+    return rewrite_request(body, policy_of(config)).body
 
 
 def conversation(

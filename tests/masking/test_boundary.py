@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from masking.measures.token_estimate import estimate_tokens
 from masking.model import ChatMessage, Maskable, PriceStep, Request
-from masking.rewrite import rewrite
+from masking.rewrite import rewrite_request
 from masking.strategies.boundary import Boundary, find_boundary
 from masking.strategies.policy import CERTAIN, MaskPolicy
 from masking.strategies.window import decide, find_maskable, judge, mask_old_tool_results
@@ -327,7 +327,9 @@ def test_masking_what_is_masked_changes_nothing() -> None:
 
 def test_bytes_and_messages_agree() -> None:
     body = json.dumps({"messages": TALK}).encode()
-    assert {"messages": mask_old_tool_results(TALK, TENTH)} == json.loads(rewrite(body, TENTH).body)
+    assert {"messages": mask_old_tool_results(TALK, TENTH)} == json.loads(
+        rewrite_request(body, TENTH).body
+    )
 
 
 def test_a_result_that_comes_late_is_held_until_the_next_move() -> None:

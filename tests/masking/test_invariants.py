@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from masking import ChatMessage, MaskPolicy, decide, mask_old_tool_results, rewrite
+from masking import ChatMessage, MaskPolicy, decide, mask_old_tool_results, rewrite_request
 from masking.wire.chat import find_tool_results, lay_out
 from tests.builders import (
     HOLE,
@@ -122,7 +122,7 @@ def test_bytes_differ_only_inside_the_masked_strings(
     document: dict[str, object], spelling: Spelling, chosen: MaskPolicy
 ) -> None:
     before = spelling.spell(document)
-    after = rewrite(before.encode(), chosen).body.decode()
+    after = rewrite_request(before.encode(), chosen).body.decode()
     messages = document["messages"]
     assert isinstance(messages, list)
     masked = mask_old_tool_results(messages, chosen)
@@ -163,5 +163,5 @@ def test_rewriting_twice_equals_once(
     document: dict[str, object], spelling: Spelling, chosen: MaskPolicy
 ) -> None:
     sliding = policy(chosen, cache_read_ratio=1.0)
-    once = rewrite(spelling.spell(document).encode(), sliding).body
-    assert once is rewrite(once, sliding).body
+    once = rewrite_request(spelling.spell(document).encode(), sliding).body
+    assert once is rewrite_request(once, sliding).body

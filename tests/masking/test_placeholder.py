@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.config import parse_settings
+from masking.errors import ConfigError
 from masking.measures.token_estimate import estimate_tokens
 from masking.measures.tokens import TokenCounter
-from masking.model import ConfigError
 from masking.strategies.placeholder import MAX_NAME_CHARS, parse_template
 from masking.strategies.policy import DEFAULT_TEMPLATE
 from tests.builders import SECRET, TEMPLATE

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from masking.errors import ConfigError
 from masking.measures.price_list import Ratios
 from masking.measures.price_list_check import pack_list, read_list
-from masking.model import ConfigError, PriceStep
+from masking.model import PriceStep
 
 TODAY = date(2026, 11, 22)
 

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from masking.accounting.ledger import Ledger, Sent
 from masking.accounting.prefix_cache import Piece, find_rules
 from masking.accounting.prompt import Prompt
+from masking.errors import ConfigError
 from masking.measures.price_list import PLAIN, Ratios
 from masking.measures.price_settings import OwnPrice, PriceSettings
 from masking.measures.pricing import Source, Terms, apply_terms, find_terms, heed_marks
-from masking.model import ConfigError, PriceStep
+from masking.model import PriceStep
 from masking.wire.usage import Usage
 from tests.builders import MASK_ALL
 

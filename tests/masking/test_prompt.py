@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking import MaskPolicy, rewrite
+from masking import MaskPolicy, rewrite_request
 from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import Prompt, digest_of, digest_of_message, read_prompt
 from masking.measures.tokens import TokenCounter, count_message, count_tools
@@ -30,7 +30,7 @@ COUNTER = TokenCounter()
 
 
 def mask(document: object, chosen: MaskPolicy = MASK_ALL) -> Rewrite:
-    return rewrite(json.dumps(document).encode(), chosen)
+    return rewrite_request(json.dumps(document).encode(), chosen)
 
 
 def read(masked: Rewrite) -> Prompt:

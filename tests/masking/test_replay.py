@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking import rewrite
+from masking import rewrite_request
 from masking.accounting.prompt import read_prompt
 from masking.accounting.sizes import measure
 from masking.measures.price_list import Ratios
@@ -67,7 +67,7 @@ def play(session: Session, course: Course = AUTO) -> list[Step]:
 def test_each_request_is_masked_as_the_addon_would() -> None:
     ratios = dataclasses.replace(SHARED, cache_read_ratio=0.5)
     for recorded, step in zip(LONG.recorded, play(LONG), strict=True):
-        expected = rewrite(recorded.body, ratios)
+        expected = rewrite_request(recorded.body, ratios)
         replacements = replacements_of(expected.decisions)
         prompt = read_prompt(expected.document, replacements, COUNTER)
         assert tuple(d.reason for d in expected.decisions) == step.reasons

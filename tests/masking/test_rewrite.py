@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking import ChatMessage, MaskPolicy, Rewrite, WireError, rewrite
+from masking import ChatMessage, MaskPolicy, Rewrite, WireError, rewrite_request
 from masking.edit.splice import replace_strings
 from masking.model import places_masked, replacements_of
 from masking.rewrite import change_request, read_request
@@ -34,7 +34,7 @@ def encode(messages: object, **others: object) -> bytes:
 
 def test_masks_the_old_results_and_says_what_was_decided() -> None:
     body = encode(CONVERSATION)
-    found = rewrite(body, MASK_ALL)
+    found = rewrite_request(body, MASK_ALL)
     old = json.dumps(OLD).encode()
     assert (
         body.replace(old, b'"<a|shell|330>"', 1).replace(old, b'"<b|shell|330>"', 1) == found.body
@@ -70,7 +70,7 @@ def test_where_nothing_is_masked_the_very_same_object_comes_back(
     messages: object, chosen: MaskPolicy, spelling: bytes
 ) -> None:
     body = spelling % encode(messages)
-    assert body is rewrite(body, chosen).body
+    assert body is rewrite_request(body, chosen).body
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_body_that_is_not_ours_is_an_error_that_repeats_nothing(
     body: bytes, path: str, chosen: MaskPolicy
 ) -> None:
     with pytest.raises(WireError) as caught:
-        rewrite(body, chosen)
+        rewrite_request(body, chosen)
     assert path == caught.value.path
     assert SECRET not in str(caught.value)
 
@@ -122,7 +122,7 @@ def test_a_number_is_neither_a_content_nor_an_id(number: str, beside: str) -> No
             f'{{"x":{beside},"messages":[{{"role":"assistant","tool_calls":[{{"id":{call_id}}}]}},'
             f'{{"role":"tool","tool_call_id":{call_id},"content":{content}}},{later}]}}'
         ).encode()
-        found = rewrite(body, MASK_ALL)
+        found = rewrite_request(body, MASK_ALL)
         assert [reason] == [decision.reason for decision in found.decisions]
         assert body is found.body
 
@@ -131,14 +131,14 @@ def test_of_duplicate_messages_the_last_count() -> None:
     one = json.dumps([*turn(content="first"), *unanswered()])
     other = json.dumps([*turn(content="other"), *unanswered()])
     body = f'{{"messages":{one},"messages":{other}}}'.encode()
-    assert body.replace(b'"other"', b'"<a|shell|5>"') == rewrite(body, MASK_ALL).body
+    assert body.replace(b'"other"', b'"<a|shell|5>"') == rewrite_request(body, MASK_ALL).body
 
 
 def test_text_parts_of_one_result() -> None:
     body = encode([*turn(content=parts(OLD, "x", OLD + "é")), *unanswered()])
     old, longer = (json.dumps(text).encode() for text in (OLD, OLD + "é"))
     expected = body.replace(old, b'"<a|shell|330>"').replace(longer, b'"<a|shell|331>"')
-    assert expected == rewrite(body, policy(mask_text_parts=True)).body
+    assert expected == rewrite_request(body, policy(mask_text_parts=True)).body
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_text_parts_of_one_result() -> None:
 )
 def test_a_placeholder_is_spelled_as_its_body_is(body: bytes, expected: bytes) -> None:
     before = body % json.dumps([*turn(), *unanswered()]).encode()
-    after = rewrite(before, policy(placeholder_template="<é>")).body
+    after = rewrite_request(before, policy(placeholder_template="<é>")).body
     assert before.replace(json.dumps(OLD).encode(), expected) == after
 
 
@@ -167,7 +167,7 @@ def test_the_same_text_in_a_kept_message_and_in_a_masked_one() -> None:
     before, old = encode(messages), json.dumps(OLD).encode()
     pieces = before.split(old)
     expected = old.join(pieces[:3]) + b'"<b|shell|330>"' + old.join(pieces[3:])
-    assert expected == rewrite(before, MASK_ALL).body
+    assert expected == rewrite_request(before, MASK_ALL).body
 
 
 @pytest.mark.parametrize("escape", ["x", "\\u00e9", "\\/"], ids=["plain", "ascii", "slashes"])
@@ -178,7 +178,7 @@ def test_fifty_megabytes(escape: str) -> None:
     expected = b'{"messages":%b}' % shape.replace(b'"OLD"', b'"<a|shell|%d>"' % size)
     assert (
         expected
-        == rewrite(before, MaskPolicy(True, 1, True, 0, MASK_ALL.placeholder_template)).body
+        == rewrite_request(before, MaskPolicy(True, 1, True, 0, MASK_ALL.placeholder_template)).body
     )
 
 
@@ -239,7 +239,7 @@ def test_holding_only_ever_takes_away(
     document: dict[str, object], chosen: MaskPolicy, only: frozenset[int] | None
 ) -> None:
     body = json.dumps(document).encode()
-    free, held = rewrite(body, chosen), mask_only(body, only, chosen)
+    free, held = rewrite_request(body, chosen), mask_only(body, only, chosen)
     masked = places_masked(free.decisions)
     assert (masked if only is None else masked & only) == places_masked(held.decisions)
     for place, (one, other) in enumerate(zip(free.decisions, held.decisions, strict=True)):

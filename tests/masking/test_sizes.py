@@ -3,7 +3,7 @@ import json
 import pytest
 from hypothesis import given
 
-from masking import MaskPolicy, rewrite
+from masking import MaskPolicy, rewrite_request
 from masking.accounting.prompt import read_prompt
 from masking.accounting.sizes import Sizes, measure
 from masking.measures.tokens import TokenCounter
@@ -15,7 +15,7 @@ COUNTER = TokenCounter()
 
 
 def take(body: bytes, chosen: MaskPolicy = MASK_ALL) -> tuple[Rewrite, Sizes]:
-    masked = rewrite(body, chosen)
+    masked = rewrite_request(body, chosen)
     prompt = read_prompt(masked.document, replacements_of(masked.decisions), COUNTER)
     return masked, measure(masked, body, prompt, COUNTER)
 
@@ -65,7 +65,7 @@ def test_without_a_prompt_and_a_counter_tokens_are_not_known(
     has_prompt: bool, has_counter: bool
 ) -> None:
     body = json.dumps({"messages": CONVERSATION}).encode()
-    masked = rewrite(body, MASK_ALL)
+    masked = rewrite_request(body, MASK_ALL)
     prompt = read_prompt(masked.document, (), COUNTER) if has_prompt else None
     sizes = measure(masked, body, prompt, COUNTER if has_counter else None)
     assert (None, None, None, None) == (

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.accounting.prompt import read_prompt
+from masking.errors import WireError
 from masking.measures.tokens import TokenCounter
-from masking.model import ChatMessage, WireError
-from masking.rewrite import Rewrite, change_request, read_request, rewrite
+from masking.model import ChatMessage
+from masking.rewrite import Rewrite, change_request, read_request, rewrite_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import RedactionPolicy, redact_tool_results
@@ -224,7 +225,7 @@ def test_redaction_never_makes_the_window_unmask(
     document: dict[str, object], redaction: RedactionPolicy, policy: MaskPolicy
 ) -> None:
     body = json.dumps(document).encode()
-    alone = rewrite(body, policy)
+    alone = rewrite_request(body, policy)
     together = change_request(
         body, read_request(body), Strategies(redaction=redaction, schema1=policy)
     )
