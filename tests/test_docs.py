@@ -1,7 +1,8 @@
-"""The README is true: its table is what its command prints, its keys are the configuration's."""
+"""The pages are true: tables are what their commands print, keys are the configuration's."""
 
 import dataclasses
 import re
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -15,17 +16,22 @@ from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import RedactionPolicy
 from masking.strategies.reduction import ReductionOptions
 from tests.benchmarks import assumed
+from tests.pages import find_broken_links, find_pages
 from tests.places import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = {path: path.read_text(encoding="utf-8") for path in find_pages(ROOT)}
+TEXT = "\n".join(PAGES.values())
 
 
-COMMANDS = re.findall(r"^\.venv/bin/obsmask (replay recordings .*)$", README, re.MULTILINE)
+COMMANDS = sorted(
+    set(re.findall(r"^\.venv/bin/obsmask (replay recordings .*)$", TEXT, re.MULTILINE))
+)
 
 
 def read_table_before(command: str) -> list[list[str]]:
     """Return the cells of the table that stands right before a command."""
-    above = README.partition(command)[0].rpartition("\n\n```sh")[0].rpartition("\n\n")[2]
+    above = TEXT.partition(f"{command}\n")[0].rpartition("\n\n```sh")[0].rpartition("\n\n")[2]
     head, _, *rows = [line.strip("| ").split("|") for line in above.splitlines()]
     return [[cell.strip() for cell in row] for row in (head, *rows)]
 
@@ -53,7 +59,7 @@ def test_the_strategies_are_compared_as_the_command_prints_it(
 ) -> None:
     assert main(["compare", str(ROOT / "recordings")]) == 0
     shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    table = README.partition("| strategy | messages kept |")[2].partition("\n\n")[0]
+    table = TEXT.partition("| strategy | messages kept |")[2].partition("\n\n")[0]
     rows = [row.strip("| ").split(" | ") for row in table.splitlines()[2:]]
     assert len(rows) == 6
     assert [row for row in rows if " ".join(row) not in shown] == []
@@ -72,7 +78,7 @@ def test_the_strategies_are_compared_as_the_command_prints_it(
     ],
 )
 def test_every_key_is_described(table: str, settings: type, others: list[str]) -> None:
-    section = README.partition(f"| `[observation_masking.{table}]` |")[2].partition("\n\n")[0]
+    section = TEXT.partition(f"| `[observation_masking.{table}]` |")[2].partition("\n\n")[0]
     described = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     assert keys_of(settings) + others == sort_like(described, settings)
 
@@ -93,16 +99,21 @@ def sort_like(names: list[str], settings: type) -> list[str]:
 
 def test_every_field_of_a_record_is_described() -> None:
     record = Exchange(host="h", path="/p", masking="on", replay=False).as_record()
-    section = README.partition("## Metrics")[2].partition("\n## ")[0]
+    section = TEXT.partition("## Metrics")[2].partition("\n## ")[0]
     patterns = [name.replace("*", r"\w+") for name in re.findall(r"`([a-z_*]+)`", section)]
     undescribed = [f for f in record if not any(re.fullmatch(p, f) for p in patterns)]
     assert undescribed == []
 
 
 def test_every_reason_is_described() -> None:
-    section = README.partition("| reason | the result |")[2].partition("\n\n")[0]
+    section = TEXT.partition("| reason | the result |")[2].partition("\n\n")[0]
     described = re.findall(r"`(\w+)`", "".join(re.findall(r"^\|([^|]*)\|", section, re.MULTILINE)))
     assert sorted(get_args(KeepReason)) == sorted(described)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    assert find_broken_links(page) == []
 
 
 def test_the_two_commands_stand_alone() -> None:

@@ -1,0 +1,34 @@
+"""The repository's pages of Markdown: which there are, and where their links lead."""
+
+import re
+from pathlib import Path
+
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+_CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+def find_pages(root: Path) -> list[Path]:
+    """Return the README and its neighbours, then the pages under `docs/`."""
+    neighbours = sorted(set(root.glob("*.md")) - {root / "README.md"})
+    return [root / "README.md", *neighbours, *sorted((root / "docs").glob("*.md"))]
+
+
+def find_broken_links(page: Path) -> list[str]:
+    """Return the links of a page to files or headings that do not exist; the web is not asked."""
+    links = _LINK.findall(_CODE.sub("", page.read_text(encoding="utf-8")))
+    return [link for link in links if "://" not in link and not _leads_somewhere(page, link)]
+
+
+def _leads_somewhere(page: Path, link: str) -> bool:
+    name, _, anchor = link.partition("#")
+    target = page.parent / name if name else page
+    if not target.exists():
+        return False
+    return not anchor or anchor in find_anchors(target.read_text(encoding="utf-8"))
+
+
+def find_anchors(text: str) -> set[str]:
+    """Return what GitHub names a page's headings: lower case, hyphens for spaces, no marks."""
+    headings = _HEADING.findall(_CODE.sub("", text))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
