@@ -34,7 +34,7 @@ from addon.proxy.startup import find_option_mistake, render_start
 from addon.proxy.tls_passthrough import Passthrough, is_ours
 from masking.config import MemorySettings, Settings
 from masking.errors import ConfigError, WireError
-from masking.measures.pricing import apply_terms, find_terms, heed_marks
+from masking.measures.pricing import apply_pricing, find_pricing, heed_marks
 from masking.memory.boundary_memory import BoundaryMemory, Occasion
 from masking.memory.lifetime import find_lifetime
 from masking.rewrite import change_request, read_request
@@ -186,7 +186,7 @@ def _open_exchange(flow: http.HTTPFlow, settings: Settings) -> Exchange:
         masking="on" if settings.strategies.change else "off",
         replay=not flow.live or flow.is_replay is not None,
         is_masked=bool(flow.live) or flow.is_replay == "request",
-        pricing=settings.pricing,
+        price_settings=settings.price_settings,
     )
 
 
@@ -235,12 +235,12 @@ def _find_occasion(
     memory: BoundaryMemory | None,
 ) -> Occasion | None:
     """Return what is remembered of a request's conversation; what goes out whole is forgotten."""
-    if memory is None or exchange.terms is None:
+    if memory is None or exchange.pricing is None:
         return None
     if not strategies.schema1.masks:
         memory.forget(document)
         return None
-    lifetime = find_lifetime(document, exchange.terms.rules.lifetime)
+    lifetime = find_lifetime(document, exchange.pricing.rules.lifetime)
     occasion = memory.meet(document, exchange.time.timestamp(), lifetime)
     exchange.prefix = occasion.state
     return occasion
@@ -265,9 +265,9 @@ def _find_model(document: Mapping[str, object]) -> str | None:
 
 def _price(exchange: Exchange, original: bytes, settings: Settings) -> Strategies:
     """Return the strategies under the prices of the request's host and model, and note them."""
-    terms = find_terms(exchange.pricing, exchange.host, exchange.model)
-    exchange.terms = heed_marks(terms, exchange.host, original)
-    policy = apply_terms(settings.schema1, exchange.pricing, exchange.terms)
+    pricing = find_pricing(exchange.price_settings, exchange.host, exchange.model)
+    exchange.pricing = heed_marks(pricing, exchange.host, original)
+    policy = apply_pricing(settings.schema1, exchange.price_settings, exchange.pricing)
     exchange.cache_read_ratio = policy.cache_read_ratio
     exchange.cache_write_ratio = policy.cache_write_ratio
     return replace(settings.strategies, schema1=policy)

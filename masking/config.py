@@ -94,7 +94,7 @@ class Settings:
         return Strategies(redaction=self.redaction, schema1=self.schema1, reduction=self.reduction)
 
     @property
-    def pricing(self) -> PriceSettings:
+    def price_settings(self) -> PriceSettings:
         """How requests are priced."""
         return PriceSettings(
             self.cache_pricing,

@@ -75,7 +75,7 @@ def _courses(
                 name,
                 Course(
                     policy=others.schema1,
-                    pricing=PriceSettings(prices),
+                    price_settings=PriceSettings(prices),
                     slides=slides,
                     others=others,
                 ),
@@ -97,7 +97,7 @@ def _find_tools(sessions: Sequence[Session]) -> tuple[str, ...]:
 def _add(row: Row, course: Course, steps: Sequence[Step]) -> None:
     row.messages = sum(step.sizes.messages for step in steps)
     row.kept = row.messages - sum(step.sizes.dropped_messages or 0 for step in steps)
-    prices = course.pricing.cache_pricing
+    prices = course.price_settings.cache_pricing
     if prices == _TOKENS_AT:
         row.tokens = sum(step.sizes.request_tokens_after or 0 for step in steps)
     if not isinstance(prices, str):

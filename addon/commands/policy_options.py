@@ -80,7 +80,7 @@ def read_courses(options: argparse.Namespace) -> list[Course]:
     return [
         Course(
             policy=policy,
-            pricing=dataclasses.replace(settings.pricing, cache_pricing=pricing),
+            price_settings=dataclasses.replace(settings.price_settings, cache_pricing=pricing),
             model=options.model,
             ttl=options.cache_ttl,
             remembers=remembers,

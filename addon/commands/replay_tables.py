@@ -87,7 +87,7 @@ def _open_table(summary: Summary, *first: str) -> Table:
 
 
 def _render_prices(course: Course) -> str:
-    pricing = course.pricing.cache_pricing
+    pricing = course.price_settings.cache_pricing
     if isinstance(pricing, str):
         return "as listed"
     read, write = pricing

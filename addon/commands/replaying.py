@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from addon.commands.sessions import read_sessions
-from addon.metrics.account import describe_entry, describe_terms
+from addon.metrics.account import describe_entry, describe_pricing
 from masking.measures.tokens import TokenCounter
 from masking.replay.assumed import find_assumed
 from masking.replay.comparison import Comparison, compare
@@ -102,7 +102,7 @@ def render_json(replay: Replay) -> str:
 def _describe_step(step: Step) -> dict[str, object]:
     return {
         "model": step.model,
-        **describe_terms(step.terms),
+        **describe_pricing(step.pricing),
         **asdict(step.sizes),
         **describe_entry(step.entry),
     }

@@ -8,7 +8,7 @@ from masking.config import Settings
 from masking.host_names import check_host, normalize_host
 from masking.measures.price_list_check import open_list
 from masking.measures.price_settings import OwnPrice
-from masking.measures.pricing import MARK, Terms, find_terms
+from masking.measures.pricing import MARK, Pricing, find_pricing
 
 
 def render_list(settings: Settings, uncached: Sequence[str]) -> Iterator[str]:
@@ -16,18 +16,20 @@ def render_list(settings: Settings, uncached: Sequence[str]) -> Iterator[str]:
 
     `uncached` are hosts that seem to sell no cached tokens.
     """
-    pricing = settings.pricing
-    prices = open_list(pricing.price_list)
-    origin = f"is {pricing.price_list}" if pricing.price_list else "came with the package"
+    price_settings = settings.price_settings
+    prices = open_list(price_settings.price_list)
+    origin = (
+        f"is {price_settings.price_list}" if price_settings.price_list else "came with the package"
+    )
     yield (
         f"The price list is of {prices.date}, from {prices.source}: {prices.models:,} models of "
         f"{len(prices.providers)} providers. It {origin}."
     )
-    yield f"cache_pricing = {json.dumps(pricing.cache_pricing)}"
-    yield from map(_render_own, pricing.own)
-    if pricing.uncached:
-        yield f"No cached tokens: {', '.join(pricing.uncached)}"
-    yield f"Where nothing is known, assumed: {_render_ratios(*pricing.assumed)}"
+    yield f"cache_pricing = {json.dumps(price_settings.cache_pricing)}"
+    yield from map(_render_own, price_settings.own)
+    if price_settings.uncached:
+        yield f"No cached tokens: {', '.join(price_settings.uncached)}"
+    yield f"Where nothing is known, assumed: {_render_ratios(*price_settings.assumed)}"
     yield from map(render_uncached, uncached)
 
 
@@ -46,41 +48,41 @@ def render_host(
     Raises ConfigError for what can be no host.
     """
     check_host(host, "HOST")
-    terms = find_terms(settings.pricing, host, model)
-    yield f"{model or 'A model of no known name'} at {host}: {_render_ratios(*terms.ratios)}"
-    yield _render_reason(terms, open_list(settings.pricing.price_list).date)
-    if terms.dollars is not None:
-        read, write = (ratio * terms.dollars for ratio in terms.ratios)
-        yield f"A million tokens: ${terms.dollars:.4g}, cached ${read:.4g}, written ${write:.4g}"
-    for above, factor in terms.steps:
+    pricing = find_pricing(settings.price_settings, host, model)
+    yield f"{model or 'A model of no known name'} at {host}: {_render_ratios(*pricing.ratios)}"
+    yield _render_reason(pricing, open_list(settings.price_settings.price_list).date)
+    if pricing.dollars is not None:
+        read, write = (ratio * pricing.dollars for ratio in pricing.ratios)
+        yield f"A million tokens: ${pricing.dollars:.4g}, cached ${read:.4g}, written ${write:.4g}"
+    for above, factor in pricing.steps:
         yield f"In a prompt of more than {above:,} tokens, every token costs {factor:g} times that"
-    rules = terms.rules
+    rules = pricing.rules
     blocks = f", in blocks of {rules.block:,}" if rules.block > 1 else ""
     yield f"Taken to be cached: beginnings of {rules.minimum:,} tokens or more{blocks}"
-    if rules.at_marks and terms.source == "price list":
+    if rules.at_marks and pricing.source == "price list":
         yield f"Only where a request asks for it: without {MARK} every token is a plain one"
     if settings.cache_pricing == "none":
         yield 'The window slides at every turn all the same: cache_pricing = "none"'
-    if terms.ratios.read < 1 and normalize_host(host) in uncached:
+    if pricing.ratios.read < 1 and normalize_host(host) in uncached:
         yield render_uncached(normalize_host(host))
-    if terms.source == "assumed":
-        yield from _render_own_table(host, terms)
+    if pricing.source == "assumed":
+        yield from _render_own_table(host, pricing)
 
 
-def _render_own_table(host: str, terms: Terms) -> Iterator[str]:
+def _render_own_table(host: str, pricing: Pricing) -> Iterator[str]:
     """Yield the lines of a configuration that give a host these prices, to be changed."""
     yield "What is assumed gives no dollars. To set your own prices, end the configuration with:"
     yield "[[observation_masking.prices]]"
     yield f"host = {json.dumps(host, ensure_ascii=False)}"
-    yield from (f"{name} = {ratio:g}" for name, ratio in terms.ratios._asdict().items())
+    yield from (f"{name} = {ratio:g}" for name, ratio in pricing.ratios._asdict().items())
     yield "# dollars_per_million = the price of a million plain input tokens"
 
 
-def _render_reason(terms: Terms, date: str) -> str:
-    entry = terms.entry
-    if terms.source == "config":
+def _render_reason(pricing: Pricing, date: str) -> str:
+    entry = pricing.entry
+    if pricing.source == "config":
         return "By the configuration" + ("" if entry is None else f"; on the list it is {entry}")
-    if terms.source == "price list":
+    if pricing.source == "price list":
         return f"By the price list of {date}: {entry}"
     reason = f"the list of {date} has no price for cached tokens of this model at this host"
     return f"Assumed: {reason}" if entry is None else f"Assumed, as for {entry}: {reason}"

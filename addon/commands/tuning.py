@@ -85,7 +85,7 @@ def run_tune(
         raise ValueError("no request to try settings on")
     console.print(render_sweep(sweep))
     console.print("\n".join(_explain(sweep)), highlight=False)
-    lines = render_settings(find_best(sweep), present.pricing)
+    lines = render_settings(find_best(sweep), present.price_settings)
     console.print(lines, soft_wrap=True, highlight=False, markup=False)
     return sweep
 
@@ -111,12 +111,14 @@ def run_front(
     return front
 
 
-def render_settings(tuning: Tuning, pricing: PriceSettings) -> str:
+def render_settings(tuning: Tuning, price_settings: PriceSettings) -> str:
     """Return the lines of a config.toml that give these settings, under these prices."""
-    slides, given = tuning.max_loss is None, pricing.cache_pricing
+    slides, given = tuning.max_loss is None, price_settings.cache_pricing
     settings = tuning._asdict() | {
         "cache_pricing": "none" if slides else "auto" if given == "none" else given,
-        "assumed_prices": None if pricing.assumed == PriceSettings().assumed else pricing.assumed,
+        "assumed_prices": None
+        if price_settings.assumed == PriceSettings().assumed
+        else price_settings.assumed,
     }
     known = {name: value for name, value in settings.items() if value is not None}
     lines = (f"{name} = {json.dumps(value)}" for name, value in known.items())

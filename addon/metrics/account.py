@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from masking.accounting.cost import Bill
 from masking.accounting.ledger import Entry, Net
 from masking.accounting.margin import Margin
-from masking.measures.pricing import Terms
+from masking.measures.pricing import Pricing
 
 _TOKEN_DIGITS = 1
 _DOLLAR_DIGITS = 8
@@ -13,12 +13,12 @@ _TELLING = 0.01
 """Part of a bill by which a warm cache must make it differ, to be worth a word in the log."""
 
 
-def describe_terms(terms: Terms | None) -> Mapping[str, object]:
+def describe_pricing(pricing: Pricing | None) -> Mapping[str, object]:
     """Return the fields of a record that say what a cached and a written token were billed at."""
     return {
-        "price_source": terms.source if terms else None,
-        "price_read_ratio": terms.ratios.read if terms else None,
-        "price_write_ratio": terms.ratios.write if terms else None,
+        "price_source": pricing.source if pricing else None,
+        "price_read_ratio": pricing.ratios.read if pricing else None,
+        "price_write_ratio": pricing.ratios.write if pricing else None,
     }
 
 
@@ -131,10 +131,10 @@ def render_error(share: float, form: str) -> str:
     return f" ±{rendered}" if float(rendered) else ""
 
 
-def render_terms(terms: Terms) -> str:
+def render_pricing(pricing: Pricing) -> str:
     """Return the prices that hold, and why: `cached at 0.5 (price list)`."""
-    written = f", written at {terms.ratios.write:g}" if terms.ratios.write != 1 else ""
-    return f"cached at {terms.ratios.read:g}{written} ({terms.source})"
+    written = f", written at {pricing.ratios.write:g}" if pricing.ratios.write != 1 else ""
+    return f"cached at {pricing.ratios.read:g}{written} ({pricing.source})"
 
 
 def _render_bill(bill: Bill) -> str:

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
-from addon.metrics.account import describe_entry, describe_terms
+from addon.metrics.account import describe_entry, describe_pricing
 from masking.accounting.ledger import Entry
 from masking.accounting.prompt import Prompt
 from masking.accounting.sizes import Sizes
 from masking.measures.price_settings import PriceSettings
-from masking.measures.pricing import Terms
+from masking.measures.pricing import Pricing
 from masking.measures.vocabulary import ENCODING_NAME, is_exact_for
 from masking.memory.boundary_memory import PrefixState
 from masking.wire.usage import Usage
@@ -36,8 +36,8 @@ class Exchange:
     masking: Literal["on", "off"]
     replay: bool
     is_masked: bool = True
-    pricing: PriceSettings = field(default_factory=PriceSettings)
-    terms: Terms | None = None
+    price_settings: PriceSettings = field(default_factory=PriceSettings)
+    pricing: Pricing | None = None
     seed: bytes = b""
     masked: frozenset[int] = frozenset()
     prefix: PrefixState | None = None
@@ -84,7 +84,7 @@ class Exchange:
             "prefix": self.prefix,
             "cache_read_ratio": self.cache_read_ratio,
             "cache_write_ratio": self.cache_write_ratio,
-            **describe_terms(self.terms),
+            **describe_pricing(self.pricing),
             "status": self.status,
             "error": self.error,
             **{name: getattr(sizes, name, None) for name in _SIZE_FIELDS},

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from addon.metrics.account import render_cost, render_net, render_terms
+from addon.metrics.account import render_cost, render_net, render_pricing
 from addon.metrics.exchange import Exchange
 from masking.accounting.sizes import Sizes
 from masking.wire.usage import Usage
@@ -47,10 +47,10 @@ def _render_sizes(sizes: Sizes) -> Iterator[str]:
 
 
 def _render_account(exchange: Exchange) -> tuple[str, ...]:
-    entry, terms = exchange.entry, exchange.terms
-    if entry is None or terms is None:
+    entry, pricing = exchange.entry, exchange.pricing
+    if entry is None or pricing is None:
         return ()
-    cost = f"{render_cost(entry)}, {render_terms(terms)}"
+    cost = f"{render_cost(entry)}, {render_pricing(pricing)}"
     if not entry.total.tokens:
         return (cost,)
     net = f"net {render_net(entry.net)} in conversation {entry.conversation}"

@@ -23,7 +23,7 @@ from masking.accounting.prompt import read_prompt
 from masking.accounting.sizes import measure
 from masking.config import MetricsSettings
 from masking.measures.price_settings import PriceSettings
-from masking.measures.pricing import find_terms
+from masking.measures.pricing import find_pricing
 from masking.measures.tokens import TokenCounter
 from masking.measures.vocabulary import load_o200k_base
 from masking.model import replacements_of
@@ -52,7 +52,7 @@ class Metrics:
         self._lock = threading.Lock()
         self._run(load_o200k_base)  # now: it stops everything for a moment
         self._run(
-            lambda: find_terms(PriceSettings(), "localhost", "none")
+            lambda: find_pricing(PriceSettings(), "localhost", "none")
         )  # and so does the price list
 
     def configure(self, settings: MetricsSettings) -> None:
@@ -119,7 +119,7 @@ class Metrics:
         self._file = RecordFile(settings)
 
     def _account(self, exchange: Exchange) -> Entry | None:
-        if exchange.prompt is None or exchange.terms is None or not exchange.answered:
+        if exchange.prompt is None or exchange.pricing is None or not exchange.answered:
             return None
         sent = Sent(
             seed=exchange.seed,
@@ -130,7 +130,7 @@ class Metrics:
             is_masked=exchange.is_masked,
         )
         ledger = self._replayed if exchange.replay else self._live
-        return ledger.enter(sent, exchange.terms)
+        return ledger.enter(sent, exchange.pricing)
 
     def _record(self, exchange: Exchange) -> None:
         self.totals.add(exchange)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from addon.metrics.exchange import Exchange
 from addon.metrics.uncached import MANY, count_uncached, render_uncached
-from masking.measures.pricing import Terms
+from masking.measures.pricing import Pricing
 
 _MAX_HOSTS = 1_000
 
@@ -29,25 +29,25 @@ class PriceWarnings:
 
     def find(self, exchange: Exchange, record: dict[str, object]) -> list[str]:
         """Return what to say of an exchange that has come to its end, and of its record."""
-        if exchange.terms is None:
+        if exchange.pricing is None:
             return []
         host = self._hosts.setdefault(exchange.host, _Host())
         self._hosts.move_to_end(exchange.host)
         if len(self._hosts) > self._max_hosts:
             self._hosts.popitem(last=False)
         warnings = []
-        if exchange.terms.source == "assumed" and not host.was_told:
+        if exchange.pricing.source == "assumed" and not host.was_told:
             host.was_told = True
-            warnings.append(_render_assumed(exchange.host, exchange.model, exchange.terms))
+            warnings.append(_render_assumed(exchange.host, exchange.model, exchange.pricing))
         before, host.uncached = host.uncached, count_uncached(host.uncached, record)
         if before < MANY == host.uncached:
             warnings.append(render_uncached(exchange.host))
         return warnings
 
 
-def _render_assumed(host: str, model: str | None, terms: Terms) -> str:
-    read, write = terms.ratios
-    entry = terms.entry
+def _render_assumed(host: str, model: str | None, pricing: Pricing) -> str:
+    read, write = pricing.ratios
+    entry = pricing.entry
     reason = "" if entry is None else f", as {entry.seller} charges for {entry.model}"
     name = json.dumps(host, ensure_ascii=False)
     line = f"observation_masking.prices = [{{ host = {name}, read = {read:g}, write = {write:g} }}]"

@@ -35,15 +35,15 @@ def render_start(config: ConfigFile) -> str:
 def _render_strategies(settings: Settings) -> Iterator[str | None]:
     redaction, reduction, mcp = settings.redaction, settings.reduction, settings.mcp
     policy = settings.schema1
-    yield _render_policy(policy, settings.pricing) if policy.masks else None
+    yield _render_policy(policy, settings.price_settings) if policy.masks else None
     yield f"redaction of {', '.join(redaction.tool_names)}" if redaction.redacts else None
     yield f"reduction to {reduction.max_input_chars:,} characters" if reduction.reduces else None
     yield f"MCP strings cut from {mcp.max_chars:,} characters on" if mcp.cuts else None
 
 
-def _render_movement(policy: MaskPolicy, pricing: PriceSettings) -> str:
-    if pricing.cache_pricing == "auto":
-        read, write = pricing.assumed
+def _render_movement(policy: MaskPolicy, price_settings: PriceSettings) -> str:
+    if price_settings.cache_pricing == "auto":
+        read, write = price_settings.assumed
         prices = f"prices as listed, else {read:g} and {write:g}"
     elif policy.slides:
         return "moved at every turn"
@@ -57,11 +57,11 @@ def _render_off(policy: MaskPolicy) -> str:
     return "window_turns is 0 or less" if policy.enabled else "enabled is not true"
 
 
-def _render_policy(policy: MaskPolicy, pricing: PriceSettings) -> str:
+def _render_policy(policy: MaskPolicy, price_settings: PriceSettings) -> str:
     words = [f"window of {policy.window_turns} tool turns"]
     if policy.keep_errors:
         words.append("errors kept")
     if policy.keep_last_k_per_tool and policy.keep_last_k_per_tool > 0:
         words.append(f"last {policy.keep_last_k_per_tool} of each tool kept")
-    words.append(_render_movement(policy, pricing))
+    words.append(_render_movement(policy, price_settings))
     return ", ".join(words)

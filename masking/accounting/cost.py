@@ -11,7 +11,7 @@ from masking.accounting.counts import Counts, Estimate, Prefix
 from masking.accounting.margin import NO_MARGIN, Margin
 from masking.accounting.prefix_cache import CacheRules
 from masking.measures.price_list import Ratios
-from masking.measures.pricing import Terms
+from masking.measures.pricing import Pricing
 from masking.wire.usage import Usage
 
 Basis = Literal["reported", "simulated"]
@@ -93,7 +93,7 @@ def weigh(
     before: Side,
     after: Side,
     report: Usage,
-    terms: Terms,
+    pricing: Pricing,
     counts: Counts,
     *,
     masked: bool,
@@ -114,27 +114,29 @@ def weigh(
     common, other_common = counts.convert(sent.prefix, other.prefix)
 
     read = _read_cache(
-        common, prompt, report, terms.rules, usual_share, follows=counts.last is not None
+        common, prompt, report, pricing.rules, usual_share, follows=counts.last is not None
     )
     surplus = read.surplus
     altered = sent.altered * prompt / max(1, sent.tokens)
     if sent.common == other.common and read.cached >= max(read.predicted + 1, altered):
         surplus = max(0.0, read.cached - read.held + other_prompt - prompt)
-    warm = min(terms.rules.round(other_common.tokens), other_prompt)
+    warm = min(pricing.rules.round(other_common.tokens), other_prompt)
     held = warm * read.held / read.predicted if read.predicted else warm * usual_share
-    uncached = _find_price_of_uncached(prompt - read.cached, report.written, terms.ratios)
+    uncached = _find_price_of_uncached(prompt - read.cached, report.written, pricing.ratios)
 
     def bill(prompt: float, cached: float) -> Bill:
         cached = min(prompt, cached)
-        cost = cached * terms.ratios.read + (prompt - cached) * uncached
-        cost *= terms.find_factor(prompt)
-        return Bill(float(prompt), float(cached), cost, terms.in_dollars(cost))
+        cost = cached * pricing.ratios.read + (prompt - cached) * uncached
+        cost *= pricing.find_factor(prompt)
+        return Bill(float(prompt), float(cached), cost, pricing.in_dollars(cost))
 
     paid, reckoned = bill(prompt, read.cached), bill(other_prompt, held + surplus)
     reckoned_warm = bill(other_prompt, warm + surplus)
     paid_warm = bill(prompt, max(read.cached, read.predicted))
-    doubt = _Doubt(counts, other_common, warm, uncached - terms.ratios.read, uncached)
-    margin = doubt.find_margin(read, held, terms.rules.block).scale(terms.find_factor(other_prompt))
+    doubt = _Doubt(counts, other_common, warm, uncached - pricing.ratios.read, uncached)
+    margin = doubt.find_margin(read, held, pricing.rules.block).scale(
+        pricing.find_factor(other_prompt)
+    )
     return Cost(
         before=reckoned if masked else paid,
         before_warm=reckoned_warm if masked else paid_warm,

@@ -18,7 +18,7 @@ from masking.accounting.counts import Counts, take_counts
 from masking.accounting.margin import NO_MARGIN, Margin
 from masking.accounting.prefix_cache import Piece, PrefixCache, chain
 from masking.accounting.prompt import Prompt, digest_of_message
-from masking.measures.pricing import Terms
+from masking.measures.pricing import Pricing
 from masking.wire.usage import Usage
 
 _MAX_CONVERSATIONS = 1_000
@@ -109,10 +109,10 @@ class Ledger:
         self._holds_any = False
         self._lock = threading.Lock()
 
-    def enter(self, sent: Sent, terms: Terms) -> Entry:
+    def enter(self, sent: Sent, pricing: Pricing) -> Entry:
         """Account for a request that the provider has answered."""
         conversation, moved = self._continue(sent)
-        cost = self._weigh(sent, terms, conversation)
+        cost = self._weigh(sent, pricing, conversation)
         tripped = sent.is_masked and conversation.breaker.watch(
             cost.predicted, sent.usage.cached if sent.usage else None, moved=moved
         )
@@ -173,25 +173,25 @@ class Ledger:
             conversation.masked = sent.masked
         return conversation, moved
 
-    def _weigh(self, sent: Sent, terms: Terms, conversation: Conversation) -> Cost:
+    def _weigh(self, sent: Sent, pricing: Pricing, conversation: Conversation) -> Cost:
         usage = drop_slips(sent.usage or Usage())
         conversation.counts = take_counts(
             conversation.counts, sent.prompt, usage.prompt, is_masked=sent.is_masked
         )
         return weigh(
-            _remember(self._cache_before, sent.prompt.before, sent, terms),
-            _remember(self._cache_after, sent.prompt.after, sent, terms),
+            _remember(self._cache_before, sent.prompt.before, sent, pricing),
+            _remember(self._cache_after, sent.prompt.after, sent, pricing),
             usage,
-            terms,
+            pricing,
             conversation.counts,
             masked=sent.is_masked,
             usual_share=conversation.share,
         )
 
 
-def _remember(cache: PrefixCache, pieces: Sequence[Piece], sent: Sent, terms: Terms) -> Side:
+def _remember(cache: PrefixCache, pieces: Sequence[Piece], sent: Sent, pricing: Pricing) -> Side:
     """Take a prompt into a cache; return what the cache made of it."""
-    common = cache.send(sent.seed, pieces, sent.when.timestamp(), terms.rules.ttl)
+    common = cache.send(sent.seed, pieces, sent.when.timestamp(), pricing.rules.ttl)
     sizes = [*accumulate((piece.tokens for piece in pieces), initial=0)]
     return Side(
         tokens=sizes[-1],

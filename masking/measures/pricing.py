@@ -1,4 +1,4 @@
-"""Under which terms a request is masked and billed: the price of a cached and a written token.
+"""What a request is masked and billed by: the prices of a host and a model, and its cache.
 
 They depend on the configuration, the host and the model alone, never on an answer, so that a
 restart and a second proxy render the same bytes.
@@ -34,7 +34,7 @@ _MARK = f'"{MARK}"'.encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class Pricing:
     """What a provider takes, and what its cache keeps.
 
     `dollars` are for a million plain input tokens, below every price step; None where that is
@@ -59,7 +59,7 @@ class Terms:
         return None if self.dollars is None else cost * self.dollars / _MILLION
 
 
-def find_terms(settings: PriceSettings, host: str | None, model: str | None) -> Terms:
+def find_pricing(settings: PriceSettings, host: str | None, model: str | None) -> Pricing:
     """Return what is billed: the configured prices, else the list's, else what is to be assumed.
 
     Where a recording does not tell the host, it is the one whose models have such names. Raises
@@ -67,11 +67,11 @@ def find_terms(settings: PriceSettings, host: str | None, model: str | None) -> 
     """
     if max(len(host or ""), len(model or "")) > _LONGEST_NAME:  # nor is it to be remembered
         host = model = None
-    return _find_terms(settings, host, model)
+    return _find_pricing(settings, host, model)
 
 
 @functools.lru_cache(1_024)
-def _find_terms(settings: PriceSettings, host: str | None, model: str | None) -> Terms:
+def _find_pricing(settings: PriceSettings, host: str | None, model: str | None) -> Pricing:
     prices = open_list(settings.price_list)
     listed, maker = find_price(prices, host, model), assume_price(prices, model)
     own = _find_own(settings, host or "", model or "")
@@ -83,8 +83,8 @@ def _find_terms(settings: PriceSettings, host: str | None, model: str | None) ->
     else:
         return _assume(settings, maker)
     if listed is None:
-        return Terms(ratios=ratios, source=source, dollars=dollars, rules=_find_rules(maker))
-    return Terms(
+        return Pricing(ratios=ratios, source=source, dollars=dollars, rules=_find_rules(maker))
+    return Pricing(
         ratios=ratios,
         source=source,
         dollars=listed.dollars if dollars is None else dollars,
@@ -106,10 +106,10 @@ def _find_own(settings: PriceSettings, host: str, model: str) -> OwnPrice | None
     return own
 
 
-def _assume(settings: PriceSettings, maker: Price | None) -> Terms:
+def _assume(settings: PriceSettings, maker: Price | None) -> Pricing:
     """Return the ratios of the model's maker, or those to be assumed: neither dollars nor steps."""
     ratios = None if maker is None else maker.ratios
-    return Terms(
+    return Pricing(
         ratios=ratios or Ratios(*settings.assumed),
         source="assumed",
         rules=_find_rules(maker),
@@ -121,26 +121,26 @@ def _find_rules(price: Price | None) -> CacheRules:
     return find_rules(None if price is None else price.provider)
 
 
-def heed_marks(terms: Terms, host: str | None, body: bytes) -> Terms:
-    """Return the terms of a request: without a cache mark it has no cache where that takes one.
+def heed_marks(pricing: Pricing, host: str | None, body: bytes) -> Pricing:
+    """Return the pricing of a request: without a cache mark it has no cache where that takes one.
 
     So it is at a host of the price list alone: a gateway may set marks of its own, and of a
     conversation without a host it is not known what its provider was asked for.
     """
-    is_there = host is not None and terms.source == "price list"
-    if not is_there or not terms.rules.at_marks or _MARK in body:
-        return terms
-    return dataclasses.replace(terms, ratios=PLAIN)
+    is_there = host is not None and pricing.source == "price list"
+    if not is_there or not pricing.rules.at_marks or _MARK in body:
+        return pricing
+    return dataclasses.replace(pricing, ratios=PLAIN)
 
 
-def apply_terms(policy: MaskPolicy, settings: PriceSettings, terms: Terms) -> MaskPolicy:
+def apply_pricing(policy: MaskPolicy, settings: PriceSettings, pricing: Pricing) -> MaskPolicy:
     """Return the policy with the prices that its boundary is drawn by; with "none" it slides."""
     slides = settings.cache_pricing == "none"
-    read, write = PLAIN if slides else terms.ratios
+    read, write = PLAIN if slides else pricing.ratios
     return dataclasses.replace(
         policy,
         cache_read_ratio=read,
         cache_write_ratio=write,
-        price_steps=() if slides else terms.steps,
-        shortest_prefix=0 if slides else terms.rules.minimum,
+        price_steps=() if slides else pricing.steps,
+        shortest_prefix=0 if slides else pricing.rules.minimum,
     )

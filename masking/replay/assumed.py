@@ -24,9 +24,9 @@ class Assumed(NamedTuple):
 def find_assumed(steps: Iterable[Step]) -> list[Assumed]:
     """Return what was assumed, the commonest first."""
     counts = Counter(
-        (step.model, step.terms.ratios, step.terms.entry)
+        (step.model, step.pricing.ratios, step.pricing.entry)
         for step in steps
-        if step.terms.source == "assumed"
+        if step.pricing.source == "assumed"
     )
     return [
         Assumed(model, *ratios, None if maker is None else str(maker), requests)

@@ -67,7 +67,7 @@ def _weigh(place: int, before: Step | None, step: Step, value: Value) -> Move:
     warm = min(last.after.prompt * cost.share, cost.before.cached) if last else 0.0
     uncached = max(0.0, warm - cost.after.cached)
     rewritten = max(0.0, uncached - removed)
-    ratios, factor = step.terms.ratios, step.terms.find_factor(cost.after.prompt)
+    ratios, factor = step.pricing.ratios, step.pricing.find_factor(cost.after.prompt)
     price = (ratios.write - ratios.read) * factor * rewritten
     return Move(
         request=place,

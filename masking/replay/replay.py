@@ -12,7 +12,7 @@ from masking.accounting.prompt import digest_of, read_prompt
 from masking.accounting.sizes import Sizes, measure
 from masking.errors import WireError
 from masking.measures.price_settings import PriceSettings
-from masking.measures.pricing import Terms, apply_terms, find_terms, heed_marks
+from masking.measures.pricing import Pricing, apply_pricing, find_pricing, heed_marks
 from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
 from masking.model import Reason, replacements_of
@@ -61,7 +61,7 @@ class Course:
     """
 
     policy: MaskPolicy
-    pricing: PriceSettings = field(default_factory=PriceSettings)
+    price_settings: PriceSettings = field(default_factory=PriceSettings)
     model: str | None = None
     ttl: float | None = None
     slides: bool = False
@@ -71,18 +71,22 @@ class Course:
     @property
     def drawn_by(self) -> PriceSettings:
         """The prices that the boundary is drawn by: with "none" it moves at every turn."""
-        return replace(self.pricing, cache_pricing="none") if self.slides else self.pricing
+        return (
+            replace(self.price_settings, cache_pricing="none")
+            if self.slides
+            else self.price_settings
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """What became of one request: its sizes, a reason for each tool result, its account.
 
-    `terms` are what its tokens were billed by.
+    `pricing` are what its tokens were billed by.
     """
 
     model: str | None
-    terms: Terms
+    pricing: Pricing
     sizes: Sizes
     reasons: tuple[Reason, ...]
     entry: Entry
@@ -122,10 +126,10 @@ def _replay_request(
     named = document.get("model")
     model = course.model or (named if isinstance(named, str) else None)
     host = None if course.model else recorded.host
-    terms = heed_marks(find_terms(course.pricing, host, model), host, recorded.body)
+    pricing = heed_marks(find_pricing(course.price_settings, host, model), host, recorded.body)
     if course.ttl is not None:
-        terms = replace(terms, rules=replace(terms.rules, ttl=course.ttl))
-    policy = apply_terms(course.policy, course.drawn_by, terms)
+        pricing = replace(pricing, rules=replace(pricing.rules, ttl=course.ttl))
+    policy = apply_pricing(course.policy, course.drawn_by, pricing)
     strategies = replace(course.others, schema1=policy)
     outcome = _change(recorded, course, document, strategies, memory)
     replacements = replacements_of(outcome.decisions)
@@ -140,10 +144,10 @@ def _replay_request(
     )
     return Step(
         model=model,
-        terms=terms,
+        pricing=pricing,
         sizes=measure(outcome, recorded.body, prompt, counter),
         reasons=tuple(decision.reason for decision in outcome.decisions),
-        entry=ledger.enter(sent, terms),
+        entry=ledger.enter(sent, pricing),
     )
 
 

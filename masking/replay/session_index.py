@@ -14,7 +14,7 @@ from typing import NamedTuple
 from masking.accounting.prefix_cache import Piece, chain
 from masking.accounting.prompt import digest_of, digest_of_message, read_prompt
 from masking.errors import WireError
-from masking.measures.pricing import Terms, find_terms, heed_marks
+from masking.measures.pricing import Pricing, find_pricing, heed_marks
 from masking.measures.tokens import TokenCounter
 from masking.model import Layout, ToolHistory
 from masking.replay.replay import Course, Recorded, Session
@@ -45,7 +45,7 @@ class Stretch:
     """
 
     seed: bytes
-    terms: Terms
+    pricing: Pricing
     follows: int | None
     sends: tuple[Send, ...]
     pieces: tuple[Piece, ...]
@@ -119,7 +119,7 @@ class _Growth:
     """A stretch as it grows."""
 
     seed: bytes
-    terms: Terms
+    pricing: Pricing
     tools: bytes
     follows: int | None
     document: Mapping[str, object] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class _Growth:
         }
         return Stretch(
             seed=self.seed,
-            terms=self.terms,
+            pricing=self.pricing,
             follows=self.follows,
             sends=tuple(self._count_sends(messages, layout)),
             pieces=read_prompt(self.document, (), counter).before,
@@ -171,8 +171,8 @@ class _Reader:
         found = self._find_latest(prefixes)
         tools = digest_of(document.get("tools"))
         if found is None or self.growths[found].tools != tools:
-            terms = self._find_terms(recorded, model)
-            self.growths.append(_Growth(seed=seed, terms=terms, tools=tools, follows=found))
+            pricing = self._find_pricing(recorded, model)
+            self.growths.append(_Growth(seed=seed, pricing=pricing, tools=tools, follows=found))
             found = len(self.growths) - 1
         growth = self.growths[found]
         self.order.append(Place(found, len(growth.sent)))
@@ -181,14 +181,14 @@ class _Reader:
         if prefixes:
             self._latest[prefixes[-1]] = found
 
-    def _find_terms(self, recorded: Recorded, model: str | None) -> Terms:
+    def _find_pricing(self, recorded: Recorded, model: str | None) -> Pricing:
         course = self._course
         host = None if course.model else recorded.host
-        terms = heed_marks(find_terms(course.pricing, host, model), host, recorded.body)
+        pricing = heed_marks(find_pricing(course.price_settings, host, model), host, recorded.body)
         return (
-            terms
+            pricing
             if course.ttl is None
-            else replace(terms, rules=replace(terms.rules, ttl=course.ttl))
+            else replace(pricing, rules=replace(pricing.rules, ttl=course.ttl))
         )
 
     def _find_latest(self, prefixes: list[bytes]) -> int | None:

@@ -131,7 +131,7 @@ def _describe_conversation(comparison: Comparison, bills: Bills) -> dict[str, ob
         "name": comparison.name,
         "window": comparison.window_turns,
         "models": sorted({step.model or "" for step in steps}),
-        "prices": sorted({(*step.terms.ratios, step.terms.source) for step in steps}),
+        "prices": sorted({(*step.pricing.ratios, step.pricing.source) for step in steps}),
         "assumed": sum(each.requests for each in find_assumed(steps)),
         "reported": sum(step.entry.cost.basis == "reported" for step in steps),
         "unit": unit,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from masking.accounting.prefix_cache import Piece
 from masking.measures.price_list import Ratios
-from masking.measures.pricing import apply_terms
+from masking.measures.pricing import apply_pricing
 from masking.measures.tokens import TokenCounter
 from masking.replay.first_masked import NEVER, Judged, find_masks, judge_stretch, piece_of
 from masking.replay.replay import Course
@@ -82,8 +82,8 @@ class Bench:
 
     def _mask(self, number: int, course: Course, believed: Ratios | None) -> Masked:
         stretch = self._transcript.stretches[number]
-        terms = dataclasses.replace(stretch.terms, ratios=believed or stretch.terms.ratios)
-        policy = apply_terms(course.policy, course.drawn_by, terms)
+        pricing = dataclasses.replace(stretch.pricing, ratios=believed or stretch.pricing.ratios)
+        policy = apply_pricing(course.policy, course.drawn_by, pricing)
         if not policy.masks:
             return _mask_nothing(stretch)
         judged = self._judge(number, policy)
@@ -172,17 +172,17 @@ class _Prompt:
     def send(self) -> Tried:
         """Send the next request."""
         self._request += 1
-        send, terms = self._stretch.sends[self._request], self._stretch.terms
-        known, ttl = self._grow(send.messages + 1), terms.rules.ttl
+        send, pricing = self._stretch.sends[self._request], self._stretch.pricing
+        known, ttl = self._grow(send.messages + 1), pricing.rules.ttl
         if ttl is not None:
             known = self._cache.forget(self._nodes, known, send.when.timestamp(), ttl)
-        tokens, cached = self._tokens[-1], terms.rules.round(self._tokens[known])
-        cost = cached * terms.ratios.read + (tokens - cached) * terms.ratios.write
-        cost *= terms.find_factor(tokens)
+        tokens, cached = self._tokens[-1], pricing.rules.round(self._tokens[known])
+        cost = cached * pricing.ratios.read + (tokens - cached) * pricing.ratios.write
+        cost *= pricing.find_factor(tokens)
         return Tried(
             tokens=tokens,
             cost=cost,
-            dollars=terms.in_dollars(cost),
+            dollars=pricing.in_dollars(cost),
             masked=bisect_right(self._counted, self._request),
             moved=self._request in self._moves,
         )

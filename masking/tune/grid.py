@@ -39,14 +39,14 @@ class Tuning(NamedTuple):
 
         Where it says that the window slides and these do not, the price list draws the boundary.
         """
-        pricing = course.pricing
-        if pricing.cache_pricing == "none":
-            pricing = dataclasses.replace(pricing, cache_pricing="auto")
+        price_settings = course.price_settings
+        if price_settings.cache_pricing == "none":
+            price_settings = dataclasses.replace(price_settings, cache_pricing="auto")
         kept = course.policy.max_loss if self.max_loss is None else self.max_loss
         return dataclasses.replace(
             course,
             policy=dataclasses.replace(course.policy, **{**self._asdict(), "max_loss": kept}),
-            pricing=pricing,
+            price_settings=price_settings,
             slides=self.max_loss is None,
         )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from masking.measures.price_list import Ratios
-from masking.measures.pricing import apply_terms
+from masking.measures.pricing import apply_pricing
 from masking.measures.tokens import TokenCounter
 from masking.replay.first_masked import Judged, find_masks, find_ripe, judge_stretch, piece_of
 from masking.replay.replay import Course, Session
@@ -83,7 +83,7 @@ def draw_front(session: Session, course: Course, losses: Sequence[float] = LOSSE
     counter = TokenCounter()
     front = draw_nothing(losses)
     for stretch in read_transcript(session, course, counter).stretches:
-        priced = apply_terms(course.policy, course.pricing, stretch.terms)
+        priced = apply_pricing(course.policy, course.price_settings, stretch.pricing)
         policy = dataclasses.replace(priced, price_steps=())  # the clairvoyant knows none, either
         judged = judge_stretch(stretch, policy, counter)
         growth = _find_growth(stretch, judged, policy)
@@ -91,7 +91,7 @@ def draw_front(session: Session, course: Course, losses: Sequence[float] = LOSSE
             find_masks(stretch, judged, dataclasses.replace(policy, max_loss=loss))
             for loss in losses
         ]
-        front += draw_growth(growth, schedules, stretch.terms.ratios, losses)
+        front += draw_growth(growth, schedules, stretch.pricing.ratios, losses)
     return front
 
 

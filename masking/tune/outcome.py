@@ -49,7 +49,7 @@ def sum_up(trial: Trial, plain: Sequence[Tried], transcript: Transcript) -> Outc
     known = [request.dollars for request in requests if request.dollars is not None]
     return Outcome(
         requests=len(requests),
-        unlisted=sum(len(s.sends) for s in transcript.stretches if s.terms.source == "assumed"),
+        unlisted=sum(len(s.sends) for s in transcript.stretches if s.pricing.source == "assumed"),
         tokens=sum(request.tokens for request in requests),
         cost=sum(request.cost for request in requests),
         dollars=sum(known) if len(known) == len(requests) else None,

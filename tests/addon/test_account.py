@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from addon.metrics.account import describe_entry, render_cost, render_net, render_terms
+from addon.metrics.account import describe_entry, render_cost, render_net, render_pricing
 from addon.metrics.exchange import Exchange
 from addon.metrics.log_line import render_line
 from masking.accounting.cost import Bill, Cost
@@ -13,7 +13,7 @@ from masking.accounting.margin import NO_MARGIN, Margin
 from masking.accounting.sizes import Sizes
 from masking.measures.price_list import Ratios
 from masking.measures.price_settings import PriceSettings
-from masking.measures.pricing import Terms, find_terms
+from masking.measures.pricing import Pricing, find_pricing
 
 
 def entry_of(
@@ -99,21 +99,21 @@ def test_a_net_has_its_sign(net: Net, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("terms", "expected"),
+    ("pricing", "expected"),
     [
         (
-            Terms(ratios=Ratios(0.1, 1.25), source="assumed"),
+            Pricing(ratios=Ratios(0.1, 1.25), source="assumed"),
             "cached at 0.1, written at 1.25 (assumed)",
         ),
-        (Terms(ratios=Ratios(0.1, 1.0), source="config"), "cached at 0.1 (config)"),
+        (Pricing(ratios=Ratios(0.1, 1.0), source="config"), "cached at 0.1 (config)"),
         (
-            find_terms(PriceSettings(), "api.anthropic.com", "claude-sonnet-4-5"),
+            find_pricing(PriceSettings(), "api.anthropic.com", "claude-sonnet-4-5"),
             "cached at 0.1, written at 1.25 (price list)",
         ),
     ],
 )
-def test_the_prices_and_their_source_are_told(terms: Terms, expected: str) -> None:
-    assert expected == render_terms(terms)
+def test_the_prices_and_their_source_are_told(pricing: Pricing, expected: str) -> None:
+    assert expected == render_pricing(pricing)
 
 
 def test_without_an_entry_every_field_is_there_and_null() -> None:
@@ -140,7 +140,7 @@ def test_the_log_line_tells_the_cost_masking_or_not(net: Net, tail: str) -> None
     )  # fmt: skip
     exchange = Exchange(
         host="h", path="/p", masking="off", replay=False, status=200, sizes=sizes,
-        terms=Terms(ratios=Ratios(0.5, 1.0), source="config"),
+        pricing=Pricing(ratios=Ratios(0.5, 1.0), source="config"),
         entry=entry_of(dollars(20), dollars(20), net=net),
         time=datetime(2026, 1, 1, tzinfo=UTC),
     )  # fmt: skip

@@ -5,7 +5,7 @@ from addon.metrics.price_warnings import PriceWarnings
 from masking.accounting.cost import Bill, Cost
 from masking.accounting.ledger import Entry, Net
 from masking.measures.price_settings import PriceSettings
-from masking.measures.pricing import find_terms
+from masking.measures.pricing import find_pricing
 from masking.wire.usage import Usage
 
 NOTHING = Bill(0.0, 0.0, 0.0, None)
@@ -26,7 +26,7 @@ def answered(
         basis="reported",
     )  # fmt: skip
     exchange = Exchange(host=host, path="/", masking="on", replay=replay, model=model)
-    exchange.terms = find_terms(settings or PriceSettings(), host, model)
+    exchange.pricing = find_pricing(settings or PriceSettings(), host, model)
     exchange.usage = Usage(prompt=9_000, cached=cached)
     exchange.entry = Entry(
         cost=cost, conversation=1, net=Net(), total=Net(), moved=False, held=False, tripped=False

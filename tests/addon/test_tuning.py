@@ -27,7 +27,7 @@ from masking.tune.recommend import find_best
 from tests.sessions import Talk, grow, work
 
 COURSE = Course(
-    policy=MaskPolicy(True, 8), pricing=PriceSettings((0.1, 1.25)), model="deepseek-chat"
+    policy=MaskPolicy(True, 8), price_settings=PriceSettings((0.1, 1.25)), model="deepseek-chat"
 )
 SESSIONS = [grow(work(turns, chars=8_000)) for turns in (12, 25)]
 SILENT = Console(quiet=True)
@@ -85,7 +85,7 @@ def test_it_prints_the_front_the_caveat_and_the_settings(
 
 
 def test_it_says_which_prices_are_not_known(workers: Workers, console: Console) -> None:
-    course = dataclasses.replace(COURSE, model="nobody-knows", pricing=PriceSettings("auto"))
+    course = dataclasses.replace(COURSE, model="nobody-knows", price_settings=PriceSettings("auto"))
     few = Grid(window_turns=(8,), max_loss=(0.1,), keep_latest_turns=(0,))
     run_tune(SESSIONS, course, workers, console, progress=SILENT, grid=few)
     printed = console.export_text()
@@ -96,7 +96,7 @@ def test_it_says_which_prices_are_not_known(workers: Workers, console: Console) 
 
 def test_it_says_what_is_left_out(workers: Workers, console: Console) -> None:
     for prices, is_left_out in (((0.02, 1.0), True), ((1.0, 1.0), False)):
-        course = dataclasses.replace(COURSE, pricing=PriceSettings(prices))
+        course = dataclasses.replace(COURSE, price_settings=PriceSettings(prices))
         run_tune(SESSIONS, course, workers, console, progress=SILENT)
         assert is_left_out == ("settings are left out" in console.export_text())
 
@@ -126,7 +126,7 @@ def test_it_says_why_the_present_settings_cannot_be_kept(
     workers: Workers, console: Console, policy: MaskPolicy, slides: bool, reason: str
 ) -> None:
     course = dataclasses.replace(
-        COURSE, policy=policy, pricing=PriceSettings((0.02, 1.0)), slides=slides
+        COURSE, policy=policy, price_settings=PriceSettings((0.02, 1.0)), slides=slides
     )
     sweep = run_tune(SESSIONS, course, workers, console, progress=SILENT, grid=ONE)
     assert sweep.present != find_best(sweep)
@@ -141,17 +141,21 @@ def test_it_says_why_the_present_settings_cannot_be_kept(
 def test_the_shipped_settings_are_the_defaults_of_a_tuning() -> None:
     settings = parse_settings(shipped("config.toml").read_bytes())
     assert settings is not None
-    assert DEFAULTS == tuning_of(Course(policy=settings.schema1, pricing=settings.pricing))
+    assert DEFAULTS == tuning_of(
+        Course(policy=settings.schema1, price_settings=settings.price_settings)
+    )
 
 
 def test_it_says_where_there_is_nothing_better(workers: Workers, console: Console) -> None:
-    free = dataclasses.replace(COURSE, pricing=PriceSettings((0.0, 0.0)), model=None)
+    free = dataclasses.replace(COURSE, price_settings=PriceSettings((0.0, 0.0)), model=None)
     run_tune(SESSIONS, free, workers, console, progress=SILENT, grid=ONE)
     assert "Nothing tried is 1% cheaper" in console.export_text()
 
 
 def test_it_prints_the_front_of_losses(workers: Workers, console: Console) -> None:
-    sliding = Course(policy=MaskPolicy(False, 8), pricing=PriceSettings((0.5, 1.0)), slides=True)
+    sliding = Course(
+        policy=MaskPolicy(False, 8), price_settings=PriceSettings((0.5, 1.0)), slides=True
+    )
     front = run_front(SESSIONS, sliding, workers, console, progress=SILENT)
     printed = console.export_text()
     assert front.rule[-1].paid < front.everything

@@ -61,7 +61,7 @@ def pay(session: Session, believed: Ratios | None = None) -> list[list[Paid]]:
     The boundary is drawn by the assumed prices, or by these.
     """
     settings, counter = read_shipped(), TokenCounter()
-    believed = believed or Ratios(*settings.pricing.assumed)
+    believed = believed or Ratios(*settings.price_settings.assumed)
     return [
         bill_session(session, settings.schema1, true, believed, counter) for true in TRUE_PRICES
     ]
@@ -71,7 +71,7 @@ def bill_session(
     session: Session, policy: MaskPolicy, true: Ratios, believed: Ratios, counter: TokenCounter
 ) -> list[Paid]:
     """Return what each conversation of a session pays where the boundary is drawn by a belief."""
-    course = Course(policy=policy, pricing=PriceSettings((true.read, true.write)))
+    course = Course(policy=policy, price_settings=PriceSettings((true.read, true.write)))
     transcript = read_transcript(session, course, counter)
     bench = Bench(transcript, counter)
     tried = [request.cost for request in bench.try_out(course, believed).requests]
@@ -136,7 +136,7 @@ def measure(paths: Sequence[Path], believed: Ratios | None = None) -> list[Row]:
 def main() -> int:
     checks = "--check" in sys.argv
     rows = measure([Path(name) for name in sys.argv[1:] if name != "--check"])
-    assumed = "{:g}, {:g}".format(*read_shipped().pricing.assumed)
+    assumed = "{:g}, {:g}".format(*read_shipped().price_settings.assumed)
     print(f"Bills where {assumed} is assumed, against sending everything")
     print("| truly | total | mean | worst | worst request |")
     print("|---|--:|--:|--:|--:|")

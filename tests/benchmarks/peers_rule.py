@@ -23,7 +23,7 @@ from pathlib import Path
 from addon.commands.sessions import read_sessions
 from masking.measures.price_list import Ratios
 from masking.measures.price_settings import PriceSettings
-from masking.measures.pricing import Terms
+from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.model import Decision, Replacement, ToolResult
 from masking.replay.first_masked import NEVER, mask_pieces
@@ -117,16 +117,16 @@ def _measure(
     def sum_up(trial: Trial) -> Sum:
         return Sum(sum(request.cost for request in trial.requests), whole, trial.rereads)
 
-    pricing = PriceSettings((price.read, price.write))
+    price_settings = PriceSettings((price.read, price.write))
     found = {"peer": sum_up(bench.try_masks(lambda _, stretch: mask_as_peer(stretch, counter)))}
     for name, ours in find_rules(policy).items():
-        found[name] = sum_up(bench.try_out(Course(policy=ours, pricing=pricing)))
+        found[name] = sum_up(bench.try_out(Course(policy=ours, price_settings=price_settings)))
     return found
 
 
 def _price(transcript: Transcript, price: Ratios) -> Transcript:
     stretches = (
-        replace(each, terms=Terms(ratios=price, source="config", rules=each.terms.rules))
+        replace(each, pricing=Pricing(ratios=price, source="config", rules=each.pricing.rules))
         for each in transcript.stretches
     )
     return replace(transcript, stretches=tuple(stretches))

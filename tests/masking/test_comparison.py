@@ -48,7 +48,9 @@ def edits_what_it_read(turns: int) -> list[ChatMessage]:
     ],
 )
 def test_a_quote_is_counted_under_both_policies(window: int, quotes: tuple[int, int]) -> None:
-    course = Course(policy=policy(MASK_ALL, window_turns=window), pricing=PriceSettings((0.5, 1.0)))
+    course = Course(
+        policy=policy(MASK_ALL, window_turns=window), price_settings=PriceSettings((0.5, 1.0))
+    )
     [found] = compare(grow([*edits_what_it_read(20), result("edit", "ok")]), course, COUNTER)
     assert quotes == (found.sliding_rereads.quoted, found.chosen_rereads.quoted)
     total = summarize([found, found])
@@ -61,7 +63,7 @@ def test_a_quote_is_counted_under_both_policies(window: int, quotes: tuple[int, 
 @pytest.mark.parametrize("prices", [(0.1, 1.25), (1.0, 1.0)], ids=["priced", "sliding"])
 @pytest.mark.parametrize("recording", CHATS, ids=lambda path: path.stem)
 def test_a_replay_counts_what_a_trial_counts(recording: Path, prices: tuple[float, float]) -> None:
-    course = Course(policy=SHIPPED, pricing=PriceSettings(prices))
+    course = Course(policy=SHIPPED, price_settings=PriceSettings(prices))
     for session in read_sessions([recording]):
         trial = Bench(read_transcript(session, course, COUNTER), COUNTER).try_out(course)
         assert trial.rereads == sum_of(compare(session, course, COUNTER))
@@ -82,7 +84,9 @@ def test_what_another_strategy_hides_counts_as_well() -> None:
 
 def test_what_is_shown_again_does_not_count() -> None:
     """After a history was taken back the same result is in the window again."""
-    course = Course(policy=policy(MASK_ALL, window_turns=2), pricing=PriceSettings((1.0, 1.0)))
+    course = Course(
+        policy=policy(MASK_ALL, window_turns=2), price_settings=PriceSettings((1.0, 1.0))
+    )
     messages = edits_what_it_read(20)
     long, short = messages[:-1], [*messages[:3], messages[-1]]
     bodies = (write_body(long), write_body(short[:-1]), write_body([*short, result("edit", "ok")]))
@@ -96,6 +100,8 @@ def test_several_conversations_are_counted_apart() -> None:
         grow([*messages, result("edit", "ok")]).bodies
         for messages in (edits_what_it_read(20), other)
     )
-    course = Course(policy=policy(MASK_ALL, window_turns=4), pricing=PriceSettings((1.0, 1.0)))
+    course = Course(
+        policy=policy(MASK_ALL, window_turns=4), price_settings=PriceSettings((1.0, 1.0))
+    )
     found = compare(Talk((*one, *two)), course, COUNTER)
     assert [1, 0] == [each.chosen_rereads.quoted for each in found]

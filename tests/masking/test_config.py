@@ -324,13 +324,13 @@ read = 0.3
 write = 1.0
 """)  # fmt: skip
     assert found is not None
-    assert found.pricing == PriceSettings(
+    assert found.price_settings == PriceSettings(
         (0.2, 1.0),
         own=(OwnPrice(read=0.3, write=1.0),),
         uncached=("a",),
         assumed=(0.5, 1.0),
     )
-    assert PriceSettings() == Settings().pricing
+    assert PriceSettings() == Settings().price_settings
 
 
 @pytest.mark.parametrize("value", ["true", "false", '"auto"'])

@@ -13,7 +13,7 @@ from masking.accounting.prefix_cache import OPENAI, CacheRules, Piece, find_rule
 from masking.accounting.prompt import Prompt
 from masking.measures.price_list import PLAIN, Ratios
 from masking.measures.price_settings import PriceSettings
-from masking.measures.pricing import Terms, find_terms
+from masking.measures.pricing import Pricing, find_pricing
 from masking.model import PriceStep
 from masking.wire.usage import Usage
 
@@ -21,11 +21,11 @@ NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 EXACT = CacheRules(minimum=1, block=1)
 """A cache that keeps every token."""
 
-TENTH = Terms(ratios=Ratios(0.1, 1.0), source="config", rules=EXACT)
-WRITTEN = Terms(ratios=Ratios(0.1, 1.25), source="config", rules=EXACT)
-UNPRICED = Terms(ratios=PLAIN, source="config")
-GPT_4O = find_terms(PriceSettings(), "api.openai.com", "gpt-4o")
-GEMINI = find_terms(PriceSettings(), "aiplatform.googleapis.com", "gemini-2.5-pro")
+TENTH = Pricing(ratios=Ratios(0.1, 1.0), source="config", rules=EXACT)
+WRITTEN = Pricing(ratios=Ratios(0.1, 1.25), source="config", rules=EXACT)
+UNPRICED = Pricing(ratios=PLAIN, source="config")
+GPT_4O = find_pricing(PriceSettings(), "api.openai.com", "gpt-4o")
+GEMINI = find_pricing(PriceSettings(), "aiplatform.googleapis.com", "gemini-2.5-pro")
 
 BEFORE, AFTER = Side(10_000, 9_000), Side(6_000, 5_000)
 
@@ -34,7 +34,7 @@ def weigh(
     before: Side,
     after: Side,
     usage: Usage | None,
-    terms: Terms,
+    pricing: Pricing,
     *,
     masked: bool,
     usual_share: float = 1.0,
@@ -43,7 +43,9 @@ def weigh(
     report = drop_slips(usage or Usage())
     sizes = Prompt(before=(Piece(b"", before.tokens),), after=(Piece(b"", after.tokens),))
     counts = take_counts(None, sizes, report.prompt, is_masked=masked)
-    return costs.weigh(before, after, report, terms, counts, masked=masked, usual_share=usual_share)
+    return costs.weigh(
+        before, after, report, pricing, counts, masked=masked, usual_share=usual_share
+    )
 
 
 def spend(
@@ -51,11 +53,11 @@ def spend(
     *,
     before: Side = BEFORE,
     after: Side = AFTER,
-    terms: Terms = TENTH,
+    pricing: Pricing = TENTH,
     masked: bool = True,
     usual_share: float = 1.0,
 ) -> Cost:
-    return weigh(before, after, usage, terms, masked=masked, usual_share=usual_share)
+    return weigh(before, after, usage, pricing, masked=masked, usual_share=usual_share)
 
 
 def amounts(bill: Bill) -> tuple[float, float]:
@@ -243,7 +245,7 @@ def test_a_prediction_is_in_the_providers_tokens_and_blocks(
     cost = spend(
         Usage(prompt=prompt),
         after=Side(4_000, common),
-        terms=dataclasses.replace(TENTH, rules=rules),
+        pricing=dataclasses.replace(TENTH, rules=rules),
     )
     assert (expected, expected) == (cost.predicted, cost.after.cached)
 
@@ -260,19 +262,19 @@ def test_a_prediction_is_in_the_providers_tokens_and_blocks(
     ],
 )
 def test_what_is_not_cached_costs_what_was_written_of_it(written: int | None, price: float) -> None:
-    cost = spend(Usage(prompt=6_000, cached=5_000, written=written), terms=WRITTEN)
+    cost = spend(Usage(prompt=6_000, cached=5_000, written=written), pricing=WRITTEN)
     assert cost.after.cost == pytest.approx(500 + 1_000 * price)
     assert cost.before.cost == pytest.approx(900 + 1_000 * price)
 
 
 def test_where_all_is_cached_what_the_other_prompt_lacks_is_written() -> None:
-    cost = spend(Usage(prompt=6_000, cached=6_000, written=0), terms=WRITTEN, after=AFTER)
+    cost = spend(Usage(prompt=6_000, cached=6_000, written=0), pricing=WRITTEN, after=AFTER)
     assert cost.after.cost == pytest.approx(600)
     assert cost.before.cost == pytest.approx(1_000)
 
 
 @pytest.mark.parametrize(
-    ("terms", "tokens", "before", "after"),
+    ("pricing", "tokens", "before", "after"),
     [
         pytest.param(TENTH, 6_000, None, None, id="no price is known"),
         pytest.param(UNPRICED, 6_000, None, None, id="no discount and no price"),
@@ -281,13 +283,13 @@ def test_where_all_is_cached_what_the_other_prompt_lacks_is_written() -> None:
     ],
 )
 def test_dollars_are_known_where_the_price_is(
-    terms: Terms, tokens: int, before: float | None, after: float | None
+    pricing: Pricing, tokens: int, before: float | None, after: float | None
 ) -> None:
     cost = spend(
         Usage(prompt=tokens, cached=0),
         before=Side(tokens * 5 // 3, 0),
         after=Side(tokens, 0),
-        terms=terms,
+        pricing=pricing,
     )
     assert cost.before.dollars == (before and pytest.approx(before))
     assert cost.after.dollars == (after and pytest.approx(after))
@@ -296,14 +298,14 @@ def test_dollars_are_known_where_the_price_is(
 
 
 def test_masking_that_brings_a_prompt_under_a_price_step_saves_that_too() -> None:
-    terms = dataclasses.replace(UNPRICED, steps=(PriceStep(5_000, 2.0), PriceStep(9_999, 3.0)))
-    cost = spend(Usage(prompt=5_000, cached=0), after=Side(5_000, 0), terms=terms)
+    pricing = dataclasses.replace(UNPRICED, steps=(PriceStep(5_000, 2.0), PriceStep(9_999, 3.0)))
+    cost = spend(Usage(prompt=5_000, cached=0), after=Side(5_000, 0), pricing=pricing)
     assert (10_000, 5_000) == (cost.before.prompt, cost.after.prompt)
     assert (30_000, 5_000, 25_000) == (cost.before.cost, cost.after.cost, cost.saved)
 
 
 def test_where_nothing_is_cheaper_every_token_is_a_plain_one() -> None:
-    cost = spend(Usage(prompt=6_000, cached=5_000), terms=UNPRICED)
+    cost = spend(Usage(prompt=6_000, cached=5_000), pricing=UNPRICED)
     assert (10_000, 6_000, 4_000) == (cost.before.cost, cost.after.cost, cost.saved)
 
 
@@ -333,7 +335,7 @@ ratios = st.sampled_from(
 )
 rules = st.sampled_from([EXACT, OPENAI, find_rules("deepseek"), find_rules("anthropic")])
 terms_ = st.builds(
-    Terms,
+    Pricing,
     ratios=ratios,
     source=st.just("config"),
     rules=rules,
@@ -353,9 +355,9 @@ def sides(draw: st.DrawFn) -> Side:
 
 @given(sides(), usages, terms_, st.booleans(), shares)
 def test_where_nothing_was_masked_nothing_is_saved(
-    side: Side, usage: Usage | None, terms: Terms, masked: bool, usual_share: float
+    side: Side, usage: Usage | None, pricing: Pricing, masked: bool, usual_share: float
 ) -> None:
-    cost = weigh(side, side, usage, terms, masked=masked, usual_share=usual_share)
+    cost = weigh(side, side, usage, pricing, masked=masked, usual_share=usual_share)
     assert 0 == cost.saved
     assert 0 == cost.saved_dollars
     assert cost.before == cost.after
@@ -363,10 +365,10 @@ def test_where_nothing_was_masked_nothing_is_saved(
 
 @given(sides(), sides(), usages, terms_, shares)
 def test_it_makes_no_difference_which_of_the_two_is_called_masked(
-    sent: Side, other: Side, usage: Usage | None, terms: Terms, usual_share: float
+    sent: Side, other: Side, usage: Usage | None, pricing: Pricing, usual_share: float
 ) -> None:
-    cost = weigh(other, sent, usage, terms, masked=True, usual_share=usual_share)
-    turned = weigh(sent, other, usage, terms, masked=False, usual_share=usual_share)
+    cost = weigh(other, sent, usage, pricing, masked=True, usual_share=usual_share)
+    turned = weigh(sent, other, usage, pricing, masked=False, usual_share=usual_share)
     assert (cost.before, cost.after) == (turned.after, turned.before)
     assert cost.saved == -turned.saved
     assert (cost.predicted, cost.share, cost.basis) == (
@@ -378,14 +380,19 @@ def test_it_makes_no_difference_which_of_the_two_is_called_masked(
 
 @given(sides(), sides(), usages, terms_, st.booleans(), shares)
 def test_bills_stay_within_what_their_tokens_can_cost(
-    before: Side, after: Side, usage: Usage | None, terms: Terms, masked: bool, usual_share: float
+    before: Side,
+    after: Side,
+    usage: Usage | None,
+    pricing: Pricing,
+    masked: bool,
+    usual_share: float,
 ) -> None:
-    cost = weigh(before, after, usage, terms, masked=masked, usual_share=usual_share)
-    read, write = terms.ratios
+    cost = weigh(before, after, usage, pricing, masked=masked, usual_share=usual_share)
+    read, write = pricing.ratios
     assert 0 <= cost.share <= 1
     for bill in (cost.before, cost.before_warm, cost.after):
         assert 0 <= bill.cached <= bill.prompt
-        plain = bill.prompt * terms.find_factor(bill.prompt)
+        plain = bill.prompt * pricing.find_factor(bill.prompt)
         assert read * plain <= bill.cost * (1 + 1e-9)
         assert bill.cost <= write * plain * (1 + 1e-9)
         assert bill.dollars is not None
@@ -394,9 +401,14 @@ def test_bills_stay_within_what_their_tokens_can_cost(
 
 @given(sides(), sides(), usages, terms_, st.booleans(), shares)
 def test_a_cache_that_lost_nothing_is_never_dearer(
-    before: Side, after: Side, usage: Usage | None, terms: Terms, masked: bool, usual_share: float
+    before: Side,
+    after: Side,
+    usage: Usage | None,
+    pricing: Pricing,
+    masked: bool,
+    usual_share: float,
 ) -> None:
-    cost = weigh(before, after, usage, terms, masked=masked, usual_share=usual_share)
+    cost = weigh(before, after, usage, pricing, masked=masked, usual_share=usual_share)
     assert cost.before_warm.prompt == cost.before.prompt
     assert cost.before_warm.cached >= cost.before.cached * (1 - 1e-9)
     assert cost.before_warm.cost <= cost.before.cost * (1 + 1e-9)
@@ -404,10 +416,10 @@ def test_a_cache_that_lost_nothing_is_never_dearer(
 
 @given(sides(), sides(), terms_, st.integers(1, 300_000), st.integers(0, 300_000))
 def test_the_cache_falls_short_of_both_prompts_in_the_same_proportion(
-    before: Side, after: Side, terms: Terms, prompt: int, cached: int
+    before: Side, after: Side, pricing: Pricing, prompt: int, cached: int
 ) -> None:
     usage = Usage(prompt=prompt, cached=cached)
-    cost = weigh(before, after, usage, terms, masked=True)
+    cost = weigh(before, after, usage, pricing, masked=True)
     if cached <= cost.predicted and cost.predicted:
         share = cached / cost.predicted
         assert cost.before.cached == pytest.approx(share * cost.before_warm.cached)
@@ -416,19 +428,19 @@ def test_the_cache_falls_short_of_both_prompts_in_the_same_proportion(
 
 @given(sides(), sides(), terms_, usages)
 def test_a_cold_cache_is_cold_for_both(
-    before: Side, after: Side, terms: Terms, usage: Usage | None
+    before: Side, after: Side, pricing: Pricing, usage: Usage | None
 ) -> None:
     cold = dataclasses.replace(usage or Usage(), cached=0)
-    cost = weigh(before, after, cold, terms, masked=True)
+    cost = weigh(before, after, cold, pricing, masked=True)
     if cost.predicted:
         assert (0, 0) == (cost.before.cached, cost.after.cached)
 
 
 @given(sides(), sides(), usages, terms_)
 def test_the_prompt_that_was_sent_is_billed_as_the_provider_counted_it(
-    before: Side, after: Side, usage: Usage | None, terms: Terms
+    before: Side, after: Side, usage: Usage | None, pricing: Pricing
 ) -> None:
-    cost = weigh(before, after, usage, terms, masked=True)
+    cost = weigh(before, after, usage, pricing, masked=True)
     reported = usage and usage.prompt
     counted = reported if reported and 0 < reported < 10**12 else after.tokens
     assert counted == cost.after.prompt

@@ -26,7 +26,7 @@ from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.accounting.prefix_cache import OPENAI, Piece
 from masking.accounting.prompt import Prompt, digest_of, read_prompt
 from masking.measures.price_list import Ratios
-from masking.measures.pricing import Terms
+from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.model import replacements_of
 from masking.rewrite import change_request, read_request
@@ -54,7 +54,7 @@ def play(session: Any, ratios: Ratios, *, is_masked: bool) -> Bills:  # noqa: AN
         True, 4, placeholder_template="[{tool_name}: {original_chars}]", mask_text_parts=True,
         cache_read_ratio=ratios.read, cache_write_ratio=ratios.write, max_loss=1.0,
     )  # fmt: skip
-    terms = Terms(ratios=ratios, source="config", rules=OPENAI)
+    pricing = Pricing(ratios=ratios, source="config", rules=OPENAI)
     providers, ledger, true = (PromptCache(), PromptCache()), Ledger(), 0.0
     for recorded in session.requests():
         if recorded.passed_over is not None:
@@ -74,7 +74,7 @@ def play(session: Any, ratios: Ratios, *, is_masked: bool) -> Bills:  # noqa: AN
             when=recorded.when,
             is_masked=is_masked,
         )
-        entry = ledger.enter(sent, terms)
+        entry = ledger.enter(sent, pricing)
     return Bills(true, entry)
 
 

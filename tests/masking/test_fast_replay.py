@@ -87,24 +87,27 @@ def by_trial(session: Session, course: Course) -> list[Figures]:
 
 SHIPPED = MaskPolicy(True, 8, skip_if_not_shorter=True, mask_text_parts=True)
 COURSES = [
-    pytest.param(Course(policy=SHIPPED, pricing=PriceSettings((0.1, 1.25))), id="priced"),
+    pytest.param(Course(policy=SHIPPED, price_settings=PriceSettings((0.1, 1.25))), id="priced"),
     pytest.param(
-        Course(policy=SHIPPED, pricing=PriceSettings((0.1, 1.25)), slides=True), id="sliding"
+        Course(policy=SHIPPED, price_settings=PriceSettings((0.1, 1.25)), slides=True), id="sliding"
     ),
-    pytest.param(Course(policy=SHIPPED, pricing=PriceSettings("auto")), id="by the price list"),
     pytest.param(
-        Course(policy=SHIPPED, pricing=PriceSettings("auto"), model="claude-sonnet-4-5"),
+        Course(policy=SHIPPED, price_settings=PriceSettings("auto")), id="by the price list"
+    ),
+    pytest.param(
+        Course(policy=SHIPPED, price_settings=PriceSettings("auto"), model="claude-sonnet-4-5"),
         id="as another model's",
     ),
     pytest.param(
         Course(
             policy=policy(SHIPPED, window_turns=3, keep_last_k_per_tool=2, min_chars=500),
-            pricing=PriceSettings((0.5, 1.0)),
+            price_settings=PriceSettings((0.5, 1.0)),
         ),
         id="the last two of each tool and short results kept",
     ),
     pytest.param(
-        Course(policy=policy(SHIPPED, enabled=False), pricing=PriceSettings((0.5, 1.0))), id="off"
+        Course(policy=policy(SHIPPED, enabled=False), price_settings=PriceSettings((0.5, 1.0))),
+        id="off",
     ),
 ]
 
@@ -135,7 +138,7 @@ def test_it_agrees_with_a_replay_where_long_prompts_are_dearer(tmp_path: Path) -
         (tmp_path / name).write_text(json.dumps(listed))
     session = grow(work(30))
     flat, stepped = (
-        Course(policy=SHIPPED, pricing=PriceSettings(price_list=str(tmp_path / name)))
+        Course(policy=SHIPPED, price_settings=PriceSettings(price_list=str(tmp_path / name)))
         for name in ("flat", "stepped")
     )
     assert by_replay(session, stepped) == by_trial(session, stepped)
@@ -213,7 +216,7 @@ OTHER = [{"role": "system", "content": "Be verbose. " * 300}, *LONG[1:]]
 @pytest.mark.parametrize("slides", [False, True], ids=["priced", "sliding"])
 def test_it_agrees_where_a_session_does_not_simply_grow(bodies: list[bytes], slides: bool) -> None:
     chosen = policy(MASK_ALL, window_turns=2, max_loss=1.0)
-    course = Course(policy=chosen, pricing=PriceSettings((0.5, 1.0)), slides=slides)
+    course = Course(policy=chosen, price_settings=PriceSettings((0.5, 1.0)), slides=slides)
     session = Talk(tuple(bodies))
     assert by_replay(session, course) == by_trial(session, course)
 
@@ -257,12 +260,12 @@ chosen_policies = st.builds(
 def test_it_agrees_with_a_replay_of_anything(
     session: Talk, chosen: MaskPolicy, pricing: CachePricing, ttl: float | None, slides: bool
 ) -> None:
-    course = Course(policy=chosen, pricing=PriceSettings(pricing), ttl=ttl, slides=slides)
+    course = Course(policy=chosen, price_settings=PriceSettings(pricing), ttl=ttl, slides=slides)
     assert by_replay(session, course) == by_trial(session, course)
 
 
 def test_one_bench_serves_all_policies() -> None:
-    session, course = grow(LONG), Course(policy=SHIPPED, pricing=PriceSettings((0.5, 1.0)))
+    session, course = grow(LONG), Course(policy=SHIPPED, price_settings=PriceSettings((0.5, 1.0)))
     bench = Bench(read_transcript(session, course, COUNTER), COUNTER)
     for window, slides in itertools.product((1, 2, 4), (False, True)):
         other = dataclasses.replace(
@@ -274,7 +277,7 @@ def test_one_bench_serves_all_policies() -> None:
 def test_what_was_long_unused_is_forgotten() -> None:
     """The long pause comes before the last but one request, which then writes all anew."""
     session = Talk(tuple(cut(9, 11, 13, 15)), (0.0, 60.0, 1_000.0, 1_060.0))
-    course = Course(policy=SHIPPED, pricing=PriceSettings((0.1, 1.0)), ttl=300.0)
+    course = Course(policy=SHIPPED, price_settings=PriceSettings((0.1, 1.0)), ttl=300.0)
     assert by_replay(session, course) == by_trial(session, course)
     first, second, third, fourth = try_out(session, course).requests
     assert [first.cost, third.cost] == [first.tokens, third.tokens]
@@ -293,7 +296,7 @@ class Signed:
 
 
 def test_what_was_passed_through_is_passed_over() -> None:
-    course = Course(policy=SHIPPED, pricing=PriceSettings((0.5, 1.0)))
+    course = Course(policy=SHIPPED, price_settings=PriceSettings((0.5, 1.0)))
     assert by_trial(Talk(tuple(cut(9, 11))), course) == by_trial(Signed(), course)
 
 
@@ -303,7 +306,9 @@ def test_a_cache_marker_that_moves_on_changes_nothing() -> None:
         part = {"type": "text", "text": last["content"], "cache_control": {"type": "ephemeral"}}
         return write_body([*others, {**last, "content": [part]}])
 
-    course = Course(policy=policy(SHIPPED, window_turns=2), pricing=PriceSettings((0.5, 1.0)))
+    course = Course(
+        policy=policy(SHIPPED, window_turns=2), price_settings=PriceSettings((0.5, 1.0))
+    )
     session = Talk(tuple(mark(length) for length in range(3, 26, 2)))
     assert by_replay(session, course) == by_trial(session, course)
     assert 1 == len(read_transcript(session, course, COUNTER).stretches)
@@ -312,7 +317,7 @@ def test_a_cache_marker_that_moves_on_changes_nothing() -> None:
 
 def test_a_conversation_goes_on_with_other_tools() -> None:
     bodies = [*with_tools((9, 0), (11, 1), (13, 1)), write_body(OTHER[:5])]
-    course = Course(policy=SHIPPED, pricing=PriceSettings((0.5, 1.0)))
+    course = Course(policy=SHIPPED, price_settings=PriceSettings((0.5, 1.0)))
     transcript = read_transcript(Talk(tuple(bodies)), course, COUNTER)
     assert [None, 0, None] == [stretch.follows for stretch in transcript.stretches]
     assert [0, 0, 0, 2] == transcript.conversations
@@ -324,7 +329,9 @@ def test_what_was_masked_is_told_from_what_is_named_later() -> None:
     trial = try_out(
         grow(again),
         Course(
-            policy=policy(SHIPPED, window_turns=1), slides=True, pricing=PriceSettings((0.5, 1.0))
+            policy=policy(SHIPPED, window_turns=1),
+            slides=True,
+            price_settings=PriceSettings((0.5, 1.0)),
         ),
     )
     assert (6, 1, 0) == (trial.rereads.calls, trial.rereads.repeated, trial.rereads.named)

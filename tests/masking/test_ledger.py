@@ -12,7 +12,7 @@ from masking.accounting.ledger import Entry, Ledger, Net, Sent
 from masking.accounting.prefix_cache import CacheRules
 from masking.accounting.prompt import read_prompt
 from masking.measures.price_list import PLAIN, Ratios
-from masking.measures.pricing import Terms
+from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage, Replacement
 from masking.wire.usage import Usage
@@ -21,8 +21,8 @@ from tests.builders import OLD, assistant, call, result, turn
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 COUNTER = TokenCounter()
 EXACT = CacheRules(minimum=1, block=1)
-TERMS = Terms(ratios=Ratios(0.1, 1.0), source="config", rules=EXACT)
-PRICED = dataclasses.replace(TERMS, dollars=2.5)
+PRICING = Pricing(ratios=Ratios(0.1, 1.0), source="config", rules=EXACT)
+PRICED = dataclasses.replace(PRICING, dollars=2.5)
 
 
 MASKED = (0, 1)
@@ -104,15 +104,15 @@ def test_a_request_continues_the_latest_conversation_that_it_begins_with(
     requests: list[Sent], expected: list[int]
 ) -> None:
     ledger = Ledger()
-    assert expected == [ledger.enter(sent, TERMS).conversation for sent in requests]
+    assert expected == [ledger.enter(sent, PRICING).conversation for sent in requests]
 
 
 def test_the_longest_of_several_beginnings_is_continued() -> None:
     ledger = Ledger()
-    numbers = [ledger.enter(ask(messages), TERMS).conversation for messages in (talk(2), talk(1))]
+    numbers = [ledger.enter(ask(messages), PRICING).conversation for messages in (talk(2), talk(1))]
     assert [1, 2] == numbers
-    assert 1 == ledger.enter(ask(talk(3)), TERMS).conversation
-    assert 2 == ledger.enter(ask([*talk(1), assistant(call("x"))]), TERMS).conversation
+    assert 1 == ledger.enter(ask(talk(3)), PRICING).conversation
+    assert 2 == ledger.enter(ask([*talk(1), assistant(call("x"))]), PRICING).conversation
 
 
 @pytest.mark.parametrize(
@@ -124,17 +124,17 @@ def test_the_longest_of_several_beginnings_is_continued() -> None:
 )
 def test_the_longest_unused_conversation_is_forgotten(others: int, expected: int) -> None:
     ledger = Ledger(max_conversations=3)
-    ledger.enter(ask(talk(1)), TERMS)
+    ledger.enter(ask(talk(1)), PRICING)
     for number in range(others):
-        ledger.enter(ask(talk(1, str(number))), TERMS)
-    assert expected == ledger.enter(ask(talk(2)), TERMS).conversation
+        ledger.enter(ask(talk(1, str(number))), PRICING)
+    assert expected == ledger.enter(ask(talk(2)), PRICING).conversation
 
 
 def test_a_conversation_that_is_used_is_not_forgotten() -> None:
     ledger = Ledger(max_conversations=2)
     for number in range(5):
-        assert 1 == ledger.enter(ask(talk(number)), TERMS).conversation
-        ledger.enter(ask(talk(1, str(number))), TERMS)
+        assert 1 == ledger.enter(ask(talk(number)), PRICING).conversation
+        ledger.enter(ask(talk(1, str(number))), PRICING)
 
 
 @pytest.mark.parametrize(
@@ -151,15 +151,15 @@ def test_the_boundary_has_moved_where_something_more_is_masked(
     masks: list[tuple[int, ...]], expected: list[bool]
 ) -> None:
     ledger = Ledger()
-    entries = [ledger.enter(ask(talk(3 + n), masks[n]), TERMS) for n in range(len(masks))]
+    entries = [ledger.enter(ask(talk(3 + n), masks[n]), PRICING) for n in range(len(masks))]
     assert expected == [entry.moved for entry in entries]
 
 
 def test_what_a_request_saves_counts_the_prefix_sent_before() -> None:
     ledger = Ledger()
     first, second = ask(talk(4)), ask(talk(5), (0, 1))
-    ledger.enter(first, TERMS)
-    cost = ledger.enter(second, TERMS).cost
+    ledger.enter(first, PRICING)
+    cost = ledger.enter(second, PRICING).cost
     assert first.prompt.tokens_before == cost.before.cached
     # What was sent before ends at the first masked result: tools, the user's message, a call.
     assert cost.after.cached == sum(piece.tokens for piece in second.prompt.after[:3])
@@ -170,59 +170,59 @@ def test_a_restart_in_the_middle_of_a_conversation_saves_nothing_by_itself() -> 
     """Its first request is cached but for its end, and so the prompt before masking would be."""
     lasting, restarted = Ledger(), Ledger()
     for turns in (6, 7):
-        lasting.enter(ask(talk(turns), MASKED), TERMS)
+        lasting.enter(ask(talk(turns), MASKED), PRICING)
     cached = ask(talk(7), MASKED).prompt.tokens_after
     request = ask(talk(8), MASKED, cached=cached)
-    expected = lasting.enter(request, TERMS).cost
-    cost = restarted.enter(request, TERMS).cost
+    expected = lasting.enter(request, PRICING).cost
+    cost = restarted.enter(request, PRICING).cost
     assert (expected.predicted, 0) == (cached, cost.predicted)
     assert (expected.before, expected.after) == (cost.before, cost.after)
 
 
 def test_the_cache_of_another_account_holds_nothing() -> None:
     ledger = Ledger()
-    ledger.enter(ask(talk(4)), TERMS)
-    assert 0 == ledger.enter(ask(talk(5), seed=b"another"), TERMS).cost.predicted
+    ledger.enter(ask(talk(4)), PRICING)
+    assert 0 == ledger.enter(ask(talk(5), seed=b"another"), PRICING).cost.predicted
 
 
 @pytest.mark.parametrize(("seconds", "is_warm"), [(300, True), (301, False)])
 def test_a_cache_expires_by_the_requests_own_times(seconds: float, is_warm: bool) -> None:
-    terms = dataclasses.replace(TERMS, rules=CacheRules(minimum=1, block=1, ttl=300))
+    pricing = dataclasses.replace(PRICING, rules=CacheRules(minimum=1, block=1, ttl=300))
     ledger = Ledger()
-    ledger.enter(ask(talk(4)), terms)
-    later = ledger.enter(ask(talk(5), when=NOON + timedelta(seconds=seconds)), terms)
+    ledger.enter(ask(talk(4)), pricing)
+    later = ledger.enter(ask(talk(5), when=NOON + timedelta(seconds=seconds)), pricing)
     assert is_warm == bool(later.cost.predicted)
 
 
 def test_the_share_that_the_cache_held_is_that_of_the_conversation() -> None:
     ledger = Ledger()
     size = ask(talk(4)).prompt.tokens_before
-    unpredictable = dataclasses.replace(TERMS, rules=CacheRules(minimum=10**9, block=1))
+    unpredictable = dataclasses.replace(PRICING, rules=CacheRules(minimum=10**9, block=1))
     shares = [
-        ledger.enter(sent, terms).cost.share
-        for sent, terms in [
-            (ask(talk(4)), TERMS),
-            (ask(talk(5), cached=size // 4), TERMS),
+        ledger.enter(sent, pricing).cost.share
+        for sent, pricing in [
+            (ask(talk(4)), PRICING),
+            (ask(talk(5), cached=size // 4), PRICING),
             (ask(talk(6), cached=0), unpredictable),
-            (ask(talk(6, "stop"), cached=0), TERMS),
+            (ask(talk(6, "stop"), cached=0), PRICING),
         ]
     ]
     assert [1, size // 4 / size, size // 4 / size, 1] == shares
 
 
 @pytest.mark.parametrize(
-    ("terms", "priced", "unpriced"),
+    ("pricing", "priced", "unpriced"),
     [
         pytest.param([PRICED, PRICED], [1, 2], [0, 0], id="every price known"),
-        pytest.param([PRICED, TERMS, PRICED], [1, 1, 2], [0, 1, 1], id="one price not known"),
-        pytest.param([TERMS], [None], [1], id="no price known"),
+        pytest.param([PRICED, PRICING, PRICED], [1, 1, 2], [0, 1, 1], id="one price not known"),
+        pytest.param([PRICING], [None], [1], id="no price known"),
     ],
 )
 def test_dollars_are_those_of_the_priced_requests_and_the_others_are_counted(
-    terms: list[Terms], priced: list[int | None], unpriced: list[int]
+    pricing: list[Pricing], priced: list[int | None], unpriced: list[int]
 ) -> None:
     ledger = Ledger()
-    entries = [ledger.enter(ask(talk(n + 1), (0,)), each) for n, each in enumerate(terms)]
+    entries = [ledger.enter(ask(talk(n + 1), (0,)), each) for n, each in enumerate(pricing)]
     saved = [entry.cost.saved_dollars for entry in entries]
     known = [dollars for dollars in saved if dollars is not None]
     expected = [None if count is None else pytest.approx(sum(known[:count])) for count in priced]
@@ -257,17 +257,17 @@ def courses(draw: st.DrawFn) -> list[Sent]:
     return requests
 
 
-@given(courses(), st.sampled_from([TERMS, PRICED, Terms(ratios=PLAIN, source="assumed")]))
-def test_the_nets_add_up(requests: list[Sent], terms: Terms) -> None:
+@given(courses(), st.sampled_from([PRICING, PRICED, Pricing(ratios=PLAIN, source="assumed")]))
+def test_the_nets_add_up(requests: list[Sent], pricing: Pricing) -> None:
     ledger = Ledger()
-    entries = [ledger.enter(sent, terms) for sent in requests]
+    entries = [ledger.enter(sent, pricing) for sent in requests]
     nets = {entry.conversation: entry.net for entry in entries}
     saved = sum(entry.cost.saved for entry in entries)
     assert ledger.total.tokens == pytest.approx(saved)
     assert ledger.total.tokens == pytest.approx(sum(net.tokens for net in nets.values()))
     assert ledger.total == entries[-1].total
     dollars = [net.dollars for net in nets.values() if net.dollars is not None]
-    if terms is PRICED:
+    if pricing is PRICED:
         assert ledger.total.dollars == pytest.approx(sum(dollars))
     else:
         assert ([], None) == (dollars, ledger.total.dollars)
@@ -278,7 +278,7 @@ def test_the_nets_add_up(requests: list[Sent], terms: Terms) -> None:
 def test_a_second_account_of_the_same_requests_is_the_same(requests: list[Sent]) -> None:
     one, other = Ledger(), Ledger()
     for sent in requests:
-        assert one.enter(sent, TERMS) == other.enter(sent, TERMS)
+        assert one.enter(sent, PRICING) == other.enter(sent, PRICING)
 
 
 @given(courses(), st.integers(1, 3))
@@ -311,7 +311,7 @@ def trip(ledger: Ledger, name: str = "go", *, is_masked: bool = True) -> Iterato
         (9, MASKED, 0),
     ]:
         sent = ask(talk(turns, name), masked, cached=cached, is_masked=is_masked)
-        yield ledger.enter(sent, TERMS)
+        yield ledger.enter(sent, PRICING)
 
 
 def test_a_cache_that_holds_nothing_after_a_move_trips_once() -> None:
@@ -324,7 +324,7 @@ def test_a_cache_that_holds_nothing_after_a_move_trips_once() -> None:
 def test_a_held_conversation_says_so_and_does_not_trip_again() -> None:
     ledger = Ledger()
     [*_, tripped] = trip(ledger)
-    later = ledger.enter(ask(talk(10), MASKED, cached=0), TERMS)
+    later = ledger.enter(ask(talk(10), MASKED, cached=0), PRICING)
     assert (tripped.conversation, True, False) == (later.conversation, later.held, later.tripped)
 
 
@@ -365,7 +365,7 @@ def test_the_next_request_of_a_held_conversation_masks_what_the_last_one_did(
     messages: list[ChatMessage], seed: bytes, expected: tuple[int, ...] | None
 ) -> None:
     ledger = Ledger()
-    ledger.enter(ask(talk(1, "fine")), TERMS)
+    ledger.enter(ask(talk(1, "fine")), PRICING)
     assert 7 == len([*trip(ledger)])
     assert (expected and frozenset(expected)) == ledger.find_hold(seed, messages)
 
@@ -380,14 +380,14 @@ def test_before_it_trips_nothing_is_held() -> None:
 def test_what_was_masked_since_stays_masked() -> None:
     ledger = Ledger()
     assert 7 == len([*trip(ledger)])
-    ledger.enter(ask(talk(10), (0, 1, 2), cached=0), TERMS)  # on its way when it tripped
+    ledger.enter(ask(talk(10), (0, 1, 2), cached=0), PRICING)  # on its way when it tripped
     assert frozenset({0, 1, 2}) == ledger.find_hold(b"someone", talk(11))
 
 
 def test_a_forgotten_conversation_is_held_no_longer() -> None:
     ledger = Ledger(max_conversations=1)
     assert 7 == len([*trip(ledger)])
-    ledger.enter(ask(talk(0, "stop")), TERMS)
+    ledger.enter(ask(talk(0, "stop")), PRICING)
     assert ledger.find_hold(b"someone", talk(10)) is None
 
 
@@ -422,7 +422,7 @@ def test_a_request_that_is_looked_up_while_another_is_entered_never_unmasks() ->
     with ThreadPoolExecutor(4) as threads:
         looking = [threads.submit(look) for _ in range(4)]
         for sent in requests:
-            ledger.enter(sent, TERMS)
+            ledger.enter(sent, PRICING)
         done = True
     found = [pair for each in looking for pair in each.result()]
     for count, held in found:

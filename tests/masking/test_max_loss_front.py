@@ -32,7 +32,7 @@ from tests.schedules import Conversation, Prices, bills, optimum
 from tests.sessions import Talk, grow, work
 
 SHIPPED = MaskPolicy(True, 4, skip_if_not_shorter=True)
-COURSE = Course(policy=SHIPPED, pricing=PriceSettings((0.1, 1.0)))
+COURSE = Course(policy=SHIPPED, price_settings=PriceSettings((0.1, 1.0)))
 
 
 @functools.cache
@@ -98,7 +98,7 @@ def test_no_session_has_an_empty_front() -> None:
 
 def test_where_a_cached_token_costs_nothing_less_every_promise_is_the_same() -> None:
     front = draw_front(
-        grow(work(20)), dataclasses.replace(COURSE, pricing=PriceSettings((1.0, 1.0)))
+        grow(work(20)), dataclasses.replace(COURSE, price_settings=PriceSettings((1.0, 1.0)))
     )
     paid = [account.paid for account in (*front.rule, *front.clairvoyant)]
     assert paid == [pytest.approx(front.optimum)] * len(paid)

@@ -18,7 +18,7 @@ RECORDING = RECORDINGS / "openai-scratch.flow"
 SESSION = grow(work(30, 6_000))
 COURSE = Course(
     policy=MaskPolicy(True, 4, skip_if_not_shorter=True, max_loss=1.0),
-    pricing=PriceSettings((0.02, 1.0)),
+    price_settings=PriceSettings((0.02, 1.0)),
     ttl=300.0,
     remembers=True,
 )

@@ -283,9 +283,9 @@ import sys
 touched = []
 watched = ("socket.connect", "socket.getaddrinfo", "socket.__new__")
 sys.addaudithook(lambda event, _: touched.append(event) if event in watched else None)
-from masking.measures.pricing import find_terms
+from masking.measures.pricing import find_pricing
 from masking.measures.price_settings import PriceSettings
-assert find_terms(PriceSettings(), "api.openai.com", "gpt-4o").ratios == (0.5, 1.0)
+assert find_pricing(PriceSettings(), "api.openai.com", "gpt-4o").ratios == (0.5, 1.0)
 assert not touched, touched
 assert not {"mitmproxy", "genai_prices", "tiktoken"} & {*sys.modules}
 """

@@ -13,7 +13,7 @@ from masking.accounting.prompt import Prompt
 from masking.errors import ConfigError
 from masking.measures.price_list import PLAIN, Ratios
 from masking.measures.price_settings import OwnPrice, PriceSettings
-from masking.measures.pricing import Source, Terms, apply_terms, find_terms, heed_marks
+from masking.measures.pricing import Pricing, Source, apply_pricing, find_pricing, heed_marks
 from masking.model import PriceStep
 from masking.wire.usage import Usage
 from tests.builders import MASK_ALL
@@ -71,8 +71,8 @@ def test_what_is_billed_is_configured_or_listed_or_assumed(
     model: str | None,
     expected: tuple[tuple[float, float], Source, float | None],
 ) -> None:
-    terms = find_terms(settings, host, model)
-    assert expected == (terms.ratios, terms.source, terms.dollars)
+    pricing = find_pricing(settings, host, model)
+    assert expected == (pricing.ratios, pricing.source, pricing.dollars)
 
 
 OWN = PriceSettings(
@@ -102,18 +102,18 @@ OWN = PriceSettings(
 def test_a_price_of_ones_own_goes_first(
     host: str | None, model: str, expected: tuple[tuple[float, float], Source, float | None]
 ) -> None:
-    terms = find_terms(OWN, host, model)
-    assert expected == (terms.ratios, terms.source, terms.dollars)
+    pricing = find_pricing(OWN, host, model)
+    assert expected == (pricing.ratios, pricing.source, pricing.dollars)
 
 
 def test_a_price_for_everything_goes_before_ones_own_but_for_its_dollars() -> None:
-    terms = find_terms(dataclasses.replace(OWN, cache_pricing=(0.7, 1.0)), *OPEN_AI)
-    assert ((0.7, 1.0), "config", 7.0) == (terms.ratios, terms.source, terms.dollars)
+    pricing = find_pricing(dataclasses.replace(OWN, cache_pricing=(0.7, 1.0)), *OPEN_AI)
+    assert ((0.7, 1.0), "config", 7.0) == (pricing.ratios, pricing.source, pricing.dollars)
 
 
 def test_a_host_without_cached_tokens_keeps_the_dollars_of_the_list() -> None:
-    terms = find_terms(PriceSettings(uncached=("api.openai.com",)), *OPEN_AI)
-    assert (PLAIN, "config", 2.5) == (terms.ratios, terms.source, terms.dollars)
+    pricing = find_pricing(PriceSettings(uncached=("api.openai.com",)), *OPEN_AI)
+    assert (PLAIN, "config", 2.5) == (pricing.ratios, pricing.source, pricing.dollars)
 
 
 @pytest.mark.parametrize(
@@ -151,10 +151,10 @@ def test_a_host_without_cached_tokens_keeps_the_dollars_of_the_list() -> None:
 def test_under_another_host_a_model_is_assumed_to_cost_what_its_maker_takes(
     model: str, expected: str | None
 ) -> None:
-    terms = find_terms(AUTO, "llm.corp.example", model)
-    assert expected == (terms.entry and terms.entry.model)
-    assert ("assumed", None, ()) == (terms.source, terms.dollars, terms.steps)
-    assert terms.ratios == (terms.entry.ratios if terms.entry else ASSUMED)
+    pricing = find_pricing(AUTO, "llm.corp.example", model)
+    assert expected == (pricing.entry and pricing.entry.model)
+    assert ("assumed", None, ()) == (pricing.source, pricing.dollars, pricing.steps)
+    assert pricing.ratios == (pricing.entry.ratios if pricing.entry else ASSUMED)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_under_another_host_a_model_is_assumed_to_cost_what_its_maker_takes(
 def test_the_caches_rules_are_the_providers_or_the_makers(
     settings: PriceSettings, host: str | None, model: str, provider: str | None
 ) -> None:
-    assert find_rules(provider) == find_terms(settings, host, model).rules
+    assert find_rules(provider) == find_pricing(settings, host, model).rules
 
 
 @pytest.mark.parametrize(
@@ -186,12 +186,12 @@ def test_the_caches_rules_are_the_providers_or_the_makers(
 def test_the_boundary_is_drawn_by_what_is_billed_unless_it_is_to_slide(
     settings: PriceSettings, ratios: Ratios, expected: tuple[float, float]
 ) -> None:
-    terms = Terms(ratios=ratios, source="config", steps=STEPS)
-    policy = apply_terms(MASK_ALL, settings, terms)
+    pricing = Pricing(ratios=ratios, source="config", steps=STEPS)
+    policy = apply_pricing(MASK_ALL, settings, pricing)
     assert expected == (policy.cache_read_ratio, policy.cache_write_ratio)
     assert (() if settings is NONE else STEPS) == policy.price_steps
     assert (expected == PLAIN) == policy.slides
-    assert MASK_ALL == apply_terms(policy, NONE, terms)
+    assert MASK_ALL == apply_pricing(policy, NONE, pricing)
 
 
 MARKED = b'{"messages":[{"role":"user","cache_control":{"type":"ephemeral"}}]}'
@@ -217,7 +217,7 @@ def test_without_a_cache_mark_nothing_is_cached_where_it_takes_one(
     body: bytes,
     expected: tuple[float, float],
 ) -> None:
-    assert expected == heed_marks(find_terms(settings, host, model), host, body).ratios
+    assert expected == heed_marks(find_pricing(settings, host, model), host, body).ratios
 
 
 @pytest.mark.parametrize(
@@ -225,9 +225,9 @@ def test_without_a_cache_mark_nothing_is_cached_where_it_takes_one(
     [(0, 1), (100, 1), (100.5, 2), (101, 2), (1_000, 2), (1_001, 5), (1e9, 5)],
 )
 def test_above_a_price_step_every_token_costs_more(prompt: float, expected: float) -> None:
-    terms = Terms(ratios=PLAIN, source="config", steps=STEPS)
-    assert expected == terms.find_factor(prompt)
-    assert find_terms(AUTO, *OPEN_AI).find_factor(prompt) == 1
+    pricing = Pricing(ratios=PLAIN, source="config", steps=STEPS)
+    assert expected == pricing.find_factor(prompt)
+    assert find_pricing(AUTO, *OPEN_AI).find_factor(prompt) == 1
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_above_a_price_step_every_token_costs_more(prompt: float, expected: floa
     ],
 )
 def test_dollars_are_never_made_up(host: str, expected: float | None) -> None:
-    dollars = find_terms(AUTO, host, "gpt-4o").in_dollars(1_000)
+    dollars = find_pricing(AUTO, host, "gpt-4o").in_dollars(1_000)
     assert dollars == (None if expected is None else pytest.approx(expected))
 
 
@@ -250,14 +250,14 @@ def test_another_list_takes_the_place_of_the_shipped_one(tmp_path: Path) -> None
     path.write_text(json.dumps({"date": "2027-01-01", "source": "us", "providers": [shop]}))
     settings = PriceSettings(price_list=str(path))
     assert ((0.4, 1), "price list") == (
-        find_terms(settings, "shop", "m").ratios,
-        find_terms(settings, "shop", "m").source,
+        find_pricing(settings, "shop", "m").ratios,
+        find_pricing(settings, "shop", "m").source,
     )
-    assert "assumed" == find_terms(settings, *OPEN_AI).source
+    assert "assumed" == find_pricing(settings, *OPEN_AI).source
     path.write_text("changed while it is in use")
-    assert "price list" == find_terms(settings, "shop", "m").source
+    assert "price list" == find_pricing(settings, "shop", "m").source
     with pytest.raises(ConfigError, match="not JSON"):
-        find_terms(
+        find_pricing(
             PriceSettings(price_list=f"{path.parent}/../{tmp_path.name}/prices.json"), "x", "m"
         )
 
@@ -272,24 +272,24 @@ PROMPT = Prompt(before=(Piece(b"b" * 16, 2_000),), after=(Piece(b"a" * 16, 1_500
 @given(
     settings_, hosts, models, st.lists(st.builds(Usage, prompt=counts, cached=counts), max_size=3)
 )
-def test_whatever_is_answered_the_terms_stay_the_same(
+def test_whatever_is_answered_the_prices_stay_the_same(
     settings: PriceSettings, host: str | None, model: str | None, answers: list[Usage]
 ) -> None:
-    terms = find_terms(settings, host, model)
+    pricing = find_pricing(settings, host, model)
     ledger = Ledger()
     for usage in answers:
         sent = Sent(
             seed=b"s", prompt=PROMPT, masked=frozenset(), usage=usage, when=NOON, is_masked=True
         )
-        ledger.enter(sent, terms)
-    assert terms == find_terms(settings, host, model)
-    assert 0 < terms.ratios.read <= terms.ratios.write
+        ledger.enter(sent, pricing)
+    assert pricing == find_pricing(settings, host, model)
+    assert 0 < pricing.ratios.read <= pricing.ratios.write
 
 
 @given(settings_, st.none() | st.text(), st.none() | st.text())
-def test_whatever_a_host_and_a_model_are_called_there_are_terms(
+def test_whatever_a_host_and_a_model_are_called_there_is_a_price(
     settings: PriceSettings, host: str | None, model: str | None
 ) -> None:
-    terms = find_terms(settings, host, model)
-    assert terms.source == "config" or terms.ratios.read <= terms.ratios.write
-    assert (terms.source == "assumed") <= (terms.dollars is None)
+    pricing = find_pricing(settings, host, model)
+    assert pricing.source == "config" or pricing.ratios.read <= pricing.ratios.write
+    assert (pricing.source == "assumed") <= (pricing.dollars is None)

@@ -82,12 +82,14 @@ def test_each_request_is_masked_as_the_addon_would() -> None:
     [
         pytest.param(Course(policy=SHARED), (0.5, 1, "price list"), id="auto"),
         pytest.param(
-            Course(policy=SHARED, pricing=PriceSettings((0.1, 1.25))),
+            Course(policy=SHARED, price_settings=PriceSettings((0.1, 1.25))),
             (0.1, 1.25, "config"),
             id="given",
         ),
         pytest.param(
-            Course(policy=SHARED, pricing=PriceSettings("none")), (0.5, 1, "price list"), id="none"
+            Course(policy=SHARED, price_settings=PriceSettings("none")),
+            (0.5, 1, "price list"),
+            id="none",
         ),
         pytest.param(
             Course(policy=SHARED, model="claude-sonnet-4-20250514"),
@@ -102,7 +104,7 @@ def test_each_request_is_masked_as_the_addon_would() -> None:
 )
 def test_a_step_tells_its_prices(course: Course, expected: tuple[float, float, str | None]) -> None:
     [step] = play(Recording((record(talk(3)),)), course)
-    assert expected == (*step.terms.ratios, step.terms.source)
+    assert expected == (*step.pricing.ratios, step.pricing.source)
     assert (course.model or "gpt-4o") == step.model
 
 
@@ -110,10 +112,12 @@ def test_a_step_tells_its_prices(course: Course, expected: tuple[float, float, s
     ("course", "slides"),
     [
         pytest.param(Course(policy=SHARED), False, id="auto"),
-        pytest.param(Course(policy=SHARED, pricing=PriceSettings((0.1, 1.0))), False, id="given"),
-        pytest.param(Course(policy=SHARED, pricing=PriceSettings("none")), True, id="none"),
         pytest.param(
-            Course(policy=SHARED, pricing=PriceSettings((0.1, 1.0)), slides=True),
+            Course(policy=SHARED, price_settings=PriceSettings((0.1, 1.0))), False, id="given"
+        ),
+        pytest.param(Course(policy=SHARED, price_settings=PriceSettings("none")), True, id="none"),
+        pytest.param(
+            Course(policy=SHARED, price_settings=PriceSettings((0.1, 1.0)), slides=True),
             True,
             id="told to",
         ),
@@ -128,7 +132,7 @@ def test_the_window_slides_where_it_is_told_to(course: Course, slides: bool) -> 
 
 
 def test_sliding_under_cheap_cached_tokens_costs_more_than_moving_when_it_pays() -> None:
-    cheap = Course(policy=SHARED, pricing=PriceSettings((0.1, 1.0)))
+    cheap = Course(policy=SHARED, price_settings=PriceSettings((0.1, 1.0)))
     priced, sliding = play(LONG, cheap), play(LONG, dataclasses.replace(cheap, slides=True))
     assert sliding[-1].entry.total.tokens < priced[-1].entry.total.tokens
     assert [s.entry.cost.before for s in priced] == [s.entry.cost.before for s in sliding]
@@ -137,7 +141,7 @@ def test_sliding_under_cheap_cached_tokens_costs_more_than_moving_when_it_pays()
 def test_the_price_is_that_of_the_host_where_one_is_recorded() -> None:
     hosts = (OPEN_AI, "localhost", None)
     session = Recording(tuple(record(talk(1), host=host) for host in hosts))
-    sources = [step.terms.source for step in play(session)]
+    sources = [step.pricing.source for step in play(session)]
     assert ["price list", "assumed", "price list"] == sources
 
 
@@ -162,7 +166,7 @@ def test_a_body_that_is_no_chat_request_is_passed_over(body: bytes) -> None:
 @pytest.mark.parametrize("model", [None, 3, ["gpt-4o"], {}], ids=repr)
 def test_a_model_that_is_no_name_is_none(model: object) -> None:
     [step] = play(Recording((record(talk(1), model, usage=Usage(prompt=5_000)),)))
-    assert (None, "assumed") == (step.model, step.terms.source)
+    assert (None, "assumed") == (step.model, step.pricing.source)
     assert 5_000 == step.entry.cost.after.prompt
 
 
@@ -199,7 +203,9 @@ def test_conversations_are_told_apart(other: Recorded) -> None:
 
 def test_a_recording_is_taken_for_what_was_sent_before_masking() -> None:
     recorded = [record(talk(n), usage=Usage(prompt=10_000, cached=0)) for n in range(5, 11)]
-    steps = play(Recording(tuple(recorded)), Course(policy=SHARED, pricing=PriceSettings("none")))
+    steps = play(
+        Recording(tuple(recorded)), Course(policy=SHARED, price_settings=PriceSettings("none"))
+    )
     for step in steps:
         assert 10_000 == step.entry.cost.before.prompt > step.entry.cost.after.prompt
         assert not step.entry.held
@@ -223,7 +229,7 @@ pricings: st.SearchStrategy[CachePricing] = st.sampled_from(["none", "auto", (0.
 courses = st.builds(
     Course,
     policy=policies,
-    pricing=st.builds(PriceSettings, pricings),
+    price_settings=st.builds(PriceSettings, pricings),
     model=st.sampled_from([None, "gpt-5", "m"]),
     slides=st.booleans(),
 )
@@ -263,12 +269,14 @@ def test_a_comparison_numbers_conversations_where_there_are_several() -> None:
 
 
 def test_a_comparison_slides_beside_what_was_chosen() -> None:
-    [found] = compare(LONG, Course(policy=SHARED, pricing=PriceSettings((0.1, 1.0))), COUNTER)
+    [found] = compare(
+        LONG, Course(policy=SHARED, price_settings=PriceSettings((0.1, 1.0))), COUNTER
+    )
     assert [max(0, turns - 4) for turns in range(20)] == [s.sizes.masked for s in found.sliding]
     assert found.sliding[-1].sizes.masked > found.chosen[-1].sizes.masked
-    assert {Ratios(0.1, 1.0)} == {step.terms.ratios for step in (*found.chosen, *found.sliding)}
+    assert {Ratios(0.1, 1.0)} == {step.pricing.ratios for step in (*found.chosen, *found.sliding)}
 
 
 def test_at_a_host_that_is_not_listed_the_makers_prices_are_assumed_and_no_dollars() -> None:
     [step] = play(Recording((record(talk(1), host="localhost"),)), Course(policy=MASK_ALL))
-    assert (Ratios(0.5, 1.0), None) == (step.terms.ratios, step.entry.cost.before.dollars)
+    assert (Ratios(0.5, 1.0), None) == (step.pricing.ratios, step.entry.cost.before.dollars)

@@ -73,7 +73,7 @@ class Talk:
 def replayed(
     talk: Talk, pricing: CachePricing = (0.5, 1.0), masks: MaskPolicy = POLICY
 ) -> Comparison:
-    (found,) = compare(talk, Course(policy=masks, pricing=PriceSettings(pricing)), COUNTER)
+    (found,) = compare(talk, Course(policy=masks, price_settings=PriceSettings(pricing)), COUNTER)
     return found
 
 

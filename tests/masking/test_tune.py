@@ -20,7 +20,7 @@ from masking.tune.tune import find_front_of_losses, try_session, tune
 from tests.sessions import Talk, grow, work, write_body
 
 SHIPPED = MaskPolicy(True, 8, skip_if_not_shorter=True)
-COURSE = Course(policy=SHIPPED, pricing=PriceSettings((0.5, 1.0)), model="deepseek-chat")
+COURSE = Course(policy=SHIPPED, price_settings=PriceSettings((0.5, 1.0)), model="deepseek-chat")
 PRESENT = tuning_of(COURSE)
 GRID = Grid(window_turns=(1, 4), keep_errors=(True,), keep_last_k_per_tool=(0,), min_chars=(0,))
 SESSIONS = [grow(work(turns, chars=8_000)) for turns in (3, 8, 20)]
@@ -35,7 +35,7 @@ SESSIONS = [grow(work(turns, chars=8_000)) for turns in (3, 8, 20)]
         pytest.param(Course(policy=MaskPolicy(True)), DEFAULTS, id="as shipped"),
         pytest.param(Course(policy=MaskPolicy()), switch_off(DEFAULTS), id="off"),
         pytest.param(
-            Course(policy=MaskPolicy(True), pricing=PriceSettings("none")),
+            Course(policy=MaskPolicy(True), price_settings=PriceSettings("none")),
             DEFAULTS._replace(max_loss=None),
             id="no prices",
         ),
@@ -62,14 +62,15 @@ def test_the_settings_of_a_course(course: Course, expected: Tuning) -> None:
 
 def test_settings_leave_the_rest_of_a_course_alone() -> None:
     course = Course(
-        policy=dataclasses.replace(SHIPPED, placeholder_template="-"), pricing=PriceSettings("none")
+        policy=dataclasses.replace(SHIPPED, placeholder_template="-"),
+        price_settings=PriceSettings("none"),
     )
     applied = Tuning(True, 2, False, 1, 7, 0.2).apply(course)
     assert applied == Course(
         policy=MaskPolicy(
             True, 2, False, 1, "-", skip_if_not_shorter=True, min_chars=7, max_loss=0.2
         ),
-        pricing=PriceSettings("auto"),
+        price_settings=PriceSettings("auto"),
     )
     assert Tuning(True, 2, False, 1, 7, None).apply(course).slides
 
@@ -115,7 +116,7 @@ def test_an_outcome_is_that_of_a_replay() -> None:
 
 def test_the_worst_is_that_of_any_conversation_at_any_request() -> None:
     session, tuning = SESSIONS[2], Tuning(True, 4, True, 0, 0, None)
-    course = dataclasses.replace(COURSE, pricing=PriceSettings((0.02, 1.0)))
+    course = dataclasses.replace(COURSE, price_settings=PriceSettings((0.02, 1.0)))
     paid = full = worst = 0.0
     for step in replay(session, tuning.apply(course), TokenCounter()):
         paid += step.entry.cost.after.cost
@@ -138,7 +139,7 @@ def test_what_has_no_price_is_counted_and_has_no_dollars() -> None:
 
 
 def test_what_is_free_is_as_dear_as_sending_everything() -> None:
-    free = dataclasses.replace(COURSE, pricing=PriceSettings((0.0, 0.0)))
+    free = dataclasses.replace(COURSE, price_settings=PriceSettings((0.0, 0.0)))
     assert 1.0 == try_session(SESSIONS[0], free, [PRESENT])[PRESENT].worst
 
 
