@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from masking.accounting.cost import Bill
-from masking.accounting.ledger import Entry, Net
+from masking.accounting.ledger import Entry, Savings
 from masking.accounting.margin import Margin
 from masking.measures.pricing import Pricing
 
@@ -38,8 +38,8 @@ def describe_entry(entry: Entry | None) -> Mapping[str, object]:
         **_describe_bill(cost.after, "after"),
         "saved_tokens_error": round(cost.margin.width, _TOKEN_DIGITS),
         "saved_dollars_error": _round_dollars(_in_dollars(cost.dollar_margin, cost.saved_dollars)),
-        **_describe_net(entry.net, "net"),
-        **_describe_net(entry.total, "total_net"),
+        **_describe_savings(entry.savings, "net"),
+        **_describe_savings(entry.total, "total_net"),
         "total_unpriced": entry.total.unpriced,
     }
 
@@ -51,12 +51,14 @@ def _describe_bill(bill: Bill, name: str) -> dict[str, float | None]:
     }
 
 
-def _describe_net(net: Net, name: str) -> dict[str, float | None]:
+def _describe_savings(savings: Savings, name: str) -> dict[str, float | None]:
     return {
-        f"{name}_tokens": round(net.tokens, _TOKEN_DIGITS),
-        f"{name}_tokens_error": round(net.margin.width, _TOKEN_DIGITS),
-        f"{name}_dollars": _round_dollars(net.dollars),
-        f"{name}_dollars_error": _round_dollars(_in_dollars(net.dollar_margin, net.dollars)),
+        f"{name}_tokens": round(savings.tokens, _TOKEN_DIGITS),
+        f"{name}_tokens_error": round(savings.margin.width, _TOKEN_DIGITS),
+        f"{name}_dollars": _round_dollars(savings.dollars),
+        f"{name}_dollars_error": _round_dollars(
+            _in_dollars(savings.dollar_margin, savings.dollars)
+        ),
     }
 
 
@@ -107,13 +109,15 @@ def render_cost(entry: Entry) -> str:
     return f"cost {_render_number(before)}{note} -> {_render_bill(after)} ({change:+.0%}{error})"
 
 
-def render_net(net: Net) -> str:
+def render_savings(savings: Savings) -> str:
     """Return what masking saved: `+$1.2000 ±0.1000`, in input tokens where not all is priced.
 
     It is `about 0` where it may as well be nothing, or a loss where it is a gain.
     """
-    dollars = None if net.unpriced else net.dollars
-    amount, margin = (net.tokens, net.margin) if dollars is None else (dollars, net.dollar_margin)
+    dollars = None if savings.unpriced else savings.dollars
+    amount, margin = (
+        (savings.tokens, savings.margin) if dollars is None else (dollars, savings.dollar_margin)
+    )
     if amount and abs(amount) <= margin.width:
         return "about 0"
     sign = "-" if amount < 0 else "+"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from addon.metrics.account import render_cost, render_net, render_pricing
+from addon.metrics.account import render_cost, render_pricing, render_savings
 from addon.metrics.exchange import Exchange
 from masking.accounting.sizes import Sizes
 from masking.wire.usage import Usage
@@ -53,8 +53,8 @@ def _render_account(exchange: Exchange) -> tuple[str, ...]:
     cost = f"{render_cost(entry)}, {render_pricing(pricing)}"
     if not entry.total.tokens:
         return (cost,)
-    net = f"net {render_net(entry.net)} in conversation {entry.conversation}"
-    return cost, net, f"{render_net(entry.total)} in all"
+    net = f"net {render_savings(entry.savings)} in conversation {entry.conversation}"
+    return cost, net, f"{render_savings(entry.total)} in all"
 
 
 def render_hold(host: str, conversation: int, usage: Usage | None) -> str:

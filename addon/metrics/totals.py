@@ -3,10 +3,10 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from addon.metrics.account import render_net
+from addon.metrics.account import render_savings
 from addon.metrics.exchange import Exchange
 from addon.metrics.log_line import render_change
-from masking.accounting.ledger import Net
+from masking.accounting.ledger import Savings
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class Totals:
     tokens_before: int = 0
     tokens_after: int = 0
     held: int = 0
-    net: Net = field(default_factory=Net)
+    savings: Savings = field(default_factory=Savings)
     replayed: int = 0
 
     def add(self, exchange: Exchange) -> None:
@@ -42,7 +42,7 @@ class Totals:
             self.tokens_before += exchange.sizes.request_tokens_before or 0
             self.tokens_after += exchange.sizes.request_tokens_after or 0
         if exchange.entry is not None:
-            self.net = exchange.entry.total
+            self.savings = exchange.entry.total
             self.held += exchange.entry.tripped
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ class Totals:
             f"{render_change(self.tokens_before, self.tokens_after)}"
             + (f"; {self.redacted} results redacted" if self.redacted else "")
             + "".join(f"; {n} reduced by {stage}" for stage, n in self.reductions.most_common())
-            + (f"; net {render_net(self.net)}" if self.net.tokens else "")
+            + (f"; net {render_savings(self.savings)}" if self.savings.tokens else "")
             + (f"; {self.held} conversations with a held boundary" if self.held else "")
             + (f"; passed through: {passed}" if passed else "")
         )

@@ -21,7 +21,7 @@ _MAX_TOKENS = 10**12
 """A count beyond this, or below 0, is a provider's slip, and counts as not reported."""
 
 
-class Side(NamedTuple):
+class PromptTokens(NamedTuple):
     """A prompt as it is known beforehand: its tokens, and those of a prefix sent before.
 
     `altered` are its tokens up to the end of the last message that is masked in one of the two,
@@ -89,9 +89,9 @@ class Cost:
         return self.margin.scale((self.before.dollars or 0.0) / (self.before.cost or 1.0))
 
 
-def weigh(
-    before: Side,
-    after: Side,
+def bill_request(
+    before: PromptTokens,
+    after: PromptTokens,
     report: Usage,
     pricing: Pricing,
     counts: Counts,

@@ -1,4 +1,4 @@
-"""The running account: what masking saved, conversation by conversation, the cache included.
+"""The ledger: what masking saved, conversation by conversation, the provider's cache included.
 
 A request continues the latest conversation of the same host, model and credential whose messages
 it begins with. What is remembered is digests, a bounded number of them, in memory only.
@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import accumulate
 
 from masking.accounting.breaker import Breaker
-from masking.accounting.cost import Cost, Side, drop_slips, weigh
+from masking.accounting.cost import Cost, PromptTokens, bill_request, drop_slips
 from masking.accounting.counts import Counts, take_counts
 from masking.accounting.margin import NO_MARGIN, Margin
 from masking.accounting.prefix_cache import Piece, PrefixCache, chain
@@ -25,7 +25,7 @@ _MAX_CONVERSATIONS = 1_000
 
 
 @dataclass(slots=True)
-class Net:
+class Savings:
     """What masking saved so far, less than 0 where it cost more than it saved.
 
     `tokens` are input-token equivalents; `dollars` those of the requests whose price was known,
@@ -51,13 +51,14 @@ class Net:
 
 @dataclass(slots=True)
 class Conversation:
-    """What is known of a conversation: its number, its net, what its last request masked.
+    """What is known of a conversation: its number, its savings, what its last request masked.
 
-    `share` is the usual one of `masking.accounting.cost.weigh`, `counts` what its provider counted.
+    `share` is the usual share of `masking.accounting.cost.bill_request`, `counts` what its
+    provider counted.
     """
 
     number: int
-    net: Net = field(default_factory=Net)
+    savings: Savings = field(default_factory=Savings)
     masked: frozenset[int] | None = None
     share: float = 1.0
     counts: Counts | None = None
@@ -82,7 +83,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A request's line in the account; `net` is its conversation's after it, `total` everyone's.
+    """A request in the ledger; `savings` are its conversation's after it, `total` everyone's.
 
     `moved` says whether more was masked than in the request before, if that is known, `held`
     whether the boundary of the conversation is held, and `tripped` whether that begins here.
@@ -90,8 +91,8 @@ class Entry:
 
     cost: Cost
     conversation: int
-    net: Net
-    total: Net
+    savings: Savings
+    total: Savings
     moved: bool
     held: bool
     tripped: bool
@@ -101,7 +102,7 @@ class Ledger:
     """Enters requests in the order in which they were answered, in one thread."""
 
     def __init__(self, max_conversations: int = _MAX_CONVERSATIONS) -> None:
-        self.total = Net()
+        self.total = Savings()
         self._max_conversations = max_conversations
         self._latest: OrderedDict[bytes, Conversation] = OrderedDict()
         self._cache_before, self._cache_after = PrefixCache(), PrefixCache()
@@ -110,20 +111,20 @@ class Ledger:
         self._lock = threading.Lock()
 
     def enter(self, sent: Sent, pricing: Pricing) -> Entry:
-        """Account for a request that the provider has answered."""
+        """Enter a request that the provider has answered."""
         conversation, moved = self._continue(sent)
-        cost = self._weigh(sent, pricing, conversation)
+        cost = self._bill(sent, pricing, conversation)
         tripped = sent.is_masked and conversation.breaker.watch(
             cost.predicted, sent.usage.cached if sent.usage else None, moved=moved
         )
         conversation.share = cost.share
         self._holds_any |= tripped
-        for net in (conversation.net, self.total):
-            net.add(cost)
+        for savings in (conversation.savings, self.total):
+            savings.add(cost)
         return Entry(
             cost=cost,
             conversation=conversation.number,
-            net=replace(conversation.net),
+            savings=replace(conversation.savings),
             total=replace(self.total),
             moved=moved,
             held=conversation.breaker.tripped,
@@ -173,12 +174,12 @@ class Ledger:
             conversation.masked = sent.masked
         return conversation, moved
 
-    def _weigh(self, sent: Sent, pricing: Pricing, conversation: Conversation) -> Cost:
+    def _bill(self, sent: Sent, pricing: Pricing, conversation: Conversation) -> Cost:
         usage = drop_slips(sent.usage or Usage())
         conversation.counts = take_counts(
             conversation.counts, sent.prompt, usage.prompt, is_masked=sent.is_masked
         )
-        return weigh(
+        return bill_request(
             _remember(self._cache_before, sent.prompt.before, sent, pricing),
             _remember(self._cache_after, sent.prompt.after, sent, pricing),
             usage,
@@ -189,11 +190,13 @@ class Ledger:
         )
 
 
-def _remember(cache: PrefixCache, pieces: Sequence[Piece], sent: Sent, pricing: Pricing) -> Side:
+def _remember(
+    cache: PrefixCache, pieces: Sequence[Piece], sent: Sent, pricing: Pricing
+) -> PromptTokens:
     """Take a prompt into a cache; return what the cache made of it."""
     common = cache.send(sent.seed, pieces, sent.when.timestamp(), pricing.rules.ttl)
     sizes = [*accumulate((piece.tokens for piece in pieces), initial=0)]
-    return Side(
+    return PromptTokens(
         tokens=sizes[-1],
         common=common,
         altered=sizes[min(sent.prompt.altered, len(pieces))],

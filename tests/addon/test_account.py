@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from addon.metrics.account import describe_entry, render_cost, render_net, render_pricing
+from addon.metrics.account import describe_entry, render_cost, render_pricing, render_savings
 from addon.metrics.exchange import Exchange
 from addon.metrics.log_line import render_line
 from masking.accounting.cost import Bill, Cost
-from masking.accounting.ledger import Entry, Net
+from masking.accounting.ledger import Entry, Savings
 from masking.accounting.margin import NO_MARGIN, Margin
 from masking.accounting.sizes import Sizes
 from masking.measures.price_list import Ratios
@@ -20,16 +20,22 @@ def entry_of(
     before: Bill,
     after: Bill,
     warm: Bill | None = None,
-    net: Net | None = None,
+    savings: Savings | None = None,
     margin: Margin = NO_MARGIN,
 ) -> Entry:
     cost = Cost(
         before=before, before_warm=warm or before, after=after, predicted=0, share=1.0,
         basis="reported", margin=margin,
     )  # fmt: skip
-    net = net or Net()
+    savings = savings or Savings()
     return Entry(
-        cost=cost, conversation=7, net=net, total=net, moved=False, held=False, tripped=False
+        cost=cost,
+        conversation=7,
+        savings=savings,
+        total=savings,
+        moved=False,
+        held=False,
+        tripped=False,
     )
 
 
@@ -82,20 +88,20 @@ def test_a_cost_is_told(entry: Entry, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("net", "expected"),
+    ("savings", "expected"),
     [
-        (Net(1_000.0, 1.5), "+$1.5000"),
-        (Net(-1_000.0, -1.5), "-$1.5000"),
-        (Net(1_234.5, None), "+1,234 input tokens"),
-        (Net(-1_234.0, None), "-1,234 input tokens"),
-        (Net(1_000.0, 1.5, 0, Margin(50.0), Margin(0.1, 0.01)), "+$1.5000 ±0.3000"),
-        (Net(1_000.0, 1.5, 0, Margin(900.0), Margin(1.6)), "about 0"),
-        (Net(-1_000.0, 1.5, 2, Margin(90.0), Margin(1.6)), "-1,000 ±90 input tokens"),
-        (Net(-1_000.0, None, 2, Margin(1_000.0)), "about 0"),
+        (Savings(1_000.0, 1.5), "+$1.5000"),
+        (Savings(-1_000.0, -1.5), "-$1.5000"),
+        (Savings(1_234.5, None), "+1,234 input tokens"),
+        (Savings(-1_234.0, None), "-1,234 input tokens"),
+        (Savings(1_000.0, 1.5, 0, Margin(50.0), Margin(0.1, 0.01)), "+$1.5000 ±0.3000"),
+        (Savings(1_000.0, 1.5, 0, Margin(900.0), Margin(1.6)), "about 0"),
+        (Savings(-1_000.0, 1.5, 2, Margin(90.0), Margin(1.6)), "-1,000 ±90 input tokens"),
+        (Savings(-1_000.0, None, 2, Margin(1_000.0)), "about 0"),
     ],
 )
-def test_a_net_has_its_sign(net: Net, expected: str) -> None:
-    assert expected == render_net(net)
+def test_a_net_has_its_sign(savings: Savings, expected: str) -> None:
+    assert expected == render_savings(savings)
 
 
 @pytest.mark.parametrize(
@@ -123,17 +129,17 @@ def test_without_an_entry_every_field_is_there_and_null() -> None:
 
 
 @pytest.mark.parametrize(
-    ("net", "tail"),
+    ("savings", "tail"),
     [
-        (Net(0.0, 0.0), "cost $0.0200, cached at 0.5 (config)"),
+        (Savings(0.0, 0.0), "cost $0.0200, cached at 0.5 (config)"),
         (
-            Net(5.0, 0.5),
+            Savings(5.0, 0.5),
             "cost $0.0200, cached at 0.5 (config), net +$0.5000 in conversation 7, +$0.5000 in all",
         ),
     ],
     ids=["as long as nothing was saved there is no net", "the net is told"],
 )
-def test_the_log_line_tells_the_cost_masking_or_not(net: Net, tail: str) -> None:
+def test_the_log_line_tells_the_cost_masking_or_not(savings: Savings, tail: str) -> None:
     sizes = Sizes(
         messages=1, tool_turns=0, tool_results=3, masked=0, kept={}, tool_chars_before=0,
         tool_chars_after=0, json_chars_before=0, json_chars_after=0,
@@ -141,7 +147,7 @@ def test_the_log_line_tells_the_cost_masking_or_not(net: Net, tail: str) -> None
     exchange = Exchange(
         host="h", path="/p", masking="off", replay=False, status=200, sizes=sizes,
         pricing=Pricing(ratios=Ratios(0.5, 1.0), source="config"),
-        entry=entry_of(dollars(20), dollars(20), net=net),
+        entry=entry_of(dollars(20), dollars(20), savings=savings),
         time=datetime(2026, 1, 1, tzinfo=UTC),
     )  # fmt: skip
     assert f"h ? 200: masking off, 3 tool results, {tail}" == render_line(exchange)

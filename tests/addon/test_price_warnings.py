@@ -3,7 +3,7 @@
 from addon.metrics.exchange import Exchange
 from addon.metrics.price_warnings import PriceWarnings
 from masking.accounting.cost import Bill, Cost
-from masking.accounting.ledger import Entry, Net
+from masking.accounting.ledger import Entry, Savings
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import find_pricing
 from masking.wire.usage import Usage
@@ -29,7 +29,13 @@ def answered(
     exchange.pricing = find_pricing(settings or PriceSettings(), host, model)
     exchange.usage = Usage(prompt=9_000, cached=cached)
     exchange.entry = Entry(
-        cost=cost, conversation=1, net=Net(), total=Net(), moved=False, held=False, tripped=False
+        cost=cost,
+        conversation=1,
+        savings=Savings(),
+        total=Savings(),
+        moved=False,
+        held=False,
+        tripped=False,
     )
     return exchange
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.accounting import cost as costs
-from masking.accounting.cost import Basis, Bill, Cost, Side, drop_slips
+from masking.accounting.cost import Basis, Bill, Cost, PromptTokens, drop_slips
 from masking.accounting.counts import take_counts
 from masking.accounting.prefix_cache import OPENAI, CacheRules, Piece, find_rules
 from masking.accounting.prompt import Prompt
@@ -27,12 +27,12 @@ UNPRICED = Pricing(ratios=PLAIN, source="config")
 GPT_4O = find_pricing(PriceSettings(), "api.openai.com", "gpt-4o")
 GEMINI = find_pricing(PriceSettings(), "aiplatform.googleapis.com", "gemini-2.5-pro")
 
-BEFORE, AFTER = Side(10_000, 9_000), Side(6_000, 5_000)
+BEFORE, AFTER = PromptTokens(10_000, 9_000), PromptTokens(6_000, 5_000)
 
 
-def weigh(
-    before: Side,
-    after: Side,
+def bill_request(
+    before: PromptTokens,
+    after: PromptTokens,
     usage: Usage | None,
     pricing: Pricing,
     *,
@@ -43,7 +43,7 @@ def weigh(
     report = drop_slips(usage or Usage())
     sizes = Prompt(before=(Piece(b"", before.tokens),), after=(Piece(b"", after.tokens),))
     counts = take_counts(None, sizes, report.prompt, is_masked=masked)
-    return costs.weigh(
+    return costs.bill_request(
         before, after, report, pricing, counts, masked=masked, usual_share=usual_share
     )
 
@@ -51,13 +51,13 @@ def weigh(
 def spend(
     usage: Usage | None,
     *,
-    before: Side = BEFORE,
-    after: Side = AFTER,
+    before: PromptTokens = BEFORE,
+    after: PromptTokens = AFTER,
     pricing: Pricing = TENTH,
     masked: bool = True,
     usual_share: float = 1.0,
 ) -> Cost:
-    return weigh(before, after, usage, pricing, masked=masked, usual_share=usual_share)
+    return bill_request(before, after, usage, pricing, masked=masked, usual_share=usual_share)
 
 
 def amounts(bill: Bill) -> tuple[float, float]:
@@ -194,7 +194,7 @@ def test_where_nothing_is_predicted_the_cache_does_as_it_did(
     usual_share: float, reported: int | None, cached: float
 ) -> None:
     usage = Usage(prompt=6_000, cached=reported)
-    cost = spend(usage, after=Side(6_000, 0), usual_share=usual_share)
+    cost = spend(usage, after=PromptTokens(6_000, 0), usual_share=usual_share)
     assert (0, usual_share) == (cost.predicted, cost.share)
     assert (10_000, cached) == amounts(cost.before)
 
@@ -215,13 +215,13 @@ def test_where_nothing_is_predicted_the_cache_does_as_it_did(
 def test_what_is_cached_and_was_not_known_is_as_much_of_both_ends(
     common: tuple[int, int], reported: int, cached: float
 ) -> None:
-    before, after = Side(10_000, common[0], 8_000), Side(6_000, common[1], 4_000)
+    before, after = PromptTokens(10_000, common[0], 8_000), PromptTokens(6_000, common[1], 4_000)
     cost = spend(Usage(prompt=6_000, cached=reported), before=before, after=after)
     assert (reported, cached) == (cost.after.cached, cost.before.cached)
 
 
 def test_of_a_recording_whose_beginning_is_not_known_as_much_of_both_ends_is_new() -> None:
-    before, after = Side(10_000, 0, 8_000), Side(6_000, 0, 4_000)
+    before, after = PromptTokens(10_000, 0, 8_000), PromptTokens(6_000, 0, 4_000)
     cost = spend(Usage(prompt=10_000, cached=9_500), before=before, after=after, masked=False)
     assert (9_500, 5_500) == (cost.before.cached, cost.after.cached)
 
@@ -244,7 +244,7 @@ def test_a_prediction_is_in_the_providers_tokens_and_blocks(
 ) -> None:
     cost = spend(
         Usage(prompt=prompt),
-        after=Side(4_000, common),
+        after=PromptTokens(4_000, common),
         pricing=dataclasses.replace(TENTH, rules=rules),
     )
     assert (expected, expected) == (cost.predicted, cost.after.cached)
@@ -287,8 +287,8 @@ def test_dollars_are_known_where_the_price_is(
 ) -> None:
     cost = spend(
         Usage(prompt=tokens, cached=0),
-        before=Side(tokens * 5 // 3, 0),
-        after=Side(tokens, 0),
+        before=PromptTokens(tokens * 5 // 3, 0),
+        after=PromptTokens(tokens, 0),
         pricing=pricing,
     )
     assert cost.before.dollars == (before and pytest.approx(before))
@@ -299,7 +299,7 @@ def test_dollars_are_known_where_the_price_is(
 
 def test_masking_that_brings_a_prompt_under_a_price_step_saves_that_too() -> None:
     pricing = dataclasses.replace(UNPRICED, steps=(PriceStep(5_000, 2.0), PriceStep(9_999, 3.0)))
-    cost = spend(Usage(prompt=5_000, cached=0), after=Side(5_000, 0), pricing=pricing)
+    cost = spend(Usage(prompt=5_000, cached=0), after=PromptTokens(5_000, 0), pricing=pricing)
     assert (10_000, 5_000) == (cost.before.prompt, cost.after.prompt)
     assert (30_000, 5_000, 25_000) == (cost.before.cost, cost.after.cost, cost.saved)
 
@@ -310,17 +310,19 @@ def test_where_nothing_is_cheaper_every_token_is_a_plain_one() -> None:
 
 
 def test_what_is_no_text_makes_no_savings() -> None:
-    cost = spend(Usage(prompt=42_000), before=Side(20_000, 0), after=Side(12_000, 0))
+    cost = spend(
+        Usage(prompt=42_000), before=PromptTokens(20_000, 0), after=PromptTokens(12_000, 0)
+    )
     assert (42_000, 54_000) == (cost.after.prompt, cost.before.prompt)
 
 
 def test_masking_that_breaks_the_cache_is_a_loss() -> None:
-    cost = spend(Usage(prompt=6_000, cached=1_000), after=Side(6_000, 1_000))
+    cost = spend(Usage(prompt=6_000, cached=1_000), after=PromptTokens(6_000, 1_000))
     assert cost.saved == pytest.approx((1_000 + 900) - (5_000 + 100))
 
 
 def test_an_empty_prompt_costs_nothing_and_a_reported_one_what_it_has() -> None:
-    empty = Side(0, 0)
+    empty = PromptTokens(0, 0)
     assert (0, 0) == amounts(spend(None, before=empty, after=empty).after)
     cost = spend(Usage(prompt=50), before=empty, after=empty)
     assert (50, 0, 0) == (cost.after.cost, cost.after.cached, cost.saved)
@@ -347,17 +349,17 @@ usages = st.none() | st.builds(Usage, prompt=counts, cached=counts, written=coun
 
 
 @st.composite
-def sides(draw: st.DrawFn) -> Side:
+def sides(draw: st.DrawFn) -> PromptTokens:
     tokens = draw(sizes)
     parts = st.integers(0, tokens) | st.just(0)
-    return Side(tokens, draw(parts), draw(parts))
+    return PromptTokens(tokens, draw(parts), draw(parts))
 
 
 @given(sides(), usages, terms_, st.booleans(), shares)
 def test_where_nothing_was_masked_nothing_is_saved(
-    side: Side, usage: Usage | None, pricing: Pricing, masked: bool, usual_share: float
+    side: PromptTokens, usage: Usage | None, pricing: Pricing, masked: bool, usual_share: float
 ) -> None:
-    cost = weigh(side, side, usage, pricing, masked=masked, usual_share=usual_share)
+    cost = bill_request(side, side, usage, pricing, masked=masked, usual_share=usual_share)
     assert 0 == cost.saved
     assert 0 == cost.saved_dollars
     assert cost.before == cost.after
@@ -365,10 +367,14 @@ def test_where_nothing_was_masked_nothing_is_saved(
 
 @given(sides(), sides(), usages, terms_, shares)
 def test_it_makes_no_difference_which_of_the_two_is_called_masked(
-    sent: Side, other: Side, usage: Usage | None, pricing: Pricing, usual_share: float
+    sent: PromptTokens,
+    other: PromptTokens,
+    usage: Usage | None,
+    pricing: Pricing,
+    usual_share: float,
 ) -> None:
-    cost = weigh(other, sent, usage, pricing, masked=True, usual_share=usual_share)
-    turned = weigh(sent, other, usage, pricing, masked=False, usual_share=usual_share)
+    cost = bill_request(other, sent, usage, pricing, masked=True, usual_share=usual_share)
+    turned = bill_request(sent, other, usage, pricing, masked=False, usual_share=usual_share)
     assert (cost.before, cost.after) == (turned.after, turned.before)
     assert cost.saved == -turned.saved
     assert (cost.predicted, cost.share, cost.basis) == (
@@ -380,14 +386,14 @@ def test_it_makes_no_difference_which_of_the_two_is_called_masked(
 
 @given(sides(), sides(), usages, terms_, st.booleans(), shares)
 def test_bills_stay_within_what_their_tokens_can_cost(
-    before: Side,
-    after: Side,
+    before: PromptTokens,
+    after: PromptTokens,
     usage: Usage | None,
     pricing: Pricing,
     masked: bool,
     usual_share: float,
 ) -> None:
-    cost = weigh(before, after, usage, pricing, masked=masked, usual_share=usual_share)
+    cost = bill_request(before, after, usage, pricing, masked=masked, usual_share=usual_share)
     read, write = pricing.ratios
     assert 0 <= cost.share <= 1
     for bill in (cost.before, cost.before_warm, cost.after):
@@ -401,14 +407,14 @@ def test_bills_stay_within_what_their_tokens_can_cost(
 
 @given(sides(), sides(), usages, terms_, st.booleans(), shares)
 def test_a_cache_that_lost_nothing_is_never_dearer(
-    before: Side,
-    after: Side,
+    before: PromptTokens,
+    after: PromptTokens,
     usage: Usage | None,
     pricing: Pricing,
     masked: bool,
     usual_share: float,
 ) -> None:
-    cost = weigh(before, after, usage, pricing, masked=masked, usual_share=usual_share)
+    cost = bill_request(before, after, usage, pricing, masked=masked, usual_share=usual_share)
     assert cost.before_warm.prompt == cost.before.prompt
     assert cost.before_warm.cached >= cost.before.cached * (1 - 1e-9)
     assert cost.before_warm.cost <= cost.before.cost * (1 + 1e-9)
@@ -416,10 +422,10 @@ def test_a_cache_that_lost_nothing_is_never_dearer(
 
 @given(sides(), sides(), terms_, st.integers(1, 300_000), st.integers(0, 300_000))
 def test_the_cache_falls_short_of_both_prompts_in_the_same_proportion(
-    before: Side, after: Side, pricing: Pricing, prompt: int, cached: int
+    before: PromptTokens, after: PromptTokens, pricing: Pricing, prompt: int, cached: int
 ) -> None:
     usage = Usage(prompt=prompt, cached=cached)
-    cost = weigh(before, after, usage, pricing, masked=True)
+    cost = bill_request(before, after, usage, pricing, masked=True)
     if cached <= cost.predicted and cost.predicted:
         share = cached / cost.predicted
         assert cost.before.cached == pytest.approx(share * cost.before_warm.cached)
@@ -428,19 +434,19 @@ def test_the_cache_falls_short_of_both_prompts_in_the_same_proportion(
 
 @given(sides(), sides(), terms_, usages)
 def test_a_cold_cache_is_cold_for_both(
-    before: Side, after: Side, pricing: Pricing, usage: Usage | None
+    before: PromptTokens, after: PromptTokens, pricing: Pricing, usage: Usage | None
 ) -> None:
     cold = dataclasses.replace(usage or Usage(), cached=0)
-    cost = weigh(before, after, cold, pricing, masked=True)
+    cost = bill_request(before, after, cold, pricing, masked=True)
     if cost.predicted:
         assert (0, 0) == (cost.before.cached, cost.after.cached)
 
 
 @given(sides(), sides(), usages, terms_)
 def test_the_prompt_that_was_sent_is_billed_as_the_provider_counted_it(
-    before: Side, after: Side, usage: Usage | None, pricing: Pricing
+    before: PromptTokens, after: PromptTokens, usage: Usage | None, pricing: Pricing
 ) -> None:
-    cost = weigh(before, after, usage, pricing, masked=True)
+    cost = bill_request(before, after, usage, pricing, masked=True)
     reported = usage and usage.prompt
     counted = reported if reported and 0 < reported < 10**12 else after.tokens
     assert counted == cost.after.prompt

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.accounting.ledger import Entry, Ledger, Net, Sent
+from masking.accounting.ledger import Entry, Ledger, Savings, Sent
 from masking.accounting.prefix_cache import CacheRules
 from masking.accounting.prompt import read_prompt
 from masking.measures.price_list import PLAIN, Ratios
@@ -226,7 +226,7 @@ def test_dollars_are_those_of_the_priced_requests_and_the_others_are_counted(
     saved = [entry.cost.saved_dollars for entry in entries]
     known = [dollars for dollars in saved if dollars is not None]
     expected = [None if count is None else pytest.approx(sum(known[:count])) for count in priced]
-    assert expected == [entry.net.dollars for entry in entries]
+    assert expected == [entry.savings.dollars for entry in entries]
     assert expected == [entry.total.dollars for entry in entries]
     assert unpriced == [entry.total.unpriced for entry in entries]
 
@@ -234,9 +234,9 @@ def test_dollars_are_those_of_the_priced_requests_and_the_others_are_counted(
 def test_an_entry_does_not_change_later() -> None:
     ledger = Ledger()
     entry = ledger.enter(ask(talk(3), (0,)), PRICED)
-    before = dataclasses.astuple(entry.net), dataclasses.astuple(entry.total)
+    before = dataclasses.astuple(entry.savings), dataclasses.astuple(entry.total)
     ledger.enter(ask(talk(4), (0,)), PRICED)
-    assert before == (dataclasses.astuple(entry.net), dataclasses.astuple(entry.total))
+    assert before == (dataclasses.astuple(entry.savings), dataclasses.astuple(entry.total))
 
 
 @st.composite
@@ -261,17 +261,21 @@ def courses(draw: st.DrawFn) -> list[Sent]:
 def test_the_nets_add_up(requests: list[Sent], pricing: Pricing) -> None:
     ledger = Ledger()
     entries = [ledger.enter(sent, pricing) for sent in requests]
-    nets = {entry.conversation: entry.net for entry in entries}
+    by_conversation = {entry.conversation: entry.savings for entry in entries}
     saved = sum(entry.cost.saved for entry in entries)
     assert ledger.total.tokens == pytest.approx(saved)
-    assert ledger.total.tokens == pytest.approx(sum(net.tokens for net in nets.values()))
+    assert ledger.total.tokens == pytest.approx(
+        sum(savings.tokens for savings in by_conversation.values())
+    )
     assert ledger.total == entries[-1].total
-    dollars = [net.dollars for net in nets.values() if net.dollars is not None]
+    dollars = [
+        savings.dollars for savings in by_conversation.values() if savings.dollars is not None
+    ]
     if pricing is PRICED:
         assert ledger.total.dollars == pytest.approx(sum(dollars))
     else:
         assert ([], None) == (dollars, ledger.total.dollars)
-    assert sorted(nets) == list(range(1, len(nets) + 1))
+    assert sorted(by_conversation) == list(range(1, len(by_conversation) + 1))
 
 
 @given(courses())
@@ -292,7 +296,7 @@ def test_where_nothing_was_ever_masked_nothing_is_saved(
             prompt=dataclasses.replace(sent.prompt, after=sent.prompt.before),
             masked=frozenset(),
         )
-        assert Net(0.0, 0.0) == ledger.enter(plain, PRICED).total
+        assert Savings(0.0, 0.0) == ledger.enter(plain, PRICED).total
 
 
 # The boundary that is held.
