@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from addon.proxy.shipped import recordings
 from masking.model import ChatMessage
-from masking.replay.replay import Recorded
+from masking.replay.replay import RecordedRequest
 
 CHATS = [path for path in recordings() if not path.stem.startswith("mcp-")]
 """The recordings of agents that speak with a model."""
@@ -23,10 +23,10 @@ class Talk:
     seconds: tuple[float, ...] = ()
     name: str = "talk"
 
-    def requests(self) -> Iterator[Recorded]:
+    def requests(self) -> Iterator[RecordedRequest]:
         seconds = self.seconds or [0.0] * len(self.bodies)
         for body, second in zip(self.bodies, seconds, strict=True):
-            yield Recorded(body=body, when=WHEN + timedelta(seconds=second))
+            yield RecordedRequest(body=body, when=WHEN + timedelta(seconds=second))
 
 
 def write_body(messages: Sequence[object], **others: object) -> bytes:

@@ -13,7 +13,7 @@ from addon.commands.sessions import read_sessions
 from masking.errors import WireError
 from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
-from masking.replay.replay import Course, Session, Step, replay
+from masking.replay.replay import ReplayedRequest, ReplaySettings, Session, replay
 from masking.rewrite import read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
@@ -43,21 +43,25 @@ def compare_strategies(
     Raises OSError and ValueError, naming the file, and ValueError where nothing can be replayed.
     """
     sessions = list(read_sessions(paths))
-    courses = list(_courses(sessions, policy, max_input_chars))
+    settings_list = list(_list_settings(sessions, policy, max_input_chars))
     counter = TokenCounter()
     rows: dict[str, Row] = {}
     with Progress(console=console, disable=not console.is_terminal) as progress:
-        for name, course in progress.track(courses, description="compare"):
+        for name, settings in progress.track(settings_list, description="compare"):
             row = rows.setdefault(name, Row())
-            _add(row, course, [step for s in sessions for step in replay(s, course, counter)])
+            _add(
+                row,
+                settings,
+                [request for s in sessions for request in replay(s, settings, counter)],
+            )
     if not all(rows["nothing"].costs.values()):
         raise ValueError(f"no request to replay in {', '.join(map(str, paths))}")
     return rows
 
 
-def _courses(
+def _list_settings(
     sessions: Sequence[Session], policy: MaskPolicy, max_input_chars: int
-) -> Iterator[tuple[str, Course]]:
+) -> Iterator[tuple[str, ReplaySettings]]:
     off, on = replace(policy, enabled=False), replace(policy, enabled=True)
     redaction = RedactionPolicy(True, _find_tools(sessions), policy.placeholder_template)
     reduction = ReductionOptions(enabled=True, max_input_chars=max_input_chars)
@@ -73,7 +77,7 @@ def _courses(
         for prices in PRICES:
             yield (
                 name,
-                Course(
+                ReplaySettings(
                     policy=others.schema1,
                     price_settings=PriceSettings(prices),
                     slides=slides,
@@ -94,14 +98,14 @@ def _find_tools(sessions: Sequence[Session]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def _add(row: Row, course: Course, steps: Sequence[Step]) -> None:
-    row.messages = sum(step.sizes.messages for step in steps)
-    row.kept = row.messages - sum(step.sizes.dropped_messages or 0 for step in steps)
-    prices = course.price_settings.cache_pricing
+def _add(row: Row, settings: ReplaySettings, requests: Sequence[ReplayedRequest]) -> None:
+    row.messages = sum(request.sizes.messages for request in requests)
+    row.kept = row.messages - sum(request.sizes.dropped_messages or 0 for request in requests)
+    prices = settings.price_settings.cache_pricing
     if prices == _TOKENS_AT:
-        row.tokens = sum(step.sizes.request_tokens_after or 0 for step in steps)
+        row.tokens = sum(request.sizes.request_tokens_after or 0 for request in requests)
     if not isinstance(prices, str):
-        row.costs[prices] = sum(step.entry.cost.after.cost for step in steps)
+        row.costs[prices] = sum(request.entry.cost.after.cost for request in requests)
 
 
 def render_strategies(rows: Mapping[str, Row]) -> Table:

@@ -16,8 +16,8 @@ from addon.commands.policy_options import (
     add_memory_option,
     add_policy_options,
     add_replay_options,
-    read_courses,
     read_policy,
+    read_replay_settings,
 )
 from addon.commands.replay_tables import (
     render_assumed,
@@ -166,11 +166,13 @@ def _expect_case(recording: Path, config: Path | None, check: bool) -> bool:
 
 
 def _replay(options: argparse.Namespace) -> int:
-    courses = read_courses(options)
-    if len(courses) > 1 and (options.json or options.report):
+    settings_list = read_replay_settings(options)
+    if len(settings_list) > 1 and (options.json or options.report):
         raise ValueError("--json and --report take one --prices")
     progress = Console(stderr=True)
-    replays = [replay_paths(options.path, course, progress, options.pause) for course in courses]
+    replays = [
+        replay_paths(options.path, settings, progress, options.pause) for settings in settings_list
+    ]
     replay = replays[0]
     if options.report:
         options.report.write_text(render_report(replay.comparisons), encoding="utf-8")
@@ -189,13 +191,13 @@ def _replay(options: argparse.Namespace) -> int:
 
 
 def _tune(options: argparse.Namespace) -> int:
-    courses = read_courses(options)
-    if len(courses) > 1:
+    settings_list = read_replay_settings(options)
+    if len(settings_list) > 1:
         raise ValueError("tune takes one --prices")
     sessions = pause_sessions(read_sessions(options.path), options.pause)
     run = run_front if options.front else run_tune
     with open_workers(options.scheduler) as workers:
-        run(sessions, courses[0], workers, _console(), progress=Console(stderr=True))
+        run(sessions, settings_list[0], workers, _console(), progress=Console(stderr=True))
     return 0
 
 

@@ -9,7 +9,7 @@ from masking.config import Settings, read_cache_pricing
 from masking.errors import ConfigError
 from masking.measures.price_settings import CachePricing
 from masking.replay.pauses import Pause
-from masking.replay.replay import Course
+from masking.replay.replay import ReplaySettings
 from masking.strategies.policy import MaskPolicy
 
 _LONGEST_PAUSE = 1e8
@@ -68,7 +68,7 @@ def add_policy_options(parser: argparse.ArgumentParser) -> None:
             parser.add_argument(flag, type=kind, metavar=kind.__name__.upper())
 
 
-def read_courses(options: argparse.Namespace) -> list[Course]:
+def read_replay_settings(options: argparse.Namespace) -> list[ReplaySettings]:
     """Return what the configuration and the options say, once for each of the prices.
 
     Raises ConfigError where they say what cannot be.
@@ -78,7 +78,7 @@ def read_courses(options: argparse.Namespace) -> list[Course]:
     remembers = bool(settings.memory.enabled) if options.memory is None else options.memory
     pricings: list[CachePricing] = options.prices or [settings.cache_pricing]
     return [
-        Course(
+        ReplaySettings(
             policy=policy,
             price_settings=dataclasses.replace(settings.price_settings, cache_pricing=pricing),
             model=options.model,

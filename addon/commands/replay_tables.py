@@ -10,7 +10,7 @@ from addon.commands.replaying import Replay
 from addon.metrics.account import render_error
 from masking.replay.assumed import Assumed, find_assumed
 from masking.replay.comparison import Comparison
-from masking.replay.replay import Course
+from masking.replay.replay import ReplaySettings
 from masking.replay.summary import CostUnit, Summary, summarize
 
 _UNITS: dict[CostUnit, str] = {
@@ -44,14 +44,14 @@ def render_prices(replays: Sequence[Replay]) -> Table:
     summaries = [summarize(replay.comparisons) for replay in replays]
     table = _open_table(summaries[0], "cached, written token")
     for replay, summary in zip(replays, summaries, strict=True):
-        table.add_row(_render_prices(replay.course), *_describe(summary))
+        table.add_row(_render_prices(replay.settings), *_describe(summary))
     return table
 
 
 def render_assumed(replay: Replay) -> str | None:
     """Return which prices were assumed, and for how many requests; None where all are known."""
-    steps = [step for comparison in replay.comparisons for step in comparison.chosen]
-    found = find_assumed(steps)
+    requests = [request for comparison in replay.comparisons for request in comparison.chosen]
+    found = find_assumed(requests)
     if not found:
         return None
     count = sum(assumed.requests for assumed in found)
@@ -59,7 +59,7 @@ def render_assumed(replay: Replay) -> str | None:
     more = len(found) - len(said)
     models = "; ".join([*said, *([f"and {more} more models"] if more else [])])
     return (
-        f"Prices are assumed for {count:,} of {len(steps):,} requests: {models}.\n"
+        f"Prices are assumed for {count:,} of {len(requests):,} requests: {models}.\n"
         "Set them by --model, --prices, or prices in the configuration."
     )
 
@@ -86,8 +86,8 @@ def _open_table(summary: Summary, *first: str) -> Table:
     return table
 
 
-def _render_prices(course: Course) -> str:
-    pricing = course.price_settings.cache_pricing
+def _render_prices(settings: ReplaySettings) -> str:
+    pricing = settings.price_settings.cache_pricing
     if isinstance(pricing, str):
         return "as listed"
     read, write = pricing

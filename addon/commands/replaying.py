@@ -20,7 +20,7 @@ from masking.measures.tokens import TokenCounter
 from masking.replay.assumed import find_assumed
 from masking.replay.comparison import Comparison, compare
 from masking.replay.pauses import Pause, pause_sessions
-from masking.replay.replay import Course, Session, Step
+from masking.replay.replay import ReplayedRequest, ReplaySettings, Session
 from masking.replay.summary import summarize
 
 _FEW = 8
@@ -30,7 +30,7 @@ _FEW = 8
 class Replay(NamedTuple):
     """What became of recordings under one policy; what was passed over is counted by the reason."""
 
-    course: Course
+    settings: ReplaySettings
     comparisons: Sequence[Comparison]
     passed_over: Counter[str]
 
@@ -39,7 +39,7 @@ _Part = tuple[list[Comparison], Counter[str]]
 
 
 def replay_paths(
-    paths: Sequence[Path], course: Course, console: Console, pause: Pause | None = None
+    paths: Sequence[Path], settings: ReplaySettings, console: Console, pause: Pause | None = None
 ) -> Replay:
     """Replay all sessions of these files and folders under one policy, with a progress bar.
 
@@ -49,7 +49,9 @@ def replay_paths(
     """
     sessions = pause_sessions(read_sessions(paths), pause)
     with Progress(console=console, disable=not console.is_terminal) as progress:
-        found = progress.track(_compare_all(sessions, course), len(sessions), description="replay")
+        found = progress.track(
+            _compare_all(sessions, settings), len(sessions), description="replay"
+        )
         comparisons: list[Comparison] = []
         passed_over: Counter[str] = Counter()
         for more, obstacles in found:
@@ -57,11 +59,11 @@ def replay_paths(
             passed_over += obstacles
     if not comparisons:
         raise ValueError(f"no request to replay in {', '.join(map(str, paths))}")
-    return Replay(course, comparisons, passed_over)
+    return Replay(settings, comparisons, passed_over)
 
 
-def _compare_all(sessions: Sequence[Session], course: Course) -> Iterator[_Part]:
-    task = functools.partial(_compare, course=course)
+def _compare_all(sessions: Sequence[Session], settings: ReplaySettings) -> Iterator[_Part]:
+    task = functools.partial(_compare, settings=settings)
     if len(sessions) <= _FEW:
         yield from map(task, sessions)
     else:
@@ -69,9 +71,9 @@ def _compare_all(sessions: Sequence[Session], course: Course) -> Iterator[_Part]
             yield from executor.map(task, sessions)
 
 
-def _compare(session: Session, course: Course) -> _Part:
+def _compare(session: Session, settings: ReplaySettings) -> _Part:
     passed_over: Counter[str] = Counter()
-    return compare(session, course, _counter(), passed_over), passed_over
+    return compare(session, settings, _counter(), passed_over), passed_over
 
 
 @functools.cache
@@ -82,16 +84,16 @@ def _counter() -> TokenCounter:
 
 def render_json(replay: Replay) -> str:
     """Return everything that was measured: in total, by conversation, and by request."""
-    steps = chain.from_iterable(comparison.chosen for comparison in replay.comparisons)
+    requests = chain.from_iterable(comparison.chosen for comparison in replay.comparisons)
     document = {
-        "assumed_prices": [assumed._asdict() for assumed in find_assumed(steps)],
+        "assumed_prices": [assumed._asdict() for assumed in find_assumed(requests)],
         "total": asdict(summarize(replay.comparisons)),
         "passed_over": replay.passed_over,
         "conversations": [
             {
                 "name": comparison.name,
                 **asdict(summarize([comparison])),
-                "per_request": [_describe_step(step) for step in comparison.chosen],
+                "per_request": [_describe_request(request) for request in comparison.chosen],
             }
             for comparison in replay.comparisons
         ],
@@ -99,10 +101,10 @@ def render_json(replay: Replay) -> str:
     return json.dumps(document, indent=1)
 
 
-def _describe_step(step: Step) -> dict[str, object]:
+def _describe_request(request: ReplayedRequest) -> dict[str, object]:
     return {
-        "model": step.model,
-        **describe_pricing(step.pricing),
-        **asdict(step.sizes),
-        **describe_entry(step.entry),
+        "model": request.model,
+        **describe_pricing(request.pricing),
+        **asdict(request.sizes),
+        **describe_entry(request.entry),
     }

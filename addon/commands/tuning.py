@@ -17,7 +17,7 @@ from rich.table import Table
 
 from masking.config import ROOT
 from masking.measures.price_settings import PriceSettings
-from masking.replay.replay import Course, Session
+from masking.replay.replay import ReplaySettings, Session
 from masking.tune.grid import LEAST_WINDOW, Grid, Tuning, find_tunings, tuning_of
 from masking.tune.max_loss_front import NO_PROMISE, Account, Front
 from masking.tune.outcome import Outcome
@@ -64,7 +64,7 @@ def _import_dask() -> ModuleType:
 
 def run_tune(
     sessions: Sequence[Session],
-    present: Course,
+    present: ReplaySettings,
     workers: Workers,
     console: Console,
     *,
@@ -92,7 +92,7 @@ def run_tune(
 
 def run_front(
     sessions: Sequence[Session],
-    present: Course,
+    present: ReplaySettings,
     workers: Workers,
     console: Console,
     *,

@@ -9,7 +9,7 @@ from mitmproxy import http
 
 from addon.proxy.requests import digest_account, is_chat_request, is_signed
 from addon.recordings.flows import name_of, read_flows
-from masking.replay.replay import Recorded
+from masking.replay.replay import RecordedRequest
 from masking.wire.usage import read_usage
 
 
@@ -27,15 +27,15 @@ class FlowSession:
         """The file's name, without its ending."""
         return name_of(self.path)
 
-    def requests(self) -> Iterator[Recorded]:
+    def requests(self) -> Iterator[RecordedRequest]:
         """Yield its requests. Raises as `read_flows` does."""
         yield from (_read(flow) for flow in read_flows(self.path) if is_chat_request(flow.request))
 
 
-def _read(flow: http.HTTPFlow) -> Recorded:
+def _read(flow: http.HTTPFlow) -> RecordedRequest:
     request, response = flow.request, flow.response
     body = _decode(request)
-    return Recorded(
+    return RecordedRequest(
         body=body or b"",
         when=datetime.fromtimestamp(request.timestamp_start, UTC),
         host=request.pretty_host,

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from masking.replay.replay import Step
+from masking.replay.replay import ReplayedRequest
 
 
 class Assumed(NamedTuple):
@@ -21,12 +21,12 @@ class Assumed(NamedTuple):
     requests: int
 
 
-def find_assumed(steps: Iterable[Step]) -> list[Assumed]:
+def find_assumed(requests: Iterable[ReplayedRequest]) -> list[Assumed]:
     """Return what was assumed, the commonest first."""
     counts = Counter(
-        (step.model, step.pricing.ratios, step.pricing.entry)
-        for step in steps
-        if step.pricing.source == "assumed"
+        (request.model, request.pricing.ratios, request.pricing.entry)
+        for request in requests
+        if request.pricing.source == "assumed"
     )
     return [
         Assumed(model, *ratios, None if maker is None else str(maker), requests)

@@ -10,7 +10,7 @@ from itertools import accumulate, zip_longest
 
 from masking.accounting.cost import Bill, Cost
 from masking.model import Reason
-from masking.replay.replay import Step
+from masking.replay.replay import ReplayedRequest
 
 Value = Callable[[Bill], float]
 """What a bill comes to, in the unit that is asked for."""
@@ -44,34 +44,36 @@ class Move:
         return self.saved - self.paid
 
 
-def find_moves(steps: Sequence[Step], value: Value) -> list[Move]:
+def find_moves(requests: Sequence[ReplayedRequest], value: Value) -> list[Move]:
     """Return the moves of one conversation's boundary, in order."""
     moves = [
-        _weigh(place, steps[place - 1] if place else None, step, value)
-        for place, step in enumerate(steps)
-        if step.entry.moved
+        _weigh(place, requests[place - 1] if place else None, request, value)
+        for place, request in enumerate(requests)
+        if request.entry.moved
     ]
-    savings = _share_out([step.entry.cost for step in steps], moves, value)
+    savings = _share_out([request.entry.cost for request in requests], moves, value)
     return [_settle(move, savings[move.request :]) for move in moves]
 
 
-def _weigh(place: int, before: Step | None, step: Step, value: Value) -> Move:
+def _weigh(
+    place: int, before: ReplayedRequest | None, request: ReplayedRequest, value: Value
+) -> Move:
     """Return a move as it stands at its own request.
 
     Without it the prompt before would still have been cached, as far as caches held at all: in
     the share that they held of what was sent, and never more than they held of the longer prompt.
     """
-    cost = step.entry.cost
+    cost = request.entry.cost
     last = before.entry.cost if before else None
     removed = _removed(cost) - (_removed(last) if last else 0.0)
     warm = min(last.after.prompt * cost.share, cost.before.cached) if last else 0.0
     uncached = max(0.0, warm - cost.after.cached)
     rewritten = max(0.0, uncached - removed)
-    ratios, factor = step.pricing.ratios, step.pricing.find_factor(cost.after.prompt)
+    ratios, factor = request.pricing.ratios, request.pricing.find_factor(cost.after.prompt)
     price = (ratios.write - ratios.read) * factor * rewritten
     return Move(
         request=place,
-        results=_count_new(before.reasons if before else (), step.reasons),
+        results=_count_new(before.reasons if before else (), request.reasons),
         removed=removed,
         uncached=uncached,
         rewritten=rewritten,

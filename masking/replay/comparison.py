@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from masking.measures.tokens import TokenCounter
 from masking.model import CHANGES
 from masking.replay.first_masked import NEVER
-from masking.replay.replay import Course, Session, Step, replay
+from masking.replay.replay import ReplayedRequest, ReplaySettings, Session, replay
 from masking.replay.reread import Rereads, count_rereads
 from masking.replay.session_index import Transcript, read_transcript
 
@@ -21,15 +21,15 @@ class Comparison:
 
     name: str
     window_turns: int
-    sliding: tuple[Step, ...]
-    chosen: tuple[Step, ...]
+    sliding: tuple[ReplayedRequest, ...]
+    chosen: tuple[ReplayedRequest, ...]
     sliding_rereads: Rereads
     chosen_rereads: Rereads
 
 
 def compare(
     session: Session,
-    course: Course,
+    settings: ReplaySettings,
     counter: TokenCounter,
     passed_over: Counter[str] | None = None,
 ) -> list[Comparison]:
@@ -37,39 +37,41 @@ def compare(
 
     What cannot be replayed is counted by the reason.
     """
-    chosen = [*replay(session, course, counter, passed_over)]
-    sliding = [*replay(session, replace(course, slides=True), counter)]
-    transcript = read_transcript(session, course, counter)
-    rereads = [_count_rereads(steps, transcript) for steps in (sliding, chosen)]
+    chosen = [*replay(session, settings, counter, passed_over)]
+    sliding = [*replay(session, replace(settings, slides=True), counter)]
+    transcript = read_transcript(session, settings, counter)
+    rereads = [_count_rereads(requests, transcript) for requests in (sliding, chosen)]
     slid, chose = _split(sliding), _split(chosen)
     return [
         Comparison(
             name=f"{session.name} #{number}" if len(chose) > 1 else session.name,
-            window_turns=course.policy.window_turns,
+            window_turns=settings.policy.window_turns,
             sliding=tuple(slid[number]),
-            chosen=tuple(steps),
+            chosen=tuple(requests),
             sliding_rereads=rereads[0][number],
             chosen_rereads=rereads[1][number],
         )
-        for number, steps in chose.items()
+        for number, requests in chose.items()
     ]
 
 
-def _split(steps: Iterable[Step]) -> dict[int, list[Step]]:
-    split: defaultdict[int, list[Step]] = defaultdict(list)
-    for step in steps:
-        split[step.entry.conversation].append(step)
+def _split(requests: Iterable[ReplayedRequest]) -> dict[int, list[ReplayedRequest]]:
+    split: defaultdict[int, list[ReplayedRequest]] = defaultdict(list)
+    for request in requests:
+        split[request.entry.conversation].append(request)
     return split
 
 
-def _count_rereads(steps: Sequence[Step], transcript: Transcript) -> dict[int, Rereads]:
+def _count_rereads(
+    requests: Sequence[ReplayedRequest], transcript: Transcript
+) -> dict[int, Rereads]:
     """Return, by conversation, the calls that refer to what their request no longer showed.
 
     Looked at request by request, as some strategies show a result again that they had replaced.
     """
     references = transcript.references_by_request()
     found: defaultdict[int, Rereads] = defaultdict(Rereads)
-    for step, place in zip(steps, transcript.order, strict=True):
-        hidden = [0 if reason in CHANGES else NEVER for reason in step.reasons]
-        found[step.entry.conversation] += count_rereads(references[place], hidden)
+    for request, place in zip(requests, transcript.order, strict=True):
+        hidden = [0 if reason in CHANGES else NEVER for reason in request.reasons]
+        found[request.entry.conversation] += count_rereads(references[place], hidden)
     return found

@@ -17,7 +17,7 @@ from pathlib import Path
 import orjson
 
 from masking.model import ChatMessage
-from masking.replay.replay import Recorded
+from masking.replay.replay import RecordedRequest
 
 _GZIP = b"\x1f\x8b"
 _NAMES_OF_LINES = frozenset({".jsonl", ".ndjson"})
@@ -39,7 +39,7 @@ class Conversation:
     model: str | None = None
     when: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False)
 
-    def requests(self) -> Iterator[Recorded]:
+    def requests(self) -> Iterator[RecordedRequest]:
         """Yield a request for each message of the assistant: the messages before it.
 
         One that opens the conversation answers nothing that was recorded, and what follows the
@@ -54,7 +54,7 @@ class Conversation:
         body = bytearray(before + slot)
         for index, message in enumerate(self.messages):
             if index and message.get("role") == "assistant":
-                yield Recorded(
+                yield RecordedRequest(
                     body=b"".join((body, after)),
                     when=self.when,
                     account=f"{self.place} {self.name}",

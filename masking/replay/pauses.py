@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import NamedTuple
 
-from masking.replay.replay import Recorded, Session
+from masking.replay.replay import RecordedRequest, Session
 from masking.wire.usage import Usage
 
 
@@ -31,7 +31,7 @@ class Paused:
         """What it is called where it is shown."""
         return self.session.name
 
-    def requests(self) -> Iterator[Recorded]:
+    def requests(self) -> Iterator[RecordedRequest]:
         """Yield the requests, each as much later as the pauses before it are long."""
         for number, recorded in enumerate(self.session.requests()):
             late = timedelta(seconds=number // self.pause.every * self.pause.seconds)

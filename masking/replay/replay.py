@@ -23,7 +23,7 @@ from masking.wire.usage import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class RecordedRequest:
     """One recorded request: its body, decompressed, and what else the recording tells.
 
     `host` is None where that is not known; `account` tells apart what can be of no one
@@ -46,12 +46,12 @@ class Session(Protocol):
     def name(self) -> str:
         """What it is called where it is shown."""
 
-    def requests(self) -> Iterator[Recorded]:
+    def requests(self) -> Iterator[RecordedRequest]:
         """Yield its requests in the order in which they were sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class ReplaySettings:
     """How sessions are replayed: `others` are the strategies beside Schéma 1's policy.
 
     `model` takes the place of the recorded ones, and of the host; what another model's cache held
@@ -79,7 +79,7 @@ class Course:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ReplayedRequest:
     """What became of one request: its sizes, a reason for each tool result, its account.
 
     `pricing` are what its tokens were billed by.
@@ -94,55 +94,55 @@ class Step:
 
 def replay(
     session: Session,
-    course: Course,
+    settings: ReplaySettings,
     counter: TokenCounter,
     passed_over: Counter[str] | None = None,
-) -> Iterator[Step]:
+) -> Iterator[ReplayedRequest]:
     """Yield what becomes of each request of a session.
 
     A body that is no Chat Completions request is passed over, as the addon passes it through, and
     counted by the reason.
     """
     ledger = Ledger()
-    memory = BoundaryMemory() if course.remembers else None
+    memory = BoundaryMemory() if settings.remembers else None
     for recorded in session.requests():
         try:
             if recorded.passed_over is not None:
                 raise WireError(recorded.passed_over)
-            yield _replay_request(recorded, course, counter, ledger, memory)
+            yield _replay_request(recorded, settings, counter, ledger, memory)
         except WireError as error:
             if passed_over is not None:
                 passed_over[error.problem] += 1
 
 
 def _replay_request(
-    recorded: Recorded,
-    course: Course,
+    recorded: RecordedRequest,
+    settings: ReplaySettings,
     counter: TokenCounter,
     ledger: Ledger,
     memory: BoundaryMemory | None,
-) -> Step:
+) -> ReplayedRequest:
     document = read_request(recorded.body)
     named = document.get("model")
-    model = course.model or (named if isinstance(named, str) else None)
-    host = None if course.model else recorded.host
-    pricing = heed_marks(find_pricing(course.price_settings, host, model), host, recorded.body)
-    if course.ttl is not None:
-        pricing = replace(pricing, rules=replace(pricing.rules, ttl=course.ttl))
-    policy = apply_pricing(course.policy, course.drawn_by, pricing)
-    strategies = replace(course.others, schema1=policy)
-    outcome = _change(recorded, course, document, strategies, memory)
+    model = settings.model or (named if isinstance(named, str) else None)
+    host = None if settings.model else recorded.host
+    pricing = heed_marks(find_pricing(settings.price_settings, host, model), host, recorded.body)
+    if settings.ttl is not None:
+        pricing = replace(pricing, rules=replace(pricing.rules, ttl=settings.ttl))
+    policy = apply_pricing(settings.policy, settings.drawn_by, pricing)
+    strategies = replace(settings.others, schema1=policy)
+    outcome = _change(recorded, settings, document, strategies, memory)
     replacements = replacements_of(outcome.decisions)
     prompt = read_prompt(document, replacements, counter, outcome.plan)
     sent = Sent(
         seed=digest_of([recorded.host, model, recorded.account]),
         prompt=prompt,
         masked=outcome.masked,
-        usage=recorded.usage if course.model in (None, named) else None,
+        usage=recorded.usage if settings.model in (None, named) else None,
         when=recorded.when,
         is_masked=False,
     )
-    return Step(
+    return ReplayedRequest(
         model=model,
         pricing=pricing,
         sizes=measure(outcome, recorded.body, prompt, counter),
@@ -152,8 +152,8 @@ def _replay_request(
 
 
 def _change(
-    recorded: Recorded,
-    course: Course,
+    recorded: RecordedRequest,
+    settings: ReplaySettings,
     document: Mapping[str, object],
     strategies: Strategies,
     memory: BoundaryMemory | None,
@@ -161,7 +161,7 @@ def _change(
     """Change a request as the addon does; what the cache is simulated to keep, it is known to."""
     if memory is None or not strategies.schema1.masks:
         return change_request(recorded.body, document, strategies)
-    lifetime = math.inf if course.ttl is None else course.ttl
+    lifetime = math.inf if settings.ttl is None else settings.ttl
     occasion = memory.meet(document, recorded.when.timestamp(), lifetime)
     outcome = change_request(recorded.body, document, strategies, occasion=occasion)
     memory.keep(occasion, outcome.past)

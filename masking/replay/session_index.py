@@ -17,7 +17,7 @@ from masking.errors import WireError
 from masking.measures.pricing import Pricing, find_pricing, heed_marks
 from masking.measures.tokens import TokenCounter
 from masking.model import Layout, ToolHistory
-from masking.replay.replay import Course, Recorded, Session
+from masking.replay.replay import RecordedRequest, ReplaySettings, Session
 from masking.replay.reread import Reference, find_references
 from masking.rewrite import read_request
 from masking.wire.chat import find_tool_results, lay_out
@@ -85,26 +85,28 @@ class Transcript:
         return found
 
 
-def read_transcript(session: Session, course: Course, counter: TokenCounter) -> Transcript:
-    """Decode a session; of the course only prices, model and time to live matter.
+def read_transcript(
+    session: Session, settings: ReplaySettings, counter: TokenCounter
+) -> Transcript:
+    """Decode a session; of the settings only prices, model and time to live matter.
 
     A body that is no Chat Completions request is passed over. Cache markers in messages are of no
     account: a message is taken as the last request spells it. Takes as long as decoding and
     digesting all the requests; the tokens of a message are counted once.
     """
-    reader = _Reader(course)
+    reader = _Reader(settings)
     for recorded in session.requests():
         document = _read_request(recorded)
         if document is not None:
             reader.take(recorded, document)
-    targets = course.policy.target_arguments
+    targets = settings.policy.target_arguments
     return Transcript(
         stretches=tuple(growth.finish(counter, targets) for growth in reader.growths),
         order=tuple(reader.order),
     )
 
 
-def _read_request(recorded: Recorded) -> Mapping[str, object] | None:
+def _read_request(recorded: RecordedRequest) -> Mapping[str, object] | None:
     if recorded.passed_over is not None:
         return None
     try:
@@ -157,15 +159,15 @@ class _Growth:
 class _Reader:
     """Cuts a session into stretches. A request continues the latest conversation it begins with."""
 
-    def __init__(self, course: Course) -> None:
+    def __init__(self, settings: ReplaySettings) -> None:
         self.growths: list[_Growth] = []
         self.order: list[Place] = []
-        self._course = course
+        self._settings = settings
         self._latest: dict[bytes, int] = {}
 
-    def take(self, recorded: Recorded, document: Mapping[str, object]) -> None:
+    def take(self, recorded: RecordedRequest, document: Mapping[str, object]) -> None:
         """Take in a request, the next of the session."""
-        model = self._course.model or _string(document.get("model"))
+        model = self._settings.model or _string(document.get("model"))
         seed = digest_of([recorded.host, model, recorded.account])
         prefixes = chain(seed, [digest_of_message(message) for message in _messages(document)])
         found = self._find_latest(prefixes)
@@ -181,14 +183,16 @@ class _Reader:
         if prefixes:
             self._latest[prefixes[-1]] = found
 
-    def _find_pricing(self, recorded: Recorded, model: str | None) -> Pricing:
-        course = self._course
-        host = None if course.model else recorded.host
-        pricing = heed_marks(find_pricing(course.price_settings, host, model), host, recorded.body)
+    def _find_pricing(self, recorded: RecordedRequest, model: str | None) -> Pricing:
+        settings = self._settings
+        host = None if settings.model else recorded.host
+        pricing = heed_marks(
+            find_pricing(settings.price_settings, host, model), host, recorded.body
+        )
         return (
             pricing
-            if course.ttl is None
-            else replace(pricing, rules=replace(pricing.rules, ttl=course.ttl))
+            if settings.ttl is None
+            else replace(pricing, rules=replace(pricing.rules, ttl=settings.ttl))
         )
 
     def _find_latest(self, prefixes: list[bytes]) -> int | None:

@@ -8,7 +8,7 @@ from typing import Literal
 from masking.accounting.cost import Bill, Cost
 from masking.accounting.margin import NO_MARGIN, Margin
 from masking.replay.comparison import Comparison
-from masking.replay.replay import Step
+from masking.replay.replay import ReplayedRequest
 from masking.replay.reread import Rereads
 
 CostUnit = Literal["usd", "input_tokens"]
@@ -58,30 +58,30 @@ def summarize(comparisons: Sequence[Comparison], unit: CostUnit | None = None) -
     """
     if not comparisons:
         raise ValueError("no requests to sum up")
-    steps = [step for comparison in comparisons for step in comparison.chosen]
-    sliding = [step for comparison in comparisons for step in comparison.sliding]
+    requests = [request for comparison in comparisons for request in comparison.chosen]
+    sliding = [request for comparison in comparisons for request in comparison.sliding]
     rereads = sum((each.chosen_rereads for each in comparisons), start=Rereads())
     rereads_sliding = sum((each.sliding_rereads for each in comparisons), start=Rereads())
-    unit = unit or find_unit(steps)
-    before = _add_bills(unit, (step.entry.cost.before for step in steps))
-    after = _add_bills(unit, (step.entry.cost.after for step in steps))
+    unit = unit or find_unit(requests)
+    before = _add_bills(unit, (request.entry.cost.before for request in requests))
+    after = _add_bills(unit, (request.entry.cost.after for request in requests))
     return Summary(
         window_turns=comparisons[0].window_turns,
-        requests=len(steps),
-        tool_results=sum(step.sizes.tool_results for step in steps),
-        masked_tool_results=sum(step.sizes.masked for step in steps),
-        tool_chars_before=sum(step.sizes.tool_chars_before for step in steps),
-        tool_chars_after=sum(step.sizes.tool_chars_after for step in steps),
-        json_chars_before=sum(step.sizes.json_chars_before for step in steps),
-        json_chars_after=sum(step.sizes.json_chars_after for step in steps),
-        tokens_before=sum(step.sizes.request_tokens_before or 0 for step in steps),
-        tokens_after=sum(step.sizes.request_tokens_after or 0 for step in steps),
+        requests=len(requests),
+        tool_results=sum(request.sizes.tool_results for request in requests),
+        masked_tool_results=sum(request.sizes.masked for request in requests),
+        tool_chars_before=sum(request.sizes.tool_chars_before for request in requests),
+        tool_chars_after=sum(request.sizes.tool_chars_after for request in requests),
+        json_chars_before=sum(request.sizes.json_chars_before for request in requests),
+        json_chars_after=sum(request.sizes.json_chars_after for request in requests),
+        tokens_before=sum(request.sizes.request_tokens_before or 0 for request in requests),
+        tokens_after=sum(request.sizes.request_tokens_after or 0 for request in requests),
         cost_unit=unit,
         cost_before=before,
-        cost_before_warm=_add_bills(unit, (step.entry.cost.before_warm for step in steps)),
-        cost_sliding=_add_bills(unit, (step.entry.cost.after for step in sliding)),
+        cost_before_warm=_add_bills(unit, (request.entry.cost.before_warm for request in requests)),
+        cost_sliding=_add_bills(unit, (request.entry.cost.after for request in sliding)),
         cost_after=after,
-        saved_error=add_margins(unit, (step.entry.cost for step in steps)).width,
+        saved_error=add_margins(unit, (request.entry.cost for request in requests)).width,
         delta_percent=_percent(after, before),
         worst_percent=_find_worst(comparison.chosen for comparison in comparisons),
         calls=rereads.calls,
@@ -92,9 +92,9 @@ def summarize(comparisons: Sequence[Comparison], unit: CostUnit | None = None) -
     )
 
 
-def find_unit(steps: Iterable[Step]) -> CostUnit:
+def find_unit(requests: Iterable[ReplayedRequest]) -> CostUnit:
     """Return in what the costs of these requests can be told."""
-    known = all(step.entry.cost.after.dollars is not None for step in steps)
+    known = all(request.entry.cost.after.dollars is not None for request in requests)
     return "usd" if known else "input_tokens"
 
 
@@ -108,13 +108,13 @@ def add_margins(unit: CostUnit, costs: Iterable[Cost]) -> Margin:
     return sum(margins, start=NO_MARGIN)
 
 
-def _find_worst(conversations: Iterable[Sequence[Step]]) -> float | None:
+def _find_worst(conversations: Iterable[Sequence[ReplayedRequest]]) -> float | None:
     moments = (
         _percent(paid, full)
-        for steps in conversations
+        for requests in conversations
         for paid, full in zip(
-            accumulate(step.entry.cost.after.cost for step in steps),
-            accumulate(step.entry.cost.before.cost for step in steps),
+            accumulate(request.entry.cost.after.cost for request in requests),
+            accumulate(request.entry.cost.before.cost for request in requests),
             strict=True,
         )
     )

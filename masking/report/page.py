@@ -111,7 +111,7 @@ def _embed(value: object) -> str:
 
 def _describe(comparisons: Sequence[Comparison]) -> dict[str, object]:
     bills = [_find_bills(each) for each in comparisons]
-    unit = find_unit(step for each in comparisons for step in each.chosen)
+    unit = find_unit(request for each in comparisons for request in each.chosen)
     pairs = zip(comparisons, bills, strict=True)
     sums = [_sum_up(each, its_bills, unit) for each, its_bills in pairs]
     return {
@@ -126,26 +126,28 @@ def _describe(comparisons: Sequence[Comparison]) -> dict[str, object]:
 
 
 def _describe_conversation(comparison: Comparison, bills: Bills) -> dict[str, object]:
-    steps, unit = comparison.chosen, find_unit(comparison.chosen)
+    requests, unit = comparison.chosen, find_unit(comparison.chosen)
     return {
         "name": comparison.name,
         "window": comparison.window_turns,
-        "models": sorted({step.model or "" for step in steps}),
-        "prices": sorted({(*step.pricing.ratios, step.pricing.source) for step in steps}),
-        "assumed": sum(each.requests for each in find_assumed(steps)),
-        "reported": sum(step.entry.cost.basis == "reported" for step in steps),
+        "models": sorted({request.model or "" for request in requests}),
+        "prices": sorted(
+            {(*request.pricing.ratios, request.pricing.source) for request in requests}
+        ),
+        "assumed": sum(each.requests for each in find_assumed(requests)),
+        "reported": sum(request.entry.cost.basis == "reported" for request in requests),
         "unit": unit,
         "series": {policy: _describe_bills(bills[policy], unit) for policy in _POLICIES},
-        "map": [_spell(step.reasons) for step in steps],
-        "moves": [{**asdict(m), "net": m.net} for m in find_moves(steps, _VALUES[unit])],
+        "map": [_spell(request.reasons) for request in requests],
+        "moves": [{**asdict(m), "net": m.net} for m in find_moves(requests, _VALUES[unit])],
     }
 
 
 def _find_bills(comparison: Comparison) -> Bills:
     return {
-        "everything": [step.entry.cost.before for step in comparison.chosen],
-        "sliding": [step.entry.cost.after for step in comparison.sliding],
-        "chosen": [step.entry.cost.after for step in comparison.chosen],
+        "everything": [request.entry.cost.before for request in comparison.chosen],
+        "sliding": [request.entry.cost.after for request in comparison.sliding],
+        "chosen": [request.entry.cost.after for request in comparison.chosen],
     }
 
 
@@ -160,8 +162,8 @@ def _find_rereads(comparison: Comparison) -> Mapping[str, Rereads]:
 def _find_margins(comparison: Comparison, unit: CostUnit) -> Mapping[str, Margin]:
     return {
         "everything": NO_MARGIN,
-        "sliding": add_margins(unit, (step.entry.cost for step in comparison.sliding)),
-        "chosen": add_margins(unit, (step.entry.cost for step in comparison.chosen)),
+        "sliding": add_margins(unit, (request.entry.cost for request in comparison.sliding)),
+        "chosen": add_margins(unit, (request.entry.cost for request in comparison.chosen)),
     }
 
 

@@ -17,7 +17,7 @@ from masking.measures.price_list import Ratios
 from masking.measures.pricing import apply_pricing
 from masking.measures.tokens import TokenCounter
 from masking.replay.first_masked import NEVER, Judged, find_masks, judge_stretch, piece_of
-from masking.replay.replay import Course
+from masking.replay.replay import ReplaySettings
 from masking.replay.reread import Rereads, count_rereads
 from masking.replay.session_index import Stretch, Transcript
 from masking.strategies.policy import MaskPolicy
@@ -62,12 +62,12 @@ class Bench:
         self._judged: dict[tuple[int, MaskPolicy], Judged] = {}
         self.plain = self._send([_mask_nothing(stretch) for stretch in transcript.stretches])
 
-    def try_out(self, course: Course, believed: Ratios | None = None) -> Trial:
+    def try_out(self, settings: ReplaySettings, believed: Ratios | None = None) -> Trial:
         """Return what a policy comes to; prices and model are those of the transcript.
 
         Where other prices are `believed`, the boundary is drawn by them.
         """
-        return self.try_masks(lambda number, _: self._mask(number, course, believed))
+        return self.try_masks(lambda number, _: self._mask(number, settings, believed))
 
     def try_masks(self, find: Callable[[int, Stretch], Masked]) -> Trial:
         """Return what any rule comes to, which says of each stretch, by its number, what it masks.
@@ -80,10 +80,10 @@ class Bench:
             rereads += count_rereads(stretch.references, mask.first)
         return Trial(requests=self._send(masks), rereads=rereads)
 
-    def _mask(self, number: int, course: Course, believed: Ratios | None) -> Masked:
+    def _mask(self, number: int, settings: ReplaySettings, believed: Ratios | None) -> Masked:
         stretch = self._transcript.stretches[number]
         pricing = dataclasses.replace(stretch.pricing, ratios=believed or stretch.pricing.ratios)
-        policy = apply_pricing(course.policy, course.drawn_by, pricing)
+        policy = apply_pricing(settings.policy, settings.drawn_by, pricing)
         if not policy.masks:
             return _mask_nothing(stretch)
         judged = self._judge(number, policy)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
-from masking.replay.replay import Course
+from masking.replay.replay import ReplaySettings
 from masking.strategies.policy import MaskPolicy
 
 LEAST_WINDOW = 5
@@ -34,18 +34,18 @@ class Tuning(NamedTuple):
         """Whether recordings can tell what it costs an agent: its window is not too short."""
         return not self.enabled or not 0 < self.window_turns < LEAST_WINDOW
 
-    def apply(self, course: Course) -> Course:
-        """Return a course with these settings, and all its others.
+    def apply(self, settings: ReplaySettings) -> ReplaySettings:
+        """Return settings with these values, and all their others.
 
-        Where it says that the window slides and these do not, the price list draws the boundary.
+        Where they say that the window slides and these do not, the price list draws the boundary.
         """
-        price_settings = course.price_settings
+        price_settings = settings.price_settings
         if price_settings.cache_pricing == "none":
             price_settings = dataclasses.replace(price_settings, cache_pricing="auto")
-        kept = course.policy.max_loss if self.max_loss is None else self.max_loss
+        kept = settings.policy.max_loss if self.max_loss is None else self.max_loss
         return dataclasses.replace(
-            course,
-            policy=dataclasses.replace(course.policy, **{**self._asdict(), "max_loss": kept}),
+            settings,
+            policy=dataclasses.replace(settings.policy, **{**self._asdict(), "max_loss": kept}),
             price_settings=price_settings,
             slides=self.max_loss is None,
         )
@@ -55,9 +55,9 @@ class Tuning(NamedTuple):
         return sum(mine != its for mine, its in zip(self, other, strict=True))
 
 
-def tuning_of(course: Course) -> Tuning:
-    """Return the settings of a course."""
-    policy, slides = course.policy, course.drawn_by.cache_pricing == "none"
+def tuning_of(settings: ReplaySettings) -> Tuning:
+    """Return what is tuned of settings."""
+    policy, slides = settings.policy, settings.drawn_by.cache_pricing == "none"
     return Tuning(
         enabled=policy.enabled,
         window_turns=policy.window_turns,
@@ -69,7 +69,7 @@ def tuning_of(course: Course) -> Tuning:
     )
 
 
-DEFAULTS = tuning_of(Course(policy=MaskPolicy(enabled=True)))
+DEFAULTS = tuning_of(ReplaySettings(policy=MaskPolicy(enabled=True)))
 """As shipped."""
 
 

@@ -16,7 +16,7 @@ from masking.measures.price_list import Ratios
 from masking.measures.pricing import apply_pricing
 from masking.measures.tokens import TokenCounter
 from masking.replay.first_masked import Judged, find_masks, find_ripe, judge_stretch, piece_of
-from masking.replay.replay import Course, Session
+from masking.replay.replay import ReplaySettings, Session
 from masking.replay.session_index import Stretch, read_transcript
 from masking.strategies.policy import MaskPolicy
 from masking.tune.optimum import Growth, bill, bill_everything, find_cheapest, follow
@@ -78,12 +78,14 @@ def draw_nothing(losses: Sequence[float] = LOSSES) -> Front:
     return Front(losses=tuple(losses), everything=0, optimum=0, rule=none, clairvoyant=none)
 
 
-def draw_front(session: Session, course: Course, losses: Sequence[float] = LOSSES) -> Front:
+def draw_front(
+    session: Session, settings: ReplaySettings, losses: Sequence[float] = LOSSES
+) -> Front:
     """Return the front of a session's stretches."""
     counter = TokenCounter()
     front = draw_nothing(losses)
-    for stretch in read_transcript(session, course, counter).stretches:
-        priced = apply_pricing(course.policy, course.price_settings, stretch.pricing)
+    for stretch in read_transcript(session, settings, counter).stretches:
+        priced = apply_pricing(settings.policy, settings.price_settings, stretch.pricing)
         policy = dataclasses.replace(priced, price_steps=())  # the clairvoyant knows none, either
         judged = judge_stretch(stretch, policy, counter)
         growth = _find_growth(stretch, judged, policy)

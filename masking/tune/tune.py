@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TypeVar
 
 from masking.measures.tokens import TokenCounter
-from masking.replay.replay import Course, Session
+from masking.replay.replay import ReplaySettings, Session
 from masking.replay.session_index import read_transcript
 from masking.tune.fast_replay import Bench
 from masking.tune.grid import Tuning
@@ -28,20 +28,20 @@ OnDone = Callable[[], None]
 
 def tune(
     sessions: Iterable[Session],
-    course: Course,
+    settings: ReplaySettings,
     tunings: Sequence[Tuning],
     executor: Executor,
     *,
     parts: int = 1,
     on_done: OnDone = lambda: None,
 ) -> dict[Tuning, Outcome]:
-    """Return what each of the settings comes to on all sessions together.
+    """Return what each tuning comes to on all sessions together.
 
-    The course gives all that is not tuned. The settings are tried in so many `parts`, each a task
+    `settings` give all that is not tuned. The tunings are tried in so many `parts`, each a task
     for every session. Raises what reading a session raises.
     """
     lots = [tuple(tunings[part::parts]) for part in range(parts)]
-    tasks = ((session, course, lot) for session in sessions for lot in lots)
+    tasks = ((session, settings, lot) for session in sessions for lot in lots)
     summed = {tuning: Outcome() for tuning in tunings}
     for outcomes in _run(executor, try_session, tasks):
         for tuning, outcome in outcomes.items():
@@ -51,21 +51,21 @@ def tune(
 
 
 def try_session(
-    session: Session, course: Course, tunings: Iterable[Tuning]
+    session: Session, settings: ReplaySettings, tunings: Iterable[Tuning]
 ) -> dict[Tuning, Outcome]:
-    """Return what each of the settings comes to on a session."""
+    """Return what each tuning comes to on a session."""
     counter = TokenCounter()
-    transcript = read_transcript(session, course, counter)
+    transcript = read_transcript(session, settings, counter)
     bench = Bench(transcript, counter)
     return {
-        tuning: sum_up(bench.try_out(tuning.apply(course)), bench.plain, transcript)
+        tuning: sum_up(bench.try_out(tuning.apply(settings)), bench.plain, transcript)
         for tuning in tunings
     }
 
 
 def find_front_of_losses(
     sessions: Iterable[Session],
-    course: Course,
+    settings: ReplaySettings,
     executor: Executor,
     *,
     losses: Sequence[float] = LOSSES,
@@ -73,7 +73,7 @@ def find_front_of_losses(
 ) -> Front:
     """Return what each `max_loss` comes to, and the clairvoyant under the same promise."""
     front = draw_nothing(losses)
-    for drawn in _run(executor, draw_front, ((s, course, tuple(losses)) for s in sessions)):
+    for drawn in _run(executor, draw_front, ((s, settings, tuple(losses)) for s in sessions)):
         front += drawn
         on_done()
     return front

@@ -20,13 +20,13 @@ from addon.commands.tuning import (
 from addon.proxy.shipped import shipped
 from masking.config import parse_settings
 from masking.measures.price_settings import CachePricing, PriceSettings
-from masking.replay.replay import Course
+from masking.replay.replay import ReplaySettings
 from masking.strategies.policy import MaskPolicy
 from masking.tune.grid import DEFAULTS, Grid, Tuning, switch_off, tuning_of
 from masking.tune.recommend import find_best
 from tests.sessions import Talk, grow, work
 
-COURSE = Course(
+SETTINGS = ReplaySettings(
     policy=MaskPolicy(True, 8), price_settings=PriceSettings((0.1, 1.25)), model="deepseek-chat"
 )
 SESSIONS = [grow(work(turns, chars=8_000)) for turns in (12, 25)]
@@ -68,7 +68,7 @@ def test_its_lines_are_a_configuration(
 def test_it_prints_the_front_the_caveat_and_the_settings(
     workers: Workers, console: Console
 ) -> None:
-    sweep = run_tune(SESSIONS, COURSE, workers, console, progress=SILENT)
+    sweep = run_tune(SESSIONS, SETTINGS, workers, console, progress=SILENT)
     printed = console.export_text()
     best = find_best(sweep)
     assert best != sweep.present
@@ -85,9 +85,11 @@ def test_it_prints_the_front_the_caveat_and_the_settings(
 
 
 def test_it_says_which_prices_are_not_known(workers: Workers, console: Console) -> None:
-    course = dataclasses.replace(COURSE, model="nobody-knows", price_settings=PriceSettings("auto"))
+    settings = dataclasses.replace(
+        SETTINGS, model="nobody-knows", price_settings=PriceSettings("auto")
+    )
     few = Grid(window_turns=(8,), max_loss=(0.1,), keep_latest_turns=(0,))
-    run_tune(SESSIONS, course, workers, console, progress=SILENT, grid=few)
+    run_tune(SESSIONS, settings, workers, console, progress=SILENT, grid=few)
     printed = console.export_text()
     words = " ".join(printed.split())
     assert "The prices of 39 requests are not known and were assumed" in words
@@ -96,8 +98,8 @@ def test_it_says_which_prices_are_not_known(workers: Workers, console: Console) 
 
 def test_it_says_what_is_left_out(workers: Workers, console: Console) -> None:
     for prices, is_left_out in (((0.02, 1.0), True), ((1.0, 1.0), False)):
-        course = dataclasses.replace(COURSE, price_settings=PriceSettings(prices))
-        run_tune(SESSIONS, course, workers, console, progress=SILENT)
+        settings = dataclasses.replace(SETTINGS, price_settings=PriceSettings(prices))
+        run_tune(SESSIONS, settings, workers, console, progress=SILENT)
         assert is_left_out == ("settings are left out" in console.export_text())
 
 
@@ -125,10 +127,10 @@ ONE = Grid(
 def test_it_says_why_the_present_settings_cannot_be_kept(
     workers: Workers, console: Console, policy: MaskPolicy, slides: bool, reason: str
 ) -> None:
-    course = dataclasses.replace(
-        COURSE, policy=policy, price_settings=PriceSettings((0.02, 1.0)), slides=slides
+    settings = dataclasses.replace(
+        SETTINGS, policy=policy, price_settings=PriceSettings((0.02, 1.0)), slides=slides
     )
-    sweep = run_tune(SESSIONS, course, workers, console, progress=SILENT, grid=ONE)
+    sweep = run_tune(SESSIONS, settings, workers, console, progress=SILENT, grid=ONE)
     assert sweep.present != find_best(sweep)
     words = " ".join(console.export_text().split())
     assert reason in words
@@ -142,18 +144,18 @@ def test_the_shipped_settings_are_the_defaults_of_a_tuning() -> None:
     settings = parse_settings(shipped("config.toml").read_bytes())
     assert settings is not None
     assert DEFAULTS == tuning_of(
-        Course(policy=settings.schema1, price_settings=settings.price_settings)
+        ReplaySettings(policy=settings.schema1, price_settings=settings.price_settings)
     )
 
 
 def test_it_says_where_there_is_nothing_better(workers: Workers, console: Console) -> None:
-    free = dataclasses.replace(COURSE, price_settings=PriceSettings((0.0, 0.0)), model=None)
+    free = dataclasses.replace(SETTINGS, price_settings=PriceSettings((0.0, 0.0)), model=None)
     run_tune(SESSIONS, free, workers, console, progress=SILENT, grid=ONE)
     assert "Nothing tried is 1% cheaper" in console.export_text()
 
 
 def test_it_prints_the_front_of_losses(workers: Workers, console: Console) -> None:
-    sliding = Course(
+    sliding = ReplaySettings(
         policy=MaskPolicy(False, 8), price_settings=PriceSettings((0.5, 1.0)), slides=True
     )
     front = run_front(SESSIONS, sliding, workers, console, progress=SILENT)
@@ -168,7 +170,7 @@ def test_nothing_to_try_anything_on_is_said(
     workers: Workers, console: Console, run: Callable[..., object], sessions: list[Talk]
 ) -> None:
     with pytest.raises(ValueError, match="no request"):
-        run(sessions, COURSE, workers, console, progress=SILENT)
+        run(sessions, SETTINGS, workers, console, progress=SILENT)
 
 
 def test_all_cores_are_used_and_shown(console: Console) -> None:
@@ -176,7 +178,7 @@ def test_all_cores_are_used_and_shown(console: Console) -> None:
     grid = Grid(window_turns=(8,), keep_errors=(True,), min_chars=(0,), keep_last_k_per_tool=(0,))
     with open_workers() as workers:
         assert workers.width >= 1
-        run_tune(SESSIONS[:1], COURSE, workers, console, progress=shown, grid=grid)
+        run_tune(SESSIONS[:1], SETTINGS, workers, console, progress=shown, grid=grid)
     assert "100%" in shown.export_text()
 
 
@@ -194,5 +196,5 @@ def test_a_cluster_takes_the_tasks(console: Console) -> None:
         open_workers(cluster.scheduler_address) as workers,
     ):
         assert 2 == workers.width
-        run_tune(SESSIONS, COURSE, workers, console, progress=SILENT)
+        run_tune(SESSIONS, SETTINGS, workers, console, progress=SILENT)
     assert "settings on 39 requests" in console.export_text()

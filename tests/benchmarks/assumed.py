@@ -23,7 +23,7 @@ from masking.config import Settings, parse_settings
 from masking.measures.price_list import Ratios
 from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
-from masking.replay.replay import Course, Session
+from masking.replay.replay import ReplaySettings, Session
 from masking.replay.session_index import read_transcript
 from masking.strategies.policy import MaskPolicy
 from masking.tune.fast_replay import Bench
@@ -71,10 +71,10 @@ def bill_session(
     session: Session, policy: MaskPolicy, true: Ratios, believed: Ratios, counter: TokenCounter
 ) -> list[Paid]:
     """Return what each conversation of a session pays where the boundary is drawn by a belief."""
-    course = Course(policy=policy, price_settings=PriceSettings((true.read, true.write)))
-    transcript = read_transcript(session, course, counter)
+    settings = ReplaySettings(policy=policy, price_settings=PriceSettings((true.read, true.write)))
+    transcript = read_transcript(session, settings, counter)
     bench = Bench(transcript, counter)
-    tried = [request.cost for request in bench.try_out(course, believed).requests]
+    tried = [request.cost for request in bench.try_out(settings, believed).requests]
     plain = [request.cost for request in bench.plain]
     return [
         Paid([tried[at] for at in places], [plain[at] for at in places])

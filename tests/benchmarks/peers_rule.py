@@ -27,7 +27,7 @@ from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.model import Decision, Replacement, ToolResult
 from masking.replay.first_masked import NEVER, mask_pieces
-from masking.replay.replay import Course, Session
+from masking.replay.replay import ReplaySettings, Session
 from masking.replay.reread import Rereads
 from masking.replay.session_index import Stretch, Transcript, read_transcript
 from masking.strategies.policy import MaskPolicy
@@ -104,7 +104,7 @@ def find_rules(policy: MaskPolicy) -> dict[str, MaskPolicy]:
 def measure(session: Session) -> list[dict[str, Sum]]:
     """Return what each rule comes to on a session, for each price; the peer's is `peer`."""
     counter, policy = TokenCounter(), read_shipped().schema1
-    transcript = read_transcript(session, Course(policy=policy), counter)
+    transcript = read_transcript(session, ReplaySettings(policy=policy), counter)
     return [_measure(transcript, price, policy, counter) for price in TRUE_PRICES]
 
 
@@ -120,7 +120,9 @@ def _measure(
     price_settings = PriceSettings((price.read, price.write))
     found = {"peer": sum_up(bench.try_masks(lambda _, stretch: mask_as_peer(stretch, counter)))}
     for name, ours in find_rules(policy).items():
-        found[name] = sum_up(bench.try_out(Course(policy=ours, price_settings=price_settings)))
+        found[name] = sum_up(
+            bench.try_out(ReplaySettings(policy=ours, price_settings=price_settings))
+        )
     return found
 
 
@@ -141,7 +143,7 @@ def find_window(found: dict[str, Sum], note: str = "") -> str | None:
 
 def render(price: Ratios, found: dict[str, Sum]) -> Iterator[str]:
     """Yield a row for each rule at a price."""
-    shown = {"SWE-agent, last 5 in steps of 10": found["peer"]}
+    shown = {"SWE-agent, last 5 in requests of 10": found["peer"]}
     shown |= {name: one for name, one in found.items() if name.startswith("ours")}
     windows = [find_window(found, note) for note in ("", MASKED)]
     shown |= {f"ours, {name}": found[name] for name in windows if name is not None}

@@ -10,7 +10,7 @@ from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
 from masking.replay.comparison import Comparison, compare
-from masking.replay.replay import Course
+from masking.replay.replay import ReplaySettings
 from masking.replay.reread import Rereads
 from masking.replay.session_index import read_transcript
 from masking.replay.summary import summarize
@@ -48,10 +48,10 @@ def edits_what_it_read(turns: int) -> list[ChatMessage]:
     ],
 )
 def test_a_quote_is_counted_under_both_policies(window: int, quotes: tuple[int, int]) -> None:
-    course = Course(
+    settings = ReplaySettings(
         policy=policy(MASK_ALL, window_turns=window), price_settings=PriceSettings((0.5, 1.0))
     )
-    [found] = compare(grow([*edits_what_it_read(20), result("edit", "ok")]), course, COUNTER)
+    [found] = compare(grow([*edits_what_it_read(20), result("edit", "ok")]), settings, COUNTER)
     assert quotes == (found.sliding_rereads.quoted, found.chosen_rereads.quoted)
     total = summarize([found, found])
     assert (2 * quotes[0], 2 * quotes[1]) == (total.quotes_sliding, total.quotes)
@@ -63,10 +63,10 @@ def test_a_quote_is_counted_under_both_policies(window: int, quotes: tuple[int, 
 @pytest.mark.parametrize("prices", [(0.1, 1.25), (1.0, 1.0)], ids=["priced", "sliding"])
 @pytest.mark.parametrize("recording", CHATS, ids=lambda path: path.stem)
 def test_a_replay_counts_what_a_trial_counts(recording: Path, prices: tuple[float, float]) -> None:
-    course = Course(policy=SHIPPED, price_settings=PriceSettings(prices))
+    settings = ReplaySettings(policy=SHIPPED, price_settings=PriceSettings(prices))
     for session in read_sessions([recording]):
-        trial = Bench(read_transcript(session, course, COUNTER), COUNTER).try_out(course)
-        assert trial.rereads == sum_of(compare(session, course, COUNTER))
+        trial = Bench(read_transcript(session, settings, COUNTER), COUNTER).try_out(settings)
+        assert trial.rereads == sum_of(compare(session, settings, COUNTER))
 
 
 def sum_of(found: list[Comparison]) -> Rereads:
@@ -77,20 +77,20 @@ def test_what_another_strategy_hides_counts_as_well() -> None:
     session = grow([*edits_what_it_read(20), result("edit", "ok")])
     off = policy(MASK_ALL, enabled=False)
     small = ReductionOptions(enabled=True, max_input_chars=20_000)
-    reduced = Course(policy=off, others=Strategies(schema1=off, reduction=small))
-    assert Rereads(calls=22) == sum_of(compare(session, Course(policy=off), COUNTER))
+    reduced = ReplaySettings(policy=off, others=Strategies(schema1=off, reduction=small))
+    assert Rereads(calls=22) == sum_of(compare(session, ReplaySettings(policy=off), COUNTER))
     assert 1 == sum_of(compare(session, reduced, COUNTER)).quoted
 
 
 def test_what_is_shown_again_does_not_count() -> None:
     """After a history was taken back the same result is in the window again."""
-    course = Course(
+    settings = ReplaySettings(
         policy=policy(MASK_ALL, window_turns=2), price_settings=PriceSettings((1.0, 1.0))
     )
     messages = edits_what_it_read(20)
     long, short = messages[:-1], [*messages[:3], messages[-1]]
     bodies = (write_body(long), write_body(short[:-1]), write_body([*short, result("edit", "ok")]))
-    assert 0 == sum_of(compare(Talk(bodies), course, COUNTER)).quoted
+    assert 0 == sum_of(compare(Talk(bodies), settings, COUNTER)).quoted
 
 
 def test_several_conversations_are_counted_apart() -> None:
@@ -100,8 +100,8 @@ def test_several_conversations_are_counted_apart() -> None:
         grow([*messages, result("edit", "ok")]).bodies
         for messages in (edits_what_it_read(20), other)
     )
-    course = Course(
+    settings = ReplaySettings(
         policy=policy(MASK_ALL, window_turns=4), price_settings=PriceSettings((1.0, 1.0))
     )
-    found = compare(Talk((*one, *two)), course, COUNTER)
+    found = compare(Talk((*one, *two)), settings, COUNTER)
     assert [1, 0] == [each.chosen_rereads.quoted for each in found]

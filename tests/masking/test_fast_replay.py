@@ -16,7 +16,7 @@ from addon.commands.sessions import read_sessions
 from masking.measures.price_settings import CachePricing, PriceSettings
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
-from masking.replay.replay import Course, Recorded, Session, replay
+from masking.replay.replay import RecordedRequest, ReplaySettings, Session, replay
 from masking.replay.session_index import read_transcript
 from masking.strategies.policy import MaskPolicy
 from masking.tune.fast_replay import Bench, Trial
@@ -40,7 +40,7 @@ class Unreported:
     def name(self) -> str:
         return self.session.name
 
-    def requests(self) -> Iterator[Recorded]:
+    def requests(self) -> Iterator[RecordedRequest]:
         return (dataclasses.replace(recorded, usage=None) for recorded in self.session.requests())
 
 
@@ -56,29 +56,29 @@ class Figures(NamedTuple):
     moved: bool
 
 
-def by_replay(session: Session, course: Course) -> list[Figures]:
+def by_replay(session: Session, settings: ReplaySettings) -> list[Figures]:
     return [
         Figures(
-            step.sizes.request_tokens_before,
-            step.sizes.request_tokens_after,
-            pytest.approx(step.entry.cost.before.cost),
-            pytest.approx(step.entry.cost.after.cost),
-            pytest.approx(step.entry.cost.after.dollars),
-            step.sizes.masked,
-            step.entry.moved,
+            request.sizes.request_tokens_before,
+            request.sizes.request_tokens_after,
+            pytest.approx(request.entry.cost.before.cost),
+            pytest.approx(request.entry.cost.after.cost),
+            pytest.approx(request.entry.cost.after.dollars),
+            request.sizes.masked,
+            request.entry.moved,
         )
-        for step in replay(session, course, COUNTER)
+        for request in replay(session, settings, COUNTER)
     ]
 
 
-def try_out(session: Session, course: Course) -> Trial:
-    return Bench(read_transcript(session, course, COUNTER), COUNTER).try_out(course)
+def try_out(session: Session, settings: ReplaySettings) -> Trial:
+    return Bench(read_transcript(session, settings, COUNTER), COUNTER).try_out(settings)
 
 
-def by_trial(session: Session, course: Course) -> list[Figures]:
-    bench = Bench(read_transcript(session, course, COUNTER), COUNTER)
-    trial = bench.try_out(course)
-    assert trial == bench.try_out(course)
+def by_trial(session: Session, settings: ReplaySettings) -> list[Figures]:
+    bench = Bench(read_transcript(session, settings, COUNTER), COUNTER)
+    trial = bench.try_out(settings)
+    assert trial == bench.try_out(settings)
     return [
         Figures(plain.tokens, now.tokens, plain.cost, now.cost, now.dollars, now.masked, now.moved)
         for plain, now in zip(bench.plain, trial.requests, strict=True)
@@ -86,46 +86,53 @@ def by_trial(session: Session, course: Course) -> list[Figures]:
 
 
 SHIPPED = MaskPolicy(True, 8, skip_if_not_shorter=True, mask_text_parts=True)
-COURSES = [
-    pytest.param(Course(policy=SHIPPED, price_settings=PriceSettings((0.1, 1.25))), id="priced"),
+SETTINGS_CASES = [
     pytest.param(
-        Course(policy=SHIPPED, price_settings=PriceSettings((0.1, 1.25)), slides=True), id="sliding"
+        ReplaySettings(policy=SHIPPED, price_settings=PriceSettings((0.1, 1.25))), id="priced"
     ),
     pytest.param(
-        Course(policy=SHIPPED, price_settings=PriceSettings("auto")), id="by the price list"
+        ReplaySettings(policy=SHIPPED, price_settings=PriceSettings((0.1, 1.25)), slides=True),
+        id="sliding",
     ),
     pytest.param(
-        Course(policy=SHIPPED, price_settings=PriceSettings("auto"), model="claude-sonnet-4-5"),
+        ReplaySettings(policy=SHIPPED, price_settings=PriceSettings("auto")), id="by the price list"
+    ),
+    pytest.param(
+        ReplaySettings(
+            policy=SHIPPED, price_settings=PriceSettings("auto"), model="claude-sonnet-4-5"
+        ),
         id="as another model's",
     ),
     pytest.param(
-        Course(
+        ReplaySettings(
             policy=policy(SHIPPED, window_turns=3, keep_last_k_per_tool=2, min_chars=500),
             price_settings=PriceSettings((0.5, 1.0)),
         ),
         id="the last two of each tool and short results kept",
     ),
     pytest.param(
-        Course(policy=policy(SHIPPED, enabled=False), price_settings=PriceSettings((0.5, 1.0))),
+        ReplaySettings(
+            policy=policy(SHIPPED, enabled=False), price_settings=PriceSettings((0.5, 1.0))
+        ),
         id="off",
     ),
 ]
 
 
-@pytest.mark.parametrize("course", COURSES)
+@pytest.mark.parametrize("settings", SETTINGS_CASES)
 @pytest.mark.parametrize("recording", CHATS, ids=lambda path: path.stem)
-def test_it_agrees_with_a_replay_of_a_recording(recording: Path, course: Course) -> None:
+def test_it_agrees_with_a_replay_of_a_recording(recording: Path, settings: ReplaySettings) -> None:
     for session in read_sessions([recording]):
         unreported = Unreported(session)
-        assert by_replay(unreported, course) == by_trial(unreported, course)
+        assert by_replay(unreported, settings) == by_trial(unreported, settings)
 
 
 @pytest.mark.skipif(not CONVERSATIONS.exists(), reason="no conversations at hand")
-@pytest.mark.parametrize("course", COURSES[:2])
-def test_it_agrees_with_a_replay_of_real_conversations(course: Course) -> None:
+@pytest.mark.parametrize("settings", SETTINGS_CASES[:2])
+def test_it_agrees_with_a_replay_of_real_conversations(settings: ReplaySettings) -> None:
     for session in itertools.islice(read_sessions([CONVERSATIONS]), 0, None, 3):
         if sum(1 for _ in session.requests()) * 2 <= LONGEST:
-            assert by_replay(session, course) == by_trial(session, course), session.name
+            assert by_replay(session, settings) == by_trial(session, settings), session.name
 
 
 def test_it_agrees_with_a_replay_where_long_prompts_are_dearer(tmp_path: Path) -> None:
@@ -138,13 +145,15 @@ def test_it_agrees_with_a_replay_where_long_prompts_are_dearer(tmp_path: Path) -
         (tmp_path / name).write_text(json.dumps(listed))
     session = grow(work(30))
     flat, stepped = (
-        Course(policy=SHIPPED, price_settings=PriceSettings(price_list=str(tmp_path / name)))
+        ReplaySettings(
+            policy=SHIPPED, price_settings=PriceSettings(price_list=str(tmp_path / name))
+        )
         for name in ("flat", "stepped")
     )
     assert by_replay(session, stepped) == by_trial(session, stepped)
     before, after = (
-        Bench(read_transcript(session, course, COUNTER), COUNTER).plain
-        for course in (flat, stepped)
+        Bench(read_transcript(session, settings, COUNTER), COUNTER).plain
+        for settings in (flat, stepped)
     )
     factors = {round(now.cost / then.cost, 9) for then, now in zip(before, after, strict=True)}
     assert {1, 2, 5} == factors
@@ -216,9 +225,11 @@ OTHER = [{"role": "system", "content": "Be verbose. " * 300}, *LONG[1:]]
 @pytest.mark.parametrize("slides", [False, True], ids=["priced", "sliding"])
 def test_it_agrees_where_a_session_does_not_simply_grow(bodies: list[bytes], slides: bool) -> None:
     chosen = policy(MASK_ALL, window_turns=2, max_loss=1.0)
-    course = Course(policy=chosen, price_settings=PriceSettings((0.5, 1.0)), slides=slides)
+    settings = ReplaySettings(
+        policy=chosen, price_settings=PriceSettings((0.5, 1.0)), slides=slides
+    )
     session = Talk(tuple(bodies))
-    assert by_replay(session, course) == by_trial(session, course)
+    assert by_replay(session, settings) == by_trial(session, settings)
 
 
 @st.composite
@@ -260,16 +271,21 @@ chosen_policies = st.builds(
 def test_it_agrees_with_a_replay_of_anything(
     session: Talk, chosen: MaskPolicy, pricing: CachePricing, ttl: float | None, slides: bool
 ) -> None:
-    course = Course(policy=chosen, price_settings=PriceSettings(pricing), ttl=ttl, slides=slides)
-    assert by_replay(session, course) == by_trial(session, course)
+    settings = ReplaySettings(
+        policy=chosen, price_settings=PriceSettings(pricing), ttl=ttl, slides=slides
+    )
+    assert by_replay(session, settings) == by_trial(session, settings)
 
 
 def test_one_bench_serves_all_policies() -> None:
-    session, course = grow(LONG), Course(policy=SHIPPED, price_settings=PriceSettings((0.5, 1.0)))
-    bench = Bench(read_transcript(session, course, COUNTER), COUNTER)
+    session, settings = (
+        grow(LONG),
+        ReplaySettings(policy=SHIPPED, price_settings=PriceSettings((0.5, 1.0))),
+    )
+    bench = Bench(read_transcript(session, settings, COUNTER), COUNTER)
     for window, slides in itertools.product((1, 2, 4), (False, True)):
         other = dataclasses.replace(
-            course, policy=policy(SHIPPED, window_turns=window), slides=slides
+            settings, policy=policy(SHIPPED, window_turns=window), slides=slides
         )
         assert try_out(session, other) == bench.try_out(other)
 
@@ -277,9 +293,9 @@ def test_one_bench_serves_all_policies() -> None:
 def test_what_was_long_unused_is_forgotten() -> None:
     """The long pause comes before the last but one request, which then writes all anew."""
     session = Talk(tuple(cut(9, 11, 13, 15)), (0.0, 60.0, 1_000.0, 1_060.0))
-    course = Course(policy=SHIPPED, price_settings=PriceSettings((0.1, 1.0)), ttl=300.0)
-    assert by_replay(session, course) == by_trial(session, course)
-    first, second, third, fourth = try_out(session, course).requests
+    settings = ReplaySettings(policy=SHIPPED, price_settings=PriceSettings((0.1, 1.0)), ttl=300.0)
+    assert by_replay(session, settings) == by_trial(session, settings)
+    first, second, third, fourth = try_out(session, settings).requests
     assert [first.cost, third.cost] == [first.tokens, third.tokens]
     assert max(second.cost, fourth.cost) < first.cost / 2
 
@@ -290,14 +306,14 @@ class Signed:
 
     name: str = "signed"
 
-    def requests(self) -> Iterator[Recorded]:
+    def requests(self) -> Iterator[RecordedRequest]:
         first, last = Talk(tuple(cut(9, 11))).requests()
-        yield from (first, Recorded(body=b"", when=WHEN, passed_over="signed"), last)
+        yield from (first, RecordedRequest(body=b"", when=WHEN, passed_over="signed"), last)
 
 
 def test_what_was_passed_through_is_passed_over() -> None:
-    course = Course(policy=SHIPPED, price_settings=PriceSettings((0.5, 1.0)))
-    assert by_trial(Talk(tuple(cut(9, 11))), course) == by_trial(Signed(), course)
+    settings = ReplaySettings(policy=SHIPPED, price_settings=PriceSettings((0.5, 1.0)))
+    assert by_trial(Talk(tuple(cut(9, 11))), settings) == by_trial(Signed(), settings)
 
 
 def test_a_cache_marker_that_moves_on_changes_nothing() -> None:
@@ -306,19 +322,19 @@ def test_a_cache_marker_that_moves_on_changes_nothing() -> None:
         part = {"type": "text", "text": last["content"], "cache_control": {"type": "ephemeral"}}
         return write_body([*others, {**last, "content": [part]}])
 
-    course = Course(
+    settings = ReplaySettings(
         policy=policy(SHIPPED, window_turns=2), price_settings=PriceSettings((0.5, 1.0))
     )
     session = Talk(tuple(mark(length) for length in range(3, 26, 2)))
-    assert by_replay(session, course) == by_trial(session, course)
-    assert 1 == len(read_transcript(session, course, COUNTER).stretches)
-    assert try_out(session, course).requests[-1].masked
+    assert by_replay(session, settings) == by_trial(session, settings)
+    assert 1 == len(read_transcript(session, settings, COUNTER).stretches)
+    assert try_out(session, settings).requests[-1].masked
 
 
 def test_a_conversation_goes_on_with_other_tools() -> None:
     bodies = [*with_tools((9, 0), (11, 1), (13, 1)), write_body(OTHER[:5])]
-    course = Course(policy=SHIPPED, price_settings=PriceSettings((0.5, 1.0)))
-    transcript = read_transcript(Talk(tuple(bodies)), course, COUNTER)
+    settings = ReplaySettings(policy=SHIPPED, price_settings=PriceSettings((0.5, 1.0)))
+    transcript = read_transcript(Talk(tuple(bodies)), settings, COUNTER)
     assert [None, 0, None] == [stretch.follows for stretch in transcript.stretches]
     assert [0, 0, 0, 2] == transcript.conversations
 
@@ -328,7 +344,7 @@ def test_what_was_masked_is_told_from_what_is_named_later() -> None:
     again = [*work(5), LONG[1], LONG[2]]
     trial = try_out(
         grow(again),
-        Course(
+        ReplaySettings(
             policy=policy(SHIPPED, window_turns=1),
             slides=True,
             price_settings=PriceSettings((0.5, 1.0)),

@@ -12,7 +12,7 @@ from masking.measures.price_list import Ratios
 from masking.measures.price_settings import PriceSettings
 from masking.model import ChatMessage
 from masking.replay.first_masked import NEVER
-from masking.replay.replay import Course
+from masking.replay.replay import ReplaySettings
 from masking.strategies.policy import MaskPolicy
 from masking.tune.max_loss_front import (
     LOSSES,
@@ -32,12 +32,12 @@ from tests.schedules import Conversation, Prices, bills, optimum
 from tests.sessions import Talk, grow, work
 
 SHIPPED = MaskPolicy(True, 4, skip_if_not_shorter=True)
-COURSE = Course(policy=SHIPPED, price_settings=PriceSettings((0.1, 1.0)))
+SETTINGS = ReplaySettings(policy=SHIPPED, price_settings=PriceSettings((0.1, 1.0)))
 
 
 @functools.cache
 def front_of_work() -> Front:
-    return draw_front(grow(work(40, chars=12_000)), COURSE)
+    return draw_front(grow(work(40, chars=12_000)), SETTINGS)
 
 
 def test_a_looser_promise_is_never_dearer_for_the_clairvoyant() -> None:
@@ -70,7 +70,7 @@ def test_bills_are_those_of_the_cheapest_schedules() -> None:
 
 def test_fronts_add_up() -> None:
     one = front_of_work()
-    other = draw_front(grow(work(12)), COURSE)
+    other = draw_front(grow(work(12)), SETTINGS)
     both = one + other
     assert one + draw_nothing() == one
     assert one.everything + other.everything == both.everything
@@ -85,7 +85,9 @@ def test_a_session_of_two_conversations_counts_them_apart() -> None:
     opening: ChatMessage = {"role": "user", "content": "Go on."}
     bodies = [grow(work(8)).bodies, grow([opening, *work(30)[1:]]).bodies]
     mixed = Talk((*bodies[0][:4], *bodies[1], *bodies[0][4:]))
-    assert draw_front(mixed, COURSE) == sum_of(draw_front(Talk(each), COURSE) for each in bodies)
+    assert draw_front(mixed, SETTINGS) == sum_of(
+        draw_front(Talk(each), SETTINGS) for each in bodies
+    )
 
 
 def sum_of(fronts: Iterable[Front]) -> Front:
@@ -93,12 +95,12 @@ def sum_of(fronts: Iterable[Front]) -> Front:
 
 
 def test_no_session_has_an_empty_front() -> None:
-    assert draw_nothing() == draw_front(Talk(()), COURSE)
+    assert draw_nothing() == draw_front(Talk(()), SETTINGS)
 
 
 def test_where_a_cached_token_costs_nothing_less_every_promise_is_the_same() -> None:
     front = draw_front(
-        grow(work(20)), dataclasses.replace(COURSE, price_settings=PriceSettings((1.0, 1.0)))
+        grow(work(20)), dataclasses.replace(SETTINGS, price_settings=PriceSettings((1.0, 1.0)))
     )
     paid = [account.paid for account in (*front.rule, *front.clairvoyant)]
     assert paid == [pytest.approx(front.optimum)] * len(paid)
@@ -117,7 +119,7 @@ def test_nothing_to_mask_leaves_everything_as_it_is() -> None:
 
 
 def test_recordings_have_a_front() -> None:
-    front = sum_of(draw_front(session, COURSE) for session in read_sessions(recordings()))
+    front = sum_of(draw_front(session, SETTINGS) for session in read_sessions(recordings()))
     assert 0 < front.optimum <= front.everything
 
 

@@ -9,14 +9,14 @@ from addon.commands.sessions import read_sessions
 from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
 from masking.replay.pauses import Pause, Paused
-from masking.replay.replay import Course, Session, replay
+from masking.replay.replay import ReplaySettings, Session, replay
 from masking.strategies.policy import MaskPolicy
 from tests.places import RECORDINGS
 from tests.sessions import grow, work
 
 RECORDING = RECORDINGS / "openai-scratch.flow"
 SESSION = grow(work(30, 6_000))
-COURSE = Course(
+SETTINGS = ReplaySettings(
     policy=MaskPolicy(True, 4, skip_if_not_shorter=True, max_loss=1.0),
     price_settings=PriceSettings((0.02, 1.0)),
     ttl=300.0,
@@ -24,9 +24,9 @@ COURSE = Course(
 )
 
 
-def bill(course: Course, pause: Pause, session: Session = SESSION) -> float:
-    steps = replay(Paused(session, pause), course, TokenCounter())
-    return sum(step.entry.cost.after.cost for step in steps)
+def bill(settings: ReplaySettings, pause: Pause, session: Session = SESSION) -> float:
+    requests = replay(Paused(session, pause), settings, TokenCounter())
+    return sum(request.entry.cost.after.cost for request in requests)
 
 
 def test_requests_come_later_by_the_pauses_before_them() -> None:
@@ -41,23 +41,23 @@ def test_requests_come_later_by_the_pauses_before_them() -> None:
 
 def test_after_a_pause_a_memory_saves_money() -> None:
     pause = Pause(8, 600.0)
-    assert bill(COURSE, pause) < 0.9 * bill(replace(COURSE, remembers=False), pause)
+    assert bill(SETTINGS, pause) < 0.9 * bill(replace(SETTINGS, remembers=False), pause)
 
 
 @pytest.mark.parametrize("pause", [Pause(8, 200.0), Pause(8, 0.0)], ids=["a short one", "none"])
 def test_without_a_long_one_it_changes_nothing(pause: Pause) -> None:
-    assert bill(COURSE, pause) == bill(replace(COURSE, remembers=False), pause)
+    assert bill(SETTINGS, pause) == bill(replace(SETTINGS, remembers=False), pause)
 
 
 def test_where_nothing_is_masked_there_is_nothing_to_remember() -> None:
-    off = replace(COURSE, policy=MaskPolicy())
+    off = replace(SETTINGS, policy=MaskPolicy())
     assert bill(off, Pause(8, 600.0)) == bill(replace(off, remembers=False), Pause(8, 600.0))
 
 
 def test_what_was_reported_without_the_pauses_is_simulated_with_them() -> None:
     [session] = read_sessions([RECORDING])
     assert all(recorded.usage for recorded in session.requests())
-    off = replace(COURSE, policy=MaskPolicy())
+    off = replace(SETTINGS, policy=MaskPolicy())
     assert bill(off, Pause(5, 600.0), session) > 1.2 * bill(off, Pause(5, 0.0), session)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from masking.measures.tokens import TokenCounter
 from masking.replay.first_masked import NEVER
-from masking.replay.replay import Course
+from masking.replay.replay import ReplaySettings
 from masking.replay.reread import Rereads
 from masking.replay.session_index import read_transcript
 from masking.strategies.policy import MaskPolicy
@@ -33,7 +33,7 @@ def test_it_keeps_the_last_five_and_moves_in_steps_of_ten(results: int, omitted:
 
 
 def test_it_masks_from_the_request_on_at_which_a_step_is_full() -> None:
-    transcript = read_transcript(grow(work(12)), Course(policy=MaskPolicy()), COUNTER)
+    transcript = read_transcript(grow(work(12)), ReplaySettings(policy=MaskPolicy()), COUNTER)
     masked = mask_as_peer(transcript.stretches[0], COUNTER)
     assert [9] * 4 + [NEVER] * 8 == [*masked.first]
     requests = Bench(transcript, COUNTER).try_masks(lambda *_: masked).requests
@@ -45,7 +45,7 @@ def test_one_line_takes_the_place_of_all_texts_of_a_result() -> None:
     messages = work(1)
     messages[-1] = result("call_0", parts("one\ntwo", "three"))
     transcript = read_transcript(
-        Talk((write_body(messages),)), Course(policy=MaskPolicy()), COUNTER
+        Talk((write_body(messages),)), ReplaySettings(policy=MaskPolicy()), COUNTER
     )
     masked = mask_as_peer(transcript.stretches[0], COUNTER)
     line = COUNTER.count("Old environment output: (3 lines omitted)")

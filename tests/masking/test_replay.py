@@ -17,7 +17,7 @@ from masking.measures.price_settings import CachePricing, PriceSettings
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage, replacements_of
 from masking.replay.comparison import compare
-from masking.replay.replay import Course, Recorded, Session, Step, replay
+from masking.replay.replay import RecordedRequest, ReplayedRequest, ReplaySettings, Session, replay
 from masking.wire.usage import Usage
 from tests.builders import MASK_ALL, OLD, policies, policy, turn
 
@@ -31,10 +31,10 @@ SHARED = policy(window_turns=4)
 class Recording:
     """A recording in memory: a `Session`."""
 
-    recorded: tuple[Recorded, ...]
+    recorded: tuple[RecordedRequest, ...]
     name: str = "a recording"
 
-    def requests(self) -> Iterator[Recorded]:
+    def requests(self) -> Iterator[RecordedRequest]:
         yield from self.recorded
 
 
@@ -44,9 +44,9 @@ def record(
     host: str | None = OPEN_AI,
     usage: Usage | None = None,
     account: str = "",
-) -> Recorded:
+) -> RecordedRequest:
     body = json.dumps({"model": model, "messages": messages}).encode()
-    return Recorded(body=body, when=NOON, host=host, usage=usage, account=account)
+    return RecordedRequest(body=body, when=NOON, host=host, usage=usage, account=account)
 
 
 def talk(turns: int, name: str = "go") -> list[ChatMessage]:
@@ -57,82 +57,90 @@ def talk(turns: int, name: str = "go") -> list[ChatMessage]:
 
 
 LONG = Recording(tuple(record(talk(turns)) for turns in range(20)))
-AUTO = Course(policy=SHARED)
+AUTO = ReplaySettings(policy=SHARED)
 
 
-def play(session: Session, course: Course = AUTO) -> list[Step]:
-    return [*replay(session, course, COUNTER)]
+def play(session: Session, settings: ReplaySettings = AUTO) -> list[ReplayedRequest]:
+    return [*replay(session, settings, COUNTER)]
 
 
 def test_each_request_is_masked_as_the_addon_would() -> None:
     ratios = dataclasses.replace(SHARED, cache_read_ratio=0.5)
-    for recorded, step in zip(LONG.recorded, play(LONG), strict=True):
+    for recorded, request in zip(LONG.recorded, play(LONG), strict=True):
         expected = rewrite_request(recorded.body, ratios)
         replacements = replacements_of(expected.decisions)
         prompt = read_prompt(expected.document, replacements, COUNTER)
-        assert tuple(d.reason for d in expected.decisions) == step.reasons
-        assert measure(expected, recorded.body, prompt, COUNTER) == step.sizes
-        assert prompt.tokens_before == step.entry.cost.before.prompt
-        assert prompt.tokens_after == step.entry.cost.after.prompt
-    assert {"masked", "held", "in_window"} == {*step.reasons}
+        assert tuple(d.reason for d in expected.decisions) == request.reasons
+        assert measure(expected, recorded.body, prompt, COUNTER) == request.sizes
+        assert prompt.tokens_before == request.entry.cost.before.prompt
+        assert prompt.tokens_after == request.entry.cost.after.prompt
+    assert {"masked", "held", "in_window"} == {*request.reasons}
 
 
 @pytest.mark.parametrize(
-    ("course", "expected"),
+    ("settings", "expected"),
     [
-        pytest.param(Course(policy=SHARED), (0.5, 1, "price list"), id="auto"),
+        pytest.param(ReplaySettings(policy=SHARED), (0.5, 1, "price list"), id="auto"),
         pytest.param(
-            Course(policy=SHARED, price_settings=PriceSettings((0.1, 1.25))),
+            ReplaySettings(policy=SHARED, price_settings=PriceSettings((0.1, 1.25))),
             (0.1, 1.25, "config"),
             id="given",
         ),
         pytest.param(
-            Course(policy=SHARED, price_settings=PriceSettings("none")),
+            ReplaySettings(policy=SHARED, price_settings=PriceSettings("none")),
             (0.5, 1, "price list"),
             id="none",
         ),
         pytest.param(
-            Course(policy=SHARED, model="claude-sonnet-4-20250514"),
+            ReplaySettings(policy=SHARED, model="claude-sonnet-4-20250514"),
             (0.1, 1.25, "price list"),
             id="another model, wherever that is sold",
         ),
         pytest.param(
-            Course(policy=SHARED, model="m"), (0.1, 1.25, "assumed"), id="a model of nobody"
+            ReplaySettings(policy=SHARED, model="m"), (0.1, 1.25, "assumed"), id="a model of nobody"
         ),
-        pytest.param(Course(policy=SHARED, slides=True), (0.5, 1, "price list"), id="sliding"),
+        pytest.param(
+            ReplaySettings(policy=SHARED, slides=True), (0.5, 1, "price list"), id="sliding"
+        ),
     ],
 )
-def test_a_step_tells_its_prices(course: Course, expected: tuple[float, float, str | None]) -> None:
-    [step] = play(Recording((record(talk(3)),)), course)
-    assert expected == (*step.pricing.ratios, step.pricing.source)
-    assert (course.model or "gpt-4o") == step.model
+def test_a_request_tells_its_prices(
+    settings: ReplaySettings, expected: tuple[float, float, str | None]
+) -> None:
+    [request] = play(Recording((record(talk(3)),)), settings)
+    assert expected == (*request.pricing.ratios, request.pricing.source)
+    assert (settings.model or "gpt-4o") == request.model
 
 
 @pytest.mark.parametrize(
-    ("course", "slides"),
+    ("settings", "slides"),
     [
-        pytest.param(Course(policy=SHARED), False, id="auto"),
+        pytest.param(ReplaySettings(policy=SHARED), False, id="auto"),
         pytest.param(
-            Course(policy=SHARED, price_settings=PriceSettings((0.1, 1.0))), False, id="given"
+            ReplaySettings(policy=SHARED, price_settings=PriceSettings((0.1, 1.0))),
+            False,
+            id="given",
         ),
-        pytest.param(Course(policy=SHARED, price_settings=PriceSettings("none")), True, id="none"),
         pytest.param(
-            Course(policy=SHARED, price_settings=PriceSettings((0.1, 1.0)), slides=True),
+            ReplaySettings(policy=SHARED, price_settings=PriceSettings("none")), True, id="none"
+        ),
+        pytest.param(
+            ReplaySettings(policy=SHARED, price_settings=PriceSettings((0.1, 1.0)), slides=True),
             True,
             id="told to",
         ),
-        pytest.param(Course(policy=SHARED, model="m"), False, id="no price known"),
+        pytest.param(ReplaySettings(policy=SHARED, model="m"), False, id="no price known"),
     ],
 )
-def test_the_window_slides_where_it_is_told_to(course: Course, slides: bool) -> None:
+def test_the_window_slides_where_it_is_told_to(settings: ReplaySettings, slides: bool) -> None:
     edge = [max(0, turns - 4) for turns in range(20)]
-    masked = [step.sizes.masked for step in play(LONG, course)]
+    masked = [request.sizes.masked for request in play(LONG, settings)]
     assert slides == (edge == masked)
     assert all(count <= most for count, most in zip(masked, edge, strict=True))
 
 
 def test_sliding_under_cheap_cached_tokens_costs_more_than_moving_when_it_pays() -> None:
-    cheap = Course(policy=SHARED, price_settings=PriceSettings((0.1, 1.0)))
+    cheap = ReplaySettings(policy=SHARED, price_settings=PriceSettings((0.1, 1.0)))
     priced, sliding = play(LONG, cheap), play(LONG, dataclasses.replace(cheap, slides=True))
     assert sliding[-1].entry.total.tokens < priced[-1].entry.total.tokens
     assert [s.entry.cost.before for s in priced] == [s.entry.cost.before for s in sliding]
@@ -141,7 +149,7 @@ def test_sliding_under_cheap_cached_tokens_costs_more_than_moving_when_it_pays()
 def test_the_price_is_that_of_the_host_where_one_is_recorded() -> None:
     hosts = (OPEN_AI, "localhost", None)
     session = Recording(tuple(record(talk(1), host=host) for host in hosts))
-    sources = [step.pricing.source for step in play(session)]
+    sources = [request.pricing.source for request in play(session)]
     assert ["price list", "assumed", "price list"] == sources
 
 
@@ -157,7 +165,7 @@ def test_the_price_is_that_of_the_host_where_one_is_recorded() -> None:
     ],
 )
 def test_a_body_that_is_no_chat_request_is_passed_over(body: bytes) -> None:
-    strange = Recorded(body=body, when=NOON)
+    strange = RecordedRequest(body=body, when=NOON)
     session = Recording((strange, *LONG.recorded[:4], strange, *LONG.recorded[4:], strange))
     assert play(LONG) == play(session)
     assert [] == play(Recording((strange,)))
@@ -165,9 +173,9 @@ def test_a_body_that_is_no_chat_request_is_passed_over(body: bytes) -> None:
 
 @pytest.mark.parametrize("model", [None, 3, ["gpt-4o"], {}], ids=repr)
 def test_a_model_that_is_no_name_is_none(model: object) -> None:
-    [step] = play(Recording((record(talk(1), model, usage=Usage(prompt=5_000)),)))
-    assert (None, "assumed") == (step.model, step.pricing.source)
-    assert 5_000 == step.entry.cost.after.prompt
+    [request] = play(Recording((record(talk(1), model, usage=Usage(prompt=5_000)),)))
+    assert (None, "assumed") == (request.model, request.pricing.source)
+    assert 5_000 == request.entry.cost.after.prompt
 
 
 @pytest.mark.parametrize(
@@ -182,9 +190,9 @@ def test_what_was_reported_counts_for_the_model_that_was_asked(
     model: str | None, expected: str
 ) -> None:
     recorded = record(talk(3), usage=Usage(prompt=9_000, cached=0))
-    [step] = play(Recording((recorded,)), Course(policy=SHARED, model=model))
-    assert expected == step.entry.cost.basis
-    assert (expected == "reported") == (step.entry.cost.before.prompt == 9_000)
+    [request] = play(Recording((recorded,)), ReplaySettings(policy=SHARED, model=model))
+    assert expected == request.entry.cost.basis
+    assert (expected == "reported") == (request.entry.cost.before.prompt == 9_000)
 
 
 @pytest.mark.parametrize(
@@ -196,19 +204,20 @@ def test_what_was_reported_counts_for_the_model_that_was_asked(
         pytest.param(record(talk(2, "stop")), id="other messages"),
     ],
 )
-def test_conversations_are_told_apart(other: Recorded) -> None:
-    steps = play(Recording((record(talk(1)), other, record(talk(2)), record(talk(3)))))
-    assert [1, 2, 1, 1] == [step.entry.conversation for step in steps]
+def test_conversations_are_told_apart(other: RecordedRequest) -> None:
+    requests = play(Recording((record(talk(1)), other, record(talk(2)), record(talk(3)))))
+    assert [1, 2, 1, 1] == [request.entry.conversation for request in requests]
 
 
 def test_a_recording_is_taken_for_what_was_sent_before_masking() -> None:
     recorded = [record(talk(n), usage=Usage(prompt=10_000, cached=0)) for n in range(5, 11)]
-    steps = play(
-        Recording(tuple(recorded)), Course(policy=SHARED, price_settings=PriceSettings("none"))
+    requests = play(
+        Recording(tuple(recorded)),
+        ReplaySettings(policy=SHARED, price_settings=PriceSettings("none")),
     )
-    for step in steps:
-        assert 10_000 == step.entry.cost.before.prompt > step.entry.cost.after.prompt
-        assert not step.entry.held
+    for request in requests:
+        assert 10_000 == request.entry.cost.before.prompt > request.entry.cost.after.prompt
+        assert not request.entry.held
 
 
 @st.composite
@@ -226,8 +235,8 @@ def sessions(draw: st.DrawFn) -> Recording:
 
 
 pricings: st.SearchStrategy[CachePricing] = st.sampled_from(["none", "auto", (0.1, 1.25)])
-courses = st.builds(
-    Course,
+replay_settings = st.builds(
+    ReplaySettings,
     policy=policies,
     price_settings=st.builds(PriceSettings, pricings),
     model=st.sampled_from([None, "gpt-5", "m"]),
@@ -235,22 +244,26 @@ courses = st.builds(
 )
 
 
-@given(sessions(), courses)
-def test_a_session_replayed_twice_gives_the_same(session: Recording, course: Course) -> None:
-    steps = play(session, course)
-    assert steps == play(pickle.loads(pickle.dumps(session)), pickle.loads(pickle.dumps(course)))
-    assert steps == pickle.loads(pickle.dumps(steps))
-    assert len(session.recorded) == len(steps)
-
-
-@given(sessions(), courses)
-def test_a_comparison_has_every_request_once_under_each_policy(
-    session: Recording, course: Course
+@given(sessions(), replay_settings)
+def test_a_session_replayed_twice_gives_the_same(
+    session: Recording, settings: ReplaySettings
 ) -> None:
-    found = compare(session, course, COUNTER)
+    requests = play(session, settings)
+    assert requests == play(
+        pickle.loads(pickle.dumps(session)), pickle.loads(pickle.dumps(settings))
+    )
+    assert requests == pickle.loads(pickle.dumps(requests))
+    assert len(session.recorded) == len(requests)
+
+
+@given(sessions(), replay_settings)
+def test_a_comparison_has_every_request_once_under_each_policy(
+    session: Recording, settings: ReplaySettings
+) -> None:
+    found = compare(session, settings, COUNTER)
     assert len(session.recorded) == sum(len(each.chosen) for each in found)
     for each in found:
-        assert course.policy.window_turns == each.window_turns
+        assert settings.policy.window_turns == each.window_turns
         assert len(each.chosen) == len(each.sliding)
         assert [s.entry.cost.before for s in each.chosen] == [
             s.entry.cost.before for s in each.sliding
@@ -270,13 +283,17 @@ def test_a_comparison_numbers_conversations_where_there_are_several() -> None:
 
 def test_a_comparison_slides_beside_what_was_chosen() -> None:
     [found] = compare(
-        LONG, Course(policy=SHARED, price_settings=PriceSettings((0.1, 1.0))), COUNTER
+        LONG, ReplaySettings(policy=SHARED, price_settings=PriceSettings((0.1, 1.0))), COUNTER
     )
     assert [max(0, turns - 4) for turns in range(20)] == [s.sizes.masked for s in found.sliding]
     assert found.sliding[-1].sizes.masked > found.chosen[-1].sizes.masked
-    assert {Ratios(0.1, 1.0)} == {step.pricing.ratios for step in (*found.chosen, *found.sliding)}
+    assert {Ratios(0.1, 1.0)} == {
+        request.pricing.ratios for request in (*found.chosen, *found.sliding)
+    }
 
 
 def test_at_a_host_that_is_not_listed_the_makers_prices_are_assumed_and_no_dollars() -> None:
-    [step] = play(Recording((record(talk(1), host="localhost"),)), Course(policy=MASK_ALL))
-    assert (Ratios(0.5, 1.0), None) == (step.pricing.ratios, step.entry.cost.before.dollars)
+    [request] = play(
+        Recording((record(talk(1), host="localhost"),)), ReplaySettings(policy=MASK_ALL)
+    )
+    assert (Ratios(0.5, 1.0), None) == (request.pricing.ratios, request.entry.cost.before.dollars)

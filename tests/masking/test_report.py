@@ -1,4 +1,4 @@
-"""The page holds what the steps add up to, asks for nothing else, and no name breaks out of it."""
+"""The page shows sums of its requests, asks for nothing else, and no name breaks out of it."""
 
 import base64
 import dataclasses
@@ -26,7 +26,7 @@ from masking.measures.tokens import TokenCounter
 from masking.model import ChangeReason, ChatMessage, KeepReason, Reason
 from masking.replay.boundary_moves import Value, find_moves
 from masking.replay.comparison import Comparison, compare
-from masking.replay.replay import Course, Recorded, Step
+from masking.replay.replay import RecordedRequest, ReplayedRequest, ReplaySettings
 from masking.replay.reread import Rereads
 from masking.report.page import LETTERS, render_report
 from masking.strategies.policy import MaskPolicy
@@ -60,12 +60,12 @@ class Talk:
     usage: Usage | None = None
     content: str = OLD * 10
 
-    def requests(self) -> Iterator[Recorded]:
+    def requests(self) -> Iterator[RecordedRequest]:
         messages: list[ChatMessage] = [{"role": "user", "content": "go " * 600}]
         for number in range(self.turns + 1):
             body = {"model": self.model, "messages": messages}
             when = NOON + timedelta(seconds=number)
-            yield Recorded(body=json.dumps(body).encode(), when=when, usage=self.usage)
+            yield RecordedRequest(body=json.dumps(body).encode(), when=when, usage=self.usage)
             messages = [*messages, *turn(f"call_{number}", f"{number} {self.content}")]
 
 
@@ -73,7 +73,9 @@ class Talk:
 def replayed(
     talk: Talk, pricing: CachePricing = (0.5, 1.0), masks: MaskPolicy = POLICY
 ) -> Comparison:
-    (found,) = compare(talk, Course(policy=masks, price_settings=PriceSettings(pricing)), COUNTER)
+    (found,) = compare(
+        talk, ReplaySettings(policy=masks, price_settings=PriceSettings(pricing)), COUNTER
+    )
     return found
 
 
@@ -120,9 +122,9 @@ def conversation(*args: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 -
 
 def bills(comparison: Comparison) -> dict[str, list[Bill]]:
     return {
-        "everything": [step.entry.cost.before for step in comparison.chosen],
-        "sliding": [step.entry.cost.after for step in comparison.sliding],
-        "chosen": [step.entry.cost.after for step in comparison.chosen],
+        "everything": [request.entry.cost.before for request in comparison.chosen],
+        "sliding": [request.entry.cost.after for request in comparison.sliding],
+        "chosen": [request.entry.cost.after for request in comparison.chosen],
     }
 
 
@@ -178,10 +180,10 @@ def test_the_worst_moment_is_the_highest_bill_beside_that_of_everything() -> Non
 def test_a_request_without_tokens_is_no_loss() -> None:
     comparison = replayed(Talk(turns=0))
     nothing = Bill(0.0, 0.0, 0.0, 0.0)
-    (step,) = comparison.chosen
-    cost = dataclasses.replace(step.entry.cost, before=nothing, after=nothing)
-    entry = dataclasses.replace(step.entry, cost=cost, moved=True)
-    empty = dataclasses.replace(comparison, chosen=(dataclasses.replace(step, entry=entry),))
+    (request,) = comparison.chosen
+    cost = dataclasses.replace(request.entry.cost, before=nothing, after=nothing)
+    entry = dataclasses.replace(request.entry, cost=cost, moved=True)
+    empty = dataclasses.replace(comparison, chosen=(dataclasses.replace(request, entry=entry),))
     (actual,) = shown(empty)["conversations"]
     assert 0 == actual["sums"]["worst"]
     assert 0 == actual["moves"][0]["price"] == actual["moves"][0]["paid"]
@@ -236,8 +238,10 @@ def test_prices_are_told_with_their_source() -> None:
 def test_what_was_saved_is_told_with_its_margin() -> None:
     talk = Talk(usage=Usage(prompt=9_000, cached=0))
     actual = shown(replayed(talk), replayed(talk))
-    steps = replayed(talk).chosen
-    expected = sum((step.entry.cost.dollar_margin for step in steps), start=NO_MARGIN).width
+    requests = replayed(talk).chosen
+    expected = sum(
+        (request.entry.cost.dollar_margin for request in requests), start=NO_MARGIN
+    ).width
     sums = actual["conversations"][0]["sums"]
     assert expected == pytest.approx(sums["error"]["chosen"])
     assert 0 == sums["error"]["everything"] < expected
@@ -254,7 +258,7 @@ def spelled_out(row: str) -> str:
 def test_the_map_spells_every_result_of_every_request() -> None:
     actual = shown(replayed(Talk()))
     (found,) = actual["conversations"]
-    expected = [step.reasons for step in replayed(Talk()).chosen]
+    expected = [request.reasons for request in replayed(Talk()).chosen]
     rows = [[actual["reasons"][letter] for letter in spelled_out(row)] for row in found["map"]]
     assert [list(reasons) for reasons in expected] == rows
     assert {"masked", "held", "in_window"} <= {reason for row in rows for reason in row}
@@ -277,8 +281,8 @@ def test_every_reason_has_a_colour_and_a_text(reason: Reason) -> None:
 
 
 def test_moves_are_told_where_more_is_masked_than_before() -> None:
-    steps = replayed(Talk()).chosen
-    masked = [sum(reason == "masked" for reason in step.reasons) for step in steps]
+    requests = replayed(Talk()).chosen
+    masked = [sum(reason == "masked" for reason in request.reasons) for request in requests]
     expected = [
         (place, after - before)
         for place, (before, after) in enumerate(zip([0, *masked], masked, strict=False))
@@ -292,16 +296,16 @@ def test_moves_are_told_where_more_is_masked_than_before() -> None:
 @pytest.mark.parametrize("value", [in_tokens, in_dollars])
 @pytest.mark.parametrize("pricing", [(0.5, 1.0), (0.1, 1.25), "none", (1.0, 1.0)])
 def test_the_nets_of_all_moves_are_what_was_saved(value: Value, pricing: CachePricing) -> None:
-    steps = replayed(Talk(), pricing).chosen
-    costs = [step.entry.cost for step in steps]
+    requests = replayed(Talk(), pricing).chosen
+    costs = [request.entry.cost for request in requests]
     saved = sum(value(cost.before) - value(cost.after) for cost in costs)
-    assert saved == pytest.approx(sum(move.net for move in find_moves(steps, value)))
+    assert saved == pytest.approx(sum(move.net for move in find_moves(requests, value)))
 
 
 def test_a_moves_price_is_what_writing_anew_costs_beyond_reading() -> None:
-    steps = replayed(Talk(), (0.4, 1.25)).chosen
-    move, *_ = find_moves(steps, in_tokens)
-    before, after = (steps[place].entry.cost for place in (move.request - 1, move.request))
+    requests = replayed(Talk(), (0.4, 1.25)).chosen
+    move, *_ = find_moves(requests, in_tokens)
+    before, after = (requests[place].entry.cost for place in (move.request - 1, move.request))
     assert before.after.prompt - after.after.cached == pytest.approx(move.uncached, abs=128)
     assert after.before.prompt - after.after.prompt == move.removed
     assert move.uncached - move.removed == move.rewritten > 0
@@ -311,20 +315,20 @@ def test_a_moves_price_is_what_writing_anew_costs_beyond_reading() -> None:
 
 def test_without_the_move_that_request_would_have_cost_its_price_less() -> None:
     """What was to be masked would have been read from the cache, and the new part written."""
-    steps = replayed(Talk(), (0.4, 1.25)).chosen
-    move, *_ = find_moves(steps, in_tokens)
-    cost = steps[move.request].entry.cost
+    requests = replayed(Talk(), (0.4, 1.25)).chosen
+    move, *_ = find_moves(requests, in_tokens)
+    cost = requests[move.request].entry.cost
     unmoved = 0.4 * cost.before.cached + 1.25 * (cost.before.prompt - cost.before.cached)
     moved = cost.after.cost
     assert unmoved + move.price - 0.4 * move.removed == pytest.approx(moved)
 
 
 def test_a_move_has_paid_off_when_it_has_saved_its_price() -> None:
-    steps = replayed(Talk(), (0.5, 1.0)).chosen
-    move, *later = find_moves(steps, in_tokens)
+    requests = replayed(Talk(), (0.5, 1.0)).chosen
+    move, *later = find_moves(requests, in_tokens)
     assert move.repaid_at is not None
     assert later
-    saved = [step.entry.cost.saved for step in steps[: later[0].request]]
+    saved = [request.entry.cost.saved for request in requests[: later[0].request]]
     expected = next(n for n, net in enumerate(accumulate(saved)) if n >= move.request and net >= 0)
     assert expected == move.repaid_at
     assert move.net > 0
@@ -344,9 +348,9 @@ def test_what_no_cache_held_is_no_price_of_a_move() -> None:
 
 
 def test_a_first_request_that_is_masked_moves_for_nothing() -> None:
-    steps = replayed(Talk()).chosen[-1:]
-    entry = dataclasses.replace(steps[0].entry, moved=True)
-    first: Step = dataclasses.replace(steps[0], entry=entry)
+    requests = replayed(Talk()).chosen[-1:]
+    entry = dataclasses.replace(requests[0].entry, moved=True)
+    first: ReplayedRequest = dataclasses.replace(requests[0], entry=entry)
     (move,) = find_moves([first], in_tokens)
     assert (0, sum(r == "masked" for r in first.reasons)) == (move.request, move.results)
     assert (0.0, 0) == (move.price, move.repaid_at)
@@ -468,7 +472,7 @@ def test_a_browser_shows_all_of_it(tmp_path: Path) -> None:
     assert ["cached (pale)", "not cached (full)", "masked", "held", "in_window"] == legend
     for title in ("Bill of each policy", "All conversations: tokens", "Moves of the boundary, and"):
         assert f"<caption>{title}" in page
-    tokens = sum(step.entry.cost.before.prompt for step in comparisons[0].chosen)
+    tokens = sum(request.entry.cost.before.prompt for request in comparisons[0].chosen)
     assert f"<td>{tokens:,.0f}</td>" in page
 
 

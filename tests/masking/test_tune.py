@@ -9,7 +9,7 @@ import pytest
 
 from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
-from masking.replay.replay import Course, Recorded, replay
+from masking.replay.replay import RecordedRequest, ReplaySettings, replay
 from masking.replay.reread import Rereads
 from masking.strategies.policy import MaskPolicy
 from masking.tune.grid import DEFAULTS, Grid, Tuning, find_tunings, switch_off, tuning_of
@@ -20,8 +20,10 @@ from masking.tune.tune import find_front_of_losses, try_session, tune
 from tests.sessions import Talk, grow, work, write_body
 
 SHIPPED = MaskPolicy(True, 8, skip_if_not_shorter=True)
-COURSE = Course(policy=SHIPPED, price_settings=PriceSettings((0.5, 1.0)), model="deepseek-chat")
-PRESENT = tuning_of(COURSE)
+SETTINGS = ReplaySettings(
+    policy=SHIPPED, price_settings=PriceSettings((0.5, 1.0)), model="deepseek-chat"
+)
+PRESENT = tuning_of(SETTINGS)
 GRID = Grid(window_turns=(1, 4), keep_errors=(True,), keep_last_k_per_tool=(0,), min_chars=(0,))
 SESSIONS = [grow(work(turns, chars=8_000)) for turns in (3, 8, 20)]
 
@@ -30,22 +32,22 @@ SESSIONS = [grow(work(turns, chars=8_000)) for turns in (3, 8, 20)]
 
 
 @pytest.mark.parametrize(
-    ("course", "expected"),
+    ("settings", "expected"),
     [
-        pytest.param(Course(policy=MaskPolicy(True)), DEFAULTS, id="as shipped"),
-        pytest.param(Course(policy=MaskPolicy()), switch_off(DEFAULTS), id="off"),
+        pytest.param(ReplaySettings(policy=MaskPolicy(True)), DEFAULTS, id="as shipped"),
+        pytest.param(ReplaySettings(policy=MaskPolicy()), switch_off(DEFAULTS), id="off"),
         pytest.param(
-            Course(policy=MaskPolicy(True), price_settings=PriceSettings("none")),
+            ReplaySettings(policy=MaskPolicy(True), price_settings=PriceSettings("none")),
             DEFAULTS._replace(max_loss=None),
             id="no prices",
         ),
         pytest.param(
-            Course(policy=MaskPolicy(True), slides=True),
+            ReplaySettings(policy=MaskPolicy(True), slides=True),
             DEFAULTS._replace(max_loss=None),
             id="sliding",
         ),
         pytest.param(
-            Course(
+            ReplaySettings(
                 policy=MaskPolicy(
                     True, 3, False, -1, min_chars=9, max_loss=0.3, keep_latest_turns=24
                 )
@@ -55,24 +57,24 @@ SESSIONS = [grow(work(turns, chars=8_000)) for turns in (3, 8, 20)]
         ),
     ],
 )
-def test_the_settings_of_a_course(course: Course, expected: Tuning) -> None:
-    assert expected == tuning_of(course)
-    assert expected == tuning_of(expected.apply(course))
+def test_the_settings_of_a_course(settings: ReplaySettings, expected: Tuning) -> None:
+    assert expected == tuning_of(settings)
+    assert expected == tuning_of(expected.apply(settings))
 
 
 def test_settings_leave_the_rest_of_a_course_alone() -> None:
-    course = Course(
+    settings = ReplaySettings(
         policy=dataclasses.replace(SHIPPED, placeholder_template="-"),
         price_settings=PriceSettings("none"),
     )
-    applied = Tuning(True, 2, False, 1, 7, 0.2).apply(course)
-    assert applied == Course(
+    applied = Tuning(True, 2, False, 1, 7, 0.2).apply(settings)
+    assert applied == ReplaySettings(
         policy=MaskPolicy(
             True, 2, False, 1, "-", skip_if_not_shorter=True, min_chars=7, max_loss=0.2
         ),
         price_settings=PriceSettings("auto"),
     )
-    assert Tuning(True, 2, False, 1, 7, None).apply(course).slides
+    assert Tuning(True, 2, False, 1, 7, None).apply(settings).slides
 
 
 def test_the_present_settings_and_none_are_tried_first_and_nothing_twice() -> None:
@@ -101,35 +103,35 @@ def test_changes_are_counted() -> None:
 
 def test_an_outcome_is_that_of_a_replay() -> None:
     session, tuning = SESSIONS[2], PRESENT._replace(window_turns=2)
-    outcomes = try_session(session, COURSE, [tuning, switch_off(tuning)])
-    steps = [*replay(session, tuning.apply(COURSE), TokenCounter())]
-    dollars = [step.entry.cost.after.dollars or 0.0 for step in steps]
+    outcomes = try_session(session, SETTINGS, [tuning, switch_off(tuning)])
+    requests = [*replay(session, tuning.apply(SETTINGS), TokenCounter())]
+    dollars = [request.entry.cost.after.dollars or 0.0 for request in requests]
     outcome, plain = outcomes[tuning], outcomes[switch_off(tuning)]
-    assert len(steps) == outcome.requests
-    assert sum(step.sizes.request_tokens_after or 0 for step in steps) == outcome.tokens
-    assert pytest.approx(sum(step.entry.cost.after.cost for step in steps)) == outcome.cost
-    assert pytest.approx(sum(step.entry.cost.before.cost for step in steps)) == plain.cost
+    assert len(requests) == outcome.requests
+    assert sum(request.sizes.request_tokens_after or 0 for request in requests) == outcome.tokens
+    assert pytest.approx(sum(request.entry.cost.after.cost for request in requests)) == outcome.cost
+    assert pytest.approx(sum(request.entry.cost.before.cost for request in requests)) == plain.cost
     assert pytest.approx(sum(dollars)) == outcome.dollars
-    assert sum(step.entry.moved for step in steps) == outcome.moves > 0
+    assert sum(request.entry.moved for request in requests) == outcome.moves > 0
     assert 0 == plain.moves
 
 
 def test_the_worst_is_that_of_any_conversation_at_any_request() -> None:
     session, tuning = SESSIONS[2], Tuning(True, 4, True, 0, 0, None)
-    course = dataclasses.replace(COURSE, price_settings=PriceSettings((0.02, 1.0)))
+    settings = dataclasses.replace(SETTINGS, price_settings=PriceSettings((0.02, 1.0)))
     paid = full = worst = 0.0
-    for step in replay(session, tuning.apply(course), TokenCounter()):
-        paid += step.entry.cost.after.cost
-        full += step.entry.cost.before.cost
+    for request in replay(session, tuning.apply(settings), TokenCounter()):
+        paid += request.entry.cost.after.cost
+        full += request.entry.cost.before.cost
         worst = max(worst, paid / full)
-    assert pytest.approx(worst) == try_session(session, course, [tuning])[tuning].worst
+    assert pytest.approx(worst) == try_session(session, settings, [tuning])[tuning].worst
     assert worst > 1
 
 
 def test_what_has_no_price_is_counted_and_has_no_dollars() -> None:
-    listed = try_session(SESSIONS[0], Course(policy=SHIPPED), [PRESENT])[PRESENT]
+    listed = try_session(SESSIONS[0], ReplaySettings(policy=SHIPPED), [PRESENT])[PRESENT]
     unlisted = try_session(
-        Talk((write_body(work(2), model=None),)), Course(policy=SHIPPED), [PRESENT]
+        Talk((write_body(work(2), model=None),)), ReplaySettings(policy=SHIPPED), [PRESENT]
     )[PRESENT]
     assert (0, 1) == (listed.unlisted, unlisted.unlisted)
     assert listed.dollars
@@ -139,7 +141,7 @@ def test_what_has_no_price_is_counted_and_has_no_dollars() -> None:
 
 
 def test_what_is_free_is_as_dear_as_sending_everything() -> None:
-    free = dataclasses.replace(COURSE, price_settings=PriceSettings((0.0, 0.0)))
+    free = dataclasses.replace(SETTINGS, price_settings=PriceSettings((0.0, 0.0)))
     assert 1.0 == try_session(SESSIONS[0], free, [PRESENT])[PRESENT].worst
 
 
@@ -157,9 +159,9 @@ def test_all_cores_come_to_the_same(processes: Executor, parts: int) -> None:
     tunings = find_tunings(PRESENT, GRID)
     done = []
     outcomes = tune(
-        SESSIONS, COURSE, tunings, processes, parts=parts, on_done=lambda: done.append(1)
+        SESSIONS, SETTINGS, tunings, processes, parts=parts, on_done=lambda: done.append(1)
     )
-    alone = [try_session(session, COURSE, tunings) for session in SESSIONS]
+    alone = [try_session(session, SETTINGS, tunings) for session in SESSIONS]
     for tuning in tunings:
         expected = alone[0][tuning] + alone[1][tuning] + alone[2][tuning]
         assert about(expected) == about(outcomes[tuning])
@@ -178,18 +180,18 @@ def about(outcome: Outcome) -> Outcome:
 def test_the_front_of_losses_comes_through_an_executor(processes: Executor) -> None:
     done = []
     front = find_front_of_losses(
-        SESSIONS, COURSE, processes, losses=(0.1,), on_done=lambda: done.append(1)
+        SESSIONS, SETTINGS, processes, losses=(0.1,), on_done=lambda: done.append(1)
     )
-    alone = [draw_front(session, COURSE, (0.1,)) for session in SESSIONS]
+    alone = [draw_front(session, SETTINGS, (0.1,)) for session in SESSIONS]
     assert pytest.approx(sum(each.optimum for each in alone)) == front.optimum
     assert len(SESSIONS) == len(done)
-    assert draw_nothing() == find_front_of_losses([], COURSE, processes)
+    assert draw_nothing() == find_front_of_losses([], SETTINGS, processes)
 
 
 def test_more_sessions_than_are_handed_over_at_once() -> None:
     sessions = (SESSIONS[0] for _ in range(600))
     with ThreadPoolExecutor(2) as executor:
-        outcomes = tune(sessions, COURSE, [PRESENT], executor)
+        outcomes = tune(sessions, SETTINGS, [PRESENT], executor)
     assert 600 * 4 == outcomes[PRESENT].requests
 
 
@@ -198,7 +200,7 @@ class Broken:
 
     name = "broken"
 
-    def requests(self) -> Iterator[Recorded]:
+    def requests(self) -> Iterator[RecordedRequest]:
         raise ValueError("broken.flow is no complete recording")
 
 
@@ -207,12 +209,12 @@ def test_a_session_that_cannot_be_read_is_said() -> None:
         ThreadPoolExecutor(1) as executor,
         pytest.raises(ValueError, match="no complete recording"),
     ):
-        tune([Broken(), *SESSIONS], COURSE, [PRESENT], executor)
+        tune([Broken(), *SESSIONS], SETTINGS, [PRESENT], executor)
 
 
 def test_no_session_comes_to_nothing() -> None:
     with ThreadPoolExecutor(1) as executor:
-        assert {PRESENT: Outcome()} == tune([], COURSE, [PRESENT], executor)
+        assert {PRESENT: Outcome()} == tune([], SETTINGS, [PRESENT], executor)
 
 
 def test_it_runs_on_a_dask_cluster() -> None:
@@ -220,9 +222,9 @@ def test_it_runs_on_a_dask_cluster() -> None:
     tunings = find_tunings(PRESENT, GRID)
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
-        outcomes = tune(SESSIONS, COURSE, tunings, client.get_executor())
+        outcomes = tune(SESSIONS, SETTINGS, tunings, client.get_executor())
     with ThreadPoolExecutor(1) as executor:
-        expected = tune(SESSIONS, COURSE, tunings, executor)
+        expected = tune(SESSIONS, SETTINGS, tunings, executor)
     assert [*map(about, expected.values())] == [*map(about, outcomes.values())]
 
 
