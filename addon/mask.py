@@ -21,6 +21,7 @@ from addon.proxy.config_file import ConfigFile, find_config
 from addon.proxy.marks import mark
 from addon.proxy.mcp_responses import Mcp
 from addon.proxy.memory_file import MemoryFile
+from addon.proxy.original_body import is_recording, keep_original
 from addon.proxy.requests import (
     digest_account,
     is_bulk,
@@ -220,6 +221,8 @@ def _mask(
         mark(flow, outcome.decisions)
         metrics.measure(exchange, outcome, original)
         if outcome.body is not original:
+            if settings.recording.keep_original and is_recording(ctx.options):
+                keep_original(flow, original)
             flow.request.content = outcome.body
             exchange.bytes_after = len(flow.request.raw_content or b"")
     except WireError as error:

@@ -52,6 +52,16 @@ class MemorySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingSettings:
+    """What a recording of mitmproxy's own (`mitmdump -w`) holds beside what was sent.
+
+    keep_original: the client's own body of each request that was changed, to replay it by.
+    """
+
+    keep_original: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostSettings:
     """Host name patterns (`*` matches anything), in lower case.
 
@@ -86,6 +96,7 @@ class Settings:
     mcp: McpSettings = field(default_factory=McpSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    recording: RecordingSettings = field(default_factory=RecordingSettings)
     hosts: HostSettings = field(default_factory=HostSettings)
 
     @property
@@ -168,6 +179,7 @@ _TABLES: Mapping[str, type[Any]] = {
     "mcp": McpSettings,
     "memory": MemorySettings,
     "metrics": MetricsSettings,
+    "recording": RecordingSettings,
     "hosts": HostSettings,
 }
 """By the name of a table and of a field of `Settings`; `schema1`, `prices` are read apart."""

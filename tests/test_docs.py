@@ -9,7 +9,7 @@ import pytest
 
 from addon.commands.main import main
 from addon.metrics.exchange import Exchange
-from masking.config import HostSettings, MemorySettings, MetricsSettings
+from masking.config import HostSettings, MemorySettings, MetricsSettings, RecordingSettings
 from masking.model import KeepReason
 from masking.strategies.mcp_requests import McpSettings
 from masking.strategies.policy import MaskPolicy
@@ -74,6 +74,7 @@ def test_the_strategies_are_compared_as_the_command_prints_it(
         ("mcp", McpSettings, []),
         ("memory", MemorySettings, []),
         ("metrics", MetricsSettings, []),
+        ("recording", RecordingSettings, []),
         ("hosts", HostSettings, []),
     ],
 )

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 from mitmproxy import exceptions, http
 from mitmproxy.addons.proxyserver import Proxyserver
+from mitmproxy.addons.save import Save
 from mitmproxy.connection import ConnectionState
 from mitmproxy.test import taddons, tflow, tutils
 
 from addon.mask import ObservationMasking
 from addon.proxy.launch import ADDON
+from addon.proxy.original_body import find_original
 from addon.proxy.requests import is_bulk, is_chat_request, is_event_stream, is_signed, path_of
 from addon.proxy.response_copy import Tap
 from tests.live.harness import OFF, ON, conversation, encoded, masked, read_records
@@ -30,7 +32,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[taddons
     monkeypatch.chdir(tmp_path)
     (tmp_path / "on.toml").write_bytes(ON)
     (tmp_path / "off.toml").write_bytes(OFF)
-    with taddons.context(Proxyserver(), ObservationMasking()) as context:  # type: ignore[no-untyped-call]
+    with taddons.context(Proxyserver(), Save(), ObservationMasking()) as context:  # type: ignore[no-untyped-call]
         yield context
 
 
@@ -106,6 +108,37 @@ def test_a_marked_flow_can_be_saved_whatever_its_names(addon: ObservationMasking
     flow = chat_flow(json.dumps(request).encode())
     run(addon, flow)
     assert flow.metadata["observation_masking"][0]["tool"] == "?"
+
+
+# The client's own body
+
+
+@pytest.mark.parametrize(
+    ("setting", "turns", "recording", "kept"),
+    [
+        pytest.param("true", 5, True, True, id="kept where a request was changed"),
+        pytest.param("true", 2, True, False, id="not where nothing was changed"),
+        pytest.param("true", 5, False, False, id="not where nothing is recorded"),
+        pytest.param("false", 5, True, False, id="not where that is switched off"),
+    ],
+)
+def test_a_recording_keeps_the_clients_own_body(
+    context: taddons.context,
+    addon: ObservationMasking,
+    tmp_path: Path,
+    setting: str,
+    turns: int,
+    recording: bool,
+    kept: bool,
+) -> None:
+    config = ON + f"[observation_masking.recording]\nkeep_original = {setting}\n".encode()
+    (tmp_path / "on.toml").write_bytes(config)
+    if recording:
+        context.configure(context.master.addons.get("save"), save_stream_file="out.flow")  # type: ignore[no-untyped-call]
+    body = encoded(conversation(turns=turns))
+    flow = chat_flow(body)
+    run(addon, flow)
+    assert find_original(flow) == (body if kept else None)
 
 
 # Its guards

@@ -12,6 +12,7 @@ from addon.metrics.exchange import Exchange, printable
 from addon.metrics.log_line import render_change, render_line
 from addon.metrics.record_file import RecordFile, default_path
 from addon.metrics.totals import Totals
+from addon.proxy.original_body import find_original
 from addon.recordings.flows import read_flows
 from masking.config import MetricsSettings
 from tests.live.harness import (
@@ -282,7 +283,9 @@ def test_no_content_and_no_credential_is_in_any_record_log_or_mark(
                     live.send(f"{path}?key={SECRETS['query']}", body, **headers)
                     live.send(path, body, **headers)
         eventually(lambda: len(live.records()) >= 4 * len(bodies) or None)
-    marks = [str((flow.metadata, flow.comment)) for flow in read_flows(tmp_path / "out.flow")]
+    flows = list(read_flows(tmp_path / "out.flow"))
+    marks = [str((flow.metadata["observation_masking"], flow.comment)) for flow in flows
+             if "observation_masking" in flow.metadata]  # fmt: skip
     assert any("masked 3 tool results" in mark for mark in marks)
     told = [live.proxy.log, json.dumps(live.records()), *marks]
     assert [name for name, secret in SECRETS.items() for text in told if secret in text] == []
@@ -316,6 +319,11 @@ def test_a_recording_holds_what_was_sent_and_what_was_answered(
     ]
     assert [flow.response.content for flow in flows if flow.response] == answers
     assert [len(flow.metadata["observation_masking"]) for flow in flows] == [5, 5]
+
+
+def test_a_recording_holds_the_clients_own_bodies(recorded: tuple[Live, bytes, bytes]) -> None:
+    flows = read_flows(recorded[0].folder / "out.flow")
+    assert [BODY, encoded(conversation(stream=True))] == [find_original(flow) for flow in flows]
 
 
 def test_replaying_a_recording_masks_nothing_further_and_joins_no_totals(

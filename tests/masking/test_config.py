@@ -9,6 +9,7 @@ from masking.config import (
     HostSettings,
     MemorySettings,
     MetricsSettings,
+    RecordingSettings,
     Settings,
     parse_settings,
 )
@@ -64,6 +65,11 @@ SETTINGS = [
     Setting(".schema1", "cache_pricing = [0.1, 1.25]", priced(0.1, 1.25)),
     Setting(".schema1", "cache_pricing = [0, 1]", priced(0.0, 1.0)),
     Setting(".schema1", "assumed_prices = [0.5, 1]", Settings(assumed_prices=(0.5, 1.0))),
+    Setting(
+        ".recording",
+        "keep_original = false",
+        Settings(recording=RecordingSettings(keep_original=False)),
+    ),
     Setting(".hosts", 'uncached = ["A.b."]', Settings(hosts=HostSettings(uncached=("a.b",)))),
     Setting("", "prices = []", Settings()),
     Setting("", "prices = [{read = 0, write = 1}]", own(read=0.0, write=1.0)),
@@ -291,7 +297,7 @@ GIVEN_BY_PRICES = ("cache_read_ratio", "cache_write_ratio", "price_steps", "shor
 
 KINDS: tuple[Any, ...] = (
     *(MaskPolicy, RedactionPolicy, ReductionOptions, McpSettings),
-    *(MemorySettings, MetricsSettings, HostSettings),
+    *(MemorySettings, MetricsSettings, RecordingSettings, HostSettings),
 )
 
 
