@@ -6,9 +6,9 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from addon.commands.replaying import Replay
+from addon.commands.replaying import ReplayResult
 from addon.metrics.account import render_error
-from masking.replay.assumed import Assumed, find_assumed
+from masking.replay.assumed_prices import AssumedPrice, find_assumed_prices
 from masking.replay.comparison import Comparison
 from masking.replay.replay import ReplaySettings
 from masking.replay.summary import CostUnit, Summary, summarize
@@ -39,7 +39,7 @@ def render_conversations(comparisons: Sequence[Comparison]) -> Table:
     return table
 
 
-def render_prices(replays: Sequence[Replay]) -> Table:
+def render_prices(replays: Sequence[ReplayResult]) -> Table:
     """Return a row for each price of a cached token."""
     summaries = [summarize(replay.comparisons) for replay in replays]
     table = _open_table(summaries[0], "cached, written token")
@@ -48,10 +48,10 @@ def render_prices(replays: Sequence[Replay]) -> Table:
     return table
 
 
-def render_assumed(replay: Replay) -> str | None:
+def render_assumed(replay: ReplayResult) -> str | None:
     """Return which prices were assumed, and for how many requests; None where all are known."""
     requests = [request for comparison in replay.comparisons for request in comparison.chosen]
-    found = find_assumed(requests)
+    found = find_assumed_prices(requests)
     if not found:
         return None
     count = sum(assumed.requests for assumed in found)
@@ -64,13 +64,13 @@ def render_assumed(replay: Replay) -> str | None:
     )
 
 
-def _describe_assumed(assumed: Assumed) -> str:
+def _describe_assumed(assumed: AssumedPrice) -> str:
     reason = "which is not known" if assumed.maker is None else f"as {assumed.maker}"
     ratios = f"cached at {assumed.read:g}, written at {assumed.write:g}"
     return f"{_printable(assumed.model or 'a model without a name')}, {reason}: {ratios}"
 
 
-def render_passed_over(replay: Replay) -> str:
+def render_passed_over(replay: ReplayResult) -> str:
     """Return how many requests were passed over, and why."""
     reasons = ", ".join(f"{count} {why}" for why, count in replay.passed_over.most_common())
     return f"Passed over: {reasons}"

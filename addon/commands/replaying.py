@@ -17,7 +17,7 @@ from rich.progress import Progress
 from addon.commands.sessions import read_sessions
 from addon.metrics.account import describe_entry, describe_pricing
 from masking.measures.tokens import TokenCounter
-from masking.replay.assumed import find_assumed
+from masking.replay.assumed_prices import find_assumed_prices
 from masking.replay.comparison import Comparison, compare
 from masking.replay.pauses import Pause, pause_sessions
 from masking.replay.replay import ReplayedRequest, ReplaySettings, Session
@@ -27,7 +27,7 @@ _FEW = 8
 """Up to so many sessions are replayed here: starting all cores takes a second or two."""
 
 
-class Replay(NamedTuple):
+class ReplayResult(NamedTuple):
     """What became of recordings under one policy; what was passed over is counted by the reason."""
 
     settings: ReplaySettings
@@ -40,7 +40,7 @@ _Part = tuple[list[Comparison], Counter[str]]
 
 def replay_paths(
     paths: Sequence[Path], settings: ReplaySettings, console: Console, pause: Pause | None = None
-) -> Replay:
+) -> ReplayResult:
     """Replay all sessions of these files and folders under one policy, with a progress bar.
 
     A `pause` is added to the times that they tell.
@@ -59,7 +59,7 @@ def replay_paths(
             passed_over += obstacles
     if not comparisons:
         raise ValueError(f"no request to replay in {', '.join(map(str, paths))}")
-    return Replay(settings, comparisons, passed_over)
+    return ReplayResult(settings, comparisons, passed_over)
 
 
 def _compare_all(sessions: Sequence[Session], settings: ReplaySettings) -> Iterator[_Part]:
@@ -82,11 +82,11 @@ def _counter() -> TokenCounter:
     return TokenCounter()
 
 
-def render_json(replay: Replay) -> str:
+def render_json(replay: ReplayResult) -> str:
     """Return everything that was measured: in total, by conversation, and by request."""
     requests = chain.from_iterable(comparison.chosen for comparison in replay.comparisons)
     document = {
-        "assumed_prices": [assumed._asdict() for assumed in find_assumed(requests)],
+        "assumed_prices": [assumed._asdict() for assumed in find_assumed_prices(requests)],
         "total": asdict(summarize(replay.comparisons)),
         "passed_over": replay.passed_over,
         "conversations": [

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from addon.recordings.flow_session import FlowSession
-from masking.replay.conversations import read_conversations
+from masking.replay.conversation_files import read_conversations
 from masking.replay.replay import Session
 
 _CONVERSATIONS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")

@@ -17,7 +17,7 @@ Value = Callable[[Bill], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class BoundaryMove:
     """One move, at a `request` counted from 0.
 
     `removed` are the tokens that its newly masked `results` no longer take, `uncached` those that
@@ -44,7 +44,7 @@ class Move:
         return self.saved - self.paid
 
 
-def find_moves(requests: Sequence[ReplayedRequest], value: Value) -> list[Move]:
+def find_moves(requests: Sequence[ReplayedRequest], value: Value) -> list[BoundaryMove]:
     """Return the moves of one conversation's boundary, in order."""
     moves = [
         _weigh(place, requests[place - 1] if place else None, request, value)
@@ -57,7 +57,7 @@ def find_moves(requests: Sequence[ReplayedRequest], value: Value) -> list[Move]:
 
 def _weigh(
     place: int, before: ReplayedRequest | None, request: ReplayedRequest, value: Value
-) -> Move:
+) -> BoundaryMove:
     """Return a move as it stands at its own request.
 
     Without it the prompt before would still have been cached, as far as caches held at all: in
@@ -71,7 +71,7 @@ def _weigh(
     rewritten = max(0.0, uncached - removed)
     ratios, factor = request.pricing.ratios, request.pricing.find_factor(cost.after.prompt)
     price = (ratios.write - ratios.read) * factor * rewritten
-    return Move(
+    return BoundaryMove(
         request=place,
         results=_count_new(before.reasons if before else (), request.reasons),
         removed=removed,
@@ -90,7 +90,7 @@ def _count_new(before: Sequence[Reason], reasons: Sequence[Reason]) -> int:
     return sum(then != "masked" == now for then, now in zip_longest(before, reasons))
 
 
-def _share_out(costs: Sequence[Cost], moves: Sequence[Move], value: Value) -> list[float]:
+def _share_out(costs: Sequence[Cost], moves: Sequence[BoundaryMove], value: Value) -> list[float]:
     """Return what each request has saved, but for a move's price, per token taken out so far."""
     by_request = {move.request: move for move in moves}
     total, savings = 0.0, []
@@ -103,11 +103,11 @@ def _share_out(costs: Sequence[Cost], moves: Sequence[Move], value: Value) -> li
     return savings
 
 
-def _weight(move: Move) -> float:
+def _weight(move: BoundaryMove) -> float:
     return max(1.0, move.removed)  # placeholders can be longer than what they replace
 
 
-def _settle(move: Move, savings: Sequence[float]) -> Move:
+def _settle(move: BoundaryMove, savings: Sequence[float]) -> BoundaryMove:
     saved = [*accumulate(_weight(move) * each for each in savings)]
     repaid = (move.request + n for n, sum_ in enumerate(saved) if sum_ >= move.paid)
     return replace(move, saved=saved[-1], repaid_at=next(repaid, None))

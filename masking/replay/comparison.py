@@ -9,7 +9,7 @@ from masking.model import CHANGES
 from masking.replay.first_masked import NEVER
 from masking.replay.replay import ReplayedRequest, ReplaySettings, Session, replay
 from masking.replay.reread import Rereads, count_rereads
-from masking.replay.session_index import Transcript, read_transcript
+from masking.replay.session_index import SessionIndex, index_session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +39,8 @@ def compare(
     """
     chosen = [*replay(session, settings, counter, passed_over)]
     sliding = [*replay(session, replace(settings, slides=True), counter)]
-    transcript = read_transcript(session, settings, counter)
-    rereads = [_count_rereads(requests, transcript) for requests in (sliding, chosen)]
+    index = index_session(session, settings, counter)
+    rereads = [_count_rereads(requests, index) for requests in (sliding, chosen)]
     slid, chose = _split(sliding), _split(chosen)
     return [
         Comparison(
@@ -62,16 +62,14 @@ def _split(requests: Iterable[ReplayedRequest]) -> dict[int, list[ReplayedReques
     return split
 
 
-def _count_rereads(
-    requests: Sequence[ReplayedRequest], transcript: Transcript
-) -> dict[int, Rereads]:
+def _count_rereads(requests: Sequence[ReplayedRequest], index: SessionIndex) -> dict[int, Rereads]:
     """Return, by conversation, the calls that refer to what their request no longer showed.
 
     Looked at request by request, as some strategies show a result again that they had replaced.
     """
-    references = transcript.references_by_request()
+    references = index.references_by_request()
     found: defaultdict[int, Rereads] = defaultdict(Rereads)
-    for request, place in zip(requests, transcript.order, strict=True):
+    for request, place in zip(requests, index.order, strict=True):
         hidden = [0 if reason in CHANGES else NEVER for reason in request.reasons]
         found[request.entry.conversation] += count_rereads(references[place], hidden)
     return found

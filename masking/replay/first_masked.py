@@ -1,4 +1,4 @@
-"""From which request on each tool result of a stretch is masked.
+"""From which request on each tool result of a segment is masked.
 
 Once masked a result stays so: one number for each result tells what every request looks like.
 """
@@ -13,7 +13,7 @@ from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import digest_of
 from masking.measures.tokens import TokenCounter
 from masking.model import Decision, Maskable, Target, ToolResult
-from masking.replay.session_index import Stretch
+from masking.replay.session_index import Segment
 from masking.strategies.boundary import Boundary, find_boundaries
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.window import find_maskable, judge
@@ -23,7 +23,7 @@ NEVER = sys.maxsize
 
 
 class Judged(NamedTuple):
-    """A stretch's tool results as they would be decided, were they old enough.
+    """A segment's tool results as they would be decided, were they old enough.
 
     `maskable` are they as the boundary sees them; `pieces` is the prompt with all of them masked
     that would be.
@@ -34,33 +34,35 @@ class Judged(NamedTuple):
     pieces: list[Piece]
 
 
-def judge_stretch(stretch: Stretch, policy: MaskPolicy, counter: TokenCounter) -> Judged:
-    """Judge a stretch's tool results: alike for policies that differ only in the boundary."""
-    decisions = judge(stretch.history, policy)
+def judge_segment(segment: Segment, policy: MaskPolicy, counter: TokenCounter) -> Judged:
+    """Judge a segment's tool results: alike for policies that differ only in the boundary."""
+    decisions = judge(segment.history, policy)
     return Judged(
         decisions,
-        find_maskable(decisions, stretch.layout),
-        mask_pieces(stretch.pieces, decisions, counter),
+        find_maskable(decisions, segment.layout),
+        mask_pieces(segment.pieces, decisions, counter),
     )
 
 
-def find_masks(stretch: Stretch, judged: Judged, policy: MaskPolicy) -> list[int]:
-    """Return for each tool result the request of the stretch from which on it is masked.
+def find_first_masked(segment: Segment, judged: Judged, policy: MaskPolicy) -> list[int]:
+    """Return for each tool result the request of the segment from which on it is masked.
 
     The boundary's rule takes each message of the assistant for a request, and nothing after the
     last one has a part in its decision. So it stands where it stood at the next such message.
     """
     if policy.slides:
-        return find_ripe(stretch, judged, policy)
-    boundaries = find_boundaries(stretch.layout.requests, judged.maskable, policy)
-    at_sends = [boundaries[send.answers] for send in stretch.sends]
-    return _find_first(stretch, judged, judged.maskable, at_sends, policy)
+        return find_first_masked_sliding(segment, judged, policy)
+    boundaries = find_boundaries(segment.layout.requests, judged.maskable, policy)
+    at_requests = [boundaries[request.answers] for request in segment.requests]
+    return _find_first_masked(segment, judged, judged.maskable, at_requests, policy)
 
 
-def find_ripe(stretch: Stretch, judged: Judged, policy: MaskPolicy) -> list[int]:
+def find_first_masked_sliding(segment: Segment, judged: Judged, policy: MaskPolicy) -> list[int]:
     """Return the same for a boundary that moves to the window's edge at every request."""
-    edges = [Boundary(policy.find_edge(send.turns), send.results) for send in stretch.sends]
-    return _find_first(stretch, judged, stretch.history.results, edges, policy)
+    edges = [
+        Boundary(policy.find_edge(request.turns), request.results) for request in segment.requests
+    ]
+    return _find_first_masked(segment, judged, segment.history.results, edges, policy)
 
 
 def piece_of(result: ToolResult) -> int:
@@ -69,15 +71,15 @@ def piece_of(result: ToolResult) -> int:
     return int(index) + 1
 
 
-def _find_first(
-    stretch: Stretch,
+def _find_first_masked(
+    segment: Segment,
     judged: Judged,
     results: Sequence[Maskable] | Sequence[ToolResult],
     boundaries: Sequence[Boundary],
     policy: MaskPolicy,
 ) -> list[int]:
-    turns = [send.turns for send in stretch.sends]
-    first = find_first_masked(results, boundaries, turns, policy)
+    turns = [request.turns for request in segment.requests]
+    first = find_first_behind(results, boundaries, turns, policy)
     return [
         request if decision.reason == "masked" else NEVER
         for request, decision in zip(first, judged.decisions, strict=True)
@@ -98,7 +100,7 @@ def mask_pieces(
     return masked
 
 
-def find_first_masked(
+def find_first_behind(
     results: Sequence[Maskable] | Sequence[ToolResult],
     boundaries: Sequence[Boundary],
     turns: Sequence[int],

@@ -20,7 +20,7 @@ class Pause(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Paused:
+class PausedSession:
     """A session whose user went away now and then; a `Session` itself."""
 
     session: Session
@@ -41,4 +41,4 @@ class Paused:
 
 def pause_sessions(sessions: Iterable[Session], pause: Pause | None) -> list[Session]:
     """Return these sessions with a pause added; as they are without one."""
-    return [session if pause is None else Paused(session, pause) for session in sessions]
+    return [session if pause is None else PausedSession(session, pause) for session in sessions]

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from masking.model import ToolResult
 from masking.replay.quotes import find_quoted_lines, find_shown_lines
-from masking.replay.sightings import Places, Sightings
+from masking.replay.shown_texts import Places, ShownTexts
 
 _LEAST_CHARS = 8
 _RUN = re.compile(rf"[\w./-]{{{_LEAST_CHARS},}}")
@@ -135,8 +135,8 @@ class _Memory:
     """What a conversation has shown so far of what its calls name and quote."""
 
     def __init__(self, calls: Sequence[_Call]) -> None:
-        self._names = Sightings(frozenset(name for call in calls for name in call.names))
-        self._lines = Sightings(frozenset(line for call in calls for line in call.lines))
+        self._names = ShownTexts(frozenset(name for call in calls for name in call.names))
+        self._lines = ShownTexts(frozenset(line for call in calls for line in call.lines))
         self._asked: dict[str | None, tuple[str, str]] = {}
         self._results_of: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
 

@@ -1,7 +1,7 @@
 """A session, decoded once, so that many policies can be tried on it.
 
-It is cut into stretches: requests that each begin with all the messages of the one before, under
-the same tools. What is found in the last request of a stretch holds for all of them.
+It is cut into segments: requests that each begin with all the messages of the one before, under
+the same tools. What is found in the last request of a segment holds for all of them.
 """
 
 from collections import defaultdict
@@ -23,8 +23,8 @@ from masking.rewrite import read_request
 from masking.wire.chat import find_tool_results, lay_out
 
 
-class Send(NamedTuple):
-    """A request of a stretch: how many of the last one's messages it had, and what was in them.
+class IndexedRequest(NamedTuple):
+    """A request of a segment: how many of the last one's messages it had, and what was in them.
 
     `answers` are messages of the assistant, `turns` and `results` those of tools.
     """
@@ -37,72 +37,72 @@ class Send(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
-    """Requests of which each continues the one before; all but `sends` is the last one's.
+class Segment:
+    """Requests of which each continues the one before; all but `requests` is the last one's.
 
     `seed` tells prompts apart that have nothing in common, `pieces` are the tool schemas and the
-    messages, and `follows` is the stretch whose conversation this one goes on with other tools.
+    messages, and `follows` is the segment whose conversation this one goes on with other tools.
     """
 
     seed: bytes
     pricing: Pricing
     follows: int | None
-    sends: tuple[Send, ...]
+    requests: tuple[IndexedRequest, ...]
     pieces: tuple[Piece, ...]
     history: ToolHistory
     layout: Layout
     references: tuple[Reference, ...]
 
 
-class Place(NamedTuple):
-    """A request of a session: its stretch, and its number in that."""
+class RequestPlace(NamedTuple):
+    """A request of a session: its segment, and its number in that."""
 
-    stretch: int
+    segment: int
     request: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transcript:
-    """The stretches of a session, and its requests in the order in which they were sent."""
+class SessionIndex:
+    """The segments of a session, and its requests in the order in which they were sent."""
 
-    stretches: tuple[Stretch, ...]
-    order: tuple[Place, ...]
+    segments: tuple[Segment, ...]
+    order: tuple[RequestPlace, ...]
 
     @property
     def conversations(self) -> list[int]:
-        """For each request, in order, the number of its conversation: its first stretch's."""
+        """For each request, in order, the number of its conversation: its first segment's."""
         roots: list[int] = []
-        for number, stretch in enumerate(self.stretches):
-            roots.append(number if stretch.follows is None else roots[stretch.follows])
-        return [roots[place.stretch] for place in self.order]
+        for number, segment in enumerate(self.segments):
+            roots.append(number if segment.follows is None else roots[segment.follows])
+        return [roots[place.segment] for place in self.order]
 
-    def references_by_request(self) -> Mapping[Place, Sequence[Reference]]:
+    def references_by_request(self) -> Mapping[RequestPlace, Sequence[Reference]]:
         """Return what the calls refer to that answer each request."""
-        found: defaultdict[Place, list[Reference]] = defaultdict(list)
-        for number, stretch in enumerate(self.stretches):
-            for reference in stretch.references:
-                found[Place(number, reference.request)].append(reference)
+        found: defaultdict[RequestPlace, list[Reference]] = defaultdict(list)
+        for number, segment in enumerate(self.segments):
+            for reference in segment.references:
+                found[RequestPlace(number, reference.request)].append(reference)
         return found
 
 
-def read_transcript(
+def index_session(
     session: Session, settings: ReplaySettings, counter: TokenCounter
-) -> Transcript:
+) -> SessionIndex:
     """Decode a session; of the settings only prices, model and time to live matter.
 
     A body that is no Chat Completions request is passed over. Cache markers in messages are of no
     account: a message is taken as the last request spells it. Takes as long as decoding and
     digesting all the requests; the tokens of a message are counted once.
     """
-    reader = _Reader(settings)
+    indexer = _Indexer(settings)
     for recorded in session.requests():
         document = _read_request(recorded)
         if document is not None:
-            reader.take(recorded, document)
+            indexer.take(recorded, document)
     targets = settings.policy.target_arguments
-    return Transcript(
-        stretches=tuple(growth.finish(counter, targets) for growth in reader.growths),
-        order=tuple(reader.order),
+    return SessionIndex(
+        segments=tuple(segment.finish(counter, targets) for segment in indexer.segments),
+        order=tuple(indexer.order),
     )
 
 
@@ -117,8 +117,8 @@ def _read_request(recorded: RecordedRequest) -> Mapping[str, object] | None:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Growth:
-    """A stretch as it grows."""
+class _GrowingSegment:
+    """A segment as it grows."""
 
     seed: bytes
     pricing: Pricing
@@ -127,7 +127,7 @@ class _Growth:
     document: Mapping[str, object] = field(default_factory=dict)
     sent: list[tuple[datetime, int]] = field(default_factory=list)
 
-    def finish(self, counter: TokenCounter, target_arguments: Sequence[str]) -> Stretch:
+    def finish(self, counter: TokenCounter, target_arguments: Sequence[str]) -> Segment:
         history = find_tool_results(self.document, target_arguments)
         layout = lay_out(self.document)
         messages = _messages(self.document)
@@ -136,32 +136,32 @@ class _Growth:
             for request, (_, count) in enumerate(self.sent)
             if count < len(messages) and _has_role(messages[count], "assistant")
         }
-        return Stretch(
+        return Segment(
             seed=self.seed,
             pricing=self.pricing,
             follows=self.follows,
-            sends=tuple(self._count_sends(messages, layout)),
+            requests=tuple(self._index_requests(messages, layout)),
             pieces=read_prompt(self.document, (), counter).before,
             history=history,
             layout=layout,
             references=find_references(self.document, history.results, answers),
         )
 
-    def _count_sends(self, messages: list[object], layout: Layout) -> list[Send]:
+    def _index_requests(self, messages: list[object], layout: Layout) -> list[IndexedRequest]:
         answers = _count_role(messages, "assistant")
         results = _count_role(messages, "tool")
         return [
-            Send(when, n, answers[n], layout.requests[answers[n]].turns, results[n])
+            IndexedRequest(when, n, answers[n], layout.requests[answers[n]].turns, results[n])
             for when, n in self.sent
         ]
 
 
-class _Reader:
-    """Cuts a session into stretches. A request continues the latest conversation it begins with."""
+class _Indexer:
+    """Cuts a session into segments. A request continues the latest conversation it begins with."""
 
     def __init__(self, settings: ReplaySettings) -> None:
-        self.growths: list[_Growth] = []
-        self.order: list[Place] = []
+        self.segments: list[_GrowingSegment] = []
+        self.order: list[RequestPlace] = []
         self._settings = settings
         self._latest: dict[bytes, int] = {}
 
@@ -172,14 +172,16 @@ class _Reader:
         prefixes = chain(seed, [digest_of_message(message) for message in _messages(document)])
         found = self._find_latest(prefixes)
         tools = digest_of(document.get("tools"))
-        if found is None or self.growths[found].tools != tools:
+        if found is None or self.segments[found].tools != tools:
             pricing = self._find_pricing(recorded, model)
-            self.growths.append(_Growth(seed=seed, pricing=pricing, tools=tools, follows=found))
-            found = len(self.growths) - 1
-        growth = self.growths[found]
-        self.order.append(Place(found, len(growth.sent)))
-        growth.document = document
-        growth.sent.append((recorded.when, len(prefixes)))
+            self.segments.append(
+                _GrowingSegment(seed=seed, pricing=pricing, tools=tools, follows=found)
+            )
+            found = len(self.segments) - 1
+        segment = self.segments[found]
+        self.order.append(RequestPlace(found, len(segment.sent)))
+        segment.document = document
+        segment.sent.append((recorded.when, len(prefixes)))
         if prefixes:
             self._latest[prefixes[-1]] = found
 

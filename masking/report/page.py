@@ -16,7 +16,7 @@ from string import Template
 from masking.accounting.cost import Bill
 from masking.accounting.margin import NO_MARGIN, Margin
 from masking.model import Reason
-from masking.replay.assumed import find_assumed
+from masking.replay.assumed_prices import find_assumed_prices
 from masking.replay.boundary_moves import Value, find_moves
 from masking.replay.comparison import Comparison
 from masking.replay.reread import Rereads
@@ -134,7 +134,7 @@ def _describe_conversation(comparison: Comparison, bills: Bills) -> dict[str, ob
         "prices": sorted(
             {(*request.pricing.ratios, request.pricing.source) for request in requests}
         ),
-        "assumed": sum(each.requests for each in find_assumed(requests)),
+        "assumed": sum(each.requests for each in find_assumed_prices(requests)),
         "reported": sum(request.entry.cost.basis == "reported" for request in requests),
         "unit": unit,
         "series": {policy: _describe_bills(bills[policy], unit) for policy in _POLICIES},

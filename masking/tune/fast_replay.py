@@ -1,7 +1,7 @@
 """What a policy comes to on a session: as `masking.replay.replay`, in a hundredth of the time.
 
 Nothing is written and nothing decoded again: where the boundary stands at each request comes from
-one pass over a stretch, and between moves nothing changes but the end of the prompt. The cache is
+one pass over a segment, and between moves nothing changes but the end of the prompt. The cache is
 simulated, whatever the provider reported, and forgets by time alone, never for want of room. This
 is Schéma 1 alone: no other strategy has a part in it.
 """
@@ -16,10 +16,10 @@ from masking.accounting.prefix_cache import Piece
 from masking.measures.price_list import Ratios
 from masking.measures.pricing import apply_pricing
 from masking.measures.tokens import TokenCounter
-from masking.replay.first_masked import NEVER, Judged, find_masks, judge_stretch, piece_of
+from masking.replay.first_masked import NEVER, Judged, find_first_masked, judge_segment, piece_of
 from masking.replay.replay import ReplaySettings
 from masking.replay.reread import Rereads, count_rereads
-from masking.replay.session_index import Stretch, Transcript
+from masking.replay.session_index import Segment, SessionIndex
 from masking.strategies.policy import MaskPolicy
 
 
@@ -56,38 +56,38 @@ class Masked(NamedTuple):
 class Bench:
     """A session on which policies are tried; `plain` is what sending everything comes to."""
 
-    def __init__(self, transcript: Transcript, counter: TokenCounter) -> None:
-        self._transcript = transcript
+    def __init__(self, index: SessionIndex, counter: TokenCounter) -> None:
+        self._index = index
         self._counter = counter
         self._judged: dict[tuple[int, MaskPolicy], Judged] = {}
-        self.plain = self._send([_mask_nothing(stretch) for stretch in transcript.stretches])
+        self.plain = self._send([_mask_nothing(segment) for segment in index.segments])
 
     def try_out(self, settings: ReplaySettings, believed: Ratios | None = None) -> Trial:
-        """Return what a policy comes to; prices and model are those of the transcript.
+        """Return what a policy comes to; prices and model are those the session was indexed with.
 
         Where other prices are `believed`, the boundary is drawn by them.
         """
         return self.try_masks(lambda number, _: self._mask(number, settings, believed))
 
-    def try_masks(self, find: Callable[[int, Stretch], Masked]) -> Trial:
-        """Return what any rule comes to, which says of each stretch, by its number, what it masks.
+    def try_masks(self, find: Callable[[int, Segment], Masked]) -> Trial:
+        """Return what any rule comes to, which says of each segment, by its number, what it masks.
 
         Once masked, a result has to stay so.
         """
-        masks = [find(number, each) for number, each in enumerate(self._transcript.stretches)]
+        masks = [find(number, each) for number, each in enumerate(self._index.segments)]
         rereads = Rereads()
-        for stretch, mask in zip(self._transcript.stretches, masks, strict=True):
-            rereads += count_rereads(stretch.references, mask.first)
+        for segment, mask in zip(self._index.segments, masks, strict=True):
+            rereads += count_rereads(segment.references, mask.first)
         return Trial(requests=self._send(masks), rereads=rereads)
 
     def _mask(self, number: int, settings: ReplaySettings, believed: Ratios | None) -> Masked:
-        stretch = self._transcript.stretches[number]
-        pricing = dataclasses.replace(stretch.pricing, ratios=believed or stretch.pricing.ratios)
+        segment = self._index.segments[number]
+        pricing = dataclasses.replace(segment.pricing, ratios=believed or segment.pricing.ratios)
         policy = apply_pricing(settings.policy, settings.drawn_by, pricing)
         if not policy.masks:
-            return _mask_nothing(stretch)
+            return _mask_nothing(segment)
         judged = self._judge(number, policy)
-        return Masked(find_masks(stretch, judged, policy), judged.pieces)
+        return Masked(find_first_masked(segment, judged, policy), judged.pieces)
 
     def _judge(self, number: int, policy: MaskPolicy) -> Judged:
         key = (
@@ -101,26 +101,26 @@ class Bench:
             ),
         )
         if key not in self._judged:
-            stretch = self._transcript.stretches[number]
-            self._judged[key] = judge_stretch(stretch, policy, self._counter)
+            segment = self._index.segments[number]
+            self._judged[key] = judge_segment(segment, policy, self._counter)
         return self._judged[key]
 
     def _send(self, masks: Sequence[Masked]) -> tuple[Tried, ...]:
         cache = _Cache()
         prompts = [
-            _Prompt(stretch, mask, _find_followed(stretch, masks), cache)
-            for stretch, mask in zip(self._transcript.stretches, masks, strict=True)
+            _Prompt(segment, mask, _find_followed(segment, masks), cache)
+            for segment, mask in zip(self._index.segments, masks, strict=True)
         ]
-        return tuple(prompts[place.stretch].send() for place in self._transcript.order)
+        return tuple(prompts[place.segment].send() for place in self._index.order)
 
 
-def _mask_nothing(stretch: Stretch) -> Masked:
-    return Masked([NEVER] * len(stretch.history.results), stretch.pieces)
+def _mask_nothing(segment: Segment) -> Masked:
+    return Masked([NEVER] * len(segment.history.results), segment.pieces)
 
 
-def _find_followed(stretch: Stretch, masks: Sequence[Masked]) -> Sequence[int] | None:
-    """Return from when on the results were masked in the stretch that this one goes on with."""
-    return None if stretch.follows is None else masks[stretch.follows].first
+def _find_followed(segment: Segment, masks: Sequence[Masked]) -> Sequence[int] | None:
+    """Return from when on the results were masked in the segment that this one goes on with."""
+    return None if segment.follows is None else masks[segment.follows].first
 
 
 class _Cache:
@@ -146,36 +146,36 @@ class _Cache:
 
 
 class _Prompt:
-    """A stretch's prompt, masked, as it grows from request to request.
+    """A segment's prompt, masked, as it grows from request to request.
 
     `_nodes` and `_tokens` are those after 0, 1, 2, ... pieces of the last one sent.
     """
 
     def __init__(
-        self, stretch: Stretch, masks: Masked, followed: Sequence[int] | None, cache: _Cache
+        self, segment: Segment, masks: Masked, followed: Sequence[int] | None, cache: _Cache
     ) -> None:
-        self._stretch = stretch
+        self._segment = segment
         self._cache = cache
-        self._plain, self._masked = stretch.pieces, masks.pieces
-        self._first = [NEVER] * len(stretch.pieces)
+        self._plain, self._masked = segment.pieces, masks.pieces
+        self._first = [NEVER] * len(segment.pieces)
         self._changes: dict[int, int] = {}
-        for result, request in zip(stretch.history.results, masks.first, strict=True):
+        for result, request in zip(segment.history.results, masks.first, strict=True):
             at = piece_of(result)
             self._first[at] = request
             self._changes[request] = min(self._changes.get(request, at), at)
         self._moves = _find_moves(masks.first, followed)
         self._counted = sorted(masks.first)
         self._request = -1
-        self._nodes = [cache.find_root(stretch.seed)]
+        self._nodes = [cache.find_root(segment.seed)]
         self._tokens = [0]
 
     def send(self) -> Tried:
         """Send the next request."""
         self._request += 1
-        send, pricing = self._stretch.sends[self._request], self._stretch.pricing
-        known, ttl = self._grow(send.messages + 1), pricing.rules.ttl
+        request, pricing = self._segment.requests[self._request], self._segment.pricing
+        known, ttl = self._grow(request.messages + 1), pricing.rules.ttl
         if ttl is not None:
-            known = self._cache.forget(self._nodes, known, send.when.timestamp(), ttl)
+            known = self._cache.forget(self._nodes, known, request.when.timestamp(), ttl)
         tokens, cached = self._tokens[-1], pricing.rules.round(self._tokens[known])
         cost = cached * pricing.ratios.read + (tokens - cached) * pricing.ratios.write
         cost *= pricing.find_factor(tokens)

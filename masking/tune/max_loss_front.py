@@ -3,7 +3,7 @@
 Beside it stands the clairvoyant, who knows how a conversation goes on and keeps the same promise:
 no rule can do better. The boundary's rule decides by estimated tokens, as the addon does; bills are
 in counted ones, with a cache that matches whole messages and has no minimum, so that the cheapest
-schedule can be found exactly. Each stretch of a session counts as a conversation of its own.
+schedule can be found exactly. Each segment of a session counts as a conversation of its own.
 """
 
 import dataclasses
@@ -15,9 +15,15 @@ from itertools import accumulate
 from masking.measures.price_list import Ratios
 from masking.measures.pricing import apply_pricing
 from masking.measures.tokens import TokenCounter
-from masking.replay.first_masked import Judged, find_masks, find_ripe, judge_stretch, piece_of
+from masking.replay.first_masked import (
+    Judged,
+    find_first_masked,
+    find_first_masked_sliding,
+    judge_segment,
+    piece_of,
+)
 from masking.replay.replay import ReplaySettings, Session
-from masking.replay.session_index import Stretch, read_transcript
+from masking.replay.session_index import Segment, index_session
 from masking.strategies.policy import MaskPolicy
 from masking.tune.optimum import Growth, bill, bill_everything, find_cheapest, follow
 
@@ -81,19 +87,19 @@ def draw_nothing(losses: Sequence[float] = LOSSES) -> Front:
 def draw_front(
     session: Session, settings: ReplaySettings, losses: Sequence[float] = LOSSES
 ) -> Front:
-    """Return the front of a session's stretches."""
+    """Return the front of a session's segments."""
     counter = TokenCounter()
     front = draw_nothing(losses)
-    for stretch in read_transcript(session, settings, counter).stretches:
-        priced = apply_pricing(settings.policy, settings.price_settings, stretch.pricing)
+    for segment in index_session(session, settings, counter).segments:
+        priced = apply_pricing(settings.policy, settings.price_settings, segment.pricing)
         policy = dataclasses.replace(priced, price_steps=())  # the clairvoyant knows none, either
-        judged = judge_stretch(stretch, policy, counter)
-        growth = _find_growth(stretch, judged, policy)
+        judged = judge_segment(segment, policy, counter)
+        growth = _find_growth(segment, judged, policy)
         schedules = [
-            find_masks(stretch, judged, dataclasses.replace(policy, max_loss=loss))
+            find_first_masked(segment, judged, dataclasses.replace(policy, max_loss=loss))
             for loss in losses
         ]
-        front += draw_growth(growth, schedules, stretch.pricing.ratios, losses)
+        front += draw_growth(growth, schedules, segment.pricing.ratios, losses)
     return front
 
 
@@ -123,14 +129,14 @@ def draw_growth(
     )
 
 
-def _find_growth(stretch: Stretch, judged: Judged, policy: MaskPolicy) -> Growth:
-    sizes = [*accumulate((piece.tokens for piece in stretch.pieces), initial=0)]
-    places = [piece_of(result) for result in stretch.history.results]
+def _find_growth(segment: Segment, judged: Judged, policy: MaskPolicy) -> Growth:
+    sizes = [*accumulate((piece.tokens for piece in segment.pieces), initial=0)]
+    places = [piece_of(result) for result in segment.history.results]
     return Growth(
-        sizes=[sizes[send.messages + 1] for send in stretch.sends],
+        sizes=[sizes[request.messages + 1] for request in segment.requests],
         offsets=[sizes[at] for at in places],
-        savings=[stretch.pieces[at].tokens - judged.pieces[at].tokens for at in places],
-        ripe=find_ripe(stretch, judged, policy),
+        savings=[segment.pieces[at].tokens - judged.pieces[at].tokens for at in places],
+        ripe=find_first_masked_sliding(segment, judged, policy),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from masking.replay.reread import Rereads
-from masking.replay.session_index import Transcript
+from masking.replay.session_index import SessionIndex
 from masking.tune.fast_replay import Trial, Tried
 
 
@@ -43,18 +43,18 @@ class Outcome:
         )
 
 
-def sum_up(trial: Trial, plain: Sequence[Tried], transcript: Transcript) -> Outcome:
+def sum_up(trial: Trial, plain: Sequence[Tried], index: SessionIndex) -> Outcome:
     """Return what a trial on a session comes to; `plain` is what sending everything does."""
     requests = trial.requests
     known = [request.dollars for request in requests if request.dollars is not None]
     return Outcome(
         requests=len(requests),
-        unlisted=sum(len(s.sends) for s in transcript.stretches if s.pricing.source == "assumed"),
+        unlisted=sum(len(s.requests) for s in index.segments if s.pricing.source == "assumed"),
         tokens=sum(request.tokens for request in requests),
         cost=sum(request.cost for request in requests),
         dollars=sum(known) if len(known) == len(requests) else None,
         moves=sum(request.moved for request in requests),
-        worst=_find_worst(requests, plain, transcript.conversations),
+        worst=_find_worst(requests, plain, index.conversations),
         rereads=trial.rereads,
     )
 

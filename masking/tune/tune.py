@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from masking.measures.tokens import TokenCounter
 from masking.replay.replay import ReplaySettings, Session
-from masking.replay.session_index import read_transcript
+from masking.replay.session_index import index_session
 from masking.tune.fast_replay import Bench
 from masking.tune.grid import Tuning
 from masking.tune.max_loss_front import LOSSES, Front, draw_front, draw_nothing
@@ -55,10 +55,10 @@ def try_session(
 ) -> dict[Tuning, Outcome]:
     """Return what each tuning comes to on a session."""
     counter = TokenCounter()
-    transcript = read_transcript(session, settings, counter)
-    bench = Bench(transcript, counter)
+    index = index_session(session, settings, counter)
+    bench = Bench(index, counter)
     return {
-        tuning: sum_up(bench.try_out(tuning.apply(settings)), bench.plain, transcript)
+        tuning: sum_up(bench.try_out(tuning.apply(settings)), bench.plain, index)
         for tuning in tunings
     }
 

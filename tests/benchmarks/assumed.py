@@ -24,7 +24,7 @@ from masking.measures.price_list import Ratios
 from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
 from masking.replay.replay import ReplaySettings, Session
-from masking.replay.session_index import read_transcript
+from masking.replay.session_index import index_session
 from masking.strategies.policy import MaskPolicy
 from masking.tune.fast_replay import Bench
 
@@ -72,13 +72,13 @@ def bill_session(
 ) -> list[Paid]:
     """Return what each conversation of a session pays where the boundary is drawn by a belief."""
     settings = ReplaySettings(policy=policy, price_settings=PriceSettings((true.read, true.write)))
-    transcript = read_transcript(session, settings, counter)
-    bench = Bench(transcript, counter)
+    index = index_session(session, settings, counter)
+    bench = Bench(index, counter)
     tried = [request.cost for request in bench.try_out(settings, believed).requests]
     plain = [request.cost for request in bench.plain]
     return [
         Paid([tried[at] for at in places], [plain[at] for at in places])
-        for places in _group(transcript.conversations).values()
+        for places in _group(index.conversations).values()
     ]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from masking.measures.price_list import Ratios
-from masking.replay.first_masked import NEVER, find_first_masked
+from masking.replay.first_masked import NEVER, find_first_behind
 from masking.strategies.boundary import Boundary, find_boundaries
 from masking.strategies.policy import CERTAIN, MaskPolicy
 from masking.tune.max_loss_front import Account, Front, draw_growth, draw_nothing
@@ -54,7 +54,7 @@ def _find_growth(talk: Conversation) -> Growth:
 
 
 def _find_masked(talk: Conversation, boundaries: Sequence[Boundary]) -> list[int]:
-    first = find_first_masked(
+    first = find_first_behind(
         talk.results, boundaries, [r.turns for r in talk.requests], MaskPolicy(window_turns=WINDOW)
     )
     return [at if r.saving else NEVER for at, r in zip(first, talk.results, strict=True)]

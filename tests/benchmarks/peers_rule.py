@@ -29,7 +29,7 @@ from masking.model import Decision, Replacement, ToolResult
 from masking.replay.first_masked import NEVER, mask_pieces
 from masking.replay.replay import ReplaySettings, Session
 from masking.replay.reread import Rereads
-from masking.replay.session_index import Stretch, Transcript, read_transcript
+from masking.replay.session_index import Segment, SessionIndex, index_session
 from masking.strategies.policy import MaskPolicy
 from masking.tune.fast_replay import Bench, Masked, Trial
 from tests.benchmarks.assumed import TRUE_PRICES, read_shipped
@@ -40,19 +40,19 @@ WINDOWS = (*range(1, 13), 14, 16, 20, 24, 28, 32, 40, 48, 64)
 MASKED = ", errors masked"
 
 
-def mask_as_peer(stretch: Stretch, counter: TokenCounter) -> Masked:
-    """Return what SWE-agent's rule masks of a stretch."""
-    counts = [count_omitted(send.results) for send in stretch.sends]
-    first = [bisect_right(counts, place) for place in range(len(stretch.history.results))]
+def mask_as_peer(segment: Segment, counter: TokenCounter) -> Masked:
+    """Return what SWE-agent's rule masks of a segment."""
+    counts = [count_omitted(request.results) for request in segment.requests]
+    first = [bisect_right(counts, place) for place in range(len(segment.history.results))]
     decisions = [
-        Decision(result, "masked", tuple(_replace(result))) for result in stretch.history.results
+        Decision(result, "masked", tuple(_replace(result))) for result in segment.history.results
     ]
     return Masked(
         [
             request if request < len(counts) and decision.replacements else NEVER
             for request, decision in zip(first, decisions, strict=True)
         ],
-        mask_pieces(stretch.pieces, decisions, counter),
+        mask_pieces(segment.pieces, decisions, counter),
     )
 
 
@@ -104,21 +104,21 @@ def find_rules(policy: MaskPolicy) -> dict[str, MaskPolicy]:
 def measure(session: Session) -> list[dict[str, Sum]]:
     """Return what each rule comes to on a session, for each price; the peer's is `peer`."""
     counter, policy = TokenCounter(), read_shipped().schema1
-    transcript = read_transcript(session, ReplaySettings(policy=policy), counter)
-    return [_measure(transcript, price, policy, counter) for price in TRUE_PRICES]
+    index = index_session(session, ReplaySettings(policy=policy), counter)
+    return [_measure(index, price, policy, counter) for price in TRUE_PRICES]
 
 
 def _measure(
-    transcript: Transcript, price: Ratios, policy: MaskPolicy, counter: TokenCounter
+    index: SessionIndex, price: Ratios, policy: MaskPolicy, counter: TokenCounter
 ) -> dict[str, Sum]:
-    bench = Bench(_price(transcript, price), counter)
+    bench = Bench(_price(index, price), counter)
     whole = sum(request.cost for request in bench.plain)
 
     def sum_up(trial: Trial) -> Sum:
         return Sum(sum(request.cost for request in trial.requests), whole, trial.rereads)
 
     price_settings = PriceSettings((price.read, price.write))
-    found = {"peer": sum_up(bench.try_masks(lambda _, stretch: mask_as_peer(stretch, counter)))}
+    found = {"peer": sum_up(bench.try_masks(lambda _, segment: mask_as_peer(segment, counter)))}
     for name, ours in find_rules(policy).items():
         found[name] = sum_up(
             bench.try_out(ReplaySettings(policy=ours, price_settings=price_settings))
@@ -126,12 +126,12 @@ def _measure(
     return found
 
 
-def _price(transcript: Transcript, price: Ratios) -> Transcript:
-    stretches = (
+def _price(index: SessionIndex, price: Ratios) -> SessionIndex:
+    segments = (
         replace(each, pricing=Pricing(ratios=price, source="config", rules=each.pricing.rules))
-        for each in transcript.stretches
+        for each in index.segments
     )
-    return replace(transcript, stretches=tuple(stretches))
+    return replace(index, segments=tuple(segments))
 
 
 def find_window(found: dict[str, Sum], note: str = "") -> str | None:

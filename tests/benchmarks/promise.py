@@ -20,7 +20,7 @@ from pathlib import Path
 from addon.commands.sessions import read_sessions
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
-from masking.replay.conversations import Conversation
+from masking.replay.conversation_files import RecordedConversation
 from masking.replay.replay import Session
 from masking.strategies.policy import MaskPolicy
 from tests.benchmarks.assumed import TRUE_PRICES, bill_session, find_worst_request, read_shipped
@@ -33,7 +33,7 @@ PLAIN = "Python"
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 
 
-def generate() -> Iterator[tuple[str, Conversation]]:
+def generate() -> Iterator[tuple[str, RecordedConversation]]:
     """Yield conversations, each with the name of what is special about it."""
     for kind in KINDS:
         yield f"results: {kind}", _converse(results=[kind])
@@ -51,7 +51,7 @@ def _converse(
     rest: str = "English prose",
     schema_chars: int = 0,
     images: bool = False,
-) -> Conversation:
+) -> RecordedConversation:
     random_ = random.Random(f"{results} {rest} {schema_chars} {images}")
     messages: list[ChatMessage] = [
         {"role": "system", "content": make_text(rest, 4_000)},
@@ -69,7 +69,9 @@ def _converse(
         ]
     messages.append({"role": "assistant", "content": "Done."})
     tools = tuple(make_tools(schema_chars)) if schema_chars else None
-    return Conversation(name="generated", place="generated", messages=tuple(messages), tools=tools)
+    return RecordedConversation(
+        name="generated", place="generated", messages=tuple(messages), tools=tools
+    )
 
 
 def find_worst(session: Session, policy: MaskPolicy) -> list[float]:

@@ -12,7 +12,7 @@ from masking.model import ChatMessage
 from masking.replay.comparison import Comparison, compare
 from masking.replay.replay import ReplaySettings
 from masking.replay.reread import Rereads
-from masking.replay.session_index import read_transcript
+from masking.replay.session_index import index_session
 from masking.replay.summary import summarize
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
@@ -65,7 +65,7 @@ def test_a_quote_is_counted_under_both_policies(window: int, quotes: tuple[int, 
 def test_a_replay_counts_what_a_trial_counts(recording: Path, prices: tuple[float, float]) -> None:
     settings = ReplaySettings(policy=SHIPPED, price_settings=PriceSettings(prices))
     for session in read_sessions([recording]):
-        trial = Bench(read_transcript(session, settings, COUNTER), COUNTER).try_out(settings)
+        trial = Bench(index_session(session, settings, COUNTER), COUNTER).try_out(settings)
         assert trial.rereads == sum_of(compare(session, settings, COUNTER))
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking import ChatMessage
-from masking.replay.conversations import Conversation, read_conversations
+from masking.replay.conversation_files import RecordedConversation, read_conversations
 from masking.replay.replay import Session
 from tests.builders import SECRET, Spelling, assistant, call, documents, spellings, turn
 from tests.places import CONVERSATIONS
@@ -46,7 +46,7 @@ def talk(*messages: ChatMessage, **fields: object) -> dict[str, object]:
     return {"messages": list(messages), **fields}
 
 
-def bodies(conversation: Conversation) -> Iterator[object]:
+def bodies(conversation: RecordedConversation) -> Iterator[object]:
     return (json.loads(recorded.body) for recorded in conversation.requests())
 
 
@@ -59,7 +59,7 @@ class Told(NamedTuple):
     model: str | None = None
 
 
-def told(conversation: Conversation) -> Told:
+def told(conversation: RecordedConversation) -> Told:
     tools = conversation.tools
     return Told(
         conversation.name,
@@ -337,8 +337,8 @@ def test_lines_before_a_broken_one_are_read(tmp_path: Path) -> None:
         next(conversations)
 
 
-def conversation(*messages: ChatMessage, **fields: object) -> Conversation:
-    made = Conversation(name="a", place="a.json", messages=messages, **fields)  # type: ignore[arg-type]
+def conversation(*messages: ChatMessage, **fields: object) -> RecordedConversation:
+    made = RecordedConversation(name="a", place="a.json", messages=messages, **fields)  # type: ignore[arg-type]
     session: Session = made
     assert session is made
     return made
@@ -391,7 +391,9 @@ def conversation(*messages: ChatMessage, **fields: object) -> Conversation:
         ),
     ],
 )
-def test_each_answer_makes_a_request(made: Conversation, expected: list[dict[str, object]]) -> None:
+def test_each_answer_makes_a_request(
+    made: RecordedConversation, expected: list[dict[str, object]]
+) -> None:
     assert expected == list(bodies(made))
 
 

@@ -17,7 +17,7 @@ from masking.measures.price_settings import CachePricing, PriceSettings
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
 from masking.replay.replay import RecordedRequest, ReplaySettings, Session, replay
-from masking.replay.session_index import read_transcript
+from masking.replay.session_index import index_session
 from masking.strategies.policy import MaskPolicy
 from masking.tune.fast_replay import Bench, Trial
 from tests.builders import MASK_ALL, conversations, policies, policy
@@ -72,11 +72,11 @@ def by_replay(session: Session, settings: ReplaySettings) -> list[Figures]:
 
 
 def try_out(session: Session, settings: ReplaySettings) -> Trial:
-    return Bench(read_transcript(session, settings, COUNTER), COUNTER).try_out(settings)
+    return Bench(index_session(session, settings, COUNTER), COUNTER).try_out(settings)
 
 
 def by_trial(session: Session, settings: ReplaySettings) -> list[Figures]:
-    bench = Bench(read_transcript(session, settings, COUNTER), COUNTER)
+    bench = Bench(index_session(session, settings, COUNTER), COUNTER)
     trial = bench.try_out(settings)
     assert trial == bench.try_out(settings)
     return [
@@ -152,7 +152,7 @@ def test_it_agrees_with_a_replay_where_long_prompts_are_dearer(tmp_path: Path) -
     )
     assert by_replay(session, stepped) == by_trial(session, stepped)
     before, after = (
-        Bench(read_transcript(session, settings, COUNTER), COUNTER).plain
+        Bench(index_session(session, settings, COUNTER), COUNTER).plain
         for settings in (flat, stepped)
     )
     factors = {round(now.cost / then.cost, 9) for then, now in zip(before, after, strict=True)}
@@ -282,7 +282,7 @@ def test_one_bench_serves_all_policies() -> None:
         grow(LONG),
         ReplaySettings(policy=SHIPPED, price_settings=PriceSettings((0.5, 1.0))),
     )
-    bench = Bench(read_transcript(session, settings, COUNTER), COUNTER)
+    bench = Bench(index_session(session, settings, COUNTER), COUNTER)
     for window, slides in itertools.product((1, 2, 4), (False, True)):
         other = dataclasses.replace(
             settings, policy=policy(SHIPPED, window_turns=window), slides=slides
@@ -327,16 +327,16 @@ def test_a_cache_marker_that_moves_on_changes_nothing() -> None:
     )
     session = Talk(tuple(mark(length) for length in range(3, 26, 2)))
     assert by_replay(session, settings) == by_trial(session, settings)
-    assert 1 == len(read_transcript(session, settings, COUNTER).stretches)
+    assert 1 == len(index_session(session, settings, COUNTER).segments)
     assert try_out(session, settings).requests[-1].masked
 
 
 def test_a_conversation_goes_on_with_other_tools() -> None:
     bodies = [*with_tools((9, 0), (11, 1), (13, 1)), write_body(OTHER[:5])]
     settings = ReplaySettings(policy=SHIPPED, price_settings=PriceSettings((0.5, 1.0)))
-    transcript = read_transcript(Talk(tuple(bodies)), settings, COUNTER)
-    assert [None, 0, None] == [stretch.follows for stretch in transcript.stretches]
-    assert [0, 0, 0, 2] == transcript.conversations
+    index = index_session(Talk(tuple(bodies)), settings, COUNTER)
+    assert [None, 0, None] == [segment.follows for segment in index.segments]
+    assert [0, 0, 0, 2] == index.conversations
 
 
 def test_what_was_masked_is_told_from_what_is_named_later() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from masking.model import Maskable
-from masking.replay.first_masked import NEVER, find_first_masked
+from masking.replay.first_masked import NEVER, find_first_behind
 from masking.strategies.boundary import Boundary
 from masking.strategies.policy import MaskPolicy
 
@@ -70,4 +70,4 @@ def test_it_is_found(
     results: list[Maskable], boundaries: list[Boundary], k: int, expected: list[int]
 ) -> None:
     policy = MaskPolicy(window_turns=2, keep_last_k_per_tool=k)
-    assert expected == find_first_masked(results, boundaries, TURNS[: len(boundaries)], policy)
+    assert expected == find_first_behind(results, boundaries, TURNS[: len(boundaries)], policy)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.measures.price_list import Ratios
-from masking.replay.first_masked import NEVER, find_first_masked
+from masking.replay.first_masked import NEVER, find_first_behind
 from masking.strategies.boundary import Boundary
 from masking.strategies.policy import MaskPolicy
 from masking.tune.optimum import Growth, bill, bill_everything, find_cheapest, follow
@@ -44,7 +44,7 @@ def first_masked(conversation: Conversation, edges: list[int]) -> list[int]:
     requests, results = conversation
     boundaries = [Boundary(edge, r.results) for edge, r in zip(edges, requests, strict=True)]
     turns = [request.turns for request in requests]
-    first = find_first_masked(results, boundaries, turns, MaskPolicy())
+    first = find_first_behind(results, boundaries, turns, MaskPolicy())
     return [at if r.saving else NEVER for at, r in zip(first, results, strict=True)]
 
 

@@ -8,7 +8,7 @@ from addon.commands.main import main
 from addon.commands.sessions import read_sessions
 from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
-from masking.replay.pauses import Pause, Paused
+from masking.replay.pauses import Pause, PausedSession
 from masking.replay.replay import ReplaySettings, Session, replay
 from masking.strategies.policy import MaskPolicy
 from tests.places import RECORDINGS
@@ -25,12 +25,12 @@ SETTINGS = ReplaySettings(
 
 
 def bill(settings: ReplaySettings, pause: Pause, session: Session = SESSION) -> float:
-    requests = replay(Paused(session, pause), settings, TokenCounter())
+    requests = replay(PausedSession(session, pause), settings, TokenCounter())
     return sum(request.entry.cost.after.cost for request in requests)
 
 
 def test_requests_come_later_by_the_pauses_before_them() -> None:
-    paused = Paused(SESSION, Pause(3, 600.0))
+    paused = PausedSession(SESSION, Pause(3, 600.0))
     times = [
         (r.when, was.when) for r, was in zip(paused.requests(), SESSION.requests(), strict=True)
     ]

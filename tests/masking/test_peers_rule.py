@@ -6,7 +6,7 @@ from masking.measures.tokens import TokenCounter
 from masking.replay.first_masked import NEVER
 from masking.replay.replay import ReplaySettings
 from masking.replay.reread import Rereads
-from masking.replay.session_index import read_transcript
+from masking.replay.session_index import index_session
 from masking.strategies.policy import MaskPolicy
 from masking.tune.fast_replay import Bench
 from tests.benchmarks.peers_rule import (
@@ -33,10 +33,10 @@ def test_it_keeps_the_last_five_and_moves_in_steps_of_ten(results: int, omitted:
 
 
 def test_it_masks_from_the_request_on_at_which_a_step_is_full() -> None:
-    transcript = read_transcript(grow(work(12)), ReplaySettings(policy=MaskPolicy()), COUNTER)
-    masked = mask_as_peer(transcript.stretches[0], COUNTER)
+    index = index_session(grow(work(12)), ReplaySettings(policy=MaskPolicy()), COUNTER)
+    masked = mask_as_peer(index.segments[0], COUNTER)
     assert [9] * 4 + [NEVER] * 8 == [*masked.first]
-    requests = Bench(transcript, COUNTER).try_masks(lambda *_: masked).requests
+    requests = Bench(index, COUNTER).try_masks(lambda *_: masked).requests
     assert [0] * 9 + [4] * 4 == [request.masked for request in requests]
     assert requests[9].moved
 
@@ -44,12 +44,12 @@ def test_it_masks_from_the_request_on_at_which_a_step_is_full() -> None:
 def test_one_line_takes_the_place_of_all_texts_of_a_result() -> None:
     messages = work(1)
     messages[-1] = result("call_0", parts("one\ntwo", "three"))
-    transcript = read_transcript(
+    index = index_session(
         Talk((write_body(messages),)), ReplaySettings(policy=MaskPolicy()), COUNTER
     )
-    masked = mask_as_peer(transcript.stretches[0], COUNTER)
+    masked = mask_as_peer(index.segments[0], COUNTER)
     line = COUNTER.count("Old environment output: (3 lines omitted)")
-    before = transcript.stretches[0].pieces[-1].tokens
+    before = index.segments[0].pieces[-1].tokens
     texts = sum(map(COUNTER.count, ("one\ntwo", "three")))
     assert before - texts + line == masked.pieces[-1].tokens
 

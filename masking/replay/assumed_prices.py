@@ -7,7 +7,7 @@ from typing import NamedTuple
 from masking.replay.replay import ReplayedRequest
 
 
-class Assumed(NamedTuple):
+class AssumedPrice(NamedTuple):
     """The prices that were assumed for a model, and on how many requests.
 
     `maker` is what they were taken from, as `gpt-4o of OpenAI`; None where nothing is known of
@@ -21,7 +21,7 @@ class Assumed(NamedTuple):
     requests: int
 
 
-def find_assumed(requests: Iterable[ReplayedRequest]) -> list[Assumed]:
+def find_assumed_prices(requests: Iterable[ReplayedRequest]) -> list[AssumedPrice]:
     """Return what was assumed, the commonest first."""
     counts = Counter(
         (request.model, request.pricing.ratios, request.pricing.entry)
@@ -29,6 +29,6 @@ def find_assumed(requests: Iterable[ReplayedRequest]) -> list[Assumed]:
         if request.pricing.source == "assumed"
     )
     return [
-        Assumed(model, *ratios, None if maker is None else str(maker), requests)
+        AssumedPrice(model, *ratios, None if maker is None else str(maker), requests)
         for (model, ratios, maker), requests in counts.most_common()
     ]

@@ -11,7 +11,7 @@ Places = tuple[int, ...]
 """Tool results of a request, counted from 0, in order."""
 
 
-class Sightings:
+class ShownTexts:
     """What was shown, of all that is `wanted`; the rest is passed over and takes no memory."""
 
     def __init__(self, wanted: frozenset[str]) -> None:

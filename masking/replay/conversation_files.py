@@ -24,7 +24,7 @@ _NAMES_OF_LINES = frozenset({".jsonl", ".ndjson"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
+class RecordedConversation:
     """One conversation of a file; a `Session`.
 
     `place` is where it stands: `FILE`, `FILE:LINE`, or `FILE#n` where it is the n-th of a list.
@@ -72,7 +72,7 @@ class Conversation:
             raise ValueError(f"{self.place}: nested too deeply") from None
 
 
-def read_conversations(path: Path) -> Iterator[Conversation]:
+def read_conversations(path: Path) -> Iterator[RecordedConversation]:
     """Yield the conversations of a file, those of JSON lines as they are read.
 
     A conversation is an object with `messages`, a list of objects, whatever else it has; `tools`
@@ -131,13 +131,13 @@ def _are_lines(path: Path, values: list[bytes]) -> bool:
     return True
 
 
-def _read_lines(path: Path, lines: Iterable[bytes]) -> Iterator[Conversation]:
+def _read_lines(path: Path, lines: Iterable[bytes]) -> Iterator[RecordedConversation]:
     values = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
     for count, (number, line) in enumerate(values, 1):
         yield _parse(_decode(line, path, number), f"{path}:{number}", f"{_stem(path)}#{count}")
 
 
-def _read_document(path: Path, data: bytes) -> Iterator[Conversation]:
+def _read_document(path: Path, data: bytes) -> Iterator[RecordedConversation]:
     document = _decode(data, path)
     if not isinstance(document, list):
         yield _parse(document, str(path), _stem(path))
@@ -171,14 +171,14 @@ def _decode(data: bytes, path: Path, line: int = 1) -> object:
     raise ValueError(f"{path}:{line}: {problem}")
 
 
-def _parse(document: object, place: str, name: str) -> Conversation:
+def _parse(document: object, place: str, name: str) -> RecordedConversation:
     if not isinstance(document, dict):
         got = type(document).__name__
         raise ValueError(f"{place}: expected object with messages, got {got}")
     if "messages" not in document:
         raise ValueError(f"{place}: expected object with messages, got one without")
     tools, model, own_name = (document.get(key) for key in ("tools", "model", "name"))
-    return Conversation(
+    return RecordedConversation(
         name=own_name if isinstance(own_name, str) and own_name else name,
         place=place,
         messages=_parse_messages(document["messages"], place),
