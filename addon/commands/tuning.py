@@ -19,10 +19,10 @@ from masking.config import ROOT
 from masking.measures.price_settings import PriceSettings
 from masking.replay.replay import ReplaySettings, Session
 from masking.tune.grid import LEAST_WINDOW, Grid, Tuning, find_tunings, tuning_of
-from masking.tune.max_loss_front import NO_PROMISE, Account, Front
+from masking.tune.max_loss_front import NO_PROMISE, BillTotals, MaxLossFront
 from masking.tune.outcome import Outcome
-from masking.tune.recommend import Sweep, find_best, find_front
-from masking.tune.tune import find_front_of_losses, tune
+from masking.tune.recommend import Sweep, find_pareto_front, recommend
+from masking.tune.tune import find_max_loss_front, tune
 
 CAVEAT = (
     "A replay prices tokens. It cannot show what an agent would have done had it not seen what was "
@@ -85,7 +85,7 @@ def run_tune(
         raise ValueError("no request to try settings on")
     console.print(render_sweep(sweep))
     console.print("\n".join(_explain(sweep)), highlight=False)
-    lines = render_settings(find_best(sweep), present.price_settings)
+    lines = render_settings(recommend(sweep), present.price_settings)
     console.print(lines, soft_wrap=True, highlight=False, markup=False)
     return sweep
 
@@ -97,11 +97,11 @@ def run_front(
     console: Console,
     *,
     progress: Console,
-) -> Front:
+) -> MaxLossFront:
     """Print what each `max_loss` comes to, with the clairvoyant beside it. Raises as `run_tune`."""
     priced = tuning_of(present)._replace(enabled=True, max_loss=present.policy.max_loss)
     with _show_progress(progress, len(sessions)) as advance:
-        front = find_front_of_losses(
+        front = find_max_loss_front(
             sessions, priced.apply(present), workers.executor, on_done=advance
         )
     if not front.everything:
@@ -142,8 +142,8 @@ def render_sweep(sweep: Sweep) -> Table:
         ("", "window", "latest", "errors", "last\nK", "min\nchars", "max\nloss"),
         ("cost", "saved", "tokens\nsaved", "re-\nreads", "quotes", "worst"),
     )
-    best = find_best(sweep)
-    shown = {*find_front(sweep), best, sweep.present, sweep.off}
+    best = recommend(sweep)
+    shown = {*find_pareto_front(sweep), best, sweep.present, sweep.off}
     for tuning in sorted(shown, key=sweep.costs.__getitem__):
         table.add_row(
             _name(tuning, best, sweep),
@@ -202,9 +202,9 @@ def _explain(sweep: Sweep) -> Iterator[str]:
         "conversation's bill was above that of sending everything, at any of its requests. The "
         "cache is simulated, and answers are not in the costs."
     )
-    if plain.unlisted:
+    if plain.assumed:
         yield (
-            f"The prices of {plain.unlisted:,} requests are not known and were assumed. Set them "
+            f"The prices of {plain.assumed:,} requests are not known and were assumed. Set them "
             "by --model, --prices, or prices in the configuration."
         )
     if refused:
@@ -222,10 +222,12 @@ def _explain(sweep: Sweep) -> Iterator[str]:
 
 
 def _recommend(sweep: Sweep) -> str:
-    best = find_best(sweep)
+    best = recommend(sweep)
     if best == sweep.present:
         return "Nothing tried is 1% cheaper, counting each affected call as one more request. Keep:"
-    saved = [_render_saved(sweep.reckoned[tuning], sweep) for tuning in (best, sweep.present)]
+    saved = [
+        _render_saved(sweep.costs_with_rereads[tuning], sweep) for tuning in (best, sweep.present)
+    ]
     reckoned = (
         f"Counting each affected call as one more request, these settings save {saved[0]} of "
         f"sending everything, and the present ones {saved[1]}"
@@ -242,7 +244,7 @@ def _refuse_present(sweep: Sweep) -> str:
             f"at its worst request a conversation's bill was {worst:.1%} above that of sending "
             f"everything, {worst - sweep.promise:.1%} more than is allowed. Use"
         )
-    if not sweep.present.is_seen_through:
+    if not sweep.present.is_window_long_enough:
         return f". But their window is under {LEAST_WINDOW} turns. Use"
     return ""
 
@@ -258,23 +260,23 @@ _FRONT_CAVEAT = (
 _WORST = ("worst\nin the end", "worst\never")
 
 
-def _render_front(front: Front) -> Table:
+def _render_front(front: MaxLossFront) -> Table:
     table = _open_table(
         f"Sending everything: {front.everything / front.optimum:.4f} of the cheapest schedule",
         ("max_loss",),
         ("rule", *_WORST, "clairvoyant", *_WORST),
     )
     for loss, rule, best in zip(front.losses, front.rule, front.clairvoyant, strict=True):
-        cells = (*_describe_account(rule, front.optimum), *_describe_account(best, front.optimum))
+        cells = (*_describe_totals(rule, front.optimum), *_describe_totals(best, front.optimum))
         table.add_row("none" if loss >= NO_PROMISE else f"{loss:g}", *cells)
     return table
 
 
-def _describe_account(account: Account, optimum: float) -> tuple[str, ...]:
+def _describe_totals(totals: BillTotals, optimum: float) -> tuple[str, ...]:
     return (
-        f"{account.paid / optimum:.4f}",
-        f"{account.worst_end - 1:+.1%}",
-        f"{account.worst - 1:+.1%}",
+        f"{totals.paid / optimum:.4f}",
+        f"{totals.worst_end - 1:+.1%}",
+        f"{totals.worst - 1:+.1%}",
     )
 
 

@@ -23,7 +23,7 @@ from masking.replay.session_index import Segment, SessionIndex
 from masking.strategies.policy import MaskPolicy
 
 
-class Tried(NamedTuple):
+class BilledRequest(NamedTuple):
     """A request under a policy: its prompt's tokens, estimated, and what they cost.
 
     `cost` is in input-token equivalents (see `accounting.cost.Bill`), `dollars` is None where the
@@ -39,21 +39,21 @@ class Tried(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class BilledSession:
     """A session under a policy: its requests in the order in which they were sent."""
 
-    requests: tuple[Tried, ...]
+    requests: tuple[BilledRequest, ...]
     rereads: Rereads
 
 
-class Masked(NamedTuple):
+class FirstMasked(NamedTuple):
     """From which request on each tool result is masked, and the prompt with all of them masked."""
 
     first: Sequence[int]
     pieces: Sequence[Piece]
 
 
-class Bench:
+class FastReplay:
     """A session on which policies are tried; `plain` is what sending everything comes to."""
 
     def __init__(self, index: SessionIndex, counter: TokenCounter) -> None:
@@ -62,14 +62,14 @@ class Bench:
         self._judged: dict[tuple[int, MaskPolicy], Judged] = {}
         self.plain = self._send([_mask_nothing(segment) for segment in index.segments])
 
-    def try_out(self, settings: ReplaySettings, believed: Ratios | None = None) -> Trial:
+    def replay(self, settings: ReplaySettings, believed: Ratios | None = None) -> BilledSession:
         """Return what a policy comes to; prices and model are those the session was indexed with.
 
         Where other prices are `believed`, the boundary is drawn by them.
         """
-        return self.try_masks(lambda number, _: self._mask(number, settings, believed))
+        return self.replay_masks(lambda number, _: self._mask(number, settings, believed))
 
-    def try_masks(self, find: Callable[[int, Segment], Masked]) -> Trial:
+    def replay_masks(self, find: Callable[[int, Segment], FirstMasked]) -> BilledSession:
         """Return what any rule comes to, which says of each segment, by its number, what it masks.
 
         Once masked, a result has to stay so.
@@ -78,16 +78,16 @@ class Bench:
         rereads = Rereads()
         for segment, mask in zip(self._index.segments, masks, strict=True):
             rereads += count_rereads(segment.references, mask.first)
-        return Trial(requests=self._send(masks), rereads=rereads)
+        return BilledSession(requests=self._send(masks), rereads=rereads)
 
-    def _mask(self, number: int, settings: ReplaySettings, believed: Ratios | None) -> Masked:
+    def _mask(self, number: int, settings: ReplaySettings, believed: Ratios | None) -> FirstMasked:
         segment = self._index.segments[number]
         pricing = dataclasses.replace(segment.pricing, ratios=believed or segment.pricing.ratios)
         policy = apply_pricing(settings.policy, settings.drawn_by, pricing)
         if not policy.masks:
             return _mask_nothing(segment)
         judged = self._judge(number, policy)
-        return Masked(find_first_masked(segment, judged, policy), judged.pieces)
+        return FirstMasked(find_first_masked(segment, judged, policy), judged.pieces)
 
     def _judge(self, number: int, policy: MaskPolicy) -> Judged:
         key = (
@@ -105,7 +105,7 @@ class Bench:
             self._judged[key] = judge_segment(segment, policy, self._counter)
         return self._judged[key]
 
-    def _send(self, masks: Sequence[Masked]) -> tuple[Tried, ...]:
+    def _send(self, masks: Sequence[FirstMasked]) -> tuple[BilledRequest, ...]:
         cache = _Cache()
         prompts = [
             _Prompt(segment, mask, _find_followed(segment, masks), cache)
@@ -114,11 +114,11 @@ class Bench:
         return tuple(prompts[place.segment].send() for place in self._index.order)
 
 
-def _mask_nothing(segment: Segment) -> Masked:
-    return Masked([NEVER] * len(segment.history.results), segment.pieces)
+def _mask_nothing(segment: Segment) -> FirstMasked:
+    return FirstMasked([NEVER] * len(segment.history.results), segment.pieces)
 
 
-def _find_followed(segment: Segment, masks: Sequence[Masked]) -> Sequence[int] | None:
+def _find_followed(segment: Segment, masks: Sequence[FirstMasked]) -> Sequence[int] | None:
     """Return from when on the results were masked in the segment that this one goes on with."""
     return None if segment.follows is None else masks[segment.follows].first
 
@@ -152,7 +152,7 @@ class _Prompt:
     """
 
     def __init__(
-        self, segment: Segment, masks: Masked, followed: Sequence[int] | None, cache: _Cache
+        self, segment: Segment, masks: FirstMasked, followed: Sequence[int] | None, cache: _Cache
     ) -> None:
         self._segment = segment
         self._cache = cache
@@ -169,7 +169,7 @@ class _Prompt:
         self._nodes = [cache.find_root(segment.seed)]
         self._tokens = [0]
 
-    def send(self) -> Tried:
+    def send(self) -> BilledRequest:
         """Send the next request."""
         self._request += 1
         request, pricing = self._segment.requests[self._request], self._segment.pricing
@@ -179,7 +179,7 @@ class _Prompt:
         tokens, cached = self._tokens[-1], pricing.rules.round(self._tokens[known])
         cost = cached * pricing.ratios.read + (tokens - cached) * pricing.ratios.write
         cost *= pricing.find_factor(tokens)
-        return Tried(
+        return BilledRequest(
             tokens=tokens,
             cost=cost,
             dollars=pricing.in_dollars(cost),

@@ -30,7 +30,7 @@ class Tuning(NamedTuple):
     keep_latest_turns: int = 0
 
     @property
-    def is_seen_through(self) -> bool:
+    def is_window_long_enough(self) -> bool:
         """Whether recordings can tell what it costs an agent: its window is not too short."""
         return not self.enabled or not 0 < self.window_turns < LEAST_WINDOW
 

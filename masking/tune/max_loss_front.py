@@ -25,7 +25,13 @@ from masking.replay.first_masked import (
 from masking.replay.replay import ReplaySettings, Session
 from masking.replay.session_index import Segment, index_session
 from masking.strategies.policy import MaskPolicy
-from masking.tune.optimum import Growth, bill, bill_everything, find_cheapest, follow
+from masking.tune.optimum import (
+    ConversationSizes,
+    add_up_bills,
+    add_up_everything,
+    apply_moves,
+    find_cheapest,
+)
 
 NO_PROMISE = 1_000.0
 """A `max_loss` that is as good as none."""
@@ -34,7 +40,7 @@ LOSSES = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, NO_PROMISE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class BillTotals:
     """Bills of conversations together, and the worst of each against sending everything.
 
     `paid` is in input-token equivalents. `worst_end` is the most that a conversation's bill is of
@@ -45,9 +51,9 @@ class Account:
     worst_end: float = 0.0
     worst: float = 0.0
 
-    def __add__(self, other: "Account") -> "Account":
+    def __add__(self, other: "BillTotals") -> "BillTotals":
         """Put two lots of conversations together."""
-        return Account(
+        return BillTotals(
             paid=self.paid + other.paid,
             worst_end=max(self.worst_end, other.worst_end),
             worst=max(self.worst, other.worst),
@@ -55,21 +61,21 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Front:
+class MaxLossFront:
     """Bills of conversations: everything sent, the cheapest schedule, and two for each promise.
 
-    `rule` and `clairvoyant` have an account for each of `losses`, in order.
+    `rule` and `clairvoyant` have totals for each of `losses`, in order.
     """
 
     losses: tuple[float, ...]
     everything: float
     optimum: float
-    rule: tuple[Account, ...]
-    clairvoyant: tuple[Account, ...]
+    rule: tuple[BillTotals, ...]
+    clairvoyant: tuple[BillTotals, ...]
 
-    def __add__(self, other: "Front") -> "Front":
+    def __add__(self, other: "MaxLossFront") -> "MaxLossFront":
         """Put two lots of conversations together, of the same losses."""
-        return Front(
+        return MaxLossFront(
             losses=self.losses,
             everything=self.everything + other.everything,
             optimum=self.optimum + other.optimum,
@@ -78,67 +84,67 @@ class Front:
         )
 
 
-def draw_nothing(losses: Sequence[float] = LOSSES) -> Front:
+def make_empty_front(losses: Sequence[float] = LOSSES) -> MaxLossFront:
     """Return the front of no conversations."""
-    none = tuple(Account() for _ in losses)
-    return Front(losses=tuple(losses), everything=0, optimum=0, rule=none, clairvoyant=none)
+    none = tuple(BillTotals() for _ in losses)
+    return MaxLossFront(losses=tuple(losses), everything=0, optimum=0, rule=none, clairvoyant=none)
 
 
-def draw_front(
+def find_session_front(
     session: Session, settings: ReplaySettings, losses: Sequence[float] = LOSSES
-) -> Front:
+) -> MaxLossFront:
     """Return the front of a session's segments."""
     counter = TokenCounter()
-    front = draw_nothing(losses)
+    front = make_empty_front(losses)
     for segment in index_session(session, settings, counter).segments:
         priced = apply_pricing(settings.policy, settings.price_settings, segment.pricing)
         policy = dataclasses.replace(priced, price_steps=())  # the clairvoyant knows none, either
         judged = judge_segment(segment, policy, counter)
-        growth = _find_growth(segment, judged, policy)
+        sizes = _find_sizes(segment, judged, policy)
         schedules = [
             find_first_masked(segment, judged, dataclasses.replace(policy, max_loss=loss))
             for loss in losses
         ]
-        front += draw_growth(growth, schedules, segment.pricing.ratios, losses)
+        front += find_conversation_front(sizes, schedules, segment.pricing.ratios, losses)
     return front
 
 
-def draw_growth(
-    growth: Growth, rule: Sequence[Sequence[int]], ratios: Ratios, losses: Sequence[float]
-) -> Front:
+def find_conversation_front(
+    sizes: ConversationSizes, rule: Sequence[Sequence[int]], ratios: Ratios, losses: Sequence[float]
+) -> MaxLossFront:
     """Return the front of one conversation.
 
     `rule` gives for each loss the request from which on each tool result is masked by the rule.
     """
-    plain = bill_everything(growth, ratios)
+    plain = add_up_everything(sizes, ratios)
 
-    def account(first_masked: Sequence[int]) -> Account:
-        paid = bill(growth, first_masked, ratios)
+    def add_up(first_masked: Sequence[int]) -> BillTotals:
+        paid = add_up_bills(sizes, first_masked, ratios)
         parts = [now / full if full else 1.0 for now, full in zip(paid, plain, strict=True)]
-        return Account(paid=paid[-1], worst_end=parts[-1], worst=max(parts))
+        return BillTotals(paid=paid[-1], worst_end=parts[-1], worst=max(parts))
 
     def schedule(max_loss: float) -> Sequence[int]:
-        return follow(growth, find_cheapest(growth, ratios, max_loss))
+        return apply_moves(sizes, find_cheapest(sizes, ratios, max_loss))
 
-    return Front(
+    return MaxLossFront(
         losses=tuple(losses),
         everything=plain[-1],
-        optimum=account(schedule(math.inf)).paid,
-        rule=tuple(account(first_masked) for first_masked in rule),
-        clairvoyant=tuple(account(schedule(loss)) for loss in losses),
+        optimum=add_up(schedule(math.inf)).paid,
+        rule=tuple(add_up(first_masked) for first_masked in rule),
+        clairvoyant=tuple(add_up(schedule(loss)) for loss in losses),
     )
 
 
-def _find_growth(segment: Segment, judged: Judged, policy: MaskPolicy) -> Growth:
+def _find_sizes(segment: Segment, judged: Judged, policy: MaskPolicy) -> ConversationSizes:
     sizes = [*accumulate((piece.tokens for piece in segment.pieces), initial=0)]
     places = [piece_of(result) for result in segment.history.results]
-    return Growth(
-        sizes=[sizes[request.messages + 1] for request in segment.requests],
+    return ConversationSizes(
+        requests=[sizes[request.messages + 1] for request in segment.requests],
         offsets=[sizes[at] for at in places],
         savings=[segment.pieces[at].tokens - judged.pieces[at].tokens for at in places],
         ripe=find_first_masked_sliding(segment, judged, policy),
     )
 
 
-def _add(some: Sequence[Account], others: Sequence[Account]) -> tuple[Account, ...]:
+def _add(some: Sequence[BillTotals], others: Sequence[BillTotals]) -> tuple[BillTotals, ...]:
     return tuple(a + b for a, b in zip(some, others, strict=True))

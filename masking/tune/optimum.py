@@ -20,7 +20,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Growth:
+class ConversationSizes:
     """How a conversation grew: the size of each request, unmasked, and its tool results in order.
 
     `offsets` are the sizes of what is before each result, `savings` what masking it saves. `ripe`
@@ -28,50 +28,54 @@ class Growth:
     NEVER where it never is.
     """
 
-    sizes: Sequence[float]
+    requests: Sequence[float]
     offsets: Sequence[float]
     savings: Sequence[float]
     ripe: Sequence[int]
 
 
-def bill(growth: Growth, first_masked: Sequence[int], ratios: Ratios) -> list[float]:
+def add_up_bills(
+    sizes: ConversationSizes, first_masked: Sequence[int], ratios: Ratios
+) -> list[float]:
     """Return what has been paid up to each request.
 
     `first_masked` gives for each tool result the request from which on it is masked.
     """
-    return [*accumulate(_pay(growth, first_masked, ratios))]
+    return [*accumulate(_pay(sizes, first_masked, ratios))]
 
 
-def _pay(growth: Growth, first_masked: Sequence[int], ratios: Ratios) -> Iterator[float]:
+def _pay(sizes: ConversationSizes, first_masked: Sequence[int], ratios: Ratios) -> Iterator[float]:
     changes = _group(first_masked)
     before = saved = 0.0
-    for request, full in enumerate(growth.sizes):
+    for request, full in enumerate(sizes.requests):
         cached = before
         if request in changes:
             at = changes[request][0]
             kept = sum(
                 saving
-                for saving, since in zip(growth.savings[:at], first_masked[:at], strict=True)
+                for saving, since in zip(sizes.savings[:at], first_masked[:at], strict=True)
                 if since < request
             )
-            cached = min(before, growth.offsets[at] - kept)
-            saved += sum(growth.savings[place] for place in changes[request])
+            cached = min(before, sizes.offsets[at] - kept)
+            saved += sum(sizes.savings[place] for place in changes[request])
         before = full - saved
         yield ratios.read * cached + ratios.write * (before - cached)
 
 
-def bill_everything(growth: Growth, ratios: Ratios) -> list[float]:
+def add_up_everything(sizes: ConversationSizes, ratios: Ratios) -> list[float]:
     """Return what has been paid up to each request where nothing is ever masked."""
-    return bill(growth, [NEVER] * len(growth.ripe), ratios)
+    return add_up_bills(sizes, [NEVER] * len(sizes.ripe), ratios)
 
 
-def follow(growth: Growth, moves: Sequence[int]) -> list[int]:
+def apply_moves(sizes: ConversationSizes, moves: Sequence[int]) -> list[int]:
     """Return from which request on each tool result is masked where the boundary moves at these."""
-    at = [bisect_left(moves, request) for request in growth.ripe]
+    at = [bisect_left(moves, request) for request in sizes.ripe]
     return [moves[n] if n < len(moves) else NEVER for n in at]
 
 
-def find_cheapest(growth: Growth, ratios: Ratios, max_loss: float = math.inf) -> list[int]:
+def find_cheapest(
+    sizes: ConversationSizes, ratios: Ratios, max_loss: float = math.inf
+) -> list[int]:
     """Return the requests at which the cheapest schedule moves, that keeps the promise.
 
     The promise is that at no request the bill so far is above `1 + max_loss` times that of sending
@@ -81,36 +85,41 @@ def find_cheapest(growth: Growth, ratios: Ratios, max_loss: float = math.inf) ->
     only where the boundary moves: between moves the loss shrinks. Time grows with the square of
     the requests.
     """
-    plain = bill_everything(growth, ratios)
-    ripening = _group(growth.ripe)
+    plain = add_up_everything(sizes, ratios)
+    ripening = _group(sizes.ripe)
     paid = {-1: 0.0}
     came_from: dict[int, int] = {}
     in_the_end: dict[int, float] = {}
     for last in range(-1, len(plain)):
         if last not in paid:
             continue
-        stand = _Stand(growth, ratios, plain, last, paid[last])
-        in_the_end[last] = stand.pay_before(len(plain))
-        for move, total in stand.find_moves(ripening):
+        since = _SinceMove(sizes, ratios, plain, last, paid[last])
+        in_the_end[last] = since.pay_before(len(plain))
+        for move, total in since.find_moves(ripening):
             may_move = total <= (1 + max_loss) * plain[move] * (1 + _ROUNDING)
             if may_move and total < paid.get(move, math.inf):
                 paid[move], came_from[move] = total, last
     return _trace(min(in_the_end, key=in_the_end.__getitem__), came_from)
 
 
-class _Stand:
+class _SinceMove:
     """The boundary since its last move, at the request `last`, up to which `paid` was the bill.
 
     The requests before the first are those numbered -1 and less: nothing is masked in them.
     """
 
     def __init__(
-        self, growth: Growth, ratios: Ratios, plain: Sequence[float], last: int, paid: float
+        self,
+        sizes: ConversationSizes,
+        ratios: Ratios,
+        plain: Sequence[float],
+        last: int,
+        paid: float,
     ) -> None:
-        self._growth, self._ratios, self._plain = growth, ratios, plain
+        self._sizes, self._ratios, self._plain = sizes, ratios, plain
         self._last = last
         self._excess = paid - (plain[last] if last >= 0 else 0.0)
-        pairs = zip(growth.savings, growth.ripe, strict=True)
+        pairs = zip(sizes.savings, sizes.ripe, strict=True)
         masked = (saving if request <= last else 0.0 for saving, request in pairs)
         self._kept = [*accumulate(masked, initial=0.0)]
 
@@ -121,16 +130,16 @@ class _Stand:
 
     def find_moves(self, ripening: Mapping[int, Sequence[int]]) -> Iterator[tuple[int, float]]:
         """Yield the requests at which the boundary could move next, and the bill with each."""
-        growth, (read, write) = self._growth, self._ratios
+        sizes, (read, write) = self._sizes, self._ratios
         first, saved = NEVER, self._kept[-1]
-        for move in range(self._last + 1, len(growth.sizes)):
+        for move in range(self._last + 1, len(sizes.requests)):
             for place in ripening.get(move, ()):
                 first = min(first, place)
-                saved += growth.savings[place]
+                saved += sizes.savings[place]
             if first < NEVER:
-                before = growth.sizes[move - 1] - self._kept[-1] if move else 0.0
-                cached = min(before, growth.offsets[first] - self._kept[first])
-                size = growth.sizes[move] - saved
+                before = sizes.requests[move - 1] - self._kept[-1] if move else 0.0
+                cached = min(before, sizes.offsets[first] - self._kept[first])
+                size = sizes.requests[move] - saved
                 yield move, self.pay_before(move) + read * cached + write * (size - cached)
 
 

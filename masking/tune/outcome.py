@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 
 from masking.replay.reread import Rereads
 from masking.replay.session_index import SessionIndex
-from masking.tune.fast_replay import Trial, Tried
+from masking.tune.fast_replay import BilledRequest, BilledSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """Sums over requests, but for `worst`.
 
-    `unlisted` are requests whose prices were assumed, `cost` is in input-token equivalents,
+    `assumed` are requests whose prices were assumed, `cost` is in input-token equivalents,
     `dollars` None where a price is not known, `moves` counts the requests with a result masked
     that was not before. `worst` is the most that the bill of a conversation was, at any of its
     requests, of that of sending everything; 1 is as much.
     """
 
     requests: int = 0
-    unlisted: int = 0
+    assumed: int = 0
     tokens: int = 0
     cost: float = 0.0
     dollars: float | None = 0.0
@@ -33,7 +33,7 @@ class Outcome:
         known = self.dollars is not None and other.dollars is not None
         return Outcome(
             requests=self.requests + other.requests,
-            unlisted=self.unlisted + other.unlisted,
+            assumed=self.assumed + other.assumed,
             tokens=self.tokens + other.tokens,
             cost=self.cost + other.cost,
             dollars=(self.dollars or 0.0) + (other.dollars or 0.0) if known else None,
@@ -43,24 +43,24 @@ class Outcome:
         )
 
 
-def sum_up(trial: Trial, plain: Sequence[Tried], index: SessionIndex) -> Outcome:
-    """Return what a trial on a session comes to; `plain` is what sending everything does."""
-    requests = trial.requests
+def sum_up(billed: BilledSession, plain: Sequence[BilledRequest], index: SessionIndex) -> Outcome:
+    """Return what a policy comes to on a session; `plain` is what sending everything does."""
+    requests = billed.requests
     known = [request.dollars for request in requests if request.dollars is not None]
     return Outcome(
         requests=len(requests),
-        unlisted=sum(len(s.requests) for s in index.segments if s.pricing.source == "assumed"),
+        assumed=sum(len(s.requests) for s in index.segments if s.pricing.source == "assumed"),
         tokens=sum(request.tokens for request in requests),
         cost=sum(request.cost for request in requests),
         dollars=sum(known) if len(known) == len(requests) else None,
         moves=sum(request.moved for request in requests),
         worst=_find_worst(requests, plain, index.conversations),
-        rereads=trial.rereads,
+        rereads=billed.rereads,
     )
 
 
 def _find_worst(
-    requests: Sequence[Tried], plain: Sequence[Tried], conversations: Sequence[int]
+    requests: Sequence[BilledRequest], plain: Sequence[BilledRequest], conversations: Sequence[int]
 ) -> float:
     paid: defaultdict[int, float] = defaultdict(float)
     full: defaultdict[int, float] = defaultdict(float)

@@ -54,7 +54,7 @@ class Sweep:
         return dollars if self.in_dollars else {t: o.cost for t, o in self.outcomes.items()}
 
     @property
-    def reckoned(self) -> dict[Tuning, float]:
+    def costs_with_rereads(self) -> dict[Tuning, float]:
         """The same with each affected call as one more request, at what one costs unmasked."""
         costs = self.costs
         each = costs[self.off] / max(1, self.outcomes[self.off].requests)
@@ -70,7 +70,7 @@ class Sweep:
         return self.outcomes[tuning].worst <= 1 + self.promise + _MARGIN
 
 
-def find_front(sweep: Sweep) -> list[Tuning]:
+def find_pareto_front(sweep: Sweep) -> list[Tuning]:
     """Return the front, from the cheapest on.
 
     What is but a hundredth cheaper than something that affects fewer calls is left out.
@@ -90,11 +90,11 @@ def find_front(sweep: Sweep) -> list[Tuning]:
     return front[::-1]
 
 
-def find_best(sweep: Sweep) -> Tuning:
+def recommend(sweep: Sweep) -> Tuning:
     """Return the settings to use; those with masking off are always among the choice."""
-    present, reckoned = sweep.present, sweep.reckoned
+    present, reckoned = sweep.present, sweep.costs_with_rereads
     alike = (t for t in sweep.kept if t.keep_errors == present.keep_errors)
-    open_to_choice = [tuning for tuning in alike if tuning.is_seen_through]
+    open_to_choice = [tuning for tuning in alike if tuning.is_window_long_enough]
     limit = _AS_GOOD * min(reckoned[tuning] for tuning in open_to_choice)
     return min(
         (tuning for tuning in open_to_choice if reckoned[tuning] <= limit),

@@ -13,9 +13,9 @@ from typing import TypeVar
 from masking.measures.tokens import TokenCounter
 from masking.replay.replay import ReplaySettings, Session
 from masking.replay.session_index import index_session
-from masking.tune.fast_replay import Bench
+from masking.tune.fast_replay import FastReplay
 from masking.tune.grid import Tuning
-from masking.tune.max_loss_front import LOSSES, Front, draw_front, draw_nothing
+from masking.tune.max_loss_front import LOSSES, MaxLossFront, find_session_front, make_empty_front
 from masking.tune.outcome import Outcome, sum_up
 
 _IN_FLIGHT = 256
@@ -43,37 +43,39 @@ def tune(
     lots = [tuple(tunings[part::parts]) for part in range(parts)]
     tasks = ((session, settings, lot) for session in sessions for lot in lots)
     summed = {tuning: Outcome() for tuning in tunings}
-    for outcomes in _run(executor, try_session, tasks):
+    for outcomes in _run(executor, find_outcomes, tasks):
         for tuning, outcome in outcomes.items():
             summed[tuning] += outcome
         on_done()
     return summed
 
 
-def try_session(
+def find_outcomes(
     session: Session, settings: ReplaySettings, tunings: Iterable[Tuning]
 ) -> dict[Tuning, Outcome]:
     """Return what each tuning comes to on a session."""
     counter = TokenCounter()
     index = index_session(session, settings, counter)
-    bench = Bench(index, counter)
+    fast_replay = FastReplay(index, counter)
     return {
-        tuning: sum_up(bench.try_out(tuning.apply(settings)), bench.plain, index)
+        tuning: sum_up(fast_replay.replay(tuning.apply(settings)), fast_replay.plain, index)
         for tuning in tunings
     }
 
 
-def find_front_of_losses(
+def find_max_loss_front(
     sessions: Iterable[Session],
     settings: ReplaySettings,
     executor: Executor,
     *,
     losses: Sequence[float] = LOSSES,
     on_done: OnDone = lambda: None,
-) -> Front:
+) -> MaxLossFront:
     """Return what each `max_loss` comes to, and the clairvoyant under the same promise."""
-    front = draw_nothing(losses)
-    for drawn in _run(executor, draw_front, ((s, settings, tuple(losses)) for s in sessions)):
+    front = make_empty_front(losses)
+    for drawn in _run(
+        executor, find_session_front, ((s, settings, tuple(losses)) for s in sessions)
+    ):
         front += drawn
         on_done()
     return front

@@ -23,7 +23,7 @@ from masking.measures.price_settings import CachePricing, PriceSettings
 from masking.replay.replay import ReplaySettings
 from masking.strategies.policy import MaskPolicy
 from masking.tune.grid import DEFAULTS, Grid, Tuning, switch_off, tuning_of
-from masking.tune.recommend import find_best
+from masking.tune.recommend import recommend
 from tests.sessions import Talk, grow, work
 
 SETTINGS = ReplaySettings(
@@ -70,7 +70,7 @@ def test_it_prints_the_front_the_caveat_and_the_settings(
 ) -> None:
     sweep = run_tune(SESSIONS, SETTINGS, workers, console, progress=SILENT)
     printed = console.export_text()
-    best = find_best(sweep)
+    best = recommend(sweep)
     assert best != sweep.present
     assert "505 settings on 39 requests of" in printed
     assert "costs in US dollars" in printed
@@ -131,7 +131,7 @@ def test_it_says_why_the_present_settings_cannot_be_kept(
         SETTINGS, policy=policy, price_settings=PriceSettings((0.02, 1.0)), slides=slides
     )
     sweep = run_tune(SESSIONS, settings, workers, console, progress=SILENT, grid=ONE)
-    assert sweep.present != find_best(sweep)
+    assert sweep.present != recommend(sweep)
     words = " ".join(console.export_text().split())
     assert reason in words
     if slides:

@@ -26,7 +26,7 @@ from masking.measures.tokens import TokenCounter
 from masking.replay.replay import ReplaySettings, Session
 from masking.replay.session_index import index_session
 from masking.strategies.policy import MaskPolicy
-from masking.tune.fast_replay import Bench
+from masking.tune.fast_replay import FastReplay
 
 TRUE_PRICES = (
     Ratios(1.0, 1.0),
@@ -73,9 +73,9 @@ def bill_session(
     """Return what each conversation of a session pays where the boundary is drawn by a belief."""
     settings = ReplaySettings(policy=policy, price_settings=PriceSettings((true.read, true.write)))
     index = index_session(session, settings, counter)
-    bench = Bench(index, counter)
-    tried = [request.cost for request in bench.try_out(settings, believed).requests]
-    plain = [request.cost for request in bench.plain]
+    fast_replay = FastReplay(index, counter)
+    tried = [request.cost for request in fast_replay.replay(settings, believed).requests]
+    plain = [request.cost for request in fast_replay.plain]
     return [
         Paid([tried[at] for at in places], [plain[at] for at in places])
         for places in _group(index.conversations).values()

@@ -13,19 +13,24 @@ from masking.measures.price_list import Ratios
 from masking.replay.first_masked import NEVER, find_first_behind
 from masking.strategies.boundary import Boundary, find_boundaries
 from masking.strategies.policy import CERTAIN, MaskPolicy
-from masking.tune.max_loss_front import Account, Front, draw_growth, draw_nothing
-from masking.tune.optimum import Growth
+from masking.tune.max_loss_front import (
+    BillTotals,
+    MaxLossFront,
+    find_conversation_front,
+    make_empty_front,
+)
+from masking.tune.optimum import ConversationSizes
 from tests.benchmarks.boundary import PRICES, WINDOW, read_conversations
 from tests.schedules import Conversation, Prices
 
 
-def draw(talks: Sequence[Conversation], prices: Prices, losses: Sequence[float]) -> Front:
+def draw(talks: Sequence[Conversation], prices: Prices, losses: Sequence[float]) -> MaxLossFront:
     """Return the front of all conversations together."""
     fronts = (_draw_one(talk, prices, losses) for talk in talks)
-    return functools.reduce(Front.__add__, fronts, draw_nothing(losses))
+    return functools.reduce(MaxLossFront.__add__, fronts, make_empty_front(losses))
 
 
-def _draw_one(talk: Conversation, prices: Prices, losses: Sequence[float]) -> Front:
+def _draw_one(talk: Conversation, prices: Prices, losses: Sequence[float]) -> MaxLossFront:
     policies = [
         MaskPolicy(
             enabled=True,
@@ -40,13 +45,13 @@ def _draw_one(talk: Conversation, prices: Prices, losses: Sequence[float]) -> Fr
         _find_masked(talk, find_boundaries(talk.requests, talk.results, policy))
         for policy in policies
     ]
-    return draw_growth(_find_growth(talk), rule, Ratios(*prices), losses)
+    return find_conversation_front(_find_sizes(talk), rule, Ratios(*prices), losses)
 
 
-def _find_growth(talk: Conversation) -> Growth:
+def _find_sizes(talk: Conversation) -> ConversationSizes:
     edges = [Boundary(max(0, r.turns - WINDOW), r.results) for r in talk.requests]
-    return Growth(
-        sizes=[request.size for request in talk.requests],
+    return ConversationSizes(
+        requests=[request.size for request in talk.requests],
         offsets=[result.offset for result in talk.results],
         savings=[result.saving for result in talk.results],
         ripe=_find_masked(talk, edges),
@@ -69,13 +74,13 @@ def main() -> None:
     print("|---|--:|--:|--:|")
     for prices in PRICES:
         front = draw(talks, prices, losses)
-        for loss, *accounts in zip(losses, front.rule, front.clairvoyant, strict=True):
-            cells = " | ".join(_render(account, front.optimum) for account in accounts)
+        for loss, *totals_of_both in zip(losses, front.rule, front.clairvoyant, strict=True):
+            cells = " | ".join(_render(totals, front.optimum) for totals in totals_of_both)
             print(f"| {prices.read}, {prices.write} | {loss:g} | {cells} |")
 
 
-def _render(account: Account, optimum: float) -> str:
-    return f"{account.paid / optimum:.4f} ({account.worst_end:.3f}/{account.worst:.3f})"
+def _render(totals: BillTotals, optimum: float) -> str:
+    return f"{totals.paid / optimum:.4f} ({totals.worst_end:.3f}/{totals.worst:.3f})"
 
 
 if __name__ == "__main__":

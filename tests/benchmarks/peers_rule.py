@@ -31,7 +31,7 @@ from masking.replay.replay import ReplaySettings, Session
 from masking.replay.reread import Rereads
 from masking.replay.session_index import Segment, SessionIndex, index_session
 from masking.strategies.policy import MaskPolicy
-from masking.tune.fast_replay import Bench, Masked, Trial
+from masking.tune.fast_replay import BilledSession, FastReplay, FirstMasked
 from tests.benchmarks.assumed import TRUE_PRICES, read_shipped
 
 LAST, POLLING = 5, 10
@@ -40,14 +40,14 @@ WINDOWS = (*range(1, 13), 14, 16, 20, 24, 28, 32, 40, 48, 64)
 MASKED = ", errors masked"
 
 
-def mask_as_peer(segment: Segment, counter: TokenCounter) -> Masked:
+def mask_as_peer(segment: Segment, counter: TokenCounter) -> FirstMasked:
     """Return what SWE-agent's rule masks of a segment."""
     counts = [count_omitted(request.results) for request in segment.requests]
     first = [bisect_right(counts, place) for place in range(len(segment.history.results))]
     decisions = [
         Decision(result, "masked", tuple(_replace(result))) for result in segment.history.results
     ]
-    return Masked(
+    return FirstMasked(
         [
             request if request < len(counts) and decision.replacements else NEVER
             for request, decision in zip(first, decisions, strict=True)
@@ -111,17 +111,19 @@ def measure(session: Session) -> list[dict[str, Sum]]:
 def _measure(
     index: SessionIndex, price: Ratios, policy: MaskPolicy, counter: TokenCounter
 ) -> dict[str, Sum]:
-    bench = Bench(_price(index, price), counter)
-    whole = sum(request.cost for request in bench.plain)
+    fast_replay = FastReplay(_price(index, price), counter)
+    whole = sum(request.cost for request in fast_replay.plain)
 
-    def sum_up(trial: Trial) -> Sum:
-        return Sum(sum(request.cost for request in trial.requests), whole, trial.rereads)
+    def sum_up(billed: BilledSession) -> Sum:
+        return Sum(sum(request.cost for request in billed.requests), whole, billed.rereads)
 
     price_settings = PriceSettings((price.read, price.write))
-    found = {"peer": sum_up(bench.try_masks(lambda _, segment: mask_as_peer(segment, counter)))}
+    found = {
+        "peer": sum_up(fast_replay.replay_masks(lambda _, segment: mask_as_peer(segment, counter)))
+    }
     for name, ours in find_rules(policy).items():
         found[name] = sum_up(
-            bench.try_out(ReplaySettings(policy=ours, price_settings=price_settings))
+            fast_replay.replay(ReplaySettings(policy=ours, price_settings=price_settings))
         )
     return found
 

@@ -17,7 +17,7 @@ from masking.replay.summary import summarize
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.reduction import ReductionOptions
-from masking.tune.fast_replay import Bench
+from masking.tune.fast_replay import FastReplay
 from tests.builders import MASK_ALL, OLD, assistant, policy, result, turn
 from tests.sessions import CHATS, Talk, grow, write_body
 
@@ -65,8 +65,8 @@ def test_a_quote_is_counted_under_both_policies(window: int, quotes: tuple[int, 
 def test_a_replay_counts_what_a_trial_counts(recording: Path, prices: tuple[float, float]) -> None:
     settings = ReplaySettings(policy=SHIPPED, price_settings=PriceSettings(prices))
     for session in read_sessions([recording]):
-        trial = Bench(index_session(session, settings, COUNTER), COUNTER).try_out(settings)
-        assert trial.rereads == sum_of(compare(session, settings, COUNTER))
+        billed = FastReplay(index_session(session, settings, COUNTER), COUNTER).replay(settings)
+        assert billed.rereads == sum_of(compare(session, settings, COUNTER))
 
 
 def sum_of(found: list[Comparison]) -> Rereads:

@@ -1,4 +1,4 @@
-"""A trial comes to what a replay comes to, request by request."""
+"""A fast replay comes to what a replay comes to, request by request."""
 
 import dataclasses
 import itertools
@@ -19,7 +19,7 @@ from masking.model import ChatMessage
 from masking.replay.replay import RecordedRequest, ReplaySettings, Session, replay
 from masking.replay.session_index import index_session
 from masking.strategies.policy import MaskPolicy
-from masking.tune.fast_replay import Bench, Trial
+from masking.tune.fast_replay import BilledSession, FastReplay
 from tests.builders import MASK_ALL, conversations, policies, policy
 from tests.places import CONVERSATIONS
 from tests.sessions import CHATS, WHEN, Talk, grow, work, write_body
@@ -32,7 +32,7 @@ COUNTER = TokenCounter()
 
 @dataclass(frozen=True, slots=True)
 class Unreported:
-    """A session without what its provider reported: a trial simulates the cache."""
+    """A session without what its provider reported: a fast replay simulates the cache."""
 
     session: Session
 
@@ -71,17 +71,17 @@ def by_replay(session: Session, settings: ReplaySettings) -> list[Figures]:
     ]
 
 
-def try_out(session: Session, settings: ReplaySettings) -> Trial:
-    return Bench(index_session(session, settings, COUNTER), COUNTER).try_out(settings)
+def replay_fast(session: Session, settings: ReplaySettings) -> BilledSession:
+    return FastReplay(index_session(session, settings, COUNTER), COUNTER).replay(settings)
 
 
 def by_trial(session: Session, settings: ReplaySettings) -> list[Figures]:
-    bench = Bench(index_session(session, settings, COUNTER), COUNTER)
-    trial = bench.try_out(settings)
-    assert trial == bench.try_out(settings)
+    fast_replay = FastReplay(index_session(session, settings, COUNTER), COUNTER)
+    billed = fast_replay.replay(settings)
+    assert billed == fast_replay.replay(settings)
     return [
         Figures(plain.tokens, now.tokens, plain.cost, now.cost, now.dollars, now.masked, now.moved)
-        for plain, now in zip(bench.plain, trial.requests, strict=True)
+        for plain, now in zip(fast_replay.plain, billed.requests, strict=True)
     ]
 
 
@@ -152,7 +152,7 @@ def test_it_agrees_with_a_replay_where_long_prompts_are_dearer(tmp_path: Path) -
     )
     assert by_replay(session, stepped) == by_trial(session, stepped)
     before, after = (
-        Bench(index_session(session, settings, COUNTER), COUNTER).plain
+        FastReplay(index_session(session, settings, COUNTER), COUNTER).plain
         for settings in (flat, stepped)
     )
     factors = {round(now.cost / then.cost, 9) for then, now in zip(before, after, strict=True)}
@@ -282,12 +282,12 @@ def test_one_bench_serves_all_policies() -> None:
         grow(LONG),
         ReplaySettings(policy=SHIPPED, price_settings=PriceSettings((0.5, 1.0))),
     )
-    bench = Bench(index_session(session, settings, COUNTER), COUNTER)
+    fast_replay = FastReplay(index_session(session, settings, COUNTER), COUNTER)
     for window, slides in itertools.product((1, 2, 4), (False, True)):
         other = dataclasses.replace(
             settings, policy=policy(SHIPPED, window_turns=window), slides=slides
         )
-        assert try_out(session, other) == bench.try_out(other)
+        assert replay_fast(session, other) == fast_replay.replay(other)
 
 
 def test_what_was_long_unused_is_forgotten() -> None:
@@ -295,7 +295,7 @@ def test_what_was_long_unused_is_forgotten() -> None:
     session = Talk(tuple(cut(9, 11, 13, 15)), (0.0, 60.0, 1_000.0, 1_060.0))
     settings = ReplaySettings(policy=SHIPPED, price_settings=PriceSettings((0.1, 1.0)), ttl=300.0)
     assert by_replay(session, settings) == by_trial(session, settings)
-    first, second, third, fourth = try_out(session, settings).requests
+    first, second, third, fourth = replay_fast(session, settings).requests
     assert [first.cost, third.cost] == [first.tokens, third.tokens]
     assert max(second.cost, fourth.cost) < first.cost / 2
 
@@ -328,7 +328,7 @@ def test_a_cache_marker_that_moves_on_changes_nothing() -> None:
     session = Talk(tuple(mark(length) for length in range(3, 26, 2)))
     assert by_replay(session, settings) == by_trial(session, settings)
     assert 1 == len(index_session(session, settings, COUNTER).segments)
-    assert try_out(session, settings).requests[-1].masked
+    assert replay_fast(session, settings).requests[-1].masked
 
 
 def test_a_conversation_goes_on_with_other_tools() -> None:
@@ -342,7 +342,7 @@ def test_a_conversation_goes_on_with_other_tools() -> None:
 def test_what_was_masked_is_told_from_what_is_named_later() -> None:
     """The last call asks once more for what the first one read."""
     again = [*work(5), LONG[1], LONG[2]]
-    trial = try_out(
+    billed = replay_fast(
         grow(again),
         ReplaySettings(
             policy=policy(SHIPPED, window_turns=1),
@@ -350,4 +350,4 @@ def test_what_was_masked_is_told_from_what_is_named_later() -> None:
             price_settings=PriceSettings((0.5, 1.0)),
         ),
     )
-    assert (6, 1, 0) == (trial.rereads.calls, trial.rereads.repeated, trial.rereads.named)
+    assert (6, 1, 0) == (billed.rereads.calls, billed.rereads.repeated, billed.rereads.named)

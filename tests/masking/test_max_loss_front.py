@@ -17,13 +17,13 @@ from masking.strategies.policy import MaskPolicy
 from masking.tune.max_loss_front import (
     LOSSES,
     NO_PROMISE,
-    Account,
-    Front,
-    draw_front,
-    draw_growth,
-    draw_nothing,
+    BillTotals,
+    MaxLossFront,
+    find_conversation_front,
+    find_session_front,
+    make_empty_front,
 )
-from masking.tune.optimum import Growth
+from masking.tune.optimum import ConversationSizes
 from tests.benchmarks.boundary import PRICES, read_conversations
 from tests.benchmarks.max_loss_front import draw
 from tests.masking.test_boundary import converse
@@ -36,12 +36,12 @@ SETTINGS = ReplaySettings(policy=SHIPPED, price_settings=PriceSettings((0.1, 1.0
 
 
 @functools.cache
-def front_of_work() -> Front:
-    return draw_front(grow(work(40, chars=12_000)), SETTINGS)
+def front_of_work() -> MaxLossFront:
+    return find_session_front(grow(work(40, chars=12_000)), SETTINGS)
 
 
 def test_a_looser_promise_is_never_dearer_for_the_clairvoyant() -> None:
-    paid = [account.paid for account in front_of_work().clairvoyant]
+    paid = [totals.paid for totals in front_of_work().clairvoyant]
     assert sorted(paid, reverse=True) == paid
     assert pytest.approx(front_of_work().optimum) == paid[-1]
     assert paid[-1] < paid[0]
@@ -49,13 +49,13 @@ def test_a_looser_promise_is_never_dearer_for_the_clairvoyant() -> None:
 
 @pytest.mark.parametrize("place", range(len(LOSSES)))
 def test_the_clairvoyant_keeps_the_promise_in_tokens(place: int) -> None:
-    account = front_of_work().clairvoyant[place]
-    assert account.worst_end <= account.worst <= (1 + LOSSES[place]) * (1 + 1e-9)
+    totals = front_of_work().clairvoyant[place]
+    assert totals.worst_end <= totals.worst <= (1 + LOSSES[place]) * (1 + 1e-9)
 
 
 def test_the_rule_is_no_cheaper_than_the_optimum() -> None:
     front = front_of_work()
-    assert all(front.optimum <= account.paid * (1 + 1e-9) for account in front.rule)
+    assert all(front.optimum <= totals.paid * (1 + 1e-9) for totals in front.rule)
     assert front.rule[-1].paid < front.everything
 
 
@@ -70,56 +70,56 @@ def test_bills_are_those_of_the_cheapest_schedules() -> None:
 
 def test_fronts_add_up() -> None:
     one = front_of_work()
-    other = draw_front(grow(work(12)), SETTINGS)
+    other = find_session_front(grow(work(12)), SETTINGS)
     both = one + other
-    assert one + draw_nothing() == one
+    assert one + make_empty_front() == one
     assert one.everything + other.everything == both.everything
     assert [a.paid + b.paid for a, b in zip(one.rule, other.rule, strict=True)] == [
-        account.paid for account in both.rule
+        totals.paid for totals in both.rule
     ]
     worst = [max(a.worst, b.worst) for a, b in zip(one.rule, other.rule, strict=True)]
-    assert worst == [account.worst for account in both.rule]
+    assert worst == [totals.worst for totals in both.rule]
 
 
 def test_a_session_of_two_conversations_counts_them_apart() -> None:
     opening: ChatMessage = {"role": "user", "content": "Go on."}
     bodies = [grow(work(8)).bodies, grow([opening, *work(30)[1:]]).bodies]
     mixed = Talk((*bodies[0][:4], *bodies[1], *bodies[0][4:]))
-    assert draw_front(mixed, SETTINGS) == sum_of(
-        draw_front(Talk(each), SETTINGS) for each in bodies
+    assert find_session_front(mixed, SETTINGS) == sum_of(
+        find_session_front(Talk(each), SETTINGS) for each in bodies
     )
 
 
-def sum_of(fronts: Iterable[Front]) -> Front:
-    return functools.reduce(Front.__add__, fronts, draw_nothing())
+def sum_of(fronts: Iterable[MaxLossFront]) -> MaxLossFront:
+    return functools.reduce(MaxLossFront.__add__, fronts, make_empty_front())
 
 
 def test_no_session_has_an_empty_front() -> None:
-    assert draw_nothing() == draw_front(Talk(()), SETTINGS)
+    assert make_empty_front() == find_session_front(Talk(()), SETTINGS)
 
 
 def test_where_a_cached_token_costs_nothing_less_every_promise_is_the_same() -> None:
-    front = draw_front(
+    front = find_session_front(
         grow(work(20)), dataclasses.replace(SETTINGS, price_settings=PriceSettings((1.0, 1.0)))
     )
-    paid = [account.paid for account in (*front.rule, *front.clairvoyant)]
+    paid = [totals.paid for totals in (*front.rule, *front.clairvoyant)]
     assert paid == [pytest.approx(front.optimum)] * len(paid)
 
 
 def test_what_is_free_is_as_dear_as_sending_everything() -> None:
-    growth = Growth(sizes=[1, 2], offsets=[], savings=[], ripe=[])
-    front = draw_growth(growth, [[]], Ratios(0.0, 0.0), (0.1,))
-    assert Account(paid=0.0, worst_end=1.0, worst=1.0) == front.rule[0] == front.clairvoyant[0]
+    sizes = ConversationSizes(requests=[1, 2], offsets=[], savings=[], ripe=[])
+    front = find_conversation_front(sizes, [[]], Ratios(0.0, 0.0), (0.1,))
+    assert BillTotals(paid=0.0, worst_end=1.0, worst=1.0) == front.rule[0] == front.clairvoyant[0]
 
 
 def test_nothing_to_mask_leaves_everything_as_it_is() -> None:
-    growth = Growth(sizes=[10, 20], offsets=[5], savings=[3], ripe=[NEVER])
-    front = draw_growth(growth, [[NEVER]], Ratios(0.5, 1.0), (0.1,))
+    sizes = ConversationSizes(requests=[10, 20], offsets=[5], savings=[3], ripe=[NEVER])
+    front = find_conversation_front(sizes, [[NEVER]], Ratios(0.5, 1.0), (0.1,))
     assert 25.0 == front.everything == front.optimum == front.rule[0].paid
 
 
 def test_recordings_have_a_front() -> None:
-    front = sum_of(draw_front(session, SETTINGS) for session in read_sessions(recordings()))
+    front = sum_of(find_session_front(session, SETTINGS) for session in read_sessions(recordings()))
     assert 0 < front.optimum <= front.everything
 
 

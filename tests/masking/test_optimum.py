@@ -11,7 +11,13 @@ from masking.measures.price_list import Ratios
 from masking.replay.first_masked import NEVER, find_first_behind
 from masking.strategies.boundary import Boundary
 from masking.strategies.policy import MaskPolicy
-from masking.tune.optimum import Growth, bill, bill_everything, find_cheapest, follow
+from masking.tune.optimum import (
+    ConversationSizes,
+    add_up_bills,
+    add_up_everything,
+    apply_moves,
+    find_cheapest,
+)
 from tests.masking.test_boundary import PRICES, conversations, converse
 from tests.schedules import (
     Conversation,
@@ -31,9 +37,9 @@ small = st.lists(
 prices_of_all = st.sampled_from(PRICES)
 
 
-def growth_of(conversation: Conversation, window: int = WINDOW) -> Growth:
-    return Growth(
-        sizes=[request.size for request in conversation.requests],
+def sizes_of(conversation: Conversation, window: int = WINDOW) -> ConversationSizes:
+    return ConversationSizes(
+        requests=[request.size for request in conversation.requests],
         offsets=[result.offset for result in conversation.results],
         savings=[result.saving for result in conversation.results],
         ripe=first_masked(conversation, find_edges(conversation, window)),
@@ -56,21 +62,21 @@ def test_bills_are_those_of_the_tests_own_reckoning(
     drawn = data.draw(st.tuples(*(st.integers(0, limit) for limit in limits)))
     edges = [*itertools.accumulate(drawn, max)]
     expected = bills(conversation, masks_of_edges(conversation, edges), prices)
-    growth = growth_of(conversation)
-    assert pytest.approx(expected) == bill(
-        growth, first_masked(conversation, edges), Ratios(*prices)
+    sizes = sizes_of(conversation)
+    assert pytest.approx(expected) == add_up_bills(
+        sizes, first_masked(conversation, edges), Ratios(*prices)
     )
     plain = bills(conversation, masks_of_edges(conversation, [0] * len(edges)), prices)
-    assert pytest.approx(plain) == bill_everything(growth, Ratios(*prices))
+    assert pytest.approx(plain) == add_up_everything(sizes, Ratios(*prices))
 
 
 @given(conversations, prices_of_all, st.integers(1, 4))
 def test_without_a_promise_the_cheapest_is_the_optimum(
     conversation: Conversation, prices: Prices, window: int
 ) -> None:
-    growth, ratios = growth_of(conversation, window), Ratios(*prices)
-    moves = find_cheapest(growth, ratios)
-    paid = bill(growth, follow(growth, moves), ratios)
+    sizes, ratios = sizes_of(conversation, window), Ratios(*prices)
+    moves = find_cheapest(sizes, ratios)
+    paid = add_up_bills(sizes, apply_moves(sizes, moves), ratios)
     assert pytest.approx(optimum(conversation, window, prices)) == paid[-1]
 
 
@@ -90,8 +96,8 @@ def test_with_a_promise_it_is_the_cheapest_of_all_that_keep_it(
         bills(conversation, masks_of_edges(conversation, steps), prices) for steps in schedules
     )
     cheapest = min(paid[-1] for paid in paid_by_all if keeps(paid, full, max_loss))
-    growth, ratios = growth_of(conversation), Ratios(*prices)
-    paid = bill(growth, follow(growth, find_cheapest(growth, ratios, max_loss)), ratios)
+    sizes, ratios = sizes_of(conversation), Ratios(*prices)
+    paid = add_up_bills(sizes, apply_moves(sizes, find_cheapest(sizes, ratios, max_loss)), ratios)
     assert pytest.approx(cheapest) == paid[-1]
 
 
@@ -105,9 +111,9 @@ def keeps(paid: list[float], full: list[float], max_loss: float) -> bool:
 def test_the_promise_holds_at_every_request(
     conversation: Conversation, prices: Prices, max_loss: float
 ) -> None:
-    growth, ratios = growth_of(conversation), Ratios(*prices)
-    paid = bill(growth, follow(growth, find_cheapest(growth, ratios, max_loss)), ratios)
-    assert keeps(paid, bill_everything(growth, ratios), max_loss)
+    sizes, ratios = sizes_of(conversation), Ratios(*prices)
+    paid = add_up_bills(sizes, apply_moves(sizes, find_cheapest(sizes, ratios, max_loss)), ratios)
+    assert keeps(paid, add_up_everything(sizes, ratios), max_loss)
 
 
 @pytest.mark.parametrize(
@@ -126,14 +132,14 @@ def test_the_promise_holds_at_every_request(
 def test_the_cheapest_moves_when_it_pays(
     turns: list[tuple[int, list[int]]], expected: list[int]
 ) -> None:
-    growth = growth_of(converse(turns))
-    assert expected == find_cheapest(growth, Ratios(0.1, 1.0))
+    sizes = sizes_of(converse(turns))
+    assert expected == find_cheapest(sizes, Ratios(0.1, 1.0))
 
 
 def test_a_promise_of_no_loss_forbids_what_costs_at_first() -> None:
-    growth = growth_of(converse([(20, [5_000])] * 40, opening=20_000))
+    sizes = sizes_of(converse([(20, [5_000])] * 40, opening=20_000))
     ratios = Ratios(0.1, 1.0)
-    free, bound = (find_cheapest(growth, ratios, loss) for loss in (math.inf, 0.0))
+    free, bound = (find_cheapest(sizes, ratios, loss) for loss in (math.inf, 0.0))
     assert free
     assert free != bound
 
@@ -145,5 +151,7 @@ def test_a_promise_of_no_loss_forbids_what_costs_at_first() -> None:
 def test_a_schedule_says_from_when_on_each_result_is_masked(
     moves: list[int], expected: list[int]
 ) -> None:
-    growth = Growth(sizes=[1] * 6, offsets=[0] * 3, savings=[1] * 3, ripe=[0, 2, NEVER])
-    assert expected == follow(growth, moves)
+    sizes = ConversationSizes(
+        requests=[1] * 6, offsets=[0] * 3, savings=[1] * 3, ripe=[0, 2, NEVER]
+    )
+    assert expected == apply_moves(sizes, moves)

@@ -1,4 +1,4 @@
-"""SWE-agent's rule, as a rule of a trial."""
+"""SWE-agent's rule, as a rule of a fast replay."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from masking.replay.replay import ReplaySettings
 from masking.replay.reread import Rereads
 from masking.replay.session_index import index_session
 from masking.strategies.policy import MaskPolicy
-from masking.tune.fast_replay import Bench
+from masking.tune.fast_replay import FastReplay
 from tests.benchmarks.peers_rule import (
     WINDOWS,
     Sum,
@@ -36,7 +36,7 @@ def test_it_masks_from_the_request_on_at_which_a_step_is_full() -> None:
     index = index_session(grow(work(12)), ReplaySettings(policy=MaskPolicy()), COUNTER)
     masked = mask_as_peer(index.segments[0], COUNTER)
     assert [9] * 4 + [NEVER] * 8 == [*masked.first]
-    requests = Bench(index, COUNTER).try_masks(lambda *_: masked).requests
+    requests = FastReplay(index, COUNTER).replay_masks(lambda *_: masked).requests
     assert [0] * 9 + [4] * 4 == [request.masked for request in requests]
     assert requests[9].moved
 

@@ -13,10 +13,10 @@ from masking.replay.replay import RecordedRequest, ReplaySettings, replay
 from masking.replay.reread import Rereads
 from masking.strategies.policy import MaskPolicy
 from masking.tune.grid import DEFAULTS, Grid, Tuning, find_tunings, switch_off, tuning_of
-from masking.tune.max_loss_front import draw_front, draw_nothing
+from masking.tune.max_loss_front import find_session_front, make_empty_front
 from masking.tune.outcome import Outcome
-from masking.tune.recommend import Sweep, find_best, find_front
-from masking.tune.tune import find_front_of_losses, try_session, tune
+from masking.tune.recommend import Sweep, find_pareto_front, recommend
+from masking.tune.tune import find_max_loss_front, find_outcomes, tune
 from tests.sessions import Talk, grow, work, write_body
 
 SHIPPED = MaskPolicy(True, 8, skip_if_not_shorter=True)
@@ -86,11 +86,11 @@ def test_the_present_settings_and_none_are_tried_first_and_nothing_twice() -> No
 
 
 def test_no_window_is_tried_that_is_too_short_to_tell() -> None:
-    assert all(tuning.is_seen_through for tuning in Grid().combine())
+    assert all(tuning.is_window_long_enough for tuning in Grid().combine())
     short = DEFAULTS._replace(window_turns=4)
-    assert not short.is_seen_through
-    assert switch_off(short).is_seen_through
-    assert DEFAULTS._replace(window_turns=0).is_seen_through
+    assert not short.is_window_long_enough
+    assert switch_off(short).is_window_long_enough
+    assert DEFAULTS._replace(window_turns=0).is_window_long_enough
 
 
 def test_changes_are_counted() -> None:
@@ -103,7 +103,7 @@ def test_changes_are_counted() -> None:
 
 def test_an_outcome_is_that_of_a_replay() -> None:
     session, tuning = SESSIONS[2], PRESENT._replace(window_turns=2)
-    outcomes = try_session(session, SETTINGS, [tuning, switch_off(tuning)])
+    outcomes = find_outcomes(session, SETTINGS, [tuning, switch_off(tuning)])
     requests = [*replay(session, tuning.apply(SETTINGS), TokenCounter())]
     dollars = [request.entry.cost.after.dollars or 0.0 for request in requests]
     outcome, plain = outcomes[tuning], outcomes[switch_off(tuning)]
@@ -124,16 +124,16 @@ def test_the_worst_is_that_of_any_conversation_at_any_request() -> None:
         paid += request.entry.cost.after.cost
         full += request.entry.cost.before.cost
         worst = max(worst, paid / full)
-    assert pytest.approx(worst) == try_session(session, settings, [tuning])[tuning].worst
+    assert pytest.approx(worst) == find_outcomes(session, settings, [tuning])[tuning].worst
     assert worst > 1
 
 
 def test_what_has_no_price_is_counted_and_has_no_dollars() -> None:
-    listed = try_session(SESSIONS[0], ReplaySettings(policy=SHIPPED), [PRESENT])[PRESENT]
-    unlisted = try_session(
+    listed = find_outcomes(SESSIONS[0], ReplaySettings(policy=SHIPPED), [PRESENT])[PRESENT]
+    unlisted = find_outcomes(
         Talk((write_body(work(2), model=None),)), ReplaySettings(policy=SHIPPED), [PRESENT]
     )[PRESENT]
-    assert (0, 1) == (listed.unlisted, unlisted.unlisted)
+    assert (0, 1) == (listed.assumed, unlisted.assumed)
     assert listed.dollars
     assert unlisted.dollars is None
     assert (listed + unlisted).dollars is None
@@ -142,7 +142,7 @@ def test_what_has_no_price_is_counted_and_has_no_dollars() -> None:
 
 def test_what_is_free_is_as_dear_as_sending_everything() -> None:
     free = dataclasses.replace(SETTINGS, price_settings=PriceSettings((0.0, 0.0)))
-    assert 1.0 == try_session(SESSIONS[0], free, [PRESENT])[PRESENT].worst
+    assert 1.0 == find_outcomes(SESSIONS[0], free, [PRESENT])[PRESENT].worst
 
 
 # Through an executor
@@ -161,7 +161,7 @@ def test_all_cores_come_to_the_same(processes: Executor, parts: int) -> None:
     outcomes = tune(
         SESSIONS, SETTINGS, tunings, processes, parts=parts, on_done=lambda: done.append(1)
     )
-    alone = [try_session(session, SETTINGS, tunings) for session in SESSIONS]
+    alone = [find_outcomes(session, SETTINGS, tunings) for session in SESSIONS]
     for tuning in tunings:
         expected = alone[0][tuning] + alone[1][tuning] + alone[2][tuning]
         assert about(expected) == about(outcomes[tuning])
@@ -179,13 +179,13 @@ def about(outcome: Outcome) -> Outcome:
 
 def test_the_front_of_losses_comes_through_an_executor(processes: Executor) -> None:
     done = []
-    front = find_front_of_losses(
+    front = find_max_loss_front(
         SESSIONS, SETTINGS, processes, losses=(0.1,), on_done=lambda: done.append(1)
     )
-    alone = [draw_front(session, SETTINGS, (0.1,)) for session in SESSIONS]
+    alone = [find_session_front(session, SETTINGS, (0.1,)) for session in SESSIONS]
     assert pytest.approx(sum(each.optimum for each in alone)) == front.optimum
     assert len(SESSIONS) == len(done)
-    assert draw_nothing() == find_front_of_losses([], SETTINGS, processes)
+    assert make_empty_front() == find_max_loss_front([], SETTINGS, processes)
 
 
 def test_more_sessions_than_are_handed_over_at_once() -> None:
@@ -306,8 +306,8 @@ def test_the_front_and_the_best(
     outcomes: dict[Tuning, Outcome], front: list[Tuning], best: Tuning
 ) -> None:
     sweep = Sweep(outcomes=outcomes | ALL_SENT, present=DEFAULTS, promise=0.1)
-    assert front == find_front(sweep)
-    assert best == find_best(sweep)
+    assert front == find_pareto_front(sweep)
+    assert best == recommend(sweep)
 
 
 def test_of_settings_alike_the_shipped_ones_are_taken() -> None:
@@ -317,9 +317,9 @@ def test_of_settings_alike_the_shipped_ones_are_taken() -> None:
     sweep = Sweep(
         outcomes=outcomes | {switch_off(present): tried(1_000)}, present=present, promise=0.1
     )
-    assert DEFAULTS == find_best(sweep)
+    assert DEFAULTS == recommend(sweep)
     without = {tuning: outcome for tuning, outcome in sweep.outcomes.items() if tuning != DEFAULTS}
-    assert near == find_best(dataclasses.replace(sweep, outcomes=without))
+    assert near == recommend(dataclasses.replace(sweep, outcomes=without))
 
 
 def test_dollars_decide_where_all_are_known() -> None:
@@ -328,8 +328,8 @@ def test_dollars_decide_where_all_are_known() -> None:
         outcomes=outcomes | {OFF: tried(1_000, dollars=10.0)}, present=DEFAULTS, promise=0.1
     )
     assert sweep.in_dollars
-    assert [DEFAULTS] == find_front(sweep)
-    assert DEFAULTS == find_best(sweep)
+    assert [DEFAULTS] == find_pareto_front(sweep)
+    assert DEFAULTS == recommend(sweep)
     some = dataclasses.replace(sweep, outcomes=outcomes | ALL_SENT)
     assert not some.in_dollars
-    assert SMALL == find_best(some)
+    assert SMALL == recommend(some)
