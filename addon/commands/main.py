@@ -34,12 +34,12 @@ from addon.proxy.config_file import ConfigFile, find_config
 from addon.proxy.launch import client_environment, user_bundle
 from addon.proxy.shipped import recordings
 from addon.proxy.stored_prices import remove_stored, store_prices
-from addon.recordings.clients import CLIENTS
 from addon.recordings.expectations import expectation_file, find_configs, replay_recording
-from addon.recordings.mcp_recorder import NAME as MCP
-from addon.recordings.mcp_recorder import record_mcp
-from addon.recordings.recorder import record
 from addon.recordings.scrub import scrub_recording
+from addon.recordings.studio.clients import CLIENTS
+from addon.recordings.studio.mcp_recorder import NAME as MCP
+from addon.recordings.studio.mcp_recorder import record_mcp
+from addon.recordings.studio.recorder import record
 from masking.replay.pauses import pause_sessions
 from masking.report.page import render_report
 

@@ -1,1 +1,1 @@
-"""The recording studio: real clients in front of a scripted provider."""
+"""Recordings: read, scrubbed, replayed and made; the provider that answers from a script."""

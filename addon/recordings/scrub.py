@@ -3,7 +3,7 @@
 A scrubbed flow is built anew from what may stay, so nothing that this module does not know of can
 slip through. In the bodies every string is replaced by filler of the same length, except the
 names, roles and ids that make up a conversation's structure, and what is known to be our own
-(`Ours`). Every other byte of a body is the client's. Object keys and numbers stay.
+(`OwnRecording`). Every other byte of a body is the client's. Object keys and numbers stay.
 """
 
 import json
@@ -55,11 +55,11 @@ Spellings = tuple[tuple[re.Pattern[str], str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ours:
+class OwnRecording:
     """What is known of a recording made here, and may stay in it.
 
     `texts` stay wherever they stand. Tool results and the calls' arguments stay, as our own
-    scratch project makes them, and answers, as our own provider gives them. `spellings` are
+    projects make them, and answers, as our own provider gives them. `spellings` are
     patterns and what to write in their place everywhere in the bodies, in this order: folders of
     this machine, numbers that differ from run to run. What goes to and comes from the MCP server
     of this host stays as a whole.
@@ -70,19 +70,23 @@ class Ours:
     spellings: Spellings = ()
 
 
-def scrub_recording(source: Path, out: Path, ours: Ours | None = None) -> int:
+def scrub_recording(source: Path, out: Path, own: OwnRecording | None = None) -> int:
     """Write `source` to `out`, scrubbed; returns how many requests are in it.
 
     What is no request to a model (a POST of a JSON conversation), nor to our own MCP server, is
-    left out. Without `ours` nothing of the content is taken to be harmless. Raises ValueError, and
+    left out. Without `own` nothing of the content is taken to be harmless. Raises ValueError, and
     writes nothing, where `source` is no recording or where something still looks like a secret,
     and names the place.
     """
     part = out.with_name(f"part-{out.name}")
     flows = read_flows(source)
-    kept = (each for each in flows if is_conversation(each.request) or _asks_us(each.request, ours))
+    kept = (
+        each
+        for each in flows
+        if is_conversation(each.request) or _asks_own_server(each.request, own)
+    )
     try:
-        count = write_flows(part, (_checked(each, n, ours) for n, each in enumerate(kept)))
+        count = write_flows(part, (_checked(each, n, own) for n, each in enumerate(kept)))
         part.replace(out)
     finally:
         part.unlink(missing_ok=True)
@@ -100,15 +104,17 @@ def is_conversation(request: http.Request) -> bool:
     return not body.keys().isdisjoint(("messages", "input", "contents"))
 
 
-def scrub(recorded: http.HTTPFlow, number: int = 0, ours: Ours | None = None) -> http.HTTPFlow:
+def scrub(
+    recorded: http.HTTPFlow, number: int = 0, own: OwnRecording | None = None
+) -> http.HTTPFlow:
     """A new flow with what may be published of `recorded`; `number` is its place, and its time."""
     start = EPOCH + number
     clean = http.HTTPFlow(_client(number), _server(recorded.request, number), live=False)
     clean.id = _id("flow", number)
     clean.timestamp_created = start
-    clean.request = _request(recorded.request, start, ours)
+    clean.request = _request(recorded.request, start, own)
     if recorded.response:
-        clean.response = _response(recorded.response, start + 0.25, ours)
+        clean.response = _response(recorded.response, start + 0.25, own)
     if recorded.error:
         clean.error = flow.Error(_ERROR, start + 0.5)
     return clean
@@ -127,23 +133,23 @@ def respell(text: str, spellings: Spellings) -> str:
     return text
 
 
-def _asks_us(request: http.Request, ours: Ours | None) -> bool:
+def _asks_own_server(request: http.Request, own: OwnRecording | None) -> bool:
     """Whether a request is to our own MCP server.
 
     Those to others never stay: an MCP server's path may be all that keeps strangers out.
     """
-    if ours is None or request.host != ours.server or request.method != "POST":
+    if own is None or request.host != own.server or request.method != "POST":
         return False
     return read_methods(request.content or b"") is not None
 
 
-def _checked(recorded: http.HTTPFlow, number: int, ours: Ours | None) -> http.HTTPFlow:
-    clean = scrub(recorded, number, ours)
+def _checked(recorded: http.HTTPFlow, number: int, own: OwnRecording | None) -> http.HTTPFlow:
+    clean = scrub(recorded, number, own)
     check(clean, number)
     return clean
 
 
-def _request(old: http.Request, start: float, ours: Ours | None) -> http.Request:
+def _request(old: http.Request, start: float, own: OwnRecording | None) -> http.Request:
     new = http.Request(
         host=old.host,
         port=old.port,
@@ -158,12 +164,12 @@ def _request(old: http.Request, start: float, ours: Ours | None) -> http.Request
         timestamp_start=start,
         timestamp_end=start + 0.125,
     )
-    edit = _edit_response if _asks_us(old, ours) else _edit_request
-    _write(new, old, partial(edit, ours=ours))
+    edit = _edit_response if _asks_own_server(old, own) else _edit_request
+    _write(new, old, partial(edit, own=own))
     return new
 
 
-def _response(old: http.Response, start: float, ours: Ours | None) -> http.Response:
+def _response(old: http.Response, start: float, own: OwnRecording | None) -> http.Response:
     new = http.Response(
         http_version=old.data.http_version,
         status_code=old.status_code,
@@ -174,7 +180,7 @@ def _response(old: http.Response, start: float, ours: Ours | None) -> http.Respo
         timestamp_start=start,
         timestamp_end=start + 0.125,
     )
-    _write(new, old, partial(_edit_response, ours=ours))
+    _write(new, old, partial(_edit_response, own=own))
     return new
 
 
@@ -205,14 +211,14 @@ def _headers(message: http.Message, allowed: Iterable[str]) -> http.Headers:
     )
 
 
-def _edit_request(text: str, *, ours: Ours | None) -> str:
-    edited = _edit_strings(text, _Rule(_roles(text), ours).edit)
-    return edited if ours is None else respell(edited, ours.spellings)
+def _edit_request(text: str, *, own: OwnRecording | None) -> str:
+    edited = _edit_strings(text, _Rule(_roles(text), own).edit)
+    return edited if own is None else respell(edited, own.spellings)
 
 
-def _edit_response(text: str, *, ours: Ours | None) -> str:
-    if ours is not None:
-        return respell(text, ours.spellings)
+def _edit_response(text: str, *, own: OwnRecording | None) -> str:
+    if own is not None:
+        return respell(text, own.spellings)
     if text.lstrip()[:1] in ("{", "["):
         return _edit_strings(text, _Rule().edit)
     return "".join(map(_edit_line, _LINES.findall(text)))
@@ -249,14 +255,14 @@ class _Rule:
     """What becomes of each string of a body."""
 
     roles: tuple[object, ...] = ()
-    ours: Ours | None = None
+    own: OwnRecording | None = None
 
     def edit(self, path: JsonPath, value: str) -> str:
-        if self._is_structure(path, value) or (self.ours and self._is_ours(path)):
+        if self._is_structure(path, value) or (self.own and self._is_own(path)):
             return value
         if path[-1:] == ("arguments",) and value.lstrip()[:1] == "{":
             return _edit_strings(value, lambda _, inner: fill(inner))
-        texts = self.ours.texts if self.ours else ()
+        texts = self.own.texts if self.own else ()
         kept = next((text for text in texts if text in value), None)
         return fill(value) if kept is None else kept.join(map(fill, value.split(kept)))
 
@@ -269,7 +275,7 @@ class _Rule:
                 return False  # a person's, not a tool's
         return "input" not in keys[1:-1] and _is_identifier(value)
 
-    def _is_ours(self, path: JsonPath) -> bool:
+    def _is_own(self, path: JsonPath) -> bool:
         match path:
             case ("messages", int(index), "content", *_):
                 return self._role(index) == "tool"

@@ -6,9 +6,9 @@ import pytest
 
 from addon.commands.main import main
 from addon.proxy.shipped import shipped
-from addon.recordings import mcp_recorder
 from addon.recordings.flows import read_flows
-from addon.recordings.mcp_recorder import record_mcp
+from addon.recordings.studio import mcp_recorder
+from addon.recordings.studio.mcp_recorder import record_mcp
 
 
 def bodies(path: Path) -> list[tuple[bytes | None, bytes | None]]:

@@ -15,10 +15,17 @@ import pytest
 import zstandard
 
 from addon.recordings.provider.provider import Provider
-from addon.recordings.provider.script import OUT_OF_LINES, SIDE_ANSWER, Call, Reply, Story, call
+from addon.recordings.provider.script import (
+    AFTER_THE_END,
+    SIDE_ANSWER,
+    Call,
+    Reply,
+    ScriptedReplies,
+    call,
+)
 
 ENDING = "All of it is done now, and nothing is left to do in “this” folder."
-STORY = Story(
+SCRIPT = ScriptedReplies(
     (
         Reply(calls=(call("call_0", "shell", command="ls"), call("call_1", "read", file="a b/c"))),
         Reply(content="One more look.", calls=(Call(id="call_0", tool="shell", arguments="{no"),)),
@@ -34,7 +41,7 @@ BODY = json.dumps(REQUEST).encode()
 
 @pytest.fixture
 def provider() -> Iterator[Provider]:
-    with Provider(STORY) as running:
+    with Provider(SCRIPT) as running:
         yield running
 
 
@@ -84,24 +91,24 @@ def put_together(pieces: list[Any]) -> tuple[str, list[list[str]]]:
     return content, list(calls.values())
 
 
-def test_tells_a_story_to_the_openai_client_over_tls(tmp_path: Path) -> None:
-    with Provider(STORY, tls_folder=tmp_path) as provider:
+def test_follows_its_script_with_the_openai_client_over_tls(tmp_path: Path) -> None:
+    with Provider(SCRIPT, tls_folder=tmp_path) as provider:
         context = ssl.create_default_context(cafile=provider.ca)
         client = openai.OpenAI(
             api_key="any", base_url=provider.url, http_client=httpx.Client(verify=context)
         )
         messages: list[Any] = [TASK]
-        told = []
-        for _ in STORY.replies:
+        heard = []
+        for _ in SCRIPT.replies:
             answer = client.chat.completions.create(model="gpt-4o", messages=messages, tools=TOOLS)
             spoken = answer.choices[0].message.model_dump(exclude_none=True)
             calls = spoken.get("tool_calls", ())
-            told.append([(each["id"], each["function"]["name"]) for each in calls])
+            heard.append([(each["id"], each["function"]["name"]) for each in calls])
             messages += [spoken]
             messages += [
                 {"role": "tool", "tool_call_id": each["id"], "content": ""} for each in calls
             ]
-    assert told == [[("call_0", "shell"), ("call_1", "read")], [("call_0", "shell")], []]
+    assert heard == [[("call_0", "shell"), ("call_1", "read")], [("call_0", "shell")], []]
     assert messages[-1]["content"] == ENDING
     assert [len(each.request["messages"]) for each in provider.requests] == [1, 4, 6]
 
@@ -112,42 +119,42 @@ def test_tells_a_story_to_the_openai_client_over_tls(tmp_path: Path) -> None:
         pytest.param([], 0, id="nothing"),
         pytest.param([TASK], 0, id="the task alone"),
         pytest.param([{"role": "assistant", "content": "Got it."}, TASK], 0, id="a greeting"),
-        pytest.param([said(STORY.replies[0])], 1, id="the first turn"),
-        pytest.param([said(STORY.replies[0], content="")], 1, id="null became empty"),
-        pytest.param([said(STORY.replies[1])], 0, id="a turn out of order"),
-        pytest.param([said(each) for each in STORY.replies[:2]], 2, id="two turns"),
-        pytest.param([said(each, tool_calls=None) for each in STORY.replies], 0, id="calls lost"),
+        pytest.param([said(SCRIPT.replies[0])], 1, id="the first turn"),
+        pytest.param([said(SCRIPT.replies[0], content="")], 1, id="null became empty"),
+        pytest.param([said(SCRIPT.replies[1])], 0, id="a turn out of order"),
+        pytest.param([said(each) for each in SCRIPT.replies[:2]], 2, id="two turns"),
+        pytest.param([said(each, tool_calls=None) for each in SCRIPT.replies], 0, id="calls lost"),
         pytest.param(
             [
-                *(said(each) for each in STORY.replies[:2]),
-                said(STORY.replies[2], content=[{"type": "text", "text": ENDING}]),
+                *(said(each) for each in SCRIPT.replies[:2]),
+                said(SCRIPT.replies[2], content=[{"type": "text", "text": ENDING}]),
             ],
             3,
             id="text in parts",
         ),
     ],
 )
-def test_place_in_the_story(messages: list[dict[str, Any]], place: int) -> None:
-    assert STORY.place(messages) == place
+def test_place_in_the_script(messages: list[dict[str, Any]], place: int) -> None:
+    assert SCRIPT.place(messages) == place
 
 
-def test_side_requests_and_retries_do_not_move_the_story(provider: Provider) -> None:
+def test_side_requests_and_retries_do_not_move_the_script(provider: Provider) -> None:
     first = post(provider).json()
     assert message(post(provider, SIDE_REQUEST))["content"] == SIDE_ANSWER
     again = post(provider).json()
     assert first["choices"] == again["choices"]
 
 
-def test_after_the_end_the_story_says_so(provider: Provider) -> None:
-    everything = [TASK, *(said(each) for each in STORY.replies)]
+def test_after_the_end_the_script_says_so(provider: Provider) -> None:
+    everything = [TASK, *(said(each) for each in SCRIPT.replies)]
     answer = message(post(provider, {**REQUEST, "messages": everything}))
-    assert answer["content"] == OUT_OF_LINES
+    assert answer["content"] == AFTER_THE_END
 
 
 @pytest.mark.parametrize("place", range(3))
 def test_stream_adds_up_to_the_whole_answer(provider: Provider, place: int) -> None:
-    messages = [TASK, *(said(each) for each in STORY.replies[:place])]
-    reply = STORY.replies[place]
+    messages = [TASK, *(said(each) for each in SCRIPT.replies[:place])]
+    reply = SCRIPT.replies[place]
     expected = [[each.id, each.tool, each.arguments] for each in reply.calls]
     pieces = chunks(provider, messages=messages)
     assert put_together(pieces) == (reply.content or "", expected)
@@ -155,7 +162,7 @@ def test_stream_adds_up_to_the_whole_answer(provider: Provider, place: int) -> N
 
 
 def test_no_piece_of_a_stream_ends_inside_a_word(provider: Provider) -> None:
-    messages = [TASK, *(said(each) for each in STORY.replies[:2])]
+    messages = [TASK, *(said(each) for each in SCRIPT.replies[:2])]
     deltas = [piece["choices"][0]["delta"] for piece in chunks(provider, messages=messages)]
     pieces = [delta["content"] for delta in deltas if delta.get("content")]
     assert len(pieces) > 2
@@ -291,7 +298,7 @@ def test_what_differs_from_run_to_run_can_be_counted_as_the_same() -> None:
 
     found = []
     for pid in (7, 12_345_678):
-        with Provider(STORY, spell=spell) as provider:
+        with Provider(SCRIPT, spell=spell) as provider:
             found.append(usage(provider, f"{'a' * 6_000} PID {pid}"))
     assert found[0] == found[1]
 
@@ -304,7 +311,7 @@ def test_lists_its_model(provider: Provider) -> None:
 def test_same_conversation_gets_the_same_bytes() -> None:
     answers = []
     for _ in range(2):
-        with Provider(STORY) as provider:
+        with Provider(SCRIPT) as provider:
             answers.append(post(provider, {**REQUEST, "stream": True}).content)
     assert answers[0] == answers[1]
 

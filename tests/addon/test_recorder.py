@@ -10,17 +10,26 @@ import pytest
 
 from addon.proxy.launch import running_proxy
 from addon.proxy.shipped import shipped
-from addon.recordings.clients import CLIENTS
 from addon.recordings.flows import read_flows
 from addon.recordings.provider.completions import completion
 from addon.recordings.provider.provider import HOST, Provider
 from addon.recordings.provider.script import Reply
-from addon.recordings.recorder import REDIRECT, record, tell
-from addon.recordings.scenarios import long_session, questions, scratch
-from addon.recordings.scenarios.scratch import Step
-from tests.stories import perform, run
+from addon.recordings.studio.clients import CLIENTS, REPAIR
+from addon.recordings.studio.recorder import REDIRECT, record, script_replies
+from addon.recordings.studio.scenario import (
+    PROJECTS,
+    Action,
+    Scenario,
+    Task,
+    read_scenario,
+    write_project,
+)
+from tests.scripted_actions import perform, run
 
-SHORT = (replace(scratch.ACTS[0], turns=scratch.TURNS[:2]),)
+(TASK,) = REPAIR.tasks
+SHORT = replace(REPAIR, tasks=(replace(TASK, turns=TASK.turns[:2]),))
+QUESTIONS = read_scenario("questions")
+LONG = read_scenario("cells")
 
 
 def bodies(path: Path) -> list[tuple[bytes | None, bytes | None]]:
@@ -31,30 +40,30 @@ def bodies(path: Path) -> list[tuple[bytes | None, bytes | None]]:
 
 
 @pytest.mark.parametrize("agent", ["openai", "openai-stream"])
-def test_records_a_short_story(agent: str, tmp_path: Path) -> None:
+def test_records_a_short_scenario(agent: str, tmp_path: Path) -> None:
     out = tmp_path / "short.flow"
-    assert record(agent, out, acts=SHORT) == 3
+    assert record(agent, out, scenario=SHORT) == 3
     flows = list(read_flows(out))
     assert {each.request.url for each in flows} == {"https://api.openai.com/v1/chat/completions"}
     messages: Any = json.loads(flows[-1].request.content or b"")["messages"]
     assert [each["role"] for each in messages] == [
         *("system", "user", "assistant", "tool", "assistant", "tool", "tool")
     ]
-    assert messages[1]["content"] == scratch.TASK
+    assert messages[1]["content"] == TASK.prompt
     assert messages[3]["content"].startswith("README.md\ndata/orders.json\n")
     assert [path.name for path in tmp_path.iterdir()] == ["short.flow"]
 
 
 def test_one_question_follows_the_answer_to_another(tmp_path: Path) -> None:
-    acts = tuple(replace(act, turns=act.turns[-1:]) for act in questions.ACTS[:2])
+    tasks = tuple(replace(task, turns=task.turns[-1:]) for task in QUESTIONS.tasks[:2])
     out = tmp_path / "two.flow"
-    assert record("openai-questions", out, acts=acts) == 4
+    assert record("openai-questions", out, scenario=replace(QUESTIONS, tasks=tasks)) == 4
     request: Any = json.loads(list(read_flows(out))[-1].request.content or b"")
     assert [each["function"]["name"] for each in request["tools"]] == ["shell", "read_file"]
     contents = [each.get("content") for each in request["messages"] if each["role"] != "system"]
-    assert contents[0] == acts[0].task
+    assert contents[0] == tasks[0].prompt
     assert contents[2].startswith('{\n "orders": [')
-    assert contents[3:5] == [acts[0].ending, acts[1].task]
+    assert contents[3:5] == [tasks[0].answer, tasks[1].prompt]
     assert contents[6] == "[Errno 2] No such file or directory: 'logs/refused.log'\n"
 
 
@@ -73,20 +82,20 @@ def test_an_unknown_agent_is_refused(tmp_path: Path) -> None:
 
 def test_a_client_that_stops_early_leaves_no_recording(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="the client stopped at turn 0 of 2"):
-        record("openai", tmp_path / "out.flow", acts=SHORT, time_limit=0)
+        record("openai", tmp_path / "out.flow", scenario=SHORT, time_limit=0)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("agent", CLIENTS)
-def test_a_story_is_told_in_the_clients_own_tools(agent: str) -> None:
+def test_a_scenario_is_scripted_in_the_clients_own_tools(agent: str) -> None:
     client = CLIENTS[agent]
-    story = tell(client, Path("/project"))
-    told: list[dict[str, Any]] = []
-    for reply in story.replies:
-        assert story({"tools": [client.shell.name], "messages": told}) == reply
-        told.append(completion({}, reply, {})["choices"][0]["message"])
-    calls = [each for reply in story.replies for each in reply.calls]
-    kinds = {step.kind for act in client.acts for turn in act.turns for step in turn}
+    script = script_replies(client, Path("/project"))
+    said: list[dict[str, Any]] = []
+    for reply in script.replies:
+        assert script({"tools": [client.shell.name], "messages": said}) == reply
+        said.append(completion({}, reply, {})["choices"][0]["message"])
+    calls = [each for reply in script.replies for each in reply.calls]
+    kinds = {action.kind for action in client.scenario.actions}
     assert {each.tool for each in calls} == {
         client.tools.get(kind, client.shell).name for kind in kinds
     }
@@ -127,40 +136,41 @@ def settings(provider: Provider) -> tuple[str, ...]:
     )
 
 
-def test_the_scratch_project_is_the_same_everywhere(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        scratch.write_project(tmp_path / name)
-    one, two = (
-        {path.relative_to(root): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-        for root in (tmp_path / "one", tmp_path / "two")
-    )
-    assert one == two
-    assert len(one) == 10
+@pytest.mark.parametrize(("project", "count"), [("tally", 10), ("cells", 30)])
+def test_a_project_is_written_as_it_stands(project: str, count: int, tmp_path: Path) -> None:
+    write_project(project, tmp_path)
+    written = files(tmp_path)
+    assert count == len(written)
+    assert files(PROJECTS / project) == written
+
+
+def files(folder: Path) -> dict[Path, bytes]:
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {
+        path.relative_to(folder): path.read_bytes()
+        for path in found
+        if path.parent.name != "__pycache__"
+    }
 
 
 @pytest.mark.parametrize(
-    ("acts", "failures"),
-    [
-        pytest.param(scratch.ACTS, 4, id="one task"),
-        pytest.param(questions.ACTS, 2, id="several questions"),
-    ],
+    ("scenario", "failures"),
+    [pytest.param(REPAIR, 4, id="one task"), pytest.param(QUESTIONS, 2, id="several questions")],
 )
-def test_a_story_repairs_the_scratch_project(
-    acts: tuple[scratch.Act, ...], failures: int, tmp_path: Path
-) -> None:
-    scratch.write_project(tmp_path)
-    steps = (step for act in acts for turn in act.turns for step in turn)
-    done = [run(step.what, tmp_path) for step in steps if step.kind == "shell"]
+def test_a_scenario_repairs_its_project(scenario: Scenario, failures: int, tmp_path: Path) -> None:
+    write_project(scenario.project, tmp_path)
+    commands = [action.what for action in scenario.actions if action.kind == "shell"]
+    done = [run(command, tmp_path) for command in commands]
     assert sum(bool(each.returncode) for each in done) == failures
     assert run("python3 run_tests.py --quiet", tmp_path).stdout == "12 passed, 0 failed\n"
 
 
-def test_an_edit_is_told_with_both_its_texts() -> None:
+def test_an_edit_is_scripted_with_both_its_texts() -> None:
     """What looks like a field in one of them is none."""
-    client = CLIENTS["qwen-code-long"]
-    edit = Step("edit", "cells/sheet.py", old='f"{what}"', new='f"{old}"')
-    acts = (scratch.Act("task", ((edit,),), "ending"),)
-    (call,) = tell(replace(client, acts=acts), Path("/project")).replies[0].calls
+    edit = Action("edit", "cells/sheet.py", old='f"{what}"', new='f"{old}"')
+    scenario = Scenario("cells", (Task("prompt", ((edit,),), "answer"),))
+    client = replace(CLIENTS["qwen-code-long"], scenario=scenario)
+    (call,) = script_replies(client, Path("/project")).replies[0].calls
     assert json.loads(call.arguments) == {
         "file_path": "/project/cells/sheet.py",
         "old_string": 'f"{what}"',
@@ -168,26 +178,25 @@ def test_an_edit_is_told_with_both_its_texts() -> None:
     }
 
 
-def test_a_story_of_edits_wants_a_client_that_edits(tmp_path: Path) -> None:
+def test_a_scenario_with_edits_wants_a_client_that_edits(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"the client has no tool to edit cells/addresses\.py"):
-        record("openai", tmp_path / "out.flow", acts=long_session.ACTS)
+        record("openai", tmp_path / "out.flow", scenario=LONG)
 
 
 def test_the_edits_of_the_long_session_repair_its_project(tmp_path: Path) -> None:
-    long_session.write_project(tmp_path)
+    write_project("cells", tmp_path)
     assert run("python3 run_tests.py --quiet", tmp_path).stdout.endswith("132 passed, 22 failed\n")
-    (act,) = long_session.ACTS
-    edits = tuple(tuple(step for step in turn if step.kind == "edit") for turn in act.turns)
-    assert sum(map(len, edits)) == len(list(perform([replace(act, turns=edits)], tmp_path)))
+    edits = [action for action in LONG.actions if action.kind == "edit"]
+    assert len(edits) == len(list(perform(edits, tmp_path)))
     assert run("python3 run_tests.py --quiet", tmp_path).stdout == "159 passed, 0 failed\n"
 
 
 def test_the_long_session_edits_what_was_read_long_before() -> None:
     """Half of the edits are of a file that was read as a whole twenty turns before, or more."""
-    (act,) = long_session.ACTS
+    (task,) = LONG.tasks
     read: dict[str, int] = {}
     gaps = []
-    for place, turn in enumerate(act.turns):
-        gaps += [place - read.get(step.what, 0) for step in turn if step.kind == "edit"]
-        read |= {step.what: place for step in turn if step.kind == "read"}
+    for place, turn in enumerate(task.turns):
+        gaps += [place - read.get(each.what, 0) for each in turn if each.kind == "edit"]
+        read |= {each.what: place for each in turn if each.kind == "read"}
     assert statistics.median(gaps) >= 20

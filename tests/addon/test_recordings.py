@@ -14,7 +14,7 @@ from addon.proxy.requests import is_event_stream
 from addon.proxy.shipped import recordings, shipped
 from addon.recordings.expectations import expectation_file, find_configs, replay_recording
 from addon.recordings.flows import read_flows
-from addon.recordings.scenarios.scratch import write_project
+from addon.recordings.studio.scenario import write_project
 from masking.model import replacements_of
 from masking.rewrite import change_request, read_request
 from masking.strategies.dispatch_blocks import find_blocks
@@ -176,7 +176,7 @@ def test_answers_are_cut_and_recorded() -> None:
 def test_long_files_are_cut_and_short_ones_and_the_messages_of_errors_are_not(
     path: str, tmp_path: Path
 ) -> None:
-    write_project(tmp_path)
+    write_project("tally", tmp_path)
     log, orders, readme = (
         (tmp_path / name).read_text(encoding="utf-8")
         for name in ("logs/import.log", "data/orders.json", "README.md")

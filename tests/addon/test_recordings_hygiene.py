@@ -13,23 +13,21 @@ import pytest
 from mitmproxy import http
 
 from addon.proxy.shipped import recordings
-from addon.recordings.clients import CLIENTS, Client
 from addon.recordings.flows import name_of, read_flows, write_flows
 from addon.recordings.leak_check import check
-from addon.recordings.mcp_recorder import SERVER
 from addon.recordings.provider.script import SIDE_ANSWER
-from addon.recordings.scrub import EPOCH, REQUEST_HEADERS, RESPONSE_HEADERS, Ours, scrub
+from addon.recordings.scrub import EPOCH, REQUEST_HEADERS, RESPONSE_HEADERS, OwnRecording, scrub
+from addon.recordings.studio.clients import CLIENTS
+from addon.recordings.studio.mcp_recorder import SERVER
+from addon.recordings.studio.scenario import Scenario, write_project
+from tests.scripted_actions import perform
 from tests.sessions import CHATS
-from tests.stories import perform
 
-STORIES = {client.acts: client for client in CLIENTS.values()}.values()
-"""A client for each story."""
+SCENARIOS = {client.scenario for client in CLIENTS.values()}
 
-ACTS = [act for client in STORIES for act in client.acts]
-
-OURS = Ours(
+OWN = OwnRecording(
     server=SERVER,
-    texts=frozenset({SIDE_ANSWER, *(text for act in ACTS for text in act.texts)}),
+    texts=frozenset({SIDE_ANSWER}.union(*(scenario.texts for scenario in SCENARIOS))),
 )
 
 MACHINE_PATH = re.compile(
@@ -123,14 +121,14 @@ SHAPES = {
 }
 
 
-def story(path: Path) -> str:
+def scenario_of(path: Path) -> str:
     return name_of(path).rpartition("-")[2]
 
 
-def test_there_are_recordings_of_every_story() -> None:
+def test_there_are_recordings_of_every_scenario() -> None:
     """Five clients with one task, others with several questions, a long one, and one of MCP."""
-    stories = sorted(map(story, recordings()))
-    assert stories == ["files", "long", "questions", *["scratch"] * 5]
+    found = sorted(map(scenario_of, recordings()))
+    assert found == ["files", "long", "questions", *["scratch"] * 5]
 
 
 @ALL
@@ -142,7 +140,7 @@ def test_nothing_looks_like_a_secret(path: Path) -> None:
 @ALL
 def test_scrubbing_once_more_changes_nothing(path: Path) -> None:
     for number, each in enumerate(flows(path)):
-        assert scrub(each, number, OURS).get_state() == each.get_state()
+        assert scrub(each, number, OWN).get_state() == each.get_state()
 
 
 @ALL
@@ -178,7 +176,7 @@ def test_it_holds_a_whole_session(path: Path) -> None:
     lengths = [len(request(each)["messages"]) for each in flows(path) if request(each).get("tools")]
     assert len(results(path)) == sum(map(len, turns(path)))
     sizes = len(turns(path)), len(results(path)), len(lengths)
-    assert sizes == SHAPES[story(path)][:3]
+    assert sizes == SHAPES[scenario_of(path)][:3]
     assert all(earlier < later for earlier, later in pairwise(lengths))
 
 
@@ -193,12 +191,12 @@ def test_a_request_repeats_the_one_before(path: Path) -> None:
 def test_results_are_of_every_kind(path: Path) -> None:
     found = [output(each) for each in results(path)]
     sizes = sorted(map(len, found))
-    least, most = SHAPES[story(path)].largest
+    least, most = SHAPES[scenario_of(path)].largest
     assert (sizes[0] < 250, least < sizes[-1] < most) == (True, True)
     assert sum(size > 2_000 for size in sizes) >= 5
     assert any("Traceback (most recent call last)" in each for each in found)
     assert any("No such file or directory" in each for each in found)
-    assert any(f"{SHAPES[story(path)].tests} passed, 0 failed" in each for each in found)
+    assert any(f"{SHAPES[scenario_of(path)].tests} passed, 0 failed" in each for each in found)
 
 
 @TALKS
@@ -209,9 +207,9 @@ def test_calls_are_parallel_and_their_ids_come_again(path: Path) -> None:
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="tracebacks differ between Pythons")
 def test_results_hold_our_own_lines_and_labels(tmp_path: Path) -> None:
-    """A line is what a step of ours gives without a client, the step, or a label; nothing else."""
-    stories = (told(each, tmp_path / str(number)) for number, each in enumerate(STORIES))
-    lines = {line for each in stories for text in each for line in text.splitlines()}
+    """A line is what an action gives without a client, the action, or a label; nothing else."""
+    given = (outcomes(each, tmp_path / str(number)) for number, each in enumerate(SCENARIOS))
+    lines = {line for each in given for text in each for line in text.splitlines()}
     ours = lines | {line.strip() for line in lines}
     strange = [
         (name_of(path), line)
@@ -223,13 +221,12 @@ def test_results_hold_our_own_lines_and_labels(tmp_path: Path) -> None:
     assert strange == []
 
 
-def told(client: Client, folder: Path) -> Iterator[str]:
-    """What a client's story gives, step by step, and the steps themselves."""
-    client.write_project(folder)
-    for text in perform(client.acts, folder):
+def outcomes(scenario: Scenario, folder: Path) -> Iterator[str]:
+    """What a scenario's actions give, one by one, and the actions themselves."""
+    write_project(scenario.project, folder)
+    for text in perform(scenario.actions, folder):
         yield text.replace(str(folder), "/project")
-    for step in (step for act in client.acts for turn in act.turns for step in turn):
-        yield step.what
+    yield from (action.what for action in scenario.actions)
 
 
 @TALKS

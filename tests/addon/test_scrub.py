@@ -11,7 +11,7 @@ from mitmproxy.net import encoding
 from mitmproxy.test import tflow
 
 from addon.recordings.flows import read_flows, write_flows
-from addon.recordings.scrub import EPOCH, Ours, fill, scrub, scrub_recording
+from addon.recordings.scrub import EPOCH, OwnRecording, fill, scrub, scrub_recording
 from masking.edit.json_strings import edit_strings, find_strings
 from tests.builders import SECRET, Spelling, documents, spellings
 from tests.sessions import CHATS
@@ -109,8 +109,8 @@ def skeleton(text: str) -> str:
     return '""'.join((*pieces, text[done:]))
 
 
-def scrubbed_body(body: object, ours: Ours | None = None) -> str:
-    return as_text(scrub(recorded(body), 0, ours).request.content)
+def scrubbed_body(body: object, own: OwnRecording | None = None) -> str:
+    return as_text(scrub(recorded(body), 0, own).request.content)
 
 
 def scrubbed_answer(body: str) -> str:
@@ -290,7 +290,7 @@ def test_a_response_without_a_body_stays_without() -> None:
     assert response.raw_content is None
 
 
-OURS = Ours(
+OWN = OwnRecording(
     texts=frozenset({"Call Jane."}),
     spellings=((re.compile(r"/tmp/run1\b"), "/project"), (re.compile(r"PID \d+"), "PID 1")),
 )
@@ -300,7 +300,7 @@ def test_of_our_own_recording_task_results_and_calls_stay() -> None:
     request: Any = json.loads(json.dumps(REQUEST))
     request["messages"][1]["content"][0]["text"] = "Hello! Call Jane. Bye."
     request["messages"][3]["content"] = "Jane is in /tmp/run1/a, PID 77"
-    after = json.loads(scrubbed_body(request, OURS))["messages"]
+    after = json.loads(scrubbed_body(request, OWN))["messages"]
     assert [each["content"] for each in after] == [
         "these words stand whe",
         [{"type": "text", "text": "these wCall Jane.these"}],
@@ -314,7 +314,7 @@ def test_of_our_own_recording_answers_stay() -> None:
     made = recorded()
     assert made.response
     made.response.text = "Jane is in /tmp/run1"
-    response = scrub(made, 0, OURS).response
+    response = scrub(made, 0, OWN).response
     assert response
     assert response.content == b"Jane is in /project"
 
@@ -345,7 +345,7 @@ def test_a_secret_that_is_left_is_refused(
     monkeypatch.setenv("LOGNAME", "jane-doe-7")
     source = write(tmp_path, with_result("nothing"), with_result(f"see: {secret}"))
     with pytest.raises(ValueError, match="is still in request 1") as caught:
-        scrub_recording(source, tmp_path / "out.flow", Ours())
+        scrub_recording(source, tmp_path / "out.flow", OwnRecording())
     place = "the request's body, at messages.0.content"
     assert str(caught.value) == f"{what} is still in request 1, {place}"
     assert [each.name for each in tmp_path.iterdir()] == ["in.flow"]
@@ -376,7 +376,7 @@ def test_everyday_words_are_no_ones_name(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("LOGNAME", "root")
     monkeypatch.setenv("HOME", "/")
     source = write(tmp_path, with_result("the root of / is the root"))
-    assert scrub_recording(source, tmp_path / "out.flow", Ours()) == 1
+    assert scrub_recording(source, tmp_path / "out.flow", OwnRecording()) == 1
 
 
 def test_what_is_no_request_to_a_model_is_left_out(tmp_path: Path) -> None:
@@ -395,15 +395,15 @@ def asked(url: str = "http://mcp.example/jane") -> http.HTTPFlow:
     return made
 
 
-@pytest.mark.parametrize("ours", [None, Ours(), Ours(server="mcp.example")])
+@pytest.mark.parametrize("own", [None, OwnRecording(), OwnRecording(server="mcp.example")])
 def test_what_is_asked_of_an_mcp_server_stays_only_of_our_own(
-    ours: Ours | None, tmp_path: Path
+    own: OwnRecording | None, tmp_path: Path
 ) -> None:
     stream, other = asked(), asked()
     stream.request.method, other.request.raw_content = "GET", b"{}"
     source = write(tmp_path, asked("http://mcp.example.com/jane"), asked(), stream, other)
-    kept = 1 if ours and ours.server else 0
-    assert scrub_recording(source, tmp_path / "out.flow", ours) == kept
+    kept = 1 if own and own.server else 0
+    assert scrub_recording(source, tmp_path / "out.flow", own) == kept
     for clean in read_flows(tmp_path / "out.flow"):
         assert clean.request.url == "http://mcp.example/jane"
         assert clean.request.content == asked().request.content

@@ -1,7 +1,7 @@
-"""What a scripted model says: replies as data, and a story that tells them in order.
+"""What a scripted model says: replies as data, and a script that gives them in order.
 
-A script is any function from a decoded request to a `Reply`. A `Story` is the usual one: it keeps
-no state and finds its place by what the request already holds, so retries, side requests and
+A script is any function from a decoded request to a `Reply`. `ScriptedReplies` is the usual one: it
+keeps no state and finds its place by what the request already holds, so retries, side requests and
 several conversations at once cannot lead it astray.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 SIDE_ANSWER = "A short answer to a side question."
-OUT_OF_LINES = "The story is over."
+AFTER_THE_END = "The script is over."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +45,12 @@ Script = Callable[[Mapping[str, Any]], Reply]
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
-    """Replies told one after the other, each conversation at its own place.
+class ScriptedReplies:
+    """Replies given one after the other, each conversation at its own place.
 
-    A request's place is the number of its assistant messages that are the story's own, in order.
+    A request's place is the number of its assistant messages that are the script's own, in order.
     A request that offers no tools (a title, a summary) gets `SIDE_ANSWER`; one past the end gets
-    `OUT_OF_LINES`.
+    `AFTER_THE_END`.
     """
 
     replies: tuple[Reply, ...]
@@ -59,10 +59,10 @@ class Story:
         if not request.get("tools"):
             return Reply(content=SIDE_ANSWER)
         place = self.place(request.get("messages", ()))
-        return self.replies[place] if place < len(self.replies) else Reply(content=OUT_OF_LINES)
+        return self.replies[place] if place < len(self.replies) else Reply(content=AFTER_THE_END)
 
     def place(self, messages: Iterable[Mapping[str, Any]]) -> int:
-        """How many of the story's replies the conversation already holds."""
+        """Return how many of the replies the conversation already holds."""
         place = 0
         for message in messages:
             if place < len(self.replies) and _is_said(self.replies[place], message):

@@ -22,12 +22,12 @@ from pathlib import Path
 import platformdirs
 
 from addon.proxy.launch import client_environment, running_proxy, write_bundle
-from addon.recordings.clients import CLIENTS, Client, Tool
 from addon.recordings.leak_check import own_home
 from addon.recordings.provider.provider import HOST, Provider
-from addon.recordings.provider.script import SIDE_ANSWER, Call, Reply, Story, call
-from addon.recordings.scenarios.scratch import Act, Step, shell
-from addon.recordings.scrub import Ours, Spellings, respell, scrub_recording
+from addon.recordings.provider.script import SIDE_ANSWER, Call, Reply, ScriptedReplies, call
+from addon.recordings.scrub import OwnRecording, Spellings, respell, scrub_recording
+from addon.recordings.studio.clients import CLIENTS, Client, Tool
+from addon.recordings.studio.scenario import Action, Scenario, Task, write_project
 
 FAKE_KEY = "sk-scripted-provider-takes-any-key"
 REDIRECT = Path(__file__).with_name("redirect.py")
@@ -37,7 +37,7 @@ _SIGNS = re.compile(r"[^\w.]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class Workspace:
     """The folders of one recording session; all of them vanish with it."""
 
     root: Path
@@ -60,29 +60,36 @@ class Stage:
 
 
 def record(
-    agent: str, out: Path, *, acts: tuple[Act, ...] | None = None, time_limit: float = 300.0
+    agent: str, out: Path, *, scenario: Scenario | None = None, time_limit: float = 300.0
 ) -> int:
     """Record `agent` (a name of `CLIENTS`) working on its project; returns the requests.
 
-    Installs the client into the user's cache folder where it is missing. `acts` are told in place
-    of the client's own. `time_limit` is the client's, in seconds. Raises ValueError for an unknown
-    agent and for a recording that cannot be scrubbed clean, RuntimeError when the client or the
-    proxy does not do its part; then nothing is written to `out`.
+    Installs the client into the user's cache folder where it is missing. A `scenario` takes the
+    place of the client's own. `time_limit` is the client's, in seconds. Raises ValueError for an
+    unknown agent and for a recording that cannot be scrubbed clean, RuntimeError when the client or
+    the proxy does not do its part; then nothing is written to `out`.
     """
     if agent not in CLIENTS:
         raise ValueError(f"unknown agent '{agent}', expected one of {', '.join(CLIENTS)}")
-    client = CLIENTS[agent] if acts is None else replace(CLIENTS[agent], acts=acts)
+    client = CLIENTS[agent]
+    if scenario is not None:
+        client = replace(client, scenario=scenario)
     package = installed(agent)
     with tempfile.TemporaryDirectory(prefix="obsmask-") as folder:
-        stage = Stage(Path(folder).resolve())
-        client.write_project(stage.work)
-        _perform(stage, client, package, tell(client, stage.work), time_limit)
-        return scrub_recording(stage.raw, out, _ours(client, stage, package))
+        workspace = Workspace(Path(folder).resolve())
+        write_project(client.scenario.project, workspace.work)
+        replies = script_replies(client, workspace.work)
+        _run_session(workspace, client, package, replies, time_limit)
+        return scrub_recording(workspace.raw, out, _describe_recording(client, workspace, package))
 
 
-def tell(client: Client, work: Path) -> Story:
-    """The story in the client's own tools; the ids start from `call_0` again in every turn."""
-    return Story(tuple(reply for act in client.acts for reply in _tell_act(client, act, work)))
+def script_replies(client: Client, work: Path) -> ScriptedReplies:
+    """Return the scenario as calls of the client's own tools.
+
+    The ids start from `call_0` again in every turn.
+    """
+    tasks = client.scenario.tasks
+    return ScriptedReplies(tuple(reply for t in tasks for reply in _script_task(client, t, work)))
 
 
 def installed(agent: str) -> Path:
@@ -94,7 +101,7 @@ def installed(agent: str) -> Path:
     client = CLIENTS[agent]
     if client.module and find_spec(client.module):
         return Path(sys.prefix)
-    name = _SIGNS.sub("-", client.packages[0]).strip("-")  # clients with other stories share it
+    name = _SIGNS.sub("-", client.packages[0]).strip("-")  # clients with other scenarios share it
     folder = platformdirs.user_cache_path("observation-masking") / "clients" / name
     complete = folder / "installed.txt"
     packages = "\n".join(client.packages)
@@ -104,19 +111,27 @@ def installed(agent: str) -> Path:
     return folder
 
 
-def _perform(stage: Stage, client: Client, package: Path, story: Story, time_limit: float) -> None:
-    """Let the client live through the story, and `stage.raw` hold what went over the wire."""
+def _run_session(
+    workspace: Workspace,
+    client: Client,
+    package: Path,
+    replies: ScriptedReplies,
+    time_limit: float,
+) -> None:
+    """Let the client work through its scenario; `workspace.raw` then holds what was sent."""
     spell = partial(respell, spellings=_spellings(client.volatile or {}))
-    with Provider(story, tls_folder=stage.root / "tls", spell=spell) as provider:
+    with Provider(replies, tls_folder=workspace.root / "tls", spell=spell) as provider:
         settings = (
             *("--set", "connection_strategy=lazy"),
             *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
             *("--set", f"provider={HOST}:{provider.port}"),
         )
-        with running_proxy(stage.root, "-w", str(stage.raw), *settings, script=REDIRECT) as proxy:
-            write_bundle(stage.bundle, [proxy.ca])
-            output = _run(client, package, stage, proxy.url, time_limit)
-        _check_told(story, provider, output)
+        with running_proxy(
+            workspace.root, "-w", str(workspace.raw), *settings, script=REDIRECT
+        ) as proxy:
+            write_bundle(workspace.bundle, [proxy.ca])
+            output = _run(client, package, workspace, proxy.url, time_limit)
+        _check_complete(replies, provider, output)
 
 
 def _install(client: Client, folder: Path) -> None:
@@ -137,29 +152,34 @@ def _install_by(command: list[str]) -> None:
         raise RuntimeError(f"{command[0]} could not install {command[-1]}:\n{done.stderr[-1000:]}")
 
 
-def _tell_act(client: Client, act: Act, work: Path) -> Iterator[Reply]:
-    for steps in act.turns:
-        yield Reply(calls=tuple(_calls(client, steps, work)))
-    last = () if client.last_command is None else (shell(client.last_command),)
-    yield Reply(content=act.ending, calls=tuple(_calls(client, last, work)))
+def _script_task(client: Client, task: Task, work: Path) -> Iterator[Reply]:
+    for turn in task.turns:
+        yield Reply(calls=tuple(_calls(client, turn, work)))
+    last = () if client.last_command is None else (Action("shell", client.last_command),)
+    yield Reply(content=task.answer, calls=tuple(_calls(client, last, work)))
 
 
-def _calls(client: Client, steps: Sequence[Step], work: Path) -> Iterator[Call]:
+def _calls(client: Client, actions: Sequence[Action], work: Path) -> Iterator[Call]:
     tools = client.tools
-    for number, step in enumerate(steps):
-        told = step if step.kind in tools else _by_command(step)
-        yield _call(tools[told.kind], f"call_{number}", told, work)
+    for number, action in enumerate(actions):
+        possible = action if action.kind in tools else _by_command(action)
+        yield _call(tools[possible.kind], f"call_{number}", possible, work)
 
 
-def _by_command(step: Step) -> Step:
-    """The step for a client that has no other tool than a shell."""
-    if step.kind != "read":
-        raise ValueError(f"the client has no tool to {step.kind} {step.what}")
-    return shell(f"cat {step.what}")
+def _by_command(action: Action) -> Action:
+    """Return the action for a client that has no other tool than a shell."""
+    if action.kind != "read":
+        raise ValueError(f"the client has no tool to {action.kind} {action.what}")
+    return Action("shell", f"cat {action.what}")
 
 
-def _call(tool: Tool, call_id: str, step: Step, work: Path) -> Call:
-    texts = {"{work}": str(work), "{what}": step.what, "{old}": step.old, "{new}": step.new}
+def _call(tool: Tool, call_id: str, action: Action, work: Path) -> Call:
+    texts = {
+        "{work}": str(work),
+        "{what}": action.what,
+        "{old}": action.old,
+        "{new}": action.new,
+    }
     filled = {
         name: _FIELD.sub(lambda found: texts[found[0]], value) if isinstance(value, str) else value
         for name, value in tool.arguments.items()
@@ -167,19 +187,19 @@ def _call(tool: Tool, call_id: str, step: Step, work: Path) -> Call:
     return call(call_id, tool.name, **filled)
 
 
-def _run(client: Client, package: Path, stage: Stage, proxy: str, time_limit: float) -> str:
+def _run(client: Client, package: Path, workspace: Workspace, proxy: str, time_limit: float) -> str:
     """Let the client work; gives the end of what it printed."""
     for name, text in (client.files or {}).items():
-        path = stage.home / name
+        path = workspace.home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    stage.home.mkdir(exist_ok=True)
-    log = stage.root / "client.log"
+    workspace.home.mkdir(exist_ok=True)
+    log = workspace.root / "client.log"
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 - the client's own program
-            list(_command(client, package, stage)),
-            cwd=stage.work,
-            env=_environment(client, stage, proxy),
+            list(_command(client, package, workspace)),
+            cwd=workspace.work,
+            env=_environment(client, workspace, proxy),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -194,10 +214,11 @@ def _run(client: Client, package: Path, stage: Stage, proxy: str, time_limit: fl
     return log.read_text(errors="replace")[-2000:]
 
 
-def _command(client: Client, package: Path, stage: Stage) -> Iterator[str]:
+def _command(client: Client, package: Path, workspace: Workspace) -> Iterator[str]:
+    tasks = client.scenario.tasks
     for part in client.command:
-        for act in client.acts if "{task}" in part else client.acts[:1]:
-            yield part.format(package=package, work=stage.work, task=act.task)
+        for task in tasks if "{task}" in part else tasks[:1]:
+            yield part.format(package=package, work=workspace.work, task=task.prompt)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -209,12 +230,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _environment(client: Client, stage: Stage, proxy: str) -> dict[str, str]:
+def _environment(client: Client, workspace: Workspace, proxy: str) -> dict[str, str]:
     """All that the client gets to know; nothing of the user's own environment but the programs."""
     programs = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     return {
         "PATH": os.pathsep.join(programs),
-        "HOME": str(stage.home),
+        "HOME": str(workspace.home),
         "USER": "user",
         "LOGNAME": "user",
         "LANG": "C.UTF-8",
@@ -222,24 +243,24 @@ def _environment(client: Client, stage: Stage, proxy: str) -> dict[str, str]:
         "TERM": "dumb",
         "PYTHONDONTWRITEBYTECODE": "1",
         "OPENAI_API_KEY": FAKE_KEY,
-        **client_environment(proxy, stage.bundle),
+        **client_environment(proxy, workspace.bundle),
         **(client.environment or {}),
     }
 
 
-def _check_told(story: Story, provider: Provider, output: str) -> None:
-    heard = [story.place(each.request.get("messages", ())) for each in provider.requests]
-    last = len(story.replies) - 1
+def _check_complete(replies: ScriptedReplies, provider: Provider, output: str) -> None:
+    heard = [replies.place(each.request.get("messages", ())) for each in provider.requests]
+    last = len(replies.replies) - 1
     if max(heard, default=-1) < last:
         turn = max(heard, default=0)
         raise RuntimeError(f"the client stopped at turn {turn} of {last}; it printed:\n{output}")
 
 
-def _ours(client: Client, stage: Stage, package: Path) -> Ours:
+def _describe_recording(client: Client, workspace: Workspace, package: Path) -> OwnRecording:
     folders = {
-        stage.work: "/project",
-        stage.home: "/home/user",
-        stage.root: "/scratch",
+        workspace.work: "/project",
+        workspace.home: "/home/user",
+        workspace.root: "/scratch",
         package: "/opt/client",
         own_home(): "/home/user",
     }
@@ -247,8 +268,8 @@ def _ours(client: Client, stage: Stage, package: Path) -> Ours:
         rf"{re.escape(str(folder))}(?!\w)": name for folder, name in folders.items() if folder
     }
     spellings |= client.volatile or {}
-    return Ours(
-        texts=frozenset({SIDE_ANSWER, *(text for act in client.acts for text in act.texts)}),
+    return OwnRecording(
+        texts=client.scenario.texts | {SIDE_ANSWER},
         spellings=_spellings(spellings),
     )
 

@@ -7,15 +7,20 @@ texts of an edit, and `{work}` as above.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from addon.recordings.scenarios import long_session, questions, scratch
-from addon.recordings.scenarios.scratch import Act, Kind
+from addon.recordings.studio.scenario import Kind, Scenario, read_scenario
 
 SHELL_AGENT = Path(__file__).with_name("agents") / "shell_agent.py"
+
+REPAIR = read_scenario("repair")
+"""What a client is recorded with where nothing else is said."""
+
+_LONG_MODEL = "gpt-5.5"
+"""A session as long as real ones outgrows the window that clients know gpt-4o to have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +36,10 @@ class Client:
     """A client: what to install, what to start, which of its tools to call.
 
     A Python client whose `module` can be imported here needs no installation. Without a `read`
-    tool files are read by a shell command; without an `edit` tool no story with edits can be told.
-    `last_command` is what a client wants to run at the end instead of hearing a text. `files` are
-    written under its home. `volatile` are patterns of what differs in its results from run to run,
-    and what a recording has in their place. `acts` are the story that it lives through, and
-    `write_project` writes what the story is about into a folder.
+    tool files are read by a shell command; without an `edit` tool no scenario with edits can be
+    recorded. `last_command` is what a client wants to run at the end instead of hearing a text.
+    `files` are written under its home. `volatile` are patterns of what differs in its results from
+    run to run, and what a recording has in their place.
     """
 
     registry: Literal["pypi", "npm"]
@@ -49,8 +53,7 @@ class Client:
     environment: Mapping[str, str] | None = None
     files: Mapping[str, str] | None = None
     volatile: Mapping[str, str] | None = None
-    acts: tuple[Act, ...] = scratch.ACTS
-    write_project: Callable[[Path], None] = scratch.write_project
+    scenario: Scenario = REPAIR
 
     @property
     def tools(self) -> Mapping[Kind, Tool]:
@@ -121,7 +124,7 @@ CLIENTS: dict[str, Client] = {
         command=("{package}/bin/python", str(SHELL_AGENT), "--files", "{task}"),
         shell=Tool("shell", _COMMAND),
         read=Tool("read_file", {"path": "{what}"}),
-        acts=questions.ACTS,
+        scenario=read_scenario("questions"),
     ),
     "mini-swe-agent": Client(
         registry="pypi",
@@ -143,11 +146,10 @@ CLIENTS: dict[str, Client] = {
         _QWEN,
         environment={
             "OPENAI_BASE_URL": "https://api.openai.com/v1",
-            "OPENAI_MODEL": long_session.MODEL,
+            "OPENAI_MODEL": _LONG_MODEL,
         },
         files={".qwen/settings.json": json.dumps(_QWEN_SETTINGS)},
-        acts=long_session.ACTS,
-        write_project=long_session.write_project,
+        scenario=read_scenario("cells"),
     ),
     "opencode": Client(
         registry="npm",

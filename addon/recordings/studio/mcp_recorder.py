@@ -13,9 +13,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from addon.proxy.launch import HOST, Proxy, running_proxy
-from addon.recordings.recorder import REDIRECT, Stage
-from addon.recordings.scenarios.scratch import write_project
-from addon.recordings.scrub import Ours, scrub_recording
+from addon.recordings.scrub import OwnRecording, scrub_recording
+from addon.recordings.studio.recorder import REDIRECT, Workspace
+from addon.recordings.studio.scenario import write_project
 
 NAME = "mcp-files"
 SERVER = "mcp.example"
@@ -25,7 +25,7 @@ PACKAGE = "mcp>=1.24,<2"
 
 _AGENT = Path(__file__).with_name("agents") / "mcp_agent.py"
 
-_OURS = Ours(
+_OWN = OwnRecording(
     server=SERVER,
     spellings=((re.compile(r'(?<="serverInfo":\{"name":"files","version":")[\w.+]+'), "1.0.0"),),
 )
@@ -33,7 +33,7 @@ _OURS = Ours(
 
 
 def record_mcp(out: Path, *, time_limit: float = 60.0) -> int:
-    """Record an MCP client working on the scratch project's files; returns the requests.
+    """Record an MCP client working on a project's files; returns the requests.
 
     `time_limit` is the client's, in seconds. Raises RuntimeError where the mcp package is missing
     and where the client or the proxy does not do its part; then nothing is written to `out`.
@@ -44,26 +44,28 @@ def record_mcp(out: Path, *, time_limit: float = 60.0) -> int:
         tempfile.TemporaryDirectory(prefix="obsmask-") as folder,
         socket.create_server((HOST, 0)) as listening,
     ):
-        stage = Stage(Path(folder).resolve())
-        write_project(stage.work)
+        workspace = Workspace(Path(folder).resolve())
+        write_project("tally", workspace.work)
         settings = (
             *("--set", "connection_strategy=lazy"),
             *("--set", f"provider={HOST}:{listening.getsockname()[1]}"),
             *("--set", f"provider_name={SERVER}"),
         )
-        with running_proxy(stage.root, "-w", str(stage.raw), *settings, script=REDIRECT) as proxy:
-            _run(stage, listening, proxy, time_limit)
-        return scrub_recording(stage.raw, out, _OURS)
+        with running_proxy(
+            workspace.root, "-w", str(workspace.raw), *settings, script=REDIRECT
+        ) as proxy:
+            _run(workspace, listening, proxy, time_limit)
+        return scrub_recording(workspace.raw, out, _OWN)
 
 
-def _run(stage: Stage, listening: socket.socket, proxy: Proxy, time_limit: float) -> None:
+def _run(workspace: Workspace, listening: socket.socket, proxy: Proxy, time_limit: float) -> None:
     """Let the client work; the server has its process, and the socket."""
     try:
         done = subprocess.run(  # noqa: S603 - our own script
             [sys.executable, "-P", str(_AGENT), str(listening.fileno()), SERVER],
-            cwd=stage.work,
+            cwd=workspace.work,
             env={
-                "HOME": str(stage.home),
+                "HOME": str(workspace.home),
                 "LANG": "C.UTF-8",
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "HTTP_PROXY": proxy.url,

@@ -1,1 +1,0 @@
-"""What the recorded agents work on, and what they are asked."""
