@@ -35,11 +35,13 @@ from addon.proxy.startup import find_option_mistake, render_start
 from addon.proxy.tls_passthrough import Passthrough, is_ours
 from masking.config import MemorySettings, Settings
 from masking.errors import ConfigError, WireError
-from masking.measures.pricing import apply_pricing, find_pricing, heed_marks
+from masking.measures.pricing import find_pricing
 from masking.memory.boundary_memory import BoundaryMemory, Occasion
 from masking.memory.lifetime import find_lifetime
 from masking.rewrite import change_request, read_request
 from masking.strategies.order import Strategies
+from masking.strategies.policy import apply_pricing
+from masking.wire.cache_marks import has_cache_mark
 
 logger = logging.getLogger("observation_masking")
 
@@ -243,7 +245,7 @@ def _find_occasion(
     if not strategies.schema1.masks:
         memory.forget(document)
         return None
-    lifetime = find_lifetime(document, exchange.pricing.rules.lifetime)
+    lifetime = find_lifetime(document, exchange.pricing.cache.lifetime)
     occasion = memory.meet(document, exchange.time.timestamp(), lifetime)
     exchange.prefix = occasion.state
     return occasion
@@ -268,9 +270,9 @@ def _find_model(document: Mapping[str, object]) -> str | None:
 
 def _price(exchange: Exchange, original: bytes, settings: Settings) -> Strategies:
     """Return the strategies under the prices of the request's host and model, and note them."""
-    pricing = find_pricing(exchange.price_settings, exchange.host, exchange.model)
-    exchange.pricing = heed_marks(pricing, exchange.host, original)
-    policy = apply_pricing(settings.schema1, exchange.price_settings, exchange.pricing)
+    prices, is_marked = exchange.price_settings, has_cache_mark(original)
+    exchange.pricing = find_pricing(prices, exchange.host, exchange.model, is_marked=is_marked)
+    policy = apply_pricing(settings.schema1, exchange.pricing, slides=prices.slides)
     exchange.cache_read_ratio = policy.cache_read_ratio
     exchange.cache_write_ratio = policy.cache_write_ratio
     return replace(settings.strategies, schema1=policy)

@@ -8,7 +8,8 @@ from masking.config import Settings
 from masking.host_names import check_host, normalize_host
 from masking.measures.price_list_check import open_list
 from masking.measures.price_settings import OwnPrice
-from masking.measures.pricing import MARK, Pricing, find_pricing
+from masking.measures.pricing import Pricing, find_pricing
+from masking.wire.cache_marks import CACHE_MARK
 
 
 def render_list(settings: Settings, uncached: Sequence[str]) -> Iterator[str]:
@@ -51,19 +52,19 @@ def render_host(
     pricing = find_pricing(settings.price_settings, host, model)
     yield f"{model or 'A model of no known name'} at {host}: {_render_ratios(*pricing.ratios)}"
     yield _render_reason(pricing, open_list(settings.price_settings.price_list).date)
-    if pricing.dollars is not None:
-        read, write = (ratio * pricing.dollars for ratio in pricing.ratios)
-        yield f"A million tokens: ${pricing.dollars:.4g}, cached ${read:.4g}, written ${write:.4g}"
+    if (plain := pricing.dollars_per_million) is not None:
+        read, write = (ratio * plain for ratio in pricing.ratios)
+        yield f"A million tokens: ${plain:.4g}, cached ${read:.4g}, written ${write:.4g}"
     for above, factor in pricing.steps:
         yield f"In a prompt of more than {above:,} tokens, every token costs {factor:g} times that"
-    rules = pricing.rules
+    rules = pricing.cache
     blocks = f", in blocks of {rules.block:,}" if rules.block > 1 else ""
     yield f"Taken to be cached: beginnings of {rules.minimum:,} tokens or more{blocks}"
     if rules.at_marks and pricing.source == "price list":
-        yield f"Only where a request asks for it: without {MARK} every token is a plain one"
-    if settings.cache_pricing == "none":
+        yield f"Only where a request asks for it: without {CACHE_MARK} every token is a plain one"
+    if settings.price_settings.slides:
         yield 'The window slides at every turn all the same: cache_pricing = "none"'
-    if pricing.ratios.read < 1 and normalize_host(host) in uncached:
+    if pricing.read < 1 and normalize_host(host) in uncached:
         yield render_uncached(normalize_host(host))
     if pricing.source == "assumed":
         yield from _render_own_table(host, pricing)
@@ -74,7 +75,8 @@ def _render_own_table(host: str, pricing: Pricing) -> Iterator[str]:
     yield "What is assumed gives no dollars. To set your own prices, end the configuration with:"
     yield "[[observation_masking.prices]]"
     yield f"host = {json.dumps(host, ensure_ascii=False)}"
-    yield from (f"{name} = {ratio:g}" for name, ratio in pricing.ratios._asdict().items())
+    yield f"read = {pricing.read:g}"
+    yield f"write = {pricing.write:g}"
     yield "# dollars_per_million = the price of a million plain input tokens"
 
 

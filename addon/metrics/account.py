@@ -17,8 +17,8 @@ def describe_pricing(pricing: Pricing | None) -> Mapping[str, object]:
     """Return the fields of a record that say what a cached and a written token were billed at."""
     return {
         "price_source": pricing.source if pricing else None,
-        "price_read_ratio": pricing.ratios.read if pricing else None,
-        "price_write_ratio": pricing.ratios.write if pricing else None,
+        "price_read_ratio": pricing.read if pricing else None,
+        "price_write_ratio": pricing.write if pricing else None,
     }
 
 
@@ -137,8 +137,8 @@ def render_error(share: float, form: str) -> str:
 
 def render_pricing(pricing: Pricing) -> str:
     """Return the prices that hold, and why: `cached at 0.5 (price list)`."""
-    written = f", written at {pricing.ratios.write:g}" if pricing.ratios.write != 1 else ""
-    return f"cached at {pricing.ratios.read:g}{written} ({pricing.source})"
+    written = f", written at {pricing.write:g}" if pricing.write != 1 else ""
+    return f"cached at {pricing.read:g}{written} ({pricing.source})"
 
 
 def _render_bill(bill: Bill) -> str:

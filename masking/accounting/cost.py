@@ -9,8 +9,7 @@ from typing import Literal, NamedTuple
 
 from masking.accounting.counts import Counts, Estimate, Prefix
 from masking.accounting.margin import NO_MARGIN, Margin
-from masking.accounting.prefix_cache import CacheRules
-from masking.measures.price_list import Ratios
+from masking.measures.cache_rules import CacheRules
 from masking.measures.pricing import Pricing
 from masking.wire.usage import Usage
 
@@ -114,27 +113,26 @@ def bill_request(
     common, other_common = counts.convert(sent.prefix, other.prefix)
 
     read = _read_cache(
-        common, prompt, report, pricing.rules, usual_share, follows=counts.last is not None
+        common, prompt, report, pricing.cache, usual_share, follows=counts.last is not None
     )
     surplus = read.surplus
     altered = sent.altered * prompt / max(1, sent.tokens)
     if sent.common == other.common and read.cached >= max(read.predicted + 1, altered):
         surplus = max(0.0, read.cached - read.held + other_prompt - prompt)
-    warm = min(pricing.rules.round(other_common.tokens), other_prompt)
+    warm = min(pricing.cache.round(other_common.tokens), other_prompt)
     held = warm * read.held / read.predicted if read.predicted else warm * usual_share
-    uncached = _find_price_of_uncached(prompt - read.cached, report.written, pricing.ratios)
+    uncached = _find_price_of_uncached(prompt - read.cached, report.written, pricing.write)
 
     def bill(prompt: float, cached: float) -> Bill:
         cached = min(prompt, cached)
-        cost = cached * pricing.ratios.read + (prompt - cached) * uncached
-        cost *= pricing.find_factor(prompt)
+        cost = pricing.find_cost(prompt, cached, uncached)
         return Bill(float(prompt), float(cached), cost, pricing.in_dollars(cost))
 
     paid, reckoned = bill(prompt, read.cached), bill(other_prompt, held + surplus)
     reckoned_warm = bill(other_prompt, warm + surplus)
     paid_warm = bill(prompt, max(read.cached, read.predicted))
-    doubt = _Doubt(counts, other_common, warm, uncached - pricing.ratios.read, uncached)
-    margin = doubt.find_margin(read, held, pricing.rules.block).scale(
+    doubt = _Doubt(counts, other_common, warm, uncached - pricing.read, uncached)
+    margin = doubt.find_margin(read, held, pricing.cache.block).scale(
         pricing.find_factor(other_prompt)
     )
     return Cost(
@@ -228,9 +226,9 @@ def _plausible(count: int | None) -> int | None:
     return count if count is not None and 0 <= count <= _MAX_TOKENS else None
 
 
-def _find_price_of_uncached(tokens: float, written: int | None, ratios: Ratios) -> float:
+def _find_price_of_uncached(tokens: float, written: int | None, write: float) -> float:
     """Return the mean price of tokens that are not cached: all written, unless told otherwise."""
     if written is None or tokens <= 0:
-        return ratios.write
+        return write
     share = min(1.0, written / tokens)
-    return share * ratios.write + (1 - share)
+    return share * write + (1 - share)

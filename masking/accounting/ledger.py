@@ -194,7 +194,7 @@ def _remember(
     cache: PrefixCache, pieces: Sequence[Piece], sent: Sent, pricing: Pricing
 ) -> PromptTokens:
     """Take a prompt into a cache; return what the cache made of it."""
-    common = cache.send(sent.seed, pieces, sent.when.timestamp(), pricing.rules.ttl)
+    common = cache.send(sent.seed, pieces, sent.when.timestamp(), pricing.cache.ttl)
     sizes = [*accumulate((piece.tokens for piece in pieces), initial=0)]
     return PromptTokens(
         tokens=sizes[-1],

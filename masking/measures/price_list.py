@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -26,29 +26,20 @@ _COMPACT_DATE = re.compile(r"-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=[-:
 _Object = Mapping[str, Any]
 
 
-class Ratios(NamedTuple):
-    """The price of a cached and of a written token, relative to a plain input token."""
-
-    read: float
-    write: float
-
-
-PLAIN = Ratios(1.0, 1.0)
-
-
 @dataclass(frozen=True, slots=True)
 class Price:
     """An entry of the list: what a provider takes for a model's input.
 
-    `provider` is its id, `seller` its name; `dollars` are for a million plain tokens, below every
-    price step. `ratios` are None where the list has no price of cached tokens.
+    `provider` is its id, `seller` its name. `dollars_per_million` is for plain tokens, below every
+    price step. `ratios` are the prices of a cached and of a written token, relative to a plain
+    one; None where the list has no price of cached tokens.
     """
 
     provider: str
     seller: str
     model: str
-    dollars: float
-    ratios: Ratios | None
+    dollars_per_million: float
+    ratios: tuple[float, float] | None
     steps: tuple[PriceStep, ...] = ()
 
     def __str__(self) -> str:
@@ -142,12 +133,12 @@ def _read_price(provider: _Object, entry: _Object) -> Price | None:
     if plain <= 0:
         return None
     write = max(1.0, _divide(entry.get("cache_write", plain), plain))
-    ratios = None if read in (None, plain) else Ratios(_divide(read, plain), write)
+    ratios = None if read in (None, plain) else (_divide(read, plain), write)
     return Price(
         provider=provider["id"],
         seller=provider["name"],
         model=entry["id"],
-        dollars=float(plain),
+        dollars_per_million=float(plain),
         ratios=ratios,
         steps=tuple(PriceStep(above, _divide(at, plain)) for above, at in entry.get("steps", ())),
     )

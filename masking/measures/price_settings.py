@@ -58,3 +58,8 @@ class PriceSettings:
     uncached: tuple[str, ...] = ()
     assumed: tuple[float, float] = (0.1, 1.25)
     price_list: str = ""
+
+    @property
+    def slides(self) -> bool:
+        """Whether the window slides at every turn, whatever that costs."""
+        return self.cache_pricing == "none"

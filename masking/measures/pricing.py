@@ -1,23 +1,22 @@
-"""What a request is masked and billed by: the prices of a host and a model, and its cache.
+"""What a request is masked and billed by: the one place in which its price is found.
 
-They depend on the configuration, the host and the model alone, never on an answer, so that a
-restart and a second proxy render the same bytes.
+A pricing depends on the configuration and the request (host, model, cache marks) alone, never on
+an answer, so that a restart and a second proxy render the same bytes.
 """
 
 import dataclasses
 import functools
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
-from masking.accounting.prefix_cache import OPENAI, CacheRules, find_rules
 from masking.host_names import is_named
-from masking.measures.price_list import PLAIN, Price, Ratios
+from masking.measures.cache_rules import OPENAI, CacheRules, find_rules
+from masking.measures.price_list import Price, PriceList
 from masking.measures.price_list_check import open_list
 from masking.measures.price_settings import OwnPrice, PriceSettings
 from masking.measures.prices import assume_price, find_price
 from masking.model import PriceStep
-from masking.strategies.policy import MaskPolicy
 
 Source = Literal["config", "price list", "assumed"]
 
@@ -26,28 +25,38 @@ _LONGEST_NAME = 256
 
 _MILLION = 1_000_000
 
-MARK = "cache_control"
-"""The key by which a request asks for a cache."""
 
-_MARK = f'"{MARK}"'.encode()
-"""Within a text of a JSON document its quotes would be escaped."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Pricing:
-    """What a provider takes, and what its cache keeps.
+    """What a provider takes for a request's tokens, and what its cache keeps of them.
 
-    `dollars` are for a million plain input tokens, below every price step; None where that is
-    not known, as always where the ratios are assumed. `entry` is what the ratios, or else the
+    `read` and `write` are the prices of a cached and of a written token, relative to a plain input
+    token. `dollars_per_million` is for plain input tokens, below every price step; None where that
+    is not known, as always where the ratios are assumed. `entry` is what the ratios, or else the
     dollars, were taken from: the list's for this host, or the maker's where they are assumed.
     """
 
-    ratios: Ratios
-    source: Source
-    dollars: float | None = None
+    read: float
+    write: float
+    _: KW_ONLY
+    source: Source = "config"
+    dollars_per_million: float | None = None
     steps: tuple[PriceStep, ...] = ()
-    rules: CacheRules = OPENAI
+    cache: CacheRules = OPENAI
     entry: Price | None = None
+
+    @property
+    def ratios(self) -> tuple[float, float]:
+        """The prices of a cached and of a written token."""
+        return self.read, self.write
+
+    def find_cost(self, prompt: float, cached: float, uncached: float | None = None) -> float:
+        """Return what a prompt costs of which so many tokens are cached, in plain input tokens.
+
+        `uncached` is the mean price of its other tokens; without it all of them are written.
+        """
+        each = self.write if uncached is None else uncached
+        return (cached * self.read + (prompt - cached) * each) * self.find_factor(prompt)
 
     def find_factor(self, prompt: float) -> float:
         """Return how many times as much a token costs in a prompt of so many tokens."""
@@ -55,41 +64,50 @@ class Pricing:
         return self.steps[place - 1].factor if place else 1.0
 
     def in_dollars(self, cost: float) -> float | None:
-        """Return what input-token equivalents cost in US dollars."""
-        return None if self.dollars is None else cost * self.dollars / _MILLION
+        """Return what a cost in plain input tokens is in US dollars; None where it is not known."""
+        each = self.dollars_per_million
+        return None if each is None else cost * each / _MILLION
+
+    def forget_after(self, ttl: float | None) -> "Pricing":
+        """Return it with a cache that forgets a prompt after so many seconds; None is never."""
+        return dataclasses.replace(self, cache=dataclasses.replace(self.cache, ttl=ttl))
 
 
-def find_pricing(settings: PriceSettings, host: str | None, model: str | None) -> Pricing:
-    """Return what is billed: the configured prices, else the list's, else what is to be assumed.
+def find_pricing(
+    settings: PriceSettings, host: str | None, model: str | None, *, is_marked: bool = True
+) -> Pricing:
+    """Return the configured prices, else the list's, else what is to be assumed.
 
-    Where a recording does not tell the host, it is the one whose models have such names. Raises
-    ConfigError for a price list that cannot be used, OSError for one that cannot be read.
+    Where a recording does not tell the host, it is the one whose models have such names.
+    `is_marked` says whether the request asks for a cache. Raises ConfigError for a price list that
+    cannot be used, OSError for one that cannot be read.
     """
     if max(len(host or ""), len(model or "")) > _LONGEST_NAME:  # nor is it to be remembered
         host = model = None
-    return _find_pricing(settings, host, model)
+    pricing = _find_pricing(settings, host, model)
+    # Without a mark there is no cache where the provider asks for one. That is certain at a host
+    # of the price list alone: a gateway may set marks of its own, and of a conversation without a
+    # host it is not known what its provider was asked for.
+    is_listed = host is not None and pricing.source == "price list"
+    if is_listed and pricing.cache.at_marks and not is_marked:
+        return dataclasses.replace(pricing, read=1.0, write=1.0)
+    return pricing
 
 
 @functools.lru_cache(1_024)
 def _find_pricing(settings: PriceSettings, host: str | None, model: str | None) -> Pricing:
     prices = open_list(settings.price_list)
-    listed, maker = find_price(prices, host, model), assume_price(prices, model)
-    own = _find_own(settings, host or "", model or "")
-    source: Source = "price list" if own is None else "config"
-    if own is not None:
-        ratios, dollars = Ratios(own.read, own.write), own.dollars_per_million
-    elif listed is not None and listed.ratios is not None:
-        ratios, dollars = listed.ratios, listed.dollars
-    else:
-        return _assume(settings, maker)
-    if listed is None:
-        return Pricing(ratios=ratios, source=source, dollars=dollars, rules=_find_rules(maker))
+    listed = find_price(prices, host, model)
+    if own := _find_own(settings, host or "", model or ""):
+        return _price_by_configuration(own, listed, prices, model)
+    if listed is None or listed.ratios is None:
+        return _assume(settings, prices, model)
     return Pricing(
-        ratios=ratios,
-        source=source,
-        dollars=listed.dollars if dollars is None else dollars,
+        *listed.ratios,
+        source="price list",
+        dollars_per_million=listed.dollars_per_million,
         steps=listed.steps,
-        rules=_find_rules(listed),
+        cache=find_rules(listed.provider),
         entry=listed,
     )
 
@@ -106,41 +124,28 @@ def _find_own(settings: PriceSettings, host: str, model: str) -> OwnPrice | None
     return own
 
 
-def _assume(settings: PriceSettings, maker: Price | None) -> Pricing:
-    """Return the ratios of the model's maker, or those to be assumed: neither dollars nor steps."""
-    ratios = None if maker is None else maker.ratios
+def _price_by_configuration(
+    own: OwnPrice, listed: Price | None, prices: PriceList, model: str | None
+) -> Pricing:
+    """Return the configured ratios; what the configuration leaves open the list may know."""
+    known = listed or assume_price(prices, model)
+    dollars = own.dollars_per_million
+    if dollars is None and listed is not None:
+        dollars = listed.dollars_per_million
     return Pricing(
-        ratios=ratios or Ratios(*settings.assumed),
-        source="assumed",
-        rules=_find_rules(maker),
-        entry=maker,
+        own.read,
+        own.write,
+        source="config",
+        dollars_per_million=dollars,
+        steps=() if listed is None else listed.steps,
+        cache=find_rules(None if known is None else known.provider),
+        entry=listed,
     )
 
 
-def _find_rules(price: Price | None) -> CacheRules:
-    return find_rules(None if price is None else price.provider)
-
-
-def heed_marks(pricing: Pricing, host: str | None, body: bytes) -> Pricing:
-    """Return the pricing of a request: without a cache mark it has no cache where that takes one.
-
-    So it is at a host of the price list alone: a gateway may set marks of its own, and of a
-    conversation without a host it is not known what its provider was asked for.
-    """
-    is_there = host is not None and pricing.source == "price list"
-    if not is_there or not pricing.rules.at_marks or _MARK in body:
-        return pricing
-    return dataclasses.replace(pricing, ratios=PLAIN)
-
-
-def apply_pricing(policy: MaskPolicy, settings: PriceSettings, pricing: Pricing) -> MaskPolicy:
-    """Return the policy with the prices that its boundary is drawn by; with "none" it slides."""
-    slides = settings.cache_pricing == "none"
-    read, write = PLAIN if slides else pricing.ratios
-    return dataclasses.replace(
-        policy,
-        cache_read_ratio=read,
-        cache_write_ratio=write,
-        price_steps=() if slides else pricing.steps,
-        shortest_prefix=0 if slides else pricing.rules.minimum,
-    )
+def _assume(settings: PriceSettings, prices: PriceList, model: str | None) -> Pricing:
+    """Return the ratios of the model's maker, or those to be assumed: neither dollars nor steps."""
+    maker = assume_price(prices, model)
+    read, write = (maker and maker.ratios) or settings.assumed
+    cache = find_rules(None if maker is None else maker.provider)
+    return Pricing(read, write, source="assumed", cache=cache, entry=maker)

@@ -69,8 +69,8 @@ def _weigh(
     warm = min(last.after.prompt * cost.share, cost.before.cached) if last else 0.0
     uncached = max(0.0, warm - cost.after.cached)
     rewritten = max(0.0, uncached - removed)
-    ratios, factor = request.pricing.ratios, request.pricing.find_factor(cost.after.prompt)
-    price = (ratios.write - ratios.read) * factor * rewritten
+    pricing = request.pricing
+    price = (pricing.write - pricing.read) * pricing.find_factor(cost.after.prompt) * rewritten
     return BoundaryMove(
         request=place,
         results=_count_new(before.reasons if before else (), request.reasons),

@@ -12,13 +12,14 @@ from masking.accounting.prompt import digest_of, read_prompt
 from masking.accounting.sizes import Sizes, measure
 from masking.errors import WireError
 from masking.measures.price_settings import PriceSettings
-from masking.measures.pricing import Pricing, apply_pricing, find_pricing, heed_marks
+from masking.measures.pricing import Pricing, find_pricing
 from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
 from masking.model import Reason, replacements_of
 from masking.rewrite import Rewrite, change_request, read_request
 from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy
+from masking.strategies.policy import MaskPolicy, apply_pricing
+from masking.wire.cache_marks import has_cache_mark
 from masking.wire.usage import Usage
 
 
@@ -69,20 +70,22 @@ class ReplaySettings:
     others: Strategies = field(default_factory=Strategies)
 
     @property
-    def drawn_by(self) -> PriceSettings:
-        """The prices that the boundary is drawn by: with "none" it moves at every turn."""
-        return (
-            replace(self.price_settings, cache_pricing="none")
-            if self.slides
-            else self.price_settings
-        )
+    def boundary_slides(self) -> bool:
+        """Whether the boundary moves at every turn, as asked for here or by the price settings."""
+        return self.slides or self.price_settings.slides
+
+    def find_pricing(self, recorded: RecordedRequest, model: str | None) -> Pricing:
+        """Return what a request for a model is billed by."""
+        host, is_marked = None if self.model else recorded.host, has_cache_mark(recorded.body)
+        pricing = find_pricing(self.price_settings, host, model, is_marked=is_marked)
+        return pricing if self.ttl is None else pricing.forget_after(self.ttl)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedRequest:
     """What became of one request: its sizes, a reason for each tool result, its account.
 
-    `pricing` are what its tokens were billed by.
+    `pricing` is what its tokens were billed by.
     """
 
     model: str | None
@@ -125,11 +128,8 @@ def _replay_request(
     document = read_request(recorded.body)
     named = document.get("model")
     model = settings.model or (named if isinstance(named, str) else None)
-    host = None if settings.model else recorded.host
-    pricing = heed_marks(find_pricing(settings.price_settings, host, model), host, recorded.body)
-    if settings.ttl is not None:
-        pricing = replace(pricing, rules=replace(pricing.rules, ttl=settings.ttl))
-    policy = apply_pricing(settings.policy, settings.drawn_by, pricing)
+    pricing = settings.find_pricing(recorded, model)
+    policy = apply_pricing(settings.policy, pricing, slides=settings.boundary_slides)
     strategies = replace(settings.others, schema1=policy)
     outcome = _change(recorded, settings, document, strategies, memory)
     replacements = replacements_of(outcome.decisions)

@@ -6,7 +6,7 @@ the same tools. What is found in the last request of a segment holds for all of 
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import accumulate
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from masking.accounting.prefix_cache import Piece, chain
 from masking.accounting.prompt import digest_of, digest_of_message, read_prompt
 from masking.errors import WireError
-from masking.measures.pricing import Pricing, find_pricing, heed_marks
+from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.model import Layout, ToolHistory
 from masking.replay.replay import RecordedRequest, ReplaySettings, Session
@@ -173,7 +173,7 @@ class _Indexer:
         found = self._find_latest(prefixes)
         tools = digest_of(document.get("tools"))
         if found is None or self.segments[found].tools != tools:
-            pricing = self._find_pricing(recorded, model)
+            pricing = self._settings.find_pricing(recorded, model)
             self.segments.append(
                 _GrowingSegment(seed=seed, pricing=pricing, tools=tools, follows=found)
             )
@@ -184,18 +184,6 @@ class _Indexer:
         segment.sent.append((recorded.when, len(prefixes)))
         if prefixes:
             self._latest[prefixes[-1]] = found
-
-    def _find_pricing(self, recorded: RecordedRequest, model: str | None) -> Pricing:
-        settings = self._settings
-        host = None if settings.model else recorded.host
-        pricing = heed_marks(
-            find_pricing(settings.price_settings, host, model), host, recorded.body
-        )
-        return (
-            pricing
-            if settings.ttl is None
-            else replace(pricing, rules=replace(pricing.rules, ttl=settings.ttl))
-        )
 
     def _find_latest(self, prefixes: list[bytes]) -> int | None:
         for prefix in reversed(prefixes):

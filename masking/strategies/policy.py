@@ -1,9 +1,10 @@
 """What may be masked: one frozen policy, every default in one place."""
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 
 from masking.errors import ConfigError
+from masking.measures.pricing import Pricing
 from masking.model import PriceStep
 from masking.strategies.placeholder import parse_template
 
@@ -112,3 +113,14 @@ class MaskPolicy:
     def find_edge(self, turns: int) -> int:
         """Return the first turn that is in the window when there are so many turns."""
         return max(0, turns - self.window_turns)
+
+
+def apply_pricing(policy: MaskPolicy, pricing: Pricing, *, slides: bool = False) -> MaskPolicy:
+    """Return the policy with the prices that draw its boundary; with none where it slides."""
+    return replace(
+        policy,
+        cache_read_ratio=1.0 if slides else pricing.read,
+        cache_write_ratio=1.0 if slides else pricing.write,
+        price_steps=() if slides else pricing.steps,
+        shortest_prefix=0 if slides else pricing.cache.minimum,
+    )

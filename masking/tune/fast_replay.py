@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from masking.accounting.prefix_cache import Piece
-from masking.measures.price_list import Ratios
-from masking.measures.pricing import apply_pricing
 from masking.measures.tokens import TokenCounter
 from masking.replay.first_masked import NEVER, Judged, find_first_masked, judge_segment, piece_of
 from masking.replay.replay import ReplaySettings
 from masking.replay.reread import Rereads, count_rereads
 from masking.replay.session_index import Segment, SessionIndex
-from masking.strategies.policy import MaskPolicy
+from masking.strategies.policy import MaskPolicy, apply_pricing
 
 
 class BilledRequest(NamedTuple):
@@ -62,7 +60,9 @@ class FastReplay:
         self._judged: dict[tuple[int, MaskPolicy], Judged] = {}
         self.plain = self._send([_mask_nothing(segment) for segment in index.segments])
 
-    def replay(self, settings: ReplaySettings, believed: Ratios | None = None) -> BilledSession:
+    def replay(
+        self, settings: ReplaySettings, believed: tuple[float, float] | None = None
+    ) -> BilledSession:
         """Return what a policy comes to; prices and model are those the session was indexed with.
 
         Where other prices are `believed`, the boundary is drawn by them.
@@ -80,10 +80,13 @@ class FastReplay:
             rereads += count_rereads(segment.references, mask.first)
         return BilledSession(requests=self._send(masks), rereads=rereads)
 
-    def _mask(self, number: int, settings: ReplaySettings, believed: Ratios | None) -> FirstMasked:
+    def _mask(
+        self, number: int, settings: ReplaySettings, believed: tuple[float, float] | None
+    ) -> FirstMasked:
         segment = self._index.segments[number]
-        pricing = dataclasses.replace(segment.pricing, ratios=believed or segment.pricing.ratios)
-        policy = apply_pricing(settings.policy, settings.drawn_by, pricing)
+        read, write = believed or segment.pricing.ratios
+        pricing = dataclasses.replace(segment.pricing, read=read, write=write)
+        policy = apply_pricing(settings.policy, pricing, slides=settings.boundary_slides)
         if not policy.masks:
             return _mask_nothing(segment)
         judged = self._judge(number, policy)
@@ -173,12 +176,11 @@ class _Prompt:
         """Send the next request."""
         self._request += 1
         request, pricing = self._segment.requests[self._request], self._segment.pricing
-        known, ttl = self._grow(request.messages + 1), pricing.rules.ttl
+        known, ttl = self._grow(request.messages + 1), pricing.cache.ttl
         if ttl is not None:
             known = self._cache.forget(self._nodes, known, request.when.timestamp(), ttl)
-        tokens, cached = self._tokens[-1], pricing.rules.round(self._tokens[known])
-        cost = cached * pricing.ratios.read + (tokens - cached) * pricing.ratios.write
-        cost *= pricing.find_factor(tokens)
+        tokens, cached = self._tokens[-1], pricing.cache.round(self._tokens[known])
+        cost = pricing.find_cost(tokens, cached)
         return BilledRequest(
             tokens=tokens,
             cost=cost,

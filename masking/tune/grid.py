@@ -57,7 +57,7 @@ class Tuning(NamedTuple):
 
 def tuning_of(settings: ReplaySettings) -> Tuning:
     """Return what is tuned of settings."""
-    policy, slides = settings.policy, settings.drawn_by.cache_pricing == "none"
+    policy, slides = settings.policy, settings.boundary_slides
     return Tuning(
         enabled=policy.enabled,
         window_turns=policy.window_turns,

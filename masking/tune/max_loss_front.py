@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from masking.measures.price_list import Ratios
-from masking.measures.pricing import apply_pricing
+from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.replay.first_masked import (
     Judged,
@@ -24,7 +23,7 @@ from masking.replay.first_masked import (
 )
 from masking.replay.replay import ReplaySettings, Session
 from masking.replay.session_index import Segment, index_session
-from masking.strategies.policy import MaskPolicy
+from masking.strategies.policy import MaskPolicy, apply_pricing
 from masking.tune.optimum import (
     ConversationSizes,
     add_up_bills,
@@ -97,7 +96,9 @@ def find_session_front(
     counter = TokenCounter()
     front = make_empty_front(losses)
     for segment in index_session(session, settings, counter).segments:
-        priced = apply_pricing(settings.policy, settings.price_settings, segment.pricing)
+        priced = apply_pricing(
+            settings.policy, segment.pricing, slides=settings.price_settings.slides
+        )
         policy = dataclasses.replace(priced, price_steps=())  # the clairvoyant knows none, either
         judged = judge_segment(segment, policy, counter)
         sizes = _find_sizes(segment, judged, policy)
@@ -105,26 +106,29 @@ def find_session_front(
             find_first_masked(segment, judged, dataclasses.replace(policy, max_loss=loss))
             for loss in losses
         ]
-        front += find_conversation_front(sizes, schedules, segment.pricing.ratios, losses)
+        front += find_conversation_front(sizes, schedules, segment.pricing, losses)
     return front
 
 
 def find_conversation_front(
-    sizes: ConversationSizes, rule: Sequence[Sequence[int]], ratios: Ratios, losses: Sequence[float]
+    sizes: ConversationSizes,
+    rule: Sequence[Sequence[int]],
+    pricing: Pricing,
+    losses: Sequence[float],
 ) -> MaxLossFront:
     """Return the front of one conversation.
 
     `rule` gives for each loss the request from which on each tool result is masked by the rule.
     """
-    plain = add_up_everything(sizes, ratios)
+    plain = add_up_everything(sizes, pricing)
 
     def add_up(first_masked: Sequence[int]) -> BillTotals:
-        paid = add_up_bills(sizes, first_masked, ratios)
+        paid = add_up_bills(sizes, first_masked, pricing)
         parts = [now / full if full else 1.0 for now, full in zip(paid, plain, strict=True)]
         return BillTotals(paid=paid[-1], worst_end=parts[-1], worst=max(parts))
 
     def schedule(max_loss: float) -> Sequence[int]:
-        return apply_moves(sizes, find_cheapest(sizes, ratios, max_loss))
+        return apply_moves(sizes, find_cheapest(sizes, pricing, max_loss))
 
     return MaxLossFront(
         losses=tuple(losses),

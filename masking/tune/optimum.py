@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from masking.measures.price_list import Ratios
+from masking.measures.pricing import Pricing
 from masking.replay.first_masked import NEVER
 
 _ROUNDING = 1e-12
@@ -35,16 +35,18 @@ class ConversationSizes:
 
 
 def add_up_bills(
-    sizes: ConversationSizes, first_masked: Sequence[int], ratios: Ratios
+    sizes: ConversationSizes, first_masked: Sequence[int], pricing: Pricing
 ) -> list[float]:
     """Return what has been paid up to each request.
 
     `first_masked` gives for each tool result the request from which on it is masked.
     """
-    return [*accumulate(_pay(sizes, first_masked, ratios))]
+    return [*accumulate(_pay(sizes, first_masked, pricing))]
 
 
-def _pay(sizes: ConversationSizes, first_masked: Sequence[int], ratios: Ratios) -> Iterator[float]:
+def _pay(
+    sizes: ConversationSizes, first_masked: Sequence[int], pricing: Pricing
+) -> Iterator[float]:
     changes = _group(first_masked)
     before = saved = 0.0
     for request, full in enumerate(sizes.requests):
@@ -59,12 +61,12 @@ def _pay(sizes: ConversationSizes, first_masked: Sequence[int], ratios: Ratios) 
             cached = min(before, sizes.offsets[at] - kept)
             saved += sum(sizes.savings[place] for place in changes[request])
         before = full - saved
-        yield ratios.read * cached + ratios.write * (before - cached)
+        yield pricing.read * cached + pricing.write * (before - cached)
 
 
-def add_up_everything(sizes: ConversationSizes, ratios: Ratios) -> list[float]:
+def add_up_everything(sizes: ConversationSizes, pricing: Pricing) -> list[float]:
     """Return what has been paid up to each request where nothing is ever masked."""
-    return add_up_bills(sizes, [NEVER] * len(sizes.ripe), ratios)
+    return add_up_bills(sizes, [NEVER] * len(sizes.ripe), pricing)
 
 
 def apply_moves(sizes: ConversationSizes, moves: Sequence[int]) -> list[int]:
@@ -74,7 +76,7 @@ def apply_moves(sizes: ConversationSizes, moves: Sequence[int]) -> list[int]:
 
 
 def find_cheapest(
-    sizes: ConversationSizes, ratios: Ratios, max_loss: float = math.inf
+    sizes: ConversationSizes, pricing: Pricing, max_loss: float = math.inf
 ) -> list[int]:
     """Return the requests at which the cheapest schedule moves, that keeps the promise.
 
@@ -85,7 +87,7 @@ def find_cheapest(
     only where the boundary moves: between moves the loss shrinks. Time grows with the square of
     the requests.
     """
-    plain = add_up_everything(sizes, ratios)
+    plain = add_up_everything(sizes, pricing)
     ripening = _group(sizes.ripe)
     paid = {-1: 0.0}
     came_from: dict[int, int] = {}
@@ -93,7 +95,7 @@ def find_cheapest(
     for last in range(-1, len(plain)):
         if last not in paid:
             continue
-        since = _SinceMove(sizes, ratios, plain, last, paid[last])
+        since = _SinceMove(sizes, pricing, plain, last, paid[last])
         in_the_end[last] = since.pay_before(len(plain))
         for move, total in since.find_moves(ripening):
             may_move = total <= (1 + max_loss) * plain[move] * (1 + _ROUNDING)
@@ -111,12 +113,12 @@ class _SinceMove:
     def __init__(
         self,
         sizes: ConversationSizes,
-        ratios: Ratios,
+        pricing: Pricing,
         plain: Sequence[float],
         last: int,
         paid: float,
     ) -> None:
-        self._sizes, self._ratios, self._plain = sizes, ratios, plain
+        self._sizes, self._pricing, self._plain = sizes, pricing, plain
         self._last = last
         self._excess = paid - (plain[last] if last >= 0 else 0.0)
         pairs = zip(sizes.savings, sizes.ripe, strict=True)
@@ -125,12 +127,12 @@ class _SinceMove:
 
     def pay_before(self, request: int) -> float:
         """Return the bill before a request, had the boundary stood still until then."""
-        rent = self._ratios.read * self._kept[-1] * (request - 1 - self._last)
+        rent = self._pricing.read * self._kept[-1] * (request - 1 - self._last)
         return self._excess + (self._plain[request - 1] if request else 0.0) - rent
 
     def find_moves(self, ripening: Mapping[int, Sequence[int]]) -> Iterator[tuple[int, float]]:
         """Yield the requests at which the boundary could move next, and the bill with each."""
-        sizes, (read, write) = self._sizes, self._ratios
+        sizes, (read, write) = self._sizes, self._pricing.ratios
         first, saved = NEVER, self._kept[-1]
         for move in range(self._last + 1, len(sizes.requests)):
             for place in ripening.get(move, ()):

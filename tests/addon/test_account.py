@@ -11,7 +11,6 @@ from masking.accounting.cost import Bill, Cost
 from masking.accounting.ledger import Entry, Savings
 from masking.accounting.margin import NO_MARGIN, Margin
 from masking.accounting.sizes import Sizes
-from masking.measures.price_list import Ratios
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing, find_pricing
 
@@ -108,10 +107,10 @@ def test_a_net_has_its_sign(savings: Savings, expected: str) -> None:
     ("pricing", "expected"),
     [
         (
-            Pricing(ratios=Ratios(0.1, 1.25), source="assumed"),
+            Pricing(0.1, 1.25, source="assumed"),
             "cached at 0.1, written at 1.25 (assumed)",
         ),
-        (Pricing(ratios=Ratios(0.1, 1.0), source="config"), "cached at 0.1 (config)"),
+        (Pricing(0.1, 1.0, source="config"), "cached at 0.1 (config)"),
         (
             find_pricing(PriceSettings(), "api.anthropic.com", "claude-sonnet-4-5"),
             "cached at 0.1, written at 1.25 (price list)",
@@ -146,7 +145,7 @@ def test_the_log_line_tells_the_cost_masking_or_not(savings: Savings, tail: str)
     )  # fmt: skip
     exchange = Exchange(
         host="h", path="/p", masking="off", replay=False, status=200, sizes=sizes,
-        pricing=Pricing(ratios=Ratios(0.5, 1.0), source="config"),
+        pricing=Pricing(0.5, 1.0, source="config"),
         entry=entry_of(dollars(20), dollars(20), savings=savings),
         time=datetime(2026, 1, 1, tzinfo=UTC),
     )  # fmt: skip

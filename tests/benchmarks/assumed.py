@@ -20,8 +20,8 @@ from typing import NamedTuple
 from addon.commands.sessions import read_sessions
 from addon.proxy.shipped import shipped
 from masking.config import Settings, parse_settings
-from masking.measures.price_list import Ratios
 from masking.measures.price_settings import PriceSettings
+from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.replay.replay import ReplaySettings, Session
 from masking.replay.session_index import index_session
@@ -29,12 +29,12 @@ from masking.strategies.policy import MaskPolicy
 from masking.tune.fast_replay import FastReplay
 
 TRUE_PRICES = (
-    Ratios(1.0, 1.0),
-    Ratios(0.5, 1.0),
-    Ratios(0.25, 1.0),
-    Ratios(0.1, 1.0),
-    Ratios(0.1, 1.25),
-    Ratios(0.02, 1.0),
+    Pricing(1.0, 1.0),
+    Pricing(0.5, 1.0),
+    Pricing(0.25, 1.0),
+    Pricing(0.1, 1.0),
+    Pricing(0.1, 1.25),
+    Pricing(0.02, 1.0),
 )
 HIGHEST_TOTAL = 1.06
 HIGHEST_MEAN = 1.0
@@ -55,23 +55,27 @@ def read_shipped() -> Settings:
     return settings
 
 
-def pay(session: Session, believed: Ratios | None = None) -> list[list[Paid]]:
+def pay(session: Session, believed: tuple[float, float] | None = None) -> list[list[Paid]]:
     """Return what each conversation of a session pays, for each pair of true prices.
 
     The boundary is drawn by the assumed prices, or by these.
     """
     settings, counter = read_shipped(), TokenCounter()
-    believed = believed or Ratios(*settings.price_settings.assumed)
+    believed = believed or settings.price_settings.assumed
     return [
         bill_session(session, settings.schema1, true, believed, counter) for true in TRUE_PRICES
     ]
 
 
 def bill_session(
-    session: Session, policy: MaskPolicy, true: Ratios, believed: Ratios, counter: TokenCounter
+    session: Session,
+    policy: MaskPolicy,
+    true: Pricing,
+    believed: tuple[float, float],
+    counter: TokenCounter,
 ) -> list[Paid]:
     """Return what each conversation of a session pays where the boundary is drawn by a belief."""
-    settings = ReplaySettings(policy=policy, price_settings=PriceSettings((true.read, true.write)))
+    settings = ReplaySettings(policy=policy, price_settings=PriceSettings(true.ratios))
     index = index_session(session, settings, counter)
     fast_replay = FastReplay(index, counter)
     tried = [request.cost for request in fast_replay.replay(settings, believed).requests]
@@ -121,7 +125,7 @@ def find_worst_request(paid: Paid) -> float:
     return max((bill / whole for bill, whole in running if whole), default=1.0)
 
 
-def measure(paths: Sequence[Path], believed: Ratios | None = None) -> list[Row]:
+def measure(paths: Sequence[Path], believed: tuple[float, float] | None = None) -> list[Row]:
     """Return a row for each pair of true prices."""
     sessions = list(read_sessions(paths))
     task = partial(pay, believed=believed)
@@ -140,9 +144,9 @@ def main() -> int:
     print(f"Bills where {assumed} is assumed, against sending everything")
     print("| truly | total | mean | worst | worst request |")
     print("|---|--:|--:|--:|--:|")
-    for (read, write), row in zip(TRUE_PRICES, rows, strict=True):
-        cells = " | ".join(f"{value:.3f}" for value in row)
-        print(f"| {read:g}, {write:g}{' (no cache)' * (read >= write)} | {cells} |")
+    for true, row in zip(TRUE_PRICES, rows, strict=True):
+        prices = f"{true.read:g}, {true.write:g}{' (no cache)' * (true.read >= true.write)}"
+        print(f"| {prices} | {' | '.join(f'{value:.3f}' for value in row)} |")
     return int(checks and not all(row.holds for row in rows))
 
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from masking.measures.price_list import Ratios
+from masking.measures.pricing import Pricing
 from masking.replay.first_masked import NEVER, find_first_behind
 from masking.strategies.boundary import Boundary, find_boundaries
 from masking.strategies.policy import CERTAIN, MaskPolicy
@@ -45,7 +45,7 @@ def _draw_one(talk: Conversation, prices: Prices, losses: Sequence[float]) -> Ma
         _find_masked(talk, find_boundaries(talk.requests, talk.results, policy))
         for policy in policies
     ]
-    return find_conversation_front(_find_sizes(talk), rule, Ratios(*prices), losses)
+    return find_conversation_front(_find_sizes(talk), rule, Pricing(*prices), losses)
 
 
 def _find_sizes(talk: Conversation) -> ConversationSizes:

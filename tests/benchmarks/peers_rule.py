@@ -21,7 +21,6 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from addon.commands.sessions import read_sessions
-from masking.measures.price_list import Ratios
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
@@ -109,7 +108,7 @@ def measure(session: Session) -> list[dict[str, Sum]]:
 
 
 def _measure(
-    index: SessionIndex, price: Ratios, policy: MaskPolicy, counter: TokenCounter
+    index: SessionIndex, price: Pricing, policy: MaskPolicy, counter: TokenCounter
 ) -> dict[str, Sum]:
     fast_replay = FastReplay(_price(index, price), counter)
     whole = sum(request.cost for request in fast_replay.plain)
@@ -117,7 +116,7 @@ def _measure(
     def sum_up(billed: BilledSession) -> Sum:
         return Sum(sum(request.cost for request in billed.requests), whole, billed.rereads)
 
-    price_settings = PriceSettings((price.read, price.write))
+    price_settings = PriceSettings(price.ratios)
     found = {
         "peer": sum_up(fast_replay.replay_masks(lambda _, segment: mask_as_peer(segment, counter)))
     }
@@ -128,10 +127,9 @@ def _measure(
     return found
 
 
-def _price(index: SessionIndex, price: Ratios) -> SessionIndex:
+def _price(index: SessionIndex, price: Pricing) -> SessionIndex:
     segments = (
-        replace(each, pricing=Pricing(ratios=price, source="config", rules=each.pricing.rules))
-        for each in index.segments
+        replace(each, pricing=replace(price, cache=each.pricing.cache)) for each in index.segments
     )
     return replace(index, segments=tuple(segments))
 
@@ -143,7 +141,7 @@ def find_window(found: dict[str, Sum], note: str = "") -> str | None:
     return next((name for name in names if found[name].rereads.quoted <= most), None)
 
 
-def render(price: Ratios, found: dict[str, Sum]) -> Iterator[str]:
+def render(price: Pricing, found: dict[str, Sum]) -> Iterator[str]:
     """Yield a row for each rule at a price."""
     shown = {"SWE-agent, last 5 in requests of 10": found["peer"]}
     shown |= {name: one for name, one in found.items() if name.startswith("ours")}

@@ -77,7 +77,7 @@ def _converse(
 def find_worst(session: Session, policy: MaskPolicy) -> list[float]:
     """Return for each price the most a bill of the session ever was of sending everything."""
     counter = TokenCounter()
-    bills = (bill_session(session, policy, true, true, counter) for true in PRICES)
+    bills = (bill_session(session, policy, true, true.ratios, counter) for true in PRICES)
     return [max(map(find_worst_request, paid), default=1.0) for paid in bills]
 
 

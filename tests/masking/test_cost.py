@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from masking.accounting import cost as costs
 from masking.accounting.cost import Basis, Bill, Cost, PromptTokens, drop_slips
 from masking.accounting.counts import take_counts
-from masking.accounting.prefix_cache import OPENAI, CacheRules, Piece, find_rules
+from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import Prompt
-from masking.measures.price_list import PLAIN, Ratios
+from masking.measures.cache_rules import OPENAI, CacheRules, find_rules
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing, find_pricing
 from masking.model import PriceStep
@@ -21,9 +21,9 @@ NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 EXACT = CacheRules(minimum=1, block=1)
 """A cache that keeps every token."""
 
-TENTH = Pricing(ratios=Ratios(0.1, 1.0), source="config", rules=EXACT)
-WRITTEN = Pricing(ratios=Ratios(0.1, 1.25), source="config", rules=EXACT)
-UNPRICED = Pricing(ratios=PLAIN, source="config")
+TENTH = Pricing(0.1, 1.0, cache=EXACT)
+WRITTEN = Pricing(0.1, 1.25, cache=EXACT)
+UNPRICED = Pricing(1.0, 1.0)
 GPT_4O = find_pricing(PriceSettings(), "api.openai.com", "gpt-4o")
 GEMINI = find_pricing(PriceSettings(), "aiplatform.googleapis.com", "gemini-2.5-pro")
 
@@ -245,7 +245,7 @@ def test_a_prediction_is_in_the_providers_tokens_and_blocks(
     cost = spend(
         Usage(prompt=prompt),
         after=PromptTokens(4_000, common),
-        pricing=dataclasses.replace(TENTH, rules=rules),
+        pricing=dataclasses.replace(TENTH, cache=rules),
     )
     assert (expected, expected) == (cost.predicted, cost.after.cached)
 
@@ -332,16 +332,15 @@ def test_an_empty_prompt_costs_nothing_and_a_reported_one_what_it_has() -> None:
 
 sizes = st.integers(1, 200_000)
 shares = st.floats(0, 1)
-ratios = st.sampled_from(
-    [Ratios(0.5, 1.0), Ratios(0.1, 1.0), Ratios(0.1, 1.25), Ratios(0.25, 1.83), Ratios(1.0, 1.0)]
-)
+priced = [
+    Pricing(read, write, dollars_per_million=2.5)
+    for read, write in [(0.5, 1.0), (0.1, 1.0), (0.1, 1.25), (0.25, 1.83), (1.0, 1.0)]
+]
 rules = st.sampled_from([EXACT, OPENAI, find_rules("deepseek"), find_rules("anthropic")])
-terms_ = st.builds(
-    Pricing,
-    ratios=ratios,
-    source=st.just("config"),
-    rules=rules,
-    dollars=st.just(2.5),
+pricings = st.builds(
+    dataclasses.replace,
+    st.sampled_from(priced),
+    cache=rules,
     steps=st.sampled_from([(), (PriceStep(50_000, 2.0),), (PriceStep(9, 1.5), PriceStep(99, 4.0))]),
 )
 counts = st.none() | st.integers(0, 300_000) | st.integers(-10, 10) | st.just(10**400)
@@ -355,7 +354,7 @@ def sides(draw: st.DrawFn) -> PromptTokens:
     return PromptTokens(tokens, draw(parts), draw(parts))
 
 
-@given(sides(), usages, terms_, st.booleans(), shares)
+@given(sides(), usages, pricings, st.booleans(), shares)
 def test_where_nothing_was_masked_nothing_is_saved(
     side: PromptTokens, usage: Usage | None, pricing: Pricing, masked: bool, usual_share: float
 ) -> None:
@@ -365,7 +364,7 @@ def test_where_nothing_was_masked_nothing_is_saved(
     assert cost.before == cost.after
 
 
-@given(sides(), sides(), usages, terms_, shares)
+@given(sides(), sides(), usages, pricings, shares)
 def test_it_makes_no_difference_which_of_the_two_is_called_masked(
     sent: PromptTokens,
     other: PromptTokens,
@@ -384,7 +383,7 @@ def test_it_makes_no_difference_which_of_the_two_is_called_masked(
     )
 
 
-@given(sides(), sides(), usages, terms_, st.booleans(), shares)
+@given(sides(), sides(), usages, pricings, st.booleans(), shares)
 def test_bills_stay_within_what_their_tokens_can_cost(
     before: PromptTokens,
     after: PromptTokens,
@@ -405,7 +404,7 @@ def test_bills_stay_within_what_their_tokens_can_cost(
         assert bill.dollars == pytest.approx(2.5e-6 * bill.cost)
 
 
-@given(sides(), sides(), usages, terms_, st.booleans(), shares)
+@given(sides(), sides(), usages, pricings, st.booleans(), shares)
 def test_a_cache_that_lost_nothing_is_never_dearer(
     before: PromptTokens,
     after: PromptTokens,
@@ -420,7 +419,7 @@ def test_a_cache_that_lost_nothing_is_never_dearer(
     assert cost.before_warm.cost <= cost.before.cost * (1 + 1e-9)
 
 
-@given(sides(), sides(), terms_, st.integers(1, 300_000), st.integers(0, 300_000))
+@given(sides(), sides(), pricings, st.integers(1, 300_000), st.integers(0, 300_000))
 def test_the_cache_falls_short_of_both_prompts_in_the_same_proportion(
     before: PromptTokens, after: PromptTokens, pricing: Pricing, prompt: int, cached: int
 ) -> None:
@@ -432,7 +431,7 @@ def test_the_cache_falls_short_of_both_prompts_in_the_same_proportion(
         assert cost.share == pytest.approx(cached / cost.predicted)
 
 
-@given(sides(), sides(), terms_, usages)
+@given(sides(), sides(), pricings, usages)
 def test_a_cold_cache_is_cold_for_both(
     before: PromptTokens, after: PromptTokens, pricing: Pricing, usage: Usage | None
 ) -> None:
@@ -442,7 +441,7 @@ def test_a_cold_cache_is_cold_for_both(
         assert (0, 0) == (cost.before.cached, cost.after.cached)
 
 
-@given(sides(), sides(), usages, terms_)
+@given(sides(), sides(), usages, pricings)
 def test_the_prompt_that_was_sent_is_billed_as_the_provider_counted_it(
     before: PromptTokens, after: PromptTokens, usage: Usage | None, pricing: Pricing
 ) -> None:

@@ -23,9 +23,8 @@ from masking.accounting.counts import (
     take_counts,
 )
 from masking.accounting.ledger import Entry, Ledger, Sent
-from masking.accounting.prefix_cache import OPENAI, Piece
+from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import Prompt, digest_of, read_prompt
-from masking.measures.price_list import Ratios
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.model import replacements_of
@@ -48,13 +47,12 @@ class Bills(NamedTuple):
     entry: Entry
 
 
-def play(session: Any, ratios: Ratios, *, is_masked: bool) -> Bills:  # noqa: ANN401 - any session
+def play(session: Any, pricing: Pricing, *, is_masked: bool) -> Bills:  # noqa: ANN401 - any session
     """Send a session masked and unmasked to providers that count; `is_masked` is the one told."""
     policy = MaskPolicy(
         True, 4, placeholder_template="[{tool_name}: {original_chars}]", mask_text_parts=True,
-        cache_read_ratio=ratios.read, cache_write_ratio=ratios.write, max_loss=1.0,
+        cache_read_ratio=pricing.read, cache_write_ratio=pricing.write, max_loss=1.0,
     )  # fmt: skip
-    pricing = Pricing(ratios=ratios, source="config", rules=OPENAI)
     providers, ledger, true = (PromptCache(), PromptCache()), Ledger(), 0.0
     for recorded in session.requests():
         if recorded.passed_over is not None:
@@ -65,7 +63,7 @@ def play(session: Any, ratios: Ratios, *, is_masked: bool) -> Bills:  # noqa: AN
             count(provider, body)
             for provider, body in zip(providers, (document, json.loads(changed.body)), strict=True)
         ]
-        true += cost(usages[0], ratios) - cost(usages[1], ratios)
+        true += cost(usages[0], pricing) - cost(usages[1], pricing)
         sent = Sent(
             seed=b"",
             prompt=read_prompt(document, replacements_of(changed.decisions), COUNTER),
@@ -84,25 +82,25 @@ def count(provider: PromptCache, body: Mapping[str, Any]) -> Usage:
     return Usage(prompt=found["prompt_tokens"], cached=cached)
 
 
-def cost(usage: Usage, ratios: Ratios) -> float:
+def cost(usage: Usage, pricing: Pricing) -> float:
     prompt, cached = usage.prompt or 0, usage.cached or 0
-    return cached * ratios.read + (prompt - cached) * ratios.write
+    return cached * pricing.read + (prompt - cached) * pricing.write
 
 
 @pytest.mark.parametrize("is_masked", [True, False], ids=["live", "a recording"])
-@pytest.mark.parametrize("ratios", [Ratios(0.5, 1.0), Ratios(0.1, 1.0)], ids=["half", "tenth"])
+@pytest.mark.parametrize("pricing", [Pricing(0.5, 1.0), Pricing(0.1, 1.0)], ids=["half", "tenth"])
 @pytest.mark.parametrize("recording", CHATS, ids=lambda path: path.stem)
 def test_what_was_truly_saved_is_within_the_margin(
-    recording: Path, ratios: Ratios, is_masked: bool
+    recording: Path, pricing: Pricing, is_masked: bool
 ) -> None:
     for session in read_sessions([recording]):
-        true, entry = play(session, ratios, is_masked=is_masked)
+        true, entry = play(session, pricing, is_masked=is_masked)
         assert abs(true - entry.total.tokens) <= entry.total.margin.width
 
 
 @pytest.mark.parametrize("is_masked", [True, False], ids=["live", "a recording"])
 def test_the_margin_is_a_small_part_of_what_was_saved(is_masked: bool) -> None:
-    true, entry = play(grow(work(40)), Ratios(0.1, 1.0), is_masked=is_masked)
+    true, entry = play(grow(work(40)), Pricing(0.1, 1.0), is_masked=is_masked)
     assert 0 < entry.total.margin.width < true / 4
 
 

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.accounting.ledger import Entry, Ledger, Savings, Sent
-from masking.accounting.prefix_cache import CacheRules
 from masking.accounting.prompt import read_prompt
-from masking.measures.price_list import PLAIN, Ratios
+from masking.measures.cache_rules import CacheRules
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage, Replacement
@@ -21,8 +20,8 @@ from tests.builders import OLD, assistant, call, result, turn
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 COUNTER = TokenCounter()
 EXACT = CacheRules(minimum=1, block=1)
-PRICING = Pricing(ratios=Ratios(0.1, 1.0), source="config", rules=EXACT)
-PRICED = dataclasses.replace(PRICING, dollars=2.5)
+PRICING = Pricing(0.1, 1.0, cache=EXACT)
+PRICED = dataclasses.replace(PRICING, dollars_per_million=2.5)
 
 
 MASKED = (0, 1)
@@ -187,7 +186,7 @@ def test_the_cache_of_another_account_holds_nothing() -> None:
 
 @pytest.mark.parametrize(("seconds", "is_warm"), [(300, True), (301, False)])
 def test_a_cache_expires_by_the_requests_own_times(seconds: float, is_warm: bool) -> None:
-    pricing = dataclasses.replace(PRICING, rules=CacheRules(minimum=1, block=1, ttl=300))
+    pricing = dataclasses.replace(PRICING, cache=CacheRules(minimum=1, block=1, ttl=300))
     ledger = Ledger()
     ledger.enter(ask(talk(4)), pricing)
     later = ledger.enter(ask(talk(5), when=NOON + timedelta(seconds=seconds)), pricing)
@@ -197,7 +196,7 @@ def test_a_cache_expires_by_the_requests_own_times(seconds: float, is_warm: bool
 def test_the_share_that_the_cache_held_is_that_of_the_conversation() -> None:
     ledger = Ledger()
     size = ask(talk(4)).prompt.tokens_before
-    unpredictable = dataclasses.replace(PRICING, rules=CacheRules(minimum=10**9, block=1))
+    unpredictable = dataclasses.replace(PRICING, cache=CacheRules(minimum=10**9, block=1))
     shares = [
         ledger.enter(sent, pricing).cost.share
         for sent, pricing in [
@@ -257,7 +256,7 @@ def courses(draw: st.DrawFn) -> list[Sent]:
     return requests
 
 
-@given(courses(), st.sampled_from([PRICING, PRICED, Pricing(ratios=PLAIN, source="assumed")]))
+@given(courses(), st.sampled_from([PRICING, PRICED, Pricing(1.0, 1.0, source="assumed")]))
 def test_the_nets_add_up(requests: list[Sent], pricing: Pricing) -> None:
     ledger = Ledger()
     entries = [ledger.enter(sent, pricing) for sent in requests]

@@ -8,8 +8,8 @@ import pytest
 
 from addon.commands.sessions import read_sessions
 from addon.proxy.shipped import recordings
-from masking.measures.price_list import Ratios
 from masking.measures.price_settings import PriceSettings
+from masking.measures.pricing import Pricing
 from masking.model import ChatMessage
 from masking.replay.first_masked import NEVER
 from masking.replay.replay import ReplaySettings
@@ -108,13 +108,13 @@ def test_where_a_cached_token_costs_nothing_less_every_promise_is_the_same() -> 
 
 def test_what_is_free_is_as_dear_as_sending_everything() -> None:
     sizes = ConversationSizes(requests=[1, 2], offsets=[], savings=[], ripe=[])
-    front = find_conversation_front(sizes, [[]], Ratios(0.0, 0.0), (0.1,))
+    front = find_conversation_front(sizes, [[]], Pricing(0.0, 0.0), (0.1,))
     assert BillTotals(paid=0.0, worst_end=1.0, worst=1.0) == front.rule[0] == front.clairvoyant[0]
 
 
 def test_nothing_to_mask_leaves_everything_as_it_is() -> None:
     sizes = ConversationSizes(requests=[10, 20], offsets=[5], savings=[3], ripe=[NEVER])
-    front = find_conversation_front(sizes, [[NEVER]], Ratios(0.5, 1.0), (0.1,))
+    front = find_conversation_front(sizes, [[NEVER]], Pricing(0.5, 1.0), (0.1,))
     assert 25.0 == front.everything == front.optimum == front.rule[0].paid
 
 

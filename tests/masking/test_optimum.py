@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.measures.price_list import Ratios
+from masking.measures.pricing import Pricing
 from masking.replay.first_masked import NEVER, find_first_behind
 from masking.strategies.boundary import Boundary
 from masking.strategies.policy import MaskPolicy
@@ -64,19 +64,19 @@ def test_bills_are_those_of_the_tests_own_reckoning(
     expected = bills(conversation, masks_of_edges(conversation, edges), prices)
     sizes = sizes_of(conversation)
     assert pytest.approx(expected) == add_up_bills(
-        sizes, first_masked(conversation, edges), Ratios(*prices)
+        sizes, first_masked(conversation, edges), Pricing(*prices)
     )
     plain = bills(conversation, masks_of_edges(conversation, [0] * len(edges)), prices)
-    assert pytest.approx(plain) == add_up_everything(sizes, Ratios(*prices))
+    assert pytest.approx(plain) == add_up_everything(sizes, Pricing(*prices))
 
 
 @given(conversations, prices_of_all, st.integers(1, 4))
 def test_without_a_promise_the_cheapest_is_the_optimum(
     conversation: Conversation, prices: Prices, window: int
 ) -> None:
-    sizes, ratios = sizes_of(conversation, window), Ratios(*prices)
-    moves = find_cheapest(sizes, ratios)
-    paid = add_up_bills(sizes, apply_moves(sizes, moves), ratios)
+    sizes, pricing = sizes_of(conversation, window), Pricing(*prices)
+    moves = find_cheapest(sizes, pricing)
+    paid = add_up_bills(sizes, apply_moves(sizes, moves), pricing)
     assert pytest.approx(optimum(conversation, window, prices)) == paid[-1]
 
 
@@ -96,8 +96,8 @@ def test_with_a_promise_it_is_the_cheapest_of_all_that_keep_it(
         bills(conversation, masks_of_edges(conversation, steps), prices) for steps in schedules
     )
     cheapest = min(paid[-1] for paid in paid_by_all if keeps(paid, full, max_loss))
-    sizes, ratios = sizes_of(conversation), Ratios(*prices)
-    paid = add_up_bills(sizes, apply_moves(sizes, find_cheapest(sizes, ratios, max_loss)), ratios)
+    sizes, pricing = sizes_of(conversation), Pricing(*prices)
+    paid = add_up_bills(sizes, apply_moves(sizes, find_cheapest(sizes, pricing, max_loss)), pricing)
     assert pytest.approx(cheapest) == paid[-1]
 
 
@@ -111,9 +111,9 @@ def keeps(paid: list[float], full: list[float], max_loss: float) -> bool:
 def test_the_promise_holds_at_every_request(
     conversation: Conversation, prices: Prices, max_loss: float
 ) -> None:
-    sizes, ratios = sizes_of(conversation), Ratios(*prices)
-    paid = add_up_bills(sizes, apply_moves(sizes, find_cheapest(sizes, ratios, max_loss)), ratios)
-    assert keeps(paid, add_up_everything(sizes, ratios), max_loss)
+    sizes, pricing = sizes_of(conversation), Pricing(*prices)
+    paid = add_up_bills(sizes, apply_moves(sizes, find_cheapest(sizes, pricing, max_loss)), pricing)
+    assert keeps(paid, add_up_everything(sizes, pricing), max_loss)
 
 
 @pytest.mark.parametrize(
@@ -133,13 +133,13 @@ def test_the_cheapest_moves_when_it_pays(
     turns: list[tuple[int, list[int]]], expected: list[int]
 ) -> None:
     sizes = sizes_of(converse(turns))
-    assert expected == find_cheapest(sizes, Ratios(0.1, 1.0))
+    assert expected == find_cheapest(sizes, Pricing(0.1, 1.0))
 
 
 def test_a_promise_of_no_loss_forbids_what_costs_at_first() -> None:
     sizes = sizes_of(converse([(20, [5_000])] * 40, opening=20_000))
-    ratios = Ratios(0.1, 1.0)
-    free, bound = (find_cheapest(sizes, ratios, loss) for loss in (math.inf, 0.0))
+    pricing = Pricing(0.1, 1.0)
+    free, bound = (find_cheapest(sizes, pricing, loss) for loss in (math.inf, 0.0))
     assert free
     assert free != bound
 

@@ -5,14 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.accounting.prefix_cache import (
-    OPENAI,
-    CacheRules,
-    Piece,
-    PrefixCache,
-    chain,
-    find_rules,
-)
+from masking.accounting.prefix_cache import Piece, PrefixCache, chain
+from masking.measures.cache_rules import OPENAI, CacheRules, find_rules
 
 ANTHROPIC, DEEPSEEK = find_rules("anthropic"), find_rules("deepseek")
 

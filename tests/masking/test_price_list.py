@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from masking.measures.price_list import PLAIN, Price, PriceList, Ratios, load_shipped
+from masking.measures.price_list import Price, PriceList, load_shipped
 from masking.measures.price_list_check import read_list
 from masking.model import PriceStep
 from tests.make_price_list import SHIPPED, make_list
@@ -58,7 +58,7 @@ def test_the_list_tells_what_a_host_takes_for_a_plain_a_cached_and_a_written_tok
 ) -> None:
     price = load_shipped().find(host, model)
     assert price is not None
-    assert (dollars, ratios and pytest.approx(ratios)) == (price.dollars, price.ratios)
+    assert (dollars, ratios and pytest.approx(ratios)) == (price.dollars_per_million, price.ratios)
 
 
 @pytest.mark.parametrize(
@@ -165,10 +165,10 @@ OURS = listed(
     ],
 )
 def test_ratios_are_those_of_an_entry_and_nothing_is_priced_at_0(
-    model: str, expected: tuple[float, Ratios | None] | None
+    model: str, expected: tuple[float, tuple[float, float] | None] | None
 ) -> None:
     price = OURS.find("shop.test", model)
-    assert expected == (price and (price.dollars, price.ratios))
+    assert expected == (price and (price.dollars_per_million, price.ratios))
 
 
 def test_a_price_step_is_told_as_a_factor_of_the_least_price() -> None:
@@ -191,7 +191,7 @@ def test_a_provider_sells_its_own_models_first_and_then_those_of_others(
     host: str, model: str, expected: tuple[str, float] | None
 ) -> None:
     price = OURS.find(host, model)
-    assert expected == (price and (price.provider, price.dollars))
+    assert expected == (price and (price.provider, price.dollars_per_million))
 
 
 def test_a_provider_that_names_no_models_makes_none() -> None:
@@ -261,10 +261,10 @@ def test_every_price_of_the_list_is_one_that_can_be_reckoned_with() -> None:
     assert len(prices) > 1_000
     assert {*HOSTS} == {price.provider for price in prices}
     for price in prices:
-        read, write = price.ratios or PLAIN
+        read, write = price.ratios or (1.0, 1.0)
         assert 0 <= read < 1.1, price
         assert 1 <= write < 3, price
-        assert 0 < price.dollars < 1_000, price
+        assert 0 < price.dollars_per_million < 1_000, price
         for above, factor in price.steps:
             assert above > 1_000, price
             assert 1 < factor < 20, price
@@ -326,7 +326,11 @@ def test_the_list_says_what_the_library_says(library: ModuleType, provider: str)
     for name in [*asked, *names[::7]]:
         expected = ask_library(library, HOSTS[provider], name, noon)
         price = shipped.find(HOSTS[provider], name)
-        found = price and (price.dollars, *(price.ratios or PLAIN), *bill_long(price))
+        found = price and (
+            price.dollars_per_million,
+            *(price.ratios or (1.0, 1.0)),
+            *bill_long(price),
+        )
         assert (name, expected and pytest.approx(expected)) == (name, found)
 
 
@@ -336,7 +340,7 @@ LONG = (50_000, 150_000, 250_000, 1_000_000)
 def bill_long(price: Price) -> list[float]:
     """Return what a million tokens cost, in prompts of these sizes."""
     factors = [max((s.factor for s in price.steps if s.above < n), default=1) for n in LONG]
-    return [price.dollars * factor for factor in factors]
+    return [price.dollars_per_million * factor for factor in factors]
 
 
 def ask_library(
@@ -358,5 +362,5 @@ def ask_library(
         return None
     read = bill(1_000, cache_read_tokens=1_000) / plain
     write = max(1.0, bill(1_000, cache_write_tokens=1_000) / plain)
-    ratios = PLAIN if read == 1 else (read, write)
+    ratios = (1.0, 1.0) if read == 1 else (read, write)
     return (plain, *ratios, *(bill(tokens) for tokens in LONG))

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from masking.errors import ConfigError
-from masking.measures.price_list import Ratios
 from masking.measures.price_list_check import pack_list, read_list
 from masking.model import PriceStep
 
@@ -122,7 +121,7 @@ def test_a_published_list_becomes_one_of_ours(form: str) -> None:
     found = prices.find("shop.test", "m")
     assert found == prices.find_maker("M")
     assert found is not None
-    assert (3, Ratios(0.1, 1.0)) == (found.dollars, found.ratios)
+    assert (3, (0.1, 1.0)) == (found.dollars_per_million, found.ratios)
     assert packed == pack_list(packed, date(2030, 1, 1), "another")
     assert b'\n{"id":"m",' in packed
 

@@ -8,20 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.accounting.ledger import Ledger, Sent
-from masking.accounting.prefix_cache import Piece, find_rules
+from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import Prompt
 from masking.errors import ConfigError
-from masking.measures.price_list import PLAIN, Ratios
+from masking.measures.cache_rules import find_rules
 from masking.measures.price_settings import OwnPrice, PriceSettings
-from masking.measures.pricing import Pricing, Source, apply_pricing, find_pricing, heed_marks
+from masking.measures.pricing import Pricing, Source, find_pricing
 from masking.model import PriceStep
+from masking.strategies.policy import apply_pricing
+from masking.wire.cache_marks import has_cache_mark
 from masking.wire.usage import Usage
 from tests.builders import MASK_ALL
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 OPEN_AI = ("api.openai.com", "gpt-4o")
 AUTO, NONE, GIVEN = PriceSettings(), PriceSettings("none"), PriceSettings((0.2, 3.0))
-ASSUMED = Ratios(0.1, 1.25)
+ASSUMED, PLAIN = (0.1, 1.25), (1.0, 1.0)
 STEPS = (PriceStep(100, 2.0), PriceStep(1_000, 5.0))
 CLAUDE = ("api.anthropic.com", "claude-opus-4-8")
 LONG = "gpt-4o" + "x" * 300
@@ -72,7 +74,7 @@ def test_what_is_billed_is_configured_or_listed_or_assumed(
     expected: tuple[tuple[float, float], Source, float | None],
 ) -> None:
     pricing = find_pricing(settings, host, model)
-    assert expected == (pricing.ratios, pricing.source, pricing.dollars)
+    assert expected == (pricing.ratios, pricing.source, pricing.dollars_per_million)
 
 
 OWN = PriceSettings(
@@ -103,17 +105,21 @@ def test_a_price_of_ones_own_goes_first(
     host: str | None, model: str, expected: tuple[tuple[float, float], Source, float | None]
 ) -> None:
     pricing = find_pricing(OWN, host, model)
-    assert expected == (pricing.ratios, pricing.source, pricing.dollars)
+    assert expected == (pricing.ratios, pricing.source, pricing.dollars_per_million)
 
 
 def test_a_price_for_everything_goes_before_ones_own_but_for_its_dollars() -> None:
     pricing = find_pricing(dataclasses.replace(OWN, cache_pricing=(0.7, 1.0)), *OPEN_AI)
-    assert ((0.7, 1.0), "config", 7.0) == (pricing.ratios, pricing.source, pricing.dollars)
+    assert ((0.7, 1.0), "config", 7.0) == (
+        pricing.ratios,
+        pricing.source,
+        pricing.dollars_per_million,
+    )
 
 
 def test_a_host_without_cached_tokens_keeps_the_dollars_of_the_list() -> None:
     pricing = find_pricing(PriceSettings(uncached=("api.openai.com",)), *OPEN_AI)
-    assert (PLAIN, "config", 2.5) == (pricing.ratios, pricing.source, pricing.dollars)
+    assert (PLAIN, "config", 2.5) == (pricing.ratios, pricing.source, pricing.dollars_per_million)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +159,7 @@ def test_under_another_host_a_model_is_assumed_to_cost_what_its_maker_takes(
 ) -> None:
     pricing = find_pricing(AUTO, "llm.corp.example", model)
     assert expected == (pricing.entry and pricing.entry.model)
-    assert ("assumed", None, ()) == (pricing.source, pricing.dollars, pricing.steps)
+    assert ("assumed", None, ()) == (pricing.source, pricing.dollars_per_million, pricing.steps)
     assert pricing.ratios == (pricing.entry.ratios if pricing.entry else ASSUMED)
 
 
@@ -171,27 +177,27 @@ def test_under_another_host_a_model_is_assumed_to_cost_what_its_maker_takes(
 def test_the_caches_rules_are_the_providers_or_the_makers(
     settings: PriceSettings, host: str | None, model: str, provider: str | None
 ) -> None:
-    assert find_rules(provider) == find_pricing(settings, host, model).rules
+    assert find_rules(provider) == find_pricing(settings, host, model).cache
 
 
 @pytest.mark.parametrize(
     ("settings", "ratios", "expected"),
     [
-        pytest.param(NONE, Ratios(0.1, 1.25), PLAIN, id="none: it slides"),
-        pytest.param(AUTO, Ratios(0.1, 1.25), (0.1, 1.25), id="auto: as billed"),
+        pytest.param(NONE, (0.1, 1.25), PLAIN, id="none: it slides"),
+        pytest.param(AUTO, (0.1, 1.25), (0.1, 1.25), id="auto: as billed"),
         pytest.param(AUTO, PLAIN, PLAIN, id="auto, and nothing is cheaper: it slides"),
-        pytest.param(GIVEN, Ratios(0.2, 3), (0.2, 3), id="as configured"),
+        pytest.param(GIVEN, (0.2, 3), (0.2, 3), id="as configured"),
     ],
 )
 def test_the_boundary_is_drawn_by_what_is_billed_unless_it_is_to_slide(
-    settings: PriceSettings, ratios: Ratios, expected: tuple[float, float]
+    settings: PriceSettings, ratios: tuple[float, float], expected: tuple[float, float]
 ) -> None:
-    pricing = Pricing(ratios=ratios, source="config", steps=STEPS)
-    policy = apply_pricing(MASK_ALL, settings, pricing)
+    pricing = Pricing(*ratios, source="config", steps=STEPS)
+    policy = apply_pricing(MASK_ALL, pricing, slides=settings.slides)
     assert expected == (policy.cache_read_ratio, policy.cache_write_ratio)
     assert (() if settings is NONE else STEPS) == policy.price_steps
     assert (expected == PLAIN) == policy.slides
-    assert MASK_ALL == apply_pricing(policy, NONE, pricing)
+    assert MASK_ALL == apply_pricing(policy, pricing, slides=True)
 
 
 MARKED = b'{"messages":[{"role":"user","cache_control":{"type":"ephemeral"}}]}'
@@ -217,7 +223,8 @@ def test_without_a_cache_mark_nothing_is_cached_where_it_takes_one(
     body: bytes,
     expected: tuple[float, float],
 ) -> None:
-    assert expected == heed_marks(find_pricing(settings, host, model), host, body).ratios
+    is_marked = has_cache_mark(body)
+    assert expected == find_pricing(settings, host, model, is_marked=is_marked).ratios
 
 
 @pytest.mark.parametrize(
@@ -225,7 +232,7 @@ def test_without_a_cache_mark_nothing_is_cached_where_it_takes_one(
     [(0, 1), (100, 1), (100.5, 2), (101, 2), (1_000, 2), (1_001, 5), (1e9, 5)],
 )
 def test_above_a_price_step_every_token_costs_more(prompt: float, expected: float) -> None:
-    pricing = Pricing(ratios=PLAIN, source="config", steps=STEPS)
+    pricing = Pricing(*PLAIN, source="config", steps=STEPS)
     assert expected == pricing.find_factor(prompt)
     assert find_pricing(AUTO, *OPEN_AI).find_factor(prompt) == 1
 
@@ -283,7 +290,7 @@ def test_whatever_is_answered_the_prices_stay_the_same(
         )
         ledger.enter(sent, pricing)
     assert pricing == find_pricing(settings, host, model)
-    assert 0 < pricing.ratios.read <= pricing.ratios.write
+    assert 0 < pricing.read <= pricing.write
 
 
 @given(settings_, st.none() | st.text(), st.none() | st.text())
@@ -291,5 +298,5 @@ def test_whatever_a_host_and_a_model_are_called_there_is_a_price(
     settings: PriceSettings, host: str | None, model: str | None
 ) -> None:
     pricing = find_pricing(settings, host, model)
-    assert pricing.source == "config" or pricing.ratios.read <= pricing.ratios.write
-    assert (pricing.source == "assumed") <= (pricing.dollars is None)
+    assert pricing.source == "config" or pricing.read <= pricing.write
+    assert (pricing.source == "assumed") <= (pricing.dollars_per_million is None)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from masking import rewrite_request
 from masking.accounting.prompt import read_prompt
 from masking.accounting.sizes import measure
-from masking.measures.price_list import Ratios
 from masking.measures.price_settings import CachePricing, PriceSettings
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage, replacements_of
@@ -287,13 +286,11 @@ def test_a_comparison_slides_beside_what_was_chosen() -> None:
     )
     assert [max(0, turns - 4) for turns in range(20)] == [s.sizes.masked for s in found.sliding]
     assert found.sliding[-1].sizes.masked > found.chosen[-1].sizes.masked
-    assert {Ratios(0.1, 1.0)} == {
-        request.pricing.ratios for request in (*found.chosen, *found.sliding)
-    }
+    assert {(0.1, 1.0)} == {request.pricing.ratios for request in (*found.chosen, *found.sliding)}
 
 
 def test_at_a_host_that_is_not_listed_the_makers_prices_are_assumed_and_no_dollars() -> None:
     [request] = play(
         Recording((record(talk(1), host="localhost"),)), ReplaySettings(policy=MASK_ALL)
     )
-    assert (Ratios(0.5, 1.0), None) == (request.pricing.ratios, request.entry.cost.before.dollars)
+    assert ((0.5, 1.0), None) == (request.pricing.ratios, request.entry.cost.before.dollars)
