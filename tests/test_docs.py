@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
 
@@ -10,12 +11,14 @@ import pytest
 from addon.commands.main import main
 from addon.metrics.exchange import Exchange
 from masking.config import HostSettings, MemorySettings, MetricsSettings, RecordingSettings
+from masking.measures.price_settings import OwnPrice
 from masking.model import KeepReason
 from masking.strategies.mcp_requests import McpSettings
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import RedactionPolicy
 from masking.strategies.reduction import ReductionOptions
 from tests.benchmarks import assumed
+from tests.make_docs import fill
 from tests.pages import find_broken_links, find_pages
 from tests.places import ROOT
 
@@ -51,7 +54,9 @@ def test_a_table_is_what_its_command_prints(
 def test_what_a_wrong_assumption_costs_is_what_its_command_prints() -> None:
     rows = assumed.measure([ROOT / "recordings"])
     shown = [[f"{value:.3f}" for value in row] for row in rows]
-    assert shown == [row[1:] for row in read_table_before("python -m tests.benchmarks.assumed")[1:]]
+    assert shown == [
+        row[1:] for row in read_table_before("tests.benchmarks.assumed recordings")[1:]
+    ]
 
 
 def test_the_strategies_are_compared_as_the_command_prints_it(
@@ -100,7 +105,7 @@ def sort_like(names: list[str], settings: type) -> list[str]:
 
 def test_every_field_of_a_record_is_described() -> None:
     record = Exchange(host="h", path="/p", masking="on", replay=False).as_record()
-    section = TEXT.partition("## Metrics")[2].partition("\n## ")[0]
+    section = PAGES[ROOT / "docs" / "records.md"]
     patterns = [name.replace("*", r"\w+") for name in re.findall(r"`([a-z_*]+)`", section)]
     undescribed = [f for f in record if not any(re.fullmatch(p, f) for p in patterns)]
     assert undescribed == []
@@ -110,6 +115,30 @@ def test_every_reason_is_described() -> None:
     section = TEXT.partition("| reason | the result |")[2].partition("\n\n")[0]
     described = re.findall(r"`(\w+)`", "".join(re.findall(r"^\|([^|]*)\|", section, re.MULTILINE)))
     assert sorted(get_args(KeepReason)) == sorted(described)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_its_lists_are_what_the_code_says(page: Path) -> None:
+    """`python -m tests.make_docs` writes them."""
+    assert fill(PAGES[page]) == PAGES[page]
+
+
+def test_the_prices_of_a_table_are_described() -> None:
+    section = TEXT.partition("| `[[observation_masking.prices]]` |")[2].partition("\n\n")[0]
+    described = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert [field.name for field in dataclasses.fields(OwnPrice)] == described
+
+
+def test_the_python_example_runs() -> None:
+    code = re.findall(r"^```python\n(.*?)^```$", PAGES[ROOT / "docs" / "python.md"], re.M | re.S)
+    assert len(code) == 2
+    exec("".join(code), {})
+
+
+def test_every_module_that_is_named_exists() -> None:
+    names = set(re.findall(r"python -m ([\w.]+)", TEXT))
+    assert "tests.benchmarks.assumed" in names
+    assert [name for name in sorted(names) if find_spec(name) is None] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,0 +1,109 @@
+"""Writes what the pages list of the code: `python -m tests.make_docs`.
+
+A page marks such a place with `<!-- list: NAME -->` and `<!-- end -->`; what stands between
+them is the program's, and a test fails where it is not what the code says now.
+"""
+
+import dataclasses
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+
+from masking.strategies.policy import MaskPolicy
+from masking.strategies.redaction import RedactionPolicy
+from masking.strategies.reduction import ReductionOptions
+from tests.pages import find_pages
+from tests.places import CONFIG, ROOT
+
+_PLACE = re.compile(r"(<!-- list: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_TABLE = re.compile(r"^\[observation_masking\.(\w+)\]$", re.MULTILINE)
+_KEY = re.compile(r"((?:^# .*\n)+)^(\w+) = ", re.MULTILINE)
+_SHOWN = 3
+
+PYTHON = {"schema1": MaskPolicy, "redaction": RedactionPolicy, "reduction": ReductionOptions}
+"""The policies that the Python API takes, by the table of the configuration they belong to."""
+
+
+def main() -> int:
+    """Write the lists of all pages anew."""
+    for page in find_pages(ROOT):
+        text = page.read_text(encoding="utf-8")
+        if (new := fill(text)) != text:
+            page.write_text(new, encoding="utf-8")
+            print(page)
+    return 0
+
+
+def fill(text: str) -> str:
+    """Return a page's text with its lists as the code has them now."""
+    return _PLACE.sub(lambda place: f"{place[1]}\n{_make(place[2])}\n{place[3]}", text)
+
+
+def _make(name: str) -> str:
+    kind, _, argument = name.partition(" ")
+    return "".join(f"{line}\n" for line in LISTS[kind](argument))
+
+
+def list_settings(table: str) -> Iterator[str]:
+    """Yield a table of the shipped configuration: its keys, values, and the comments on them."""
+    yield f"| `[observation_masking.{table}]` | shipped | |"
+    yield "|---|---|---|"
+    for key, value in shipped()[table].items():
+        yield f"| `{key}` | {_render(value)} | {_escape(comments(table)[key])} |"
+
+
+def list_python(_: str) -> Iterator[str]:
+    """Yield the settings whose default in Python is not the shipped value."""
+    yield "| setting | `config.toml` | Python |"
+    yield "|---|---|---|"
+    for table, policy in PYTHON.items():
+        defaults = {each.name: each.default for each in dataclasses.fields(policy)}
+        for key, value in shipped()[table].items():
+            if key in defaults and _render(value or None) != _render(defaults[key] or None):
+                yield f"| `{table}.{key}` | {_render(value)} | {_render(defaults[key])} |"
+
+
+LISTS: Mapping[str, Callable[[str], Iterator[str]]] = {
+    "settings": list_settings,
+    "python": list_python,
+}
+
+
+def shipped() -> Mapping[str, Mapping[str, object]]:
+    """Return the shipped configuration's tables."""
+    tables: Mapping[str, Mapping[str, object]] = tomllib.loads(CONFIG.read_text(encoding="utf-8"))[
+        "observation_masking"
+    ]
+    return tables
+
+
+def comments(table: str) -> Mapping[str, str]:
+    """Return what the shipped configuration says of each key of a table."""
+    _, *parts = _TABLE.split(CONFIG.read_text(encoding="utf-8"))
+    text = dict(zip(parts[::2], parts[1::2], strict=True))[table]
+    return {key: " ".join(lines.replace("# ", "").split()) for lines, key in _KEY.findall(text)}
+
+
+def _render(value: object) -> str:
+    if isinstance(value, (list, tuple)) and len(value) > _SHOWN + 1:
+        names = ", ".join(_literal(each) for each in value[:_SHOWN])
+        return f"`[{names}, ...]` ({len(value)} names)"
+    return f"`{_escape(_literal(value))}`"
+
+
+def _literal(value: object) -> str:
+    """Return a value as TOML spells it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_literal, value))}]"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _escape(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
