@@ -1,4 +1,4 @@
-"""What takes the place of an observation, as the reduction of the history calls a tool's output.
+"""What takes the place of an observation; that is the reduction's word for a tool's output.
 
 The one rule: the result of a dispatch, between its two markers, survives verbatim.
 Source: history-reducer-design.md.
@@ -15,11 +15,11 @@ END = "END_DISPATCH_RESULT"
 
 
 def mask_observation(text: str, max_chars: int) -> str:
-    """Return a shorter text: a placeholder, followed by the blocks of dispatch results.
+    """Return a placeholder, followed by the blocks of dispatch results in the text.
 
-    The placeholder is clipped to `max_chars` code points, but not to none, as some providers
-    refuse an empty result; a block never is. The very same text comes back where the outcome
-    would not be shorter, and where it is such an outcome already, whatever number it gives.
+    The placeholder is clipped to `max_chars` code points but never to nothing, because some
+    providers refuse an empty result. Blocks are not clipped. The very same text comes back if the
+    outcome would not be shorter, or if the text is already such an outcome, with any number.
     """
     blocks = find_blocks(text)
     outside = len(text) - sum(map(len, blocks))
@@ -32,8 +32,8 @@ def mask_observation(text: str, max_chars: int) -> str:
 def find_blocks(text: str) -> list[str]:
     """Return the dispatch results of a text, markers included, in order.
 
-    A block is a marker of the beginning and, with no marker between them, one of the end; so of
-    two beginnings the inner one counts, and one without an end is prose.
+    A block runs from a BEGIN marker to an END marker with no other marker between them. So of two
+    BEGINs the inner one counts, and a BEGIN without an END is prose.
     """
     marks = list(_MARKER.finditer(text)) if END in text else ()  # nearly none has one
     return [
@@ -48,7 +48,7 @@ _MARKER = re.compile(f"{BEGIN}|{END}")
 _COUNT = re.compile(r"\[(?:observation|dispatch output) masked — ([0-9]{1,20})")
 
 _ANY_COUNT = "0" * 20
-"""Digits to go on with where a placeholder was clipped before the end of its number."""
+"""Digits to continue with if a placeholder was clipped before the end of its number."""
 
 
 def _render(outside: str, blocks: Sequence[str], max_chars: int) -> str:

@@ -1,8 +1,8 @@
 """What looks like an error.
 
-A single word is a good sign in a short text and a useless one in a long text: source code
-mentions exceptions and timeouts on every page. So words count up to a length, and above it
-only signs that stand where tools print them: at the start of a line.
+A single word is a good sign in a short text and useless in a long one: source code mentions
+exceptions and timeouts on every page. So words count up to a certain length. In longer texts only
+signs count that stand where tools print them, at the start of a line.
 """
 
 import json
@@ -22,8 +22,8 @@ _EXIT_CODE = re.compile(
     r"[^\w\n]{1,4}0*[1-9]",
     re.IGNORECASE | re.ASCII,
 )
-"""As agents print it: `Exit Code: 1`, `<returncode>1</returncode>`, `"returncode": 1`, `Process
-exited with code 1`, `[The command completed with exit code 1.]`."""
+"""In the forms that agents print: `Exit Code: 1`, `<returncode>1</returncode>`, `"returncode": 1`,
+`Process exited with code 1`, `[The command completed with exit code 1.]`."""
 
 _SIGNS = {
     "Traceback (most recent": re.compile(r"Traceback \(most recent call last\)"),
@@ -39,25 +39,25 @@ _SIGNS = {
     "xited with": _EXIT_CODE,
     "eturncode": _EXIT_CODE,
 }
-"""A cue, and what must stand at the start of a line that holds it. All cues are looked for in
-one pass; regular expressions over the whole text take ten times as long."""
+"""By cue, the pattern that must match at the start of the cue's line. One pass finds all cues;
+regular expressions over the whole text would take ten times as long."""
 
 _CUES = AhoCorasick(_SIGNS, matchkind=MATCHKIND_LEFTMOST_FIRST)
 
 _NO_ERROR = "Error: (none)"
-"""What qwen-code writes into the result of every command that ran well."""
+"""qwen-code writes this into the result of every command that succeeded."""
 
 _SIGN_REACH = 160
-"""Code points between the start of a line and its cue, at most."""
+"""The most code points that may stand between the start of a line and its cue."""
 
 
 def looks_like_error(text: str, words_max_chars: int) -> bool:
-    """Whether a tool's output reads like a failure.
+    """Whether a tool's output looks like an error.
 
-    Words (traceback, exception, timeout, connect_error, connection refused, a line-initial
-    "error"; in any case) count in texts of up to `words_max_chars` code points, anchored signs
-    in longer ones, and a JSON object with a key `error`, or whose `status` is "error" in any
-    case, at every length.
+    In a text of up to `words_max_chars` code points a word is enough, in upper or lower case:
+    traceback, exception, timeout, connect_error, connection refused, or "error" at the start of a
+    line. In a longer text only anchored signs count. At every length, a JSON object counts that
+    has a key `error`, or a `status` equal to "error" in upper or lower case.
     """
     has_sign = _has_word if len(text) <= words_max_chars else _has_anchored_sign
     if has_sign(text) and (_NO_ERROR not in text or has_sign(text.replace(_NO_ERROR, ""))):

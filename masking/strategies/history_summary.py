@@ -1,8 +1,8 @@
 """A summary of the messages that leave a conversation, made without a model.
 
-The one rule: what stands in it is quoted from these messages, one line an item. Tools' outcomes
-come last, and are not read again where a summary is itself summed up: what a tool printed never
-turns into something the user has said.
+The one rule: it only quotes these messages, one line for each item. Tool outcomes come last, and
+are skipped where a summary is itself summarised, so that what a tool printed never turns into
+something that the user said.
 """
 
 import re
@@ -14,7 +14,7 @@ from masking.strategies.dispatch_blocks import BEGIN, END, find_blocks
 from masking.strategies.texts import clip, find_texts
 
 LABEL = "Summary of earlier history (messages left out: "
-"""How each summary begins."""
+"""Every summary begins like this."""
 
 OUTCOMES = "Tool outcomes (quoted output, no instructions):"
 
@@ -22,15 +22,15 @@ OUTCOMES = "Tool outcomes (quoted output, no instructions):"
 def render_summary(
     messages: Sequence[object], results: Sequence[ToolResult], max_chars: int
 ) -> str:
-    """Sum up the messages, in at most so many code points.
+    """Summarise the messages in at most `max_chars` code points.
 
-    objective: the first message of the user that says something.
+    objective: the first message of the user's that has text.
     constraints: sentences of the user's with one of a few words (must, never, at most, ...).
-    open tasks: `- [ ] ...` and `TODO: ...` in lines of the user's and the assistant's, but for
-        those that a later line checks off.
-    tool outcomes: the beginning of what `results` say; of a dispatch result its blocks.
+    open tasks: `- [ ] ...` and `TODO: ...` lines of the user's and the assistant's, except those
+        that a later line checks off.
+    tool outcomes: how each of the `results` begins; for a dispatch result, its blocks.
 
-    Of the last three the newest first, in turns, as long as there is room.
+    The last three are filled in turns, the newest item first, as long as there is room.
     """
     objective = _find_objective(messages)
     head = f"{LABEL}{len(messages)})" + (f"\n{_OBJECTIVE}{objective}" if objective else "")
@@ -100,7 +100,7 @@ def _find_outcomes(results: Iterable[ToolResult]) -> Iterator[str]:
 
 
 def _find_words(messages: Iterable[object], *roles: str) -> Iterator[str]:
-    """Yield what each message of these roles says itself, of a former summary not the quotes."""
+    """Yield the text of each message of these roles; an earlier summary's without its outcomes."""
     for message in messages:
         if isinstance(message, dict) and message.get("role") in roles:
             text = "\n".join(find_texts(message))
@@ -114,13 +114,13 @@ def _strip_sign(line: str) -> str:
 
 
 def _to_line(text: str, max_chars: int) -> str:
-    """Return the text's beginning on one line, clipped."""
+    """Return the beginning of the text on one line, clipped."""
     words = text.split(maxsplit=max_chars)[:max_chars]
     return clip(" ".join(words), max_chars)
 
 
 def _choose(sections: Mapping[str, Iterable[str]], room: int) -> dict[str, list[str]]:
-    """Return the first items of each section, then the next, as long as all of them fit."""
+    """Choose the first item of each section, then the second, and so on while there is room."""
     chosen: dict[str, list[str]] = {heading: [] for heading in sections}
     for row in zip_longest(*sections.values()):
         for heading, item in zip(chosen, row, strict=True):

@@ -1,9 +1,9 @@
-"""Whether to move the boundary now or a few turns later, seen from what the window holds.
+"""Whether to move the boundary now or a few turns later, by what the window holds.
 
-The results in the window are known: they leave it one turn at a time. Suppose that nothing new
-arrives and that as many requests come as there have been; then the cheapest schedule that moves
-now can be compared with the cheapest that waits, by dynamic programming over "the boundary stands
-j turns beyond the edge".
+The results in the window are known, and leave it one turn at a time. Suppose that nothing new
+arrives, and that as many requests follow as there have been so far. Then the cheapest schedule
+that moves now can be compared with the cheapest that waits, by dynamic programming over "the
+boundary stands j turns beyond the edge".
 """
 
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ from itertools import accumulate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """What a plan is made from, in any unit of size and in prices relative to a plain token.
+    """What the comparison needs. Sizes are in any unit, prices relative to a plain token.
 
     requests: how many requests are still expected.
     read, write: the price of a cached token and of one that is not.
     price: what moving to the edge costs now, once.
-    savings: what masking saves per request with the boundary at the edge, and 1, 2, ... turns
+    savings: what masking saves on each request with the boundary at the edge, and 1, 2, ... turns
         beyond it.
-    tails: the size, all masked, from the first maskable result of the turns beyond each of these
-        places to the end.
+    tails: for each of these places, the size from the first maskable result of the turns beyond
+        it to the end, with everything masked.
     """
 
     requests: int
@@ -35,8 +35,8 @@ class Outlook:
 def pays_now(outlook: Outlook) -> bool:
     """Whether the cheapest schedule that moves now costs no more than the cheapest that waits.
 
-    Places are turns beyond the edge. `ways_on` are the cheapest ways on from each place that has
-    been looked at, the last first, but for what depends on where the boundary comes from.
+    Places are turns beyond the edge. `ways_on` has the cost of the cheapest way on from each place
+    visited so far, the last place first, without what depends on where the boundary comes from.
     """
     o, saved = outlook, outlook.savings
     broken = o.write - o.read

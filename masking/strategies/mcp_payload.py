@@ -1,12 +1,12 @@
-"""MCP payloads: long strings in the answers of a server are cut to head and tail around a marker.
+"""MCP payloads: long strings in a server's answers are cut to head and tail around a marker.
 
-What is cut are string values inside of `result`, or else inside of `error.data`, of JSON-RPC 2.0
-responses, and no others: requests and notifications, which come from servers too, are left alone.
+Only string values inside `result`, or else inside `error.data`, of JSON-RPC 2.0 responses are cut.
+Requests and notifications, which servers send too, are left alone.
 
-A result's `structuredContent` is cut as its `content` is, which mostly says the same, since some
-clients hand the one to the model and some the other. What is cut is still a string, so the types
-of a tool's output schema hold; its `pattern`, `format` or `minLength` may not, and then a client
-that validates refuses the result. A text that is JSON itself is none any more.
+A result's `structuredContent` is cut like its `content`: the two mostly say the same, and some
+clients give the model the one, some the other. A cut string is still a string, so the types of a
+tool's output schema hold. Its `pattern`, `format` or `minLength` may not; then a client that
+validates refuses the result. A string that holds JSON is no longer JSON once it is cut.
 """
 
 import re
@@ -20,46 +20,48 @@ from masking.model import Path, Replacement
 
 RequestId = str | int
 Methods = Mapping[RequestId, str]
-"""What was asked for under an id, as far as it is known."""
+"""The method that was asked for under each id, as far as it is known."""
 
 UNKNOWN: Methods = MappingProxyType({})
 
 _MARKER = (
     "\n... [KIMI_PROXY_OBSERVATION_MASKED original_chars={chars} head={head} tail={tail}] ...\n"
 )
-"""As kimi-proxy's MCP gateway writes it, so that whatever looks for that one finds this one."""
+"""As kimi-proxy's MCP gateway writes it, so that tools which look for that marker find this one."""
 
 _RENDERED = re.compile(
     re.escape(_MARKER.format(chars=0, head=0, tail=0)).replace("0", "([0-9]{1,20})")
 )
 
 _WHOLE_ANSWERS = frozenset({"tools/list"})
-"""Methods whose answers are for programs: half a description or schema makes a tool unusable."""
+"""Methods whose answers are never cut: half a description or schema makes a tool unusable."""
 
 _BINARY = {"data": frozenset({"mimeType"}), "blob": frozenset({"mimeType", "uri"})}
-"""Keys of encoded bytes, and what stands beside them then."""
+"""Keys of encoded bytes, and the keys beside them that say so."""
 
 _OPAQUE = frozenset({"_meta", "inputRequests", "requestState"})
-"""What a client hands on, or answers, as it came (MCP 2026-07-28: `Result`,
-`InputRequiredResult`); no model reads it."""
+"""What a client passes on or answers unchanged (MCP 2026-07-28: `Result`, `InputRequiredResult`).
+No model reads it."""
 
 _REFERENCE = re.compile(
     r"(?:(?<![A-Za-z])|(?<=[a-z0-9])(?=[A-Z])|(?=[A-Z][a-z]))"
     r"(?i:ids?|uris?|urls?|uri_?template|cursors?|token)\Z"
 )
-"""Keys whose last word names an id, a place or a position: `id`, `taskId`, `next_cursor`."""
+"""Keys whose last word says that the value is an id, an address or a position: `id`, `taskId`,
+`next_cursor`."""
 
 _URI = re.compile(r"(?:data:[^\s,]*,|[A-Za-z][A-Za-z0-9+.-]*://)\S*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadPolicy:
-    """What is cut, in code points.
+    """What is cut. Lengths are in code points.
 
     enabled: off, nothing is ever cut.
     max_chars: longer strings are cut; 0 or less is off.
-    head_chars, tail_chars: what is left of a string; 0 or less is nothing. A string whose cut
-        would not be shorter is left alone, so `max_chars` should not be less than their sum.
+    head_chars, tail_chars: how much of a string is left at each end; 0 or less is nothing. A
+        string that would not get shorter is left alone, so `max_chars` should be at least their
+        sum.
     """
 
     enabled: bool = False
@@ -74,7 +76,7 @@ class PayloadPolicy:
 
 
 class MaskedPayload(NamedTuple):
-    """A body as it is to go on, and what was cut; it is the very object that came in without."""
+    """A body as it is to go on, and what was cut. Without cuts it is the object that came in."""
 
     body: bytes
     cuts: tuple[Replacement, ...] = ()
@@ -83,8 +85,8 @@ class MaskedPayload(NamedTuple):
 def mask_payload(value: object, policy: PayloadPolicy, methods: Methods = UNKNOWN) -> object:
     """Return a decoded JSON-RPC message, or a batch of them, with its long strings cut.
 
-    `methods` are what was asked for, by id; an id that is not among them is judged by its answer's
-    shape. Pure: where nothing is cut the same object comes back, and what is unchanged is shared.
+    `methods` says what was asked for, by id; an answer with another id is judged by its shape.
+    Pure: if nothing is cut the same object comes back; unchanged parts are shared.
     """
     cuts = find_cuts(value, policy, methods)
     return replace_strings(cast(Mapping[str, object], value), cuts) if cuts else value
@@ -93,9 +95,9 @@ def mask_payload(value: object, policy: PayloadPolicy, methods: Methods = UNKNOW
 def mask_payload_bytes(
     body: bytes, policy: PayloadPolicy, methods: Methods = UNKNOWN
 ) -> MaskedPayload:
-    """Do as `mask_payload` does to a JSON text; every byte outside the cut strings stays.
+    """Do to a JSON text what `mask_payload` does; no byte outside the cut strings changes.
 
-    Pure; raises WireError where the body is long enough to be cut and no JSON.
+    Pure. Raises WireError if the body is long enough to be cut and is not JSON.
     """
     if not policy.cuts or len(body) <= policy.max_chars:
         return MaskedPayload(body)
@@ -109,7 +111,7 @@ def mask_payload_bytes(
 def find_cuts(
     value: object, policy: PayloadPolicy, methods: Methods = UNKNOWN
 ) -> tuple[Replacement, ...]:
-    """Find the strings to cut in a decoded message or batch, in its order."""
+    """Return the strings to cut in a decoded message or batch, in document order."""
     if not policy.cuts:
         return ()
     texts = (
@@ -122,9 +124,10 @@ def find_cuts(
 
 
 def cut_text(text: str, policy: PayloadPolicy) -> str:
-    """Return a long text's head and tail around a marker, and any other text as it is.
+    """Return a long text's head and tail around a marker.
 
-    Another is one that has been cut like this already, or would not get shorter.
+    A text that is not long, is already cut like this, or would not get shorter comes back as it
+    is.
     """
     head, tail, length = max(0, policy.head_chars), max(0, policy.tail_chars), len(text)
     marker = _MARKER.format(chars=length, head=head, tail=tail)
@@ -135,7 +138,7 @@ def cut_text(text: str, policy: PayloadPolicy) -> str:
 
 
 def _is_cut(text: str, head: int, tail: int) -> bool:
-    """Whether a text is what a policy of these numbers has left of another one."""
+    """Whether a text is the outcome of a cut to this head and tail."""
     found = _RENDERED.match(text, head)
     if found is None or len(text) - found.end() != tail:
         return False
@@ -155,7 +158,7 @@ def _is_answer(message: Mapping[str, object]) -> bool:
 
 
 def _is_whole(message: Mapping[str, object], methods: Methods) -> bool:
-    """Whether an answer is not to be cut at all, by what was asked or else by its shape."""
+    """Whether an answer must not be cut at all, by its method, or else by its shape."""
     asked_by = message.get("id")
     method = methods.get(asked_by) if isinstance(asked_by, (str, int)) else None
     return _lists_tools(message.get("result")) if method is None else method in _WHOLE_ANSWERS
@@ -176,7 +179,7 @@ def _find_payload(path: Path, message: Mapping[str, object]) -> tuple[Path, obje
 
 
 def _find_texts(path: Path, payload: object, max_chars: int) -> Iterator[tuple[Path, str]]:
-    """Yield the long strings in a payload that may be cut, without recursion: it may be deep."""
+    """Yield the long strings in a payload that may be cut. No recursion: a payload may be deep."""
     pending = [(path, payload)]
     while pending:
         path, value = pending.pop()
@@ -195,7 +198,7 @@ def _find_texts(path: Path, payload: object, max_chars: int) -> Iterator[tuple[P
 
 
 def _is_kept(key: str | int, value: object, holder: object) -> bool:
-    """Whether what stands at a key is for a program, which can do nothing with a part of it."""
+    """Whether the value at a key is for a program, which could do nothing with a part of it."""
     if not isinstance(holder, dict) or not isinstance(key, str):
         return False
     if key in _OPAQUE or not _BINARY.get(key, frozenset()).isdisjoint(holder):
@@ -206,7 +209,7 @@ def _is_kept(key: str | int, value: object, holder: object) -> bool:
 
 
 def _is_flat(value: object) -> bool:
-    """Whether a value is a string, or a list of nothing that could hold one."""
+    """Whether a value is a string, or a list that holds no object and no list."""
     if isinstance(value, list):
         return not any(isinstance(item, (dict, list)) for item in value)
     return isinstance(value, str)

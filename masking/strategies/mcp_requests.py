@@ -1,4 +1,4 @@
-"""Which requests are to an MCP server, and what they ask for, by what a client says in JSON-RPC."""
+"""Which requests go to an MCP server, and what they ask for, by the client's JSON-RPC."""
 
 import re
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ _METHODS = frozenset(
         "tools/list",
     }
 )
-"""What a client of any revision up to 2026-07-28 asks for (modelcontextprotocol.io, schema).
+"""The methods of a client, in all revisions up to 2026-07-28 (modelcontextprotocol.io, schema).
 
-Not `tasks/...`: A2A's agents say the same in JSON-RPC, and MCP's tasks come with a header.
+Not `tasks/...`: A2A agents use the same names in JSON-RPC, and MCP's tasks come with a header.
 """
 
 _NOTIFICATIONS = "notifications/"
@@ -38,12 +38,12 @@ _ENDPOINT = re.compile(r"[^\s/?\[\]]+/(?!/)[^\s?\[\]]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpSettings(PayloadPolicy):
-    """What is cut, and of whom.
+    """What is cut, and in whose answers.
 
-    endpoints: what is taken for an MCP server whatever is sent there: `host/path` or
-        `host:port/path`, without scheme and query; `*` matches anything, in any case of letters.
+    endpoints: places that are MCP servers whatever is sent there: `host/path` or
+        `host:port/path`, without scheme and query, in upper or lower case; `*` matches anything.
 
-    Raises ConfigError for what can be no such place.
+    Raises ConfigError for an endpoint of another form.
     """
 
     endpoints: tuple[str, ...] = ()
@@ -57,9 +57,10 @@ class McpSettings(PayloadPolicy):
 
 
 def read_methods(body: bytes) -> Methods | None:
-    """Return what the JSON-RPC requests in a body ask for, by id; None where none is MCP's.
+    """Return the methods of the JSON-RPC requests in a body, by id; None if none is MCP's.
 
-    Any bytes will do. Notifications have no id, and leave nothing but an empty answer.
+    The body may be any bytes. Notifications have no id; a body of nothing else gives an empty
+    mapping.
     """
     if b"jsonrpc" not in body:  # nearly all that passes by; a body may be large
         return None

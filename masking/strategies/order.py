@@ -1,4 +1,4 @@
-"""All that may be done to a request: three strategies, each behind its own switch, in one order."""
+"""All that may be done to a request: three strategies with a switch each, in a fixed order."""
 
 from dataclasses import dataclass, field
 

@@ -1,6 +1,7 @@
-"""Calls and their results: a message of the assistant with calls, and all that answers it.
+"""Pairs: a message of the assistant with calls, and all results of these calls.
 
-The one rule: a pair stays whole or goes whole. What is bound to what, `wire.chat` says.
+The one rule: a pair stays whole or goes whole. Which result belongs to which call is decided in
+`wire.chat`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -10,13 +11,13 @@ from masking.model import ChatMessage, ToolResult
 from masking.wire.chat import find_tool_results
 
 Pairs = Mapping[int, int]
-"""By the position of a tool result, that of the message that called for it."""
+"""By the position of a tool result, the position of the message with its call."""
 
 
 def find_pairs(messages: list[ChatMessage]) -> dict[int, int]:
     """Bind the tool results of a conversation to their calls.
 
-    An orphan and a result without an id are in no pair, nor is a call that nothing answers.
+    Orphans, results without an id and calls without a result are in no pair.
     """
     turns = [at for at, message in enumerate(messages) if _is_turn(message)]
     results = find_tool_results({"messages": messages}).results
@@ -29,16 +30,16 @@ def find_position(result: ToolResult) -> int:
 
 
 def close_over_pairs(kept: Collection[int], pairs: Pairs) -> frozenset[int]:
-    """Return the positions in `kept`, and those of all that is paired with one of them."""
+    """Return the positions in `kept` and those of every message paired with one of them."""
     calls = {pairs.get(position, position) for position in kept}
     mates = (mate for pair in pairs.items() if pair[1] in calls for mate in pair)
     return frozenset((*kept, *mates))
 
 
 def keeps_pairs(pairs: Pairs, messages: list[ChatMessage], origins: Sequence[int | None]) -> bool:
-    """Whether each pair is whole in these messages or gone from them, and none is new.
+    """Whether each pair is whole in these messages or wholly gone, and none is new.
 
-    `origins` are the positions that the messages had; None for one that had none.
+    `origins` are the positions that the messages had before; None for a new message.
     """
     there = frozenset(origins)
     expected = {r: call for r, call in pairs.items() if r in there or call in there}

@@ -1,7 +1,7 @@
-"""The text that takes a result's place: render one, recognise one.
+"""The text that takes a result's place: rendering it and recognising it.
 
-A template is filled by plain substitutions. No attribute, index or format specification is looked
-at, so no template can reach anything but these values.
+A template is filled by plain substitution. There are no attributes, indices or format
+specifications, so a template can reach nothing but these values.
 """
 
 import re
@@ -14,25 +14,25 @@ from masking.measures.token_estimate import estimate_tokens
 UNKNOWN_TOOL = "inconnu"
 
 MAX_NAME_CHARS = 64
-"""Where an id and a tool's name are clipped, so that no placeholder grows without bound."""
+"""An id and a tool's name are clipped to this length, so that every placeholder is bounded."""
 
 _FIELD = re.compile(r"(\{ *[^{}\s\"']* *\})")
 _NUMBERS = ("{original_chars}", "{original_tokens}")
 _FIELDS = frozenset({"{tool_call_id}", "{tool_name}", *_NUMBERS})
 _LONGEST_NUMBER = 20
-"""Digits; no text has 10**20 characters."""
+"""In digits: no text has 10**20 characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A parsed template: its literal texts and its fields, in order; a literal comes first."""
+    """A parsed template: literal texts and fields, alternating; a literal comes first."""
 
     pieces: tuple[str, ...]
     pattern: str
-    """The template in `%` notation, which renders in a third of the time that a join takes."""
+    """The template in `%` notation, which renders three times as fast as a join."""
 
     def render(self, call_id: str, tool: str | None, text: str) -> str:
-        """Return the placeholder for a text: its length in code points, or in estimated tokens."""
+        """Return the placeholder for a text of this call and tool."""
         return self.pattern % {
             "tool_call_id": call_id[:MAX_NAME_CHARS],
             "tool_name": (tool or UNKNOWN_TOOL)[:MAX_NAME_CHARS],
@@ -41,7 +41,7 @@ class Template:
         }
 
     def could_have_rendered(self, text: str, call_id: str, tool: str | None) -> bool:
-        """Whether `text` is this result's placeholder, whatever numbers it gives."""
+        """Whether `text` is this result's placeholder, with any numbers."""
         if not text.startswith(self.pieces[0]):
             return False
         name = (tool or UNKNOWN_TOOL)[:MAX_NAME_CHARS]
@@ -50,7 +50,7 @@ class Template:
 
 
 def _spell(pieces: Sequence[str], values: Mapping[str, str], text: str, at: int) -> bool:
-    """Whether the pieces can spell the rest of the text, a number being the same wherever it is."""
+    """Whether the pieces can spell the rest of the text; a number is the same at every place."""
     for place, piece in enumerate(pieces):
         if piece in _NUMBERS and piece not in values:
             return any(
@@ -65,7 +65,7 @@ def _spell(pieces: Sequence[str], values: Mapping[str, str], text: str, at: int)
 
 
 def _find_numbers(text: str, at: int) -> Iterator[str]:
-    """Yield the numbers that the text may have there, leading zeros being none."""
+    """Yield the numbers, without leading zeros, that the text may have at this place."""
     for end in range(at + 1, min(at + _LONGEST_NUMBER, len(text)) + 1):
         if text[end - 1] not in "0123456789":
             return
@@ -75,9 +75,9 @@ def _find_numbers(text: str, at: int) -> Iterator[str]:
 
 
 def parse_template(template: str) -> Template:
-    """Parse a template; raise ConfigError on an unknown field or a blank text.
+    """Parse a template. Raises ConfigError for an unknown field or a blank template.
 
-    A blank placeholder would empty a message, which some providers refuse.
+    A blank placeholder would leave an empty message, which some providers refuse.
     """
     if not template.strip():
         raise ConfigError("must not be blank", "placeholder_template")

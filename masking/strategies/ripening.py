@@ -1,9 +1,10 @@
-"""Which tool results could be masked by now and are not yet, as a conversation goes on.
+"""Which tool results could be masked by now and are not, as a conversation goes on.
 
-A result is ripe once its turn has left the window, later results of its tool have released it, and
-it is no longer the fresh latest one of its target. What is ripe stays so until it is masked. All
-of it is linear in the conversation: a result enters a bucket, which the edge of the window opens,
-and leaves it for an earlier one at most once.
+A result is ripe once its turn has left the window, later results of its tool have taken its place
+among the last K, and it is not kept as the latest of its target. It stays ripe until it is masked.
+
+Each result waits in the bucket of the turn that must leave the window first. It changes to an
+earlier bucket at most once, so the work is linear in the conversation.
 """
 
 import math
@@ -19,7 +20,7 @@ from masking.strategies.policy import MaskPolicy
 
 @dataclass(slots=True)
 class _Bucket:
-    """What leaves the window with a turn: places, what masking them saves, the first offset."""
+    """The results that wait for a turn to leave the window: places, saving, first offset."""
 
     places: list[int] = field(default_factory=list)
     saving: float = 0.0
@@ -27,7 +28,10 @@ class _Bucket:
 
 
 class Ripening:
-    """The results of a conversation, in order; `saving` and `offset` are those of the ripe ones."""
+    """The results of a conversation, in order.
+
+    saving: what masking the ripe results would save on each request.
+    """
 
     def __init__(self, policy: MaskPolicy) -> None:
         self.received = 0
@@ -37,11 +41,11 @@ class Ripening:
         self._edge = 0
         self._results: list[Maskable] = []
         self._ripe: list[int] = []
-        """A heap of those that are ripe, and of some that have been taken since."""
+        """A heap of the ripe results. Some may have been taken since they entered it."""
         self._counted: set[int] = set()
-        """Those that are ripe or masked."""
+        """The results that are ripe or masked."""
         self._taken: set[int] = set()
-        """Those that are masked by a move that was made."""
+        """The results that a move which was made has masked."""
         self._buckets: defaultdict[int, _Bucket] = defaultdict(_Bucket)
         self._bucket_of: dict[int, int] = {}
         self._last_of_tool: defaultdict[str, deque[int]] = defaultdict(deque)
@@ -50,11 +54,11 @@ class Ripening:
 
     @property
     def offset(self) -> float:
-        """What stands before the first ripe result; infinite where there is none."""
+        """The size of everything before the first ripe result; infinite if none is ripe."""
         return self._results[self._ripe[0]].offset if self._ripe else math.inf
 
     def advance(self, turns: int) -> None:
-        """Move the edge of the window to where it stands after so many tool turns."""
+        """Move the edge of the window to where it is after this many tool turns."""
         edge = self._policy.find_edge(turns)
         opened = range(self._edge, edge)
         self._edge = edge
@@ -65,7 +69,7 @@ class Ripening:
                     self._ripen(place)
 
     def receive(self, fresh: Iterable[Maskable]) -> None:
-        """Take in the results that are new."""
+        """Add the new results."""
         for result in fresh:
             place = self.received
             self.received += 1
@@ -80,12 +84,12 @@ class Ripening:
                 self._ripen(released)
 
     def harvest(self) -> None:
-        """Count all that is ripe as masked."""
+        """Count all ripe results as masked."""
         self._ripe.clear()
         self.saving = 0.0
 
     def take(self, places: Sequence[int]) -> None:
-        """Count these as masked, ripe or not."""
+        """Count these results as masked, ripe or not."""
         for place in places:
             self._leave_bucket(place)
             if place in self._counted and place not in self._taken:
@@ -98,11 +102,12 @@ class Ripening:
             self.saving = 0.0
 
     def look_ahead(self, stop: int, size: float) -> tuple[list[float], list[float]]:
-        """Return what masking saves, and what stands behind, if the edge moved on up to `stop`.
+        """Return two lists: what masking saves, and what follows, for each turn up to `stop`.
 
-        For each turn from the edge on: the saving with everything before it masked, and the size,
-        all masked, from the first result that could be masked at that turn or later up to the
-        end, in a prompt of this size. Buckets that something has left give a bound.
+        The first has, for each turn from the edge on, the saving with every result before that
+        turn masked. The second has the size, with everything masked, from the first result that
+        could be masked at that turn or later to the end of a prompt of this `size`. A bucket
+        that a result has left gives a bound.
         """
         buckets = [self._buckets.get(turn, _NOTHING) for turn in range(self._edge, stop)]
         tails, first, saving = [0.0], math.inf, 0.0
@@ -135,7 +140,7 @@ class Ripening:
         return older
 
     def _find_leaving(self, place: int) -> int:
-        """Return the turn that the edge has to pass for a result to be masked."""
+        """Return the turn that the edge must pass before the result may be masked."""
         result = self._results[place]
         turn = result.turn or 0
         if result.target is None or self._latest.get(result.target) != place:
@@ -143,7 +148,7 @@ class Ripening:
         return max(turn, turn + self._policy.keep_latest_turns - self._policy.window_turns)
 
     def _wait(self, place: int, turn: int) -> None:
-        """Put a result into the bucket of this turn; where that is open already, it is ripe."""
+        """Put a result into the bucket of this turn; if the edge has passed it, it is ripe."""
         self._leave_bucket(place)
         if turn < self._edge:
             self._ripen(place)
@@ -161,7 +166,7 @@ class Ripening:
             self._buckets[turn].saving -= self._results[place].saving
 
     def _ripen(self, place: int) -> None:
-        """Count a result as ripe, unless something still keeps it or it is counted already."""
+        """Count a result as ripe, unless something keeps it or it is counted already."""
         is_kept = place in self._kept_by_tool or place in self._bucket_of
         if is_kept or place in self._counted or self._results[place].turn is None:
             return

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 def find_texts(message: object) -> tuple[str, ...]:
     """Return the texts of a message's content: the string, or its text parts, in order.
 
-    A call's arguments, images and other parts have none, nor has a message that is no object.
+    Arguments of calls, images and other parts are no texts. A message that is not an object has
+    none.
     """
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, str):
@@ -21,9 +22,9 @@ def count_chars(messages: Iterable[object]) -> int:
 
 
 def clip(text: str, max_chars: int) -> str:
-    """Return at most so many code points: where it is cut, three dots are the last of them.
+    """Return at most `max_chars` code points of a text; if it is cut, three dots end it.
 
-    Where there is no room for the dots, the text's first code points; below 1, nothing.
+    If there is no room for the dots, the text's first code points; below 1, nothing.
     """
     if len(text) <= max_chars:
         return text

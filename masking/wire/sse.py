@@ -1,7 +1,7 @@
 """Edits the data of server-sent events while they stream by: bytes in, bytes out, no I/O.
 
-All that is ever held back is an event that has begun to give data and is not complete; every other
-byte goes on as soon as it is there (WHATWG HTML, 9.2.5 and 9.2.6). Compression is for others.
+Only an event whose data has begun and is not complete is held back. Every other byte goes on as
+soon as it arrives (WHATWG HTML, 9.2.5 and 9.2.6). Compressed streams are not handled here.
 """
 
 import re
@@ -11,29 +11,29 @@ from typing import Literal
 MAX_EVENT_BYTES = 16_000_000
 
 _DATA_LINE = re.compile(rb"(?:(?<![^\r\n])|(?<=\A\xef\xbb\xbf))data")
-"""A line begins after another one's end, or with the stream, be there a byte-order mark or none."""
+"""A line begins after the end of another, or with the stream, after a byte-order mark if any."""
 
 _BEGINNING = re.compile(rb"(?:(?<![^\r\n])d(?:at?)?|\A\xef(?:\xbb(?:\xbf(?:d(?:at?)?)?)?)?)\Z")
-"""What more bytes may make the beginning of such a line."""
+"""Bytes that may turn out to be the beginning of such a line when more arrive."""
 
 _LONGEST_BEGINNING = len(b"\xef\xbb\xbfdat")
 _BLANK_LINE = re.compile(rb"(?:\n|\r(?!\n))(?P<blank>\r\n?|\n)")
 _VALUE = re.compile(rb"(?<![^\r\n])data(?::\x20?|(?=[\r\n]))([^\r\n]*)")
 
 _Mode = Literal["between", "within", "past"]
-"""Before an event's data; in it; in an event that goes by as it is, being too large."""
+"""Before an event's data; in it; in an event that is too large and passes as it is."""
 
 _Step = tuple[bytes, int]
-"""What may go on, and up to where the bytes have been seen to."""
+"""The bytes that may go on, and the position up to which the window is done."""
 
 
 class EventStream:
-    """Lets an event stream through, with the data of its events as `edit` returns it.
+    """Passes an event stream on, with the data of its events as `edit` returns it.
 
-    `edit` gets an event's data, its lines joined by line feeds, and returns the same data where it
-    wants no change; it must not add or remove a line. Once it raises, everything goes on as it
-    came, and `failure` is the name of what it raised. An event of more than `max_bytes` from its
-    first data line to its blank line goes on as it came, and is counted in `too_large`.
+    `edit` gets an event's data, its lines joined by line feeds, and returns the same data for no
+    change. It must not add or remove a line. Once it raises, everything passes unchanged, and
+    `failure` is the name of the exception. An event of more than `max_bytes` from its first data
+    line to its blank line passes unchanged, and is counted in `too_large`.
     """
 
     def __init__(self, edit: Callable[[bytes], bytes], *, max_bytes: int = MAX_EVENT_BYTES) -> None:
@@ -46,7 +46,7 @@ class EventStream:
         self._before = b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return what may go on, now that these bytes have come."""
+        """Return the bytes that may go on now that this chunk has arrived."""
         if self.failure is not None:
             return self.end() + chunk
         if self._mode == "between":  # it holds no more than a few bytes, to be looked at again
@@ -61,9 +61,9 @@ class EventStream:
         return b"".join(pieces)
 
     def end(self) -> bytes:
-        """Return what is held back. An event without its blank line is none, and stays as it is.
+        """Return what is held back, unchanged: an event without its blank line is not an event.
 
-        Bytes may follow all the same: then the event goes on with them, unedited.
+        More bytes may still follow. The event then passes with them, unedited.
         """
         held = bytes(self._held)
         if self._mode == "between":
@@ -74,13 +74,13 @@ class EventStream:
         return held
 
     def _kept(self) -> int:
-        """Bytes at the end that will be looked at again."""
+        """The number of bytes at the end that will be looked at again."""
         return len(self._held) if self._mode == "between" else 0
 
     def _remember(self, seen: bytes) -> None:
-        """Keep of the last byte whether it ended a line.
+        """Remember whether the last byte ended a line.
 
-        Any other byte is as good as a colon, and one that could be half a mark would be worse.
+        A colon stands for any other byte, because a byte of a byte-order mark could mislead.
         """
         if seen:
             self._before = seen[-1:] if seen.endswith((b"\r", b"\n")) else b":"
@@ -137,7 +137,7 @@ _STEPS: dict[_Mode, Callable[[EventStream, bytes, int], _Step]] = {
 
 
 def _find_blank_line(window: bytes, at: int) -> re.Match[bytes] | None:
-    """Find the end of a line and of the empty one after it; the first may have come before `at`."""
+    """Find a line end and the blank line after it; the first may stand right before `at`."""
     return _BLANK_LINE.search(window, max(0, at - 1))
 
 
