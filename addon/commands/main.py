@@ -19,6 +19,7 @@ from addon.commands.policy_options import (
     read_policy,
     read_replay_settings,
 )
+from addon.commands.recording import record_agent
 from addon.commands.replay_tables import (
     render_assumed,
     render_conversations,
@@ -36,10 +37,6 @@ from addon.proxy.shipped import recordings
 from addon.proxy.stored_prices import remove_stored, store_prices
 from addon.recordings.expectations import expectation_file, find_configs, replay_recording
 from addon.recordings.scrub import scrub_recording
-from addon.recordings.studio.clients import CLIENTS
-from addon.recordings.studio.mcp_recorder import NAME as MCP
-from addon.recordings.studio.mcp_recorder import record_mcp
-from addon.recordings.studio.recorder import record
 from masking.replay.pauses import pause_sessions
 from masking.report.page import render_report
 
@@ -73,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     env.set_defaults(command=_env)
 
     rec = commands.add_parser("record", help="record a real agent against a scripted provider")
-    rec.add_argument("agent", choices=sorted((*CLIENTS, MCP)))
+    rec.add_argument("agent", metavar="AGENT", help="openai, qwen-code, ...; another names all")
     rec.add_argument("out", type=Path, help="the .flow file to write")
     rec.set_defaults(command=_record)
 
@@ -133,8 +130,7 @@ def _env(options: argparse.Namespace) -> int:
 
 
 def _record(options: argparse.Namespace) -> int:
-    is_mcp = options.agent == MCP
-    count = record_mcp(options.out) if is_mcp else record(options.agent, options.out)
+    count = record_agent(options.agent, options.out)
     print(f"{options.out}: {count} requests")
     return 0
 

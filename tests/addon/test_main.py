@@ -131,7 +131,7 @@ def test_a_mistake_is_one_line_that_names_the_place(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("arguments", [[], ["dance"], ["record", "nobody", "out.flow"]])
+@pytest.mark.parametrize("arguments", [[], ["dance"], ["record", "nobody"]])
 def test_a_call_that_cannot_be_read_exits_with_2(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)

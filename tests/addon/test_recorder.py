@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from addon.commands.main import main
 from addon.proxy.launch import running_proxy
 from addon.proxy.shipped import shipped
 from addon.recordings.flows import read_flows
@@ -78,6 +79,16 @@ def test_shipped_recordings_regenerate(name: str, tmp_path: Path) -> None:
 def test_an_unknown_agent_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown agent 'nobody', expected one of openai, "):
         record("nobody", tmp_path / "out.flow")
+
+
+def test_a_package_without_the_studio_says_what_is_wanted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "addon.recordings.studio", None)
+    assert main(["record", "openai", str(tmp_path / "out.flow")]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("obsmask: record wants a checkout of the repository: ")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_client_that_stops_early_leaves_no_recording(tmp_path: Path) -> None:

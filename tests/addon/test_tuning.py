@@ -184,7 +184,10 @@ def test_all_cores_are_used_and_shown(console: Console) -> None:
 
 def test_a_cluster_needs_dask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ValueError, match="observation-masking"), open_workers("tcp://127.0.0.1:1"):
+    with (
+        pytest.raises(ValueError, match="pip install 'distributed"),
+        open_workers("tcp://127.0.0.1:1"),
+    ):
         pass
 
 

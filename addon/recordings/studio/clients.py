@@ -164,4 +164,10 @@ CLIENTS: dict[str, Client] = {
         read=Tool("read", {"filePath": "{work}/{what}"}),
     ),
 }
-"""What `record` knows, by name."""
+"""The agents that speak with a model, by name."""
+
+MCP_FILES = "mcp-files"
+"""The client of an MCP server, which speaks with no model."""
+
+AGENTS = (*CLIENTS, MCP_FILES)
+"""All that can be recorded."""

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from addon.proxy.launch import HOST, Proxy, running_proxy
 from addon.recordings.scrub import OwnRecording, scrub_recording
+from addon.recordings.studio.clients import MCP_FILES
 from addon.recordings.studio.recorder import REDIRECT, Workspace
 from addon.recordings.studio.scenario import write_project
 
-NAME = "mcp-files"
 SERVER = "mcp.example"
 """What the client calls its server, and the recording too; no such host can be (RFC 2606)."""
 
@@ -39,7 +39,7 @@ def record_mcp(out: Path, *, time_limit: float = 60.0) -> int:
     and where the client or the proxy does not do its part; then nothing is written to `out`.
     """
     if find_spec("mcp") is None:
-        raise RuntimeError(f"recording {NAME} wants the mcp package: pip install '{PACKAGE}'")
+        raise RuntimeError(f"recording {MCP_FILES} wants the mcp package: pip install '{PACKAGE}'")
     with (
         tempfile.TemporaryDirectory(prefix="obsmask-") as folder,
         socket.create_server((HOST, 0)) as listening,

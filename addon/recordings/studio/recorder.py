@@ -26,7 +26,7 @@ from addon.recordings.leak_check import own_home
 from addon.recordings.provider.provider import HOST, Provider
 from addon.recordings.provider.script import SIDE_ANSWER, Call, Reply, ScriptedReplies, call
 from addon.recordings.scrub import OwnRecording, Spellings, respell, scrub_recording
-from addon.recordings.studio.clients import CLIENTS, Client, Tool
+from addon.recordings.studio.clients import AGENTS, CLIENTS, Client, Tool
 from addon.recordings.studio.scenario import Action, Scenario, Task, write_project
 
 FAKE_KEY = "sk-scripted-provider-takes-any-key"
@@ -70,7 +70,7 @@ def record(
     the proxy does not do its part; then nothing is written to `out`.
     """
     if agent not in CLIENTS:
-        raise ValueError(f"unknown agent '{agent}', expected one of {', '.join(CLIENTS)}")
+        raise ValueError(f"unknown agent '{agent}', expected one of {', '.join(AGENTS)}")
     client = CLIENTS[agent]
     if scenario is not None:
         client = replace(client, scenario=scenario)
