@@ -1,8 +1,8 @@
-"""What can be wrong with what comes in: a setting, or a request. Each error names the place."""
+"""The errors: a setting or a request that cannot be used. Each names the place."""
 
 
 class ConfigError(ValueError):
-    """A setting that cannot be used; names the setting, never repeats a longer value."""
+    """A setting that cannot be used. It names the setting and never repeats a long value."""
 
     def __init__(self, problem: str, path: str) -> None:
         super().__init__(f"{problem} in '{path}'")
@@ -11,7 +11,7 @@ class ConfigError(ValueError):
 
 
 class WireError(ValueError):
-    """A request body that is not one of ours; names the place, never repeats content."""
+    """A request body that cannot be read. It names the place and never repeats content."""
 
     def __init__(self, problem: str, path: str = "body") -> None:
         super().__init__(f"{problem} in '{path}'")

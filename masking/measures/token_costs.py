@@ -1,9 +1,9 @@
-"""What a text costs in o200k tokens, told from the classes of its characters.
+"""What a text costs in o200k tokens, by the classes of its characters.
 
-A linear model: patterns of classes are counted, and each find adds its cost. The costs were fitted
+A linear model: patterns of classes are counted, and each match adds its cost. The costs were fitted
 to exact counts of tool results, prose and made-up texts, bounded so that a run of any class costs
-something at any length. All is done in C, on bytes and in whole numbers, with no table of Python's
-own: a text costs the same on every platform and version.
+something at any length. All work is done in C, on bytes and in whole numbers, without Python's own
+tables of characters: a text costs the same on every platform and version.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ UNIT = 1000
 
 
 def find_cost(text: str) -> int:
-    """Return what a text costs, in thousandths of a token: 0 for "", else one token or more.
+    """Return what a text costs in thousandths of a token: 0 for "", else one token or more.
 
     Linear in the length of the text.
     """
@@ -40,10 +40,10 @@ def _make_table(default: bytes, *classes: tuple[str, Iterable[int]]) -> bytes:
 
 
 _EDGE = b"^"
-"""Before the text, so that what it begins with is found to begin there."""
+"""Put before the text, so that a word at its beginning is found like any other."""
 
 _CONTINUATIONS = bytes(range(0x80, 0xC0))
-"""Deleted: of a character beyond ASCII only UTF-8's first byte tells the class."""
+"""Deleted: beyond ASCII only the first byte of a character's UTF-8 tells its class."""
 
 _CLASSES = _make_table(
     b"x",  # control characters
@@ -75,7 +75,7 @@ _FOLDED = (
     (b"S" * 4, b"B"),
     (b"tt", b"T"),
 )
-"""Runs that cost less than their characters apart become one letter, the longest first."""
+"""Runs that cost less than their characters would become one letter, the longest first."""
 
 _AS_IS = bytes(range(256))
 
@@ -91,7 +91,7 @@ _RUNS = _make_table(
     (" ", b" tT"),
     ("n", b"n"),
 )
-"""The classes that make a run together; `-` is anything else."""
+"""The classes that form a run together; `-` is anything else."""
 
 
 def _starts(run: bytes) -> tuple[bytes, ...]:
@@ -99,7 +99,7 @@ def _starts(run: bytes) -> tuple[bytes, ...]:
 
 
 class _Row(NamedTuple):
-    """What each find of any of these patterns in a layer adds to the cost."""
+    """What each match of these patterns in a layer adds to the cost."""
 
     what: str
     layer: bytes
@@ -158,7 +158,7 @@ _Layers = tuple[tuple[bytes, tuple[tuple[bytes, int], ...]], ...]
 
 
 def _group(rows: Iterable[_Row], classes: bytes) -> _Layers:
-    """Return the patterns of each layer that are made of these classes alone, with their costs."""
+    """Return, for each layer, the patterns made of these classes alone, with their costs."""
     costs: dict[bytes, dict[bytes, int]] = {}
     for row in rows:
         for pattern in row.patterns:

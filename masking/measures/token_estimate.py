@@ -1,8 +1,7 @@
-"""How many o200k tokens a text has, estimated: a function of the text, cheap enough for the path.
+"""The estimated o200k tokens of a text: a function of the text, cheap enough for a request's path.
 
-A short text is measured whole, a long one by slices of it. What was measured is remembered, for an
-agent repeats its texts at every turn; that changes no estimate, as it is remembered under all that
-the estimate is made from.
+A short text is measured whole, a long one by slices of it. Agents repeat their texts at every turn,
+so measurements are remembered, under all that they are made from: no estimate depends on it.
 """
 
 import functools
@@ -14,10 +13,10 @@ from operator import itemgetter
 from masking.measures.token_costs import UNIT, find_cost
 
 _WHOLE_CHARS = 1024
-"""Up to here a text is measured whole."""
+"""Up to this length a text is measured whole."""
 
 _CLOSE_CHARS = 32_768
-"""Up to here a text whose slices differ too much is measured whole, too."""
+"""Up to this length a text whose slices differ too much is measured whole, too."""
 
 _SLICE_CHARS = 128
 _FEWEST_SLICES = 4
@@ -26,29 +25,29 @@ _MOST_SLICES = 64
 _CLOSE_SLICES = 256
 
 _BLOCK_BITS = 8
-"""Texts whose lengths differ only in so many low bits are cut at the same places."""
+"""Texts whose lengths differ only in this many low bits are cut at the same places."""
 
 _GOLDEN = 40_503
-"""2**16 divided by the golden ratio: places spread by it keep step with no length of a line."""
+"""2**16 divided by the golden ratio: places spread by it fall into step with no line length."""
 
 _RATE_BITS = 24
 """A rate is in tokens per 2**24 characters."""
 
 _UNEVEN = -1
-"""In place of the rate of a sample whose slices differ too much to tell one."""
+"""Stands for the rate of a sample whose slices differ too much."""
 
 _ENTRY_BYTES = 128
-"""What the table takes for an entry, beside its key."""
+"""What an entry takes in the table besides its key."""
 
 _Sample = tuple[str, ...]
 _Cutter = Callable[[str], _Sample]
 
 
 class TokenEstimator:
-    """Estimates tokens and remembers texts and samples of them, within `max_bytes`.
+    """Estimates tokens, and remembers texts and samples within `max_bytes`.
 
-    There are two tables. What is found in the old one moves to the young one, and when that has
-    taken half of the bytes it becomes the old one. Threads may share an estimator.
+    There are two tables. An entry found in the old one moves to the young one; when that has taken
+    half of the bytes, it becomes the old one. Threads may share an estimator.
     """
 
     def __init__(self, max_bytes: int = 16 << 20) -> None:
@@ -78,7 +77,7 @@ class TokenEstimator:
         return chars * self._measure(sample) >> _RATE_BITS
 
     def _measure(self, key: str | _Sample) -> int:
-        """Return the tokens of a text, or the rate of a sample; count only what is not known."""
+        """Return the tokens of a text, or the rate of a sample; count only what is unknown."""
         known = self._young.get(key)
         if known is not None:
             return known
@@ -106,10 +105,10 @@ def _count_tokens(text: str) -> int:
 
 
 def _find_rate(sample: _Sample) -> int:
-    """Return a sample's tokens per 2**24 characters, but `_UNEVEN` where a closer look is needed.
+    """Return a sample's tokens per 2**24 characters, or `_UNEVEN` if a closer look is needed.
 
-    The slices are joined as though they had stood so: a word that is cut at one end meets another.
-    A rate is at least a token per 1,024 characters, so that a long text has one or more.
+    The slices are joined, so that a word cut off at the end of one meets one cut off at the start
+    of the next. The rate is at least a token per 1,024 characters: a long text has at least one.
     """
     if len(sample) < _CLOSE_SLICES and _is_uneven(sample):
         return _UNEVEN
@@ -120,7 +119,7 @@ def _find_rate(sample: _Sample) -> int:
 def _is_uneven(sample: _Sample) -> bool:
     """Whether the mean of the slices has a standard error of more than a tenth.
 
-    Told from what goes along with tokens in any script, bytes that are no blanks.
+    It is measured in bytes other than blanks, which go with tokens in any script.
     """
     sizes = [len(text.encode("utf-8", "surrogatepass")) - text.count(" ") for text in sample]
     many, total = len(sizes), sum(sizes)
@@ -129,7 +128,7 @@ def _is_uneven(sample: _Sample) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _find_cutter(block: int) -> _Cutter:
-    """Return what cuts a sample from a text of this block of lengths."""
+    """Return a function that cuts a sample from a text of this block of lengths."""
     longer = (block << _BLOCK_BITS) // _CHARS_PER_SLICE
     return _make_cutter(block, min(_MOST_SLICES, _FEWEST_SLICES + longer))
 
@@ -140,10 +139,10 @@ def _find_close_cutter(block: int) -> _Cutter:
 
 
 def _make_cutter(block: int, slices: int) -> _Cutter:
-    """Cut one slice from each of as many equal parts of a text.
+    """Return a function that cuts a slice from each of so many equal parts of a text.
 
-    The places in the first half are counted from the beginning, the others from the end, as the
-    lengths of a block differ.
+    Slices in the first half are counted from the beginning, the others from the end, because
+    lengths differ within a block.
     """
     chars = block << _BLOCK_BITS
     part = chars // slices

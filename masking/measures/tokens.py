@@ -1,6 +1,6 @@
-"""Counting tokens with o200k_base, whatever the model: an estimate unless `is_exact_for` it.
+"""Counting tokens with o200k_base, whatever the model: exact only where `is_exact_for` says so.
 
-Slow beside everything on a request's path (some 6 MB/s), so it belongs in a thread behind it.
+It is slow (some 6 MB/s) beside all else on a request's path, so it is done in a thread afterwards.
 """
 
 import json
@@ -15,14 +15,14 @@ from masking.measures.vocabulary import load_o200k_base
 
 _PER_MESSAGE = 4
 _PER_CALL = 8
-"""What a message and a call cost beyond their texts: role, separators, call id."""
+"""What a message and a call cost besides their texts: role, separators, call id."""
 
 _REMEMBERED_FROM = 128
-"""Characters; counting fewer takes hardly longer than looking them up."""
+"""In characters. Counting a shorter text takes hardly longer than looking it up."""
 
 _BLANKS = 65_536
-"""Where a run of blanks is cut: at a million of them tiktoken's backtracking meets its limit and
-panics with a BaseException. Letters, signs and base64 of any length are no trouble to it."""
+"""A longer run of blanks is cut: at a million of them tiktoken's backtracking reaches its limit and
+panics with a BaseException. Letters, signs and base64 of any length do no harm."""
 
 _LONG_BLANKS = re.compile(rf"(?<!\s)\s{{{_BLANKS},}}")
 
@@ -30,8 +30,8 @@ _LONG_BLANKS = re.compile(rf"(?<!\s)\s{{{_BLANKS},}}")
 class TokenCounter:
     """Counts tokens and remembers the counts of longer texts: an agent repeats its messages.
 
-    Remembered are digests, never texts, at most `max_entries` of them (200 bytes each), the
-    longest unused going first. Threads may share one. The vocabulary is loaded on first use.
+    It remembers digests, never texts, at most `max_entries` of them (200 bytes each), and forgets
+    the longest unused first. Threads may share one. The vocabulary is loaded on first use.
     """
 
     def __init__(self, max_entries: int = 16_384) -> None:
@@ -40,10 +40,10 @@ class TokenCounter:
         self._lock = threading.Lock()
 
     def count(self, text: str) -> int:
-        """How many tokens `text` is, special tokens' spellings being ordinary text.
+        """Return the tokens of a text; the spellings of special tokens are ordinary text.
 
         A lone surrogate counts as U+FFFD. A run of 65,536 blanks or more is counted in pieces,
-        which changes the result by about one token per piece, less than 0.2% of the run's own.
+        which changes the result by about a token per piece, less than 0.2% of the run's own.
         """
         if len(text) < _REMEMBERED_FROM:
             return _count(text)
@@ -60,12 +60,12 @@ class TokenCounter:
 
 
 def count_tools(counter: TokenCounter, tools: object) -> int:
-    """Estimated tokens of a request's tool schemas, as compact JSON; 0 where they are no list."""
+    """Return the tokens of a request's tool schemas as compact JSON; 0 if they are no list."""
     return counter.count(_compact_json(tools)) if isinstance(tools, list) else 0
 
 
 def count_message(counter: TokenCounter, message: Mapping[str, object]) -> int:
-    """Estimated tokens of one Chat Completions message.
+    """Return the tokens of a Chat Completions message.
 
     The texts of its content and of its calls (name and arguments), 4 more for the message and 8
     more for each call. Images and other parts without text count as 0.
@@ -92,7 +92,7 @@ def _count(text: str) -> int:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """`text` in order and complete, cut only inside runs of blanks too long for tiktoken."""
+    """Yield all of `text` in order, cut only inside runs of blanks too long for tiktoken."""
     start = 0
     if len(text) > _BLANKS:
         for run in _LONG_BLANKS.finditer(text):

@@ -1,8 +1,8 @@
 """The o200k_base vocabulary, read from the package itself and never downloaded.
 
-`o200k_base.tiktoken.xz` is OpenAI's own file, unchanged but for xz (MIT, see
-`o200k_base.LICENSE`): tiktoken's wheel holds none, and its loader would fetch it over the
-network. As xz it takes 1.15 MB (gzip: 1.69 MB) and loads in 0.2 s, a quarter of it unpacking.
+`o200k_base.tiktoken.xz` is OpenAI's own file, compressed (MIT, see `o200k_base.LICENSE`).
+tiktoken's wheel has none, and its loader would fetch it over the network. As xz it takes 1.15 MB
+(gzip: 1.69 MB) and loads in 0.2 s, a quarter of it unpacking.
 """
 
 import binascii
@@ -37,9 +37,9 @@ _PATTERN = "|".join(
 
 @functools.cache
 def load_o200k_base() -> tiktoken.Encoding:
-    """The encoding `tiktoken.get_encoding("o200k_base")` gives; read once in a process.
+    """Return what `tiktoken.get_encoding("o200k_base")` returns; read once in a process.
 
-    Raises OSError when the data file is missing, ValueError when it is not OpenAI's.
+    Raises OSError if the data file is missing, ValueError if it is not OpenAI's.
     """
     return tiktoken.Encoding(
         name=ENCODING_NAME,
@@ -50,9 +50,9 @@ def load_o200k_base() -> tiktoken.Encoding:
 
 
 def parse_vocabulary(packed: bytes) -> dict[bytes, int]:
-    """Each token's rank, from the bytes of the xz file.
+    """Return each token's rank, from the bytes of the xz file.
 
-    Raises ValueError when `packed` is no xz file or does not unpack to OpenAI's vocabulary.
+    Raises ValueError if `packed` is no xz file or does not unpack to OpenAI's vocabulary.
     """
     try:
         content = lzma.decompress(packed)
@@ -66,9 +66,9 @@ def parse_vocabulary(packed: bytes) -> dict[bytes, int]:
 
 
 def is_exact_for(model: str | None) -> bool:
-    """Whether tiktoken itself maps `model` to o200k_base; an unknown model is no.
+    """Whether tiktoken maps `model` to o200k_base; False for an unknown model.
 
-    A provider's prefix is no part of the name: `openrouter/openai/gpt-4o` is `gpt-4o`.
+    A provider's prefix is not part of the name: `openrouter/openai/gpt-4o` is `gpt-4o`.
     """
     try:
         return tiktoken.encoding_name_for_model((model or "").rpartition("/")[2]) == ENCODING_NAME

@@ -1,8 +1,9 @@
 """What is remembered of a conversation: which of its results were masked, and at which requests.
 
-Three things cannot be read from a request: what was masked of it before, under which settings, and
-when it was last sent. Remembering them changes bytes, so it is a setting of its own; without it
-the boundary is a function of the request alone. Nothing here has content: places, numbers, digests.
+Three things cannot be read from a request: what was masked in its conversation before, under which
+settings, and when the conversation was last sent. Remembering them changes the bytes that are sent,
+so it has a setting of its own; without it the boundary is a function of the request alone. No
+content is remembered, only places, numbers and digests.
 """
 
 import threading
@@ -16,14 +17,14 @@ from masking.strategies.boundary import Boundary
 
 MAX_CONVERSATIONS = 2_000
 _MAX_PLACES = 500_000
-"""Places and moves of all conversations, some 40 bytes each here and 8 in a file."""
+"""Places and moves of all conversations together; each takes some 40 bytes here, 8 in a file."""
 
 _MAX_BRANCHES = 32
-"""Conversations with the same opening: agents that are given one task again, or in parallel."""
+"""Conversations with the same opening: agents given one task several times, or in parallel."""
 
 
 class Digests(Protocol):
-    """Of each message of the assistant a digest, with all those before it; oldest first."""
+    """A digest for each message of the assistant, together with all before it; oldest first."""
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -33,33 +34,33 @@ class Digests(Protocol):
 
 
 class Anchor(NamedTuple):
-    """A place in a conversation: after so many messages of the assistant, with their digest.
+    """A place in a conversation: the number of messages of the assistant, and their digest.
 
-    What follows that message has no part in a decision, so a request that is cancelled and takes
-    another end still stands at the same place.
+    What follows the last of them decides nothing. So a request that was cancelled and is sent with
+    another end stands at the same place.
     """
 
     answers: int
     digest: bytes
 
     def is_on(self, answers: Digests) -> bool:
-        """Whether a request with these messages of the assistant leads through this place."""
+        """Whether a request with these messages of the assistant passes through this place."""
         if self.answers > len(answers):
             return False
         return not self.answers or self.digest == answers[self.answers - 1]
 
 
 class Rendering(NamedTuple):
-    """How placeholders were written: a setting that is changed must not change the old ones."""
+    """How placeholders were written: a change of settings must not change the old ones."""
 
     template: str
     must_shrink: bool
 
 
 class Move(NamedTuple):
-    """A move of the boundary: the request that made it, and what it masked by which rendering.
+    """A move of the boundary: the request that made it, what it masked, and how.
 
-    `places` are those of the tool results that were first masked there, counted from 0.
+    `places` are the positions of the tool results that it masked first, counted from 0.
     """
 
     anchor: Anchor
@@ -81,9 +82,9 @@ class Past:
     sent: float
 
     def is_part_of(self, later: "Past", answers: Digests) -> bool:
-        """Whether a later request of these answers tells all of it: what was masked, in its words.
+        """Whether `later`, a request with these answers, covers all that this one masked, and how.
 
-        It does not where a user went back, that was masked more, and the old end then went on.
+        It does not if the user went back, more was masked there, and the old end then went on.
         """
         if not self.last.is_on(answers):
             return False
@@ -94,9 +95,9 @@ class Past:
         return {(place, move.rendering) for move in known for place in move.places}
 
     def follow(self, answers: Digests) -> "Past | None":
-        """Return as much of it as a request shares; None where that is nothing.
+        """Return the part of it that a request shares; None if there is none.
 
-        Where a user has gone back in the conversation, the moves from there on are gone, too.
+        If the user has gone back in the conversation, the moves after that place are gone, too.
         """
         if not self.met.is_on(answers):
             return None
@@ -109,13 +110,13 @@ Branches = tuple[Past, ...]
 
 
 PrefixState = Literal["first met", "warm", "cold"]
-"""What a provider's cache most likely has of a conversation, by what is remembered of it."""
+"""Whether a provider's cache most likely holds a conversation, by what is remembered of it."""
 
 
 class Occasion(NamedTuple):
-    """What is known of a request beside its messages: whose it is, and what became of it before.
+    """What is known of a request besides its messages: its conversation, and the past of that.
 
-    `past` is None where the conversation is first met. `now` and `lifetime` are seconds: after a
+    `past` is None if the conversation is first met. `now` and `lifetime` are in seconds; after a
     longer time without a request the provider has most likely forgotten the prefix.
     """
 
@@ -127,7 +128,7 @@ class Occasion(NamedTuple):
 
     @property
     def place(self) -> Anchor:
-        """Where in its conversation the request stands."""
+        """The request's place in its conversation."""
         return Anchor(len(self.answers), self.answers[-1] if len(self.answers) else b"")
 
     @property
@@ -139,10 +140,10 @@ class Occasion(NamedTuple):
 
 
 class BoundaryMemory:
-    """What is remembered, by the digest of a conversation's opening; the longest unused goes first.
+    """What is remembered, by the digest of a conversation's opening; forgets the longest unused.
 
-    `on_change` is called with every opening and the branches that are known of it now, none where
-    it is forgotten. For any thread.
+    `on_change` is called with each opening that changes and the branches now known for it; with
+    none if it is forgotten. Threads may share one.
     """
 
     def __init__(
@@ -159,14 +160,14 @@ class BoundaryMemory:
         self._lock = threading.Lock()
 
     def load(self, conversations: Iterable[tuple[bytes, Branches]]) -> None:
-        """Take in what was remembered before, the latest last."""
+        """Add what was remembered before, the latest last."""
         with self._lock:
             for opening, branches in conversations:
                 self._take_in(opening, branches)
             self._forget_oldest()
 
     def meet(self, body: Mapping[str, object], now: float, lifetime: float) -> Occasion:
-        """Return what is known of the conversation that a request continues, as far as it does."""
+        """Return what is known of the conversation that a request continues."""
         opening, answers = digest_opening(body), Answers(body)
         with self._lock:
             branches = self._branches.get(opening, ())
@@ -175,9 +176,9 @@ class BoundaryMemory:
         return Occasion(opening, answers, past, now, lifetime)
 
     def keep(self, occasion: Occasion, past: Past | None) -> None:
-        """Remember a conversation in place of what it continues; None leaves all as it is.
+        """Remember a conversation in place of the one it continues; None changes nothing.
 
-        What was masked where a user went back to stays known, for that may be sent once more.
+        If the user went back, the longer conversation stays known: it may be sent again.
         """
         if past is None:
             return
@@ -191,7 +192,7 @@ class BoundaryMemory:
             self._put(opening, (past, *others))
 
     def forget(self, body: Mapping[str, object]) -> None:
-        """Forget what a request continues, for it is sent whole."""
+        """Forget the conversation that a request continues, because it is sent whole."""
         if not self._branches:
             return
         opening, answers = digest_opening(body), Answers(body)
@@ -225,7 +226,7 @@ def _count_places(branches: Branches) -> int:
 
 
 def _count_shared(past: Past, answers: Digests) -> tuple[int, int, float]:
-    """Order branches by how far a request shares them, and by the time they were sent."""
+    """Return the rank of a branch: how far a request shares it, then when it was sent."""
     shared = [past.met, *(move.anchor for move in past.moves)]
     shared += [past.last] if past.last.is_on(answers) else []
     return shared[-1].answers, len(shared), past.sent

@@ -1,7 +1,7 @@
 """What tells one conversation from another: digests of its opening and of the assistant's messages.
 
-They are of texts alone, so that a cache marker that wanders on, and a text that is written as a
-string here and as a list of parts there, change nothing.
+They cover texts alone. A cache mark that moves on changes nothing, nor does a text that is a string
+in one request and a list of parts in the next.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,19 +10,19 @@ from hashlib import blake2b
 from masking.wire.chat import find_answers, find_opening
 
 _BILLING_HEADER = "x-anthropic-billing-header:"
-"""How claude-code begins a system text that is another one in every request."""
+"""claude-code begins a system text with this; the rest of it differs in every request."""
 
 
 def digest_opening(body: Mapping[str, object]) -> bytes:
-    """Return the digest of a conversation: of its texts up to the first user message, included."""
+    """Return a conversation's digest: that of its texts up to and with the first user message."""
     texts = (text for text in find_opening(body) if not text.startswith(_BILLING_HEADER))
     return _digest(texts)
 
 
 class Answers:
-    """The digests of a request's messages of the assistant, each with all those before it.
+    """The digests of a request's messages of the assistant, each with all before it.
 
-    Alone a message tells little: what is asked twice is often answered alike, and some providers
+    A single message tells little: the same question often gets the same answer, and some providers
     number the calls of every turn anew.
     """
 
@@ -38,7 +38,7 @@ class Answers:
 
 
 def _digest(texts: Iterable[str], before: bytes = b"") -> bytes:
-    """Return one digest of all texts, each with its length, so that none runs into the next."""
+    """Return one digest of all texts; their lengths are in it, so that none runs into the next."""
     pieces = [before]
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")

@@ -1,7 +1,7 @@
-"""Schéma 1 where the conversation's past is known: what was masked stays, and one move is decided.
+"""The window where a conversation's past is known: what was masked stays so, one move is decided.
 
 The one rule: a result that was masked is masked again, in the same words, whatever the settings
-say by now.
+say now.
 """
 
 from dataclasses import dataclass, replace
@@ -14,12 +14,12 @@ from masking.strategies.policy import MaskPolicy
 from masking.strategies.window import decide_by_boundary, find_maskable, judge, mask_again
 
 _SEPARATE_SLIDES = 64
-"""How far a user may go back where a window slides, and nothing be un-masked by other settings."""
+"""With a sliding window, how many turns a user may go back before other settings un-mask a result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continued:
-    """A request of a conversation: the decisions, and the past that the next one has."""
+    """The decisions for a request, and the past that the next request will have."""
 
     decisions: tuple[Decision, ...]
     past: Past
@@ -33,7 +33,7 @@ def continue_past(
     *,
     held: bool = False,
 ) -> Continued:
-    """Decide every tool result of a request; where the boundary is `held` it does not move."""
+    """Decide every tool result of a request. If `held`, the boundary does not move."""
     place = occasion.place
     past = occasion.past or Past(met=place, last=place, sent=occasion.now)
     again, masked = _mask_again(history, past, layout)
@@ -58,7 +58,7 @@ def continue_past(
 
 
 def _add(moves: tuple[Move, ...], move: Move, *, slides: bool) -> tuple[Move, ...]:
-    """Add a move. A window that slides moves at every turn: there the oldest become one."""
+    """Add a move. A sliding window moves at every turn, so its oldest moves are joined."""
     if slides and len(moves) >= _SEPARATE_SLIDES:
         for at, (one, other) in enumerate(pairwise(moves)):
             if one.rendering == other.rendering:
@@ -70,9 +70,9 @@ def _add(moves: tuple[Move, ...], move: Move, *, slides: bool) -> tuple[Move, ..
 def _mask_again(
     history: ToolHistory, past: Past, layout: Layout
 ) -> tuple[dict[int, Decision], dict[int, list[int]]]:
-    """Return the decisions about what was masked, by place, but for what no longer can be.
+    """Return the decisions on what was masked, by place, without what no longer can be masked.
 
-    With it, which of the places were masked at which request: none that came after it.
+    Also return the places that were masked at each request, without those of later results.
     """
     again: dict[int, Decision] = {}
     masked: dict[int, list[int]] = {}

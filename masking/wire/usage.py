@@ -1,6 +1,6 @@
-"""Reading a provider's usage: what a request cost in tokens, in whatever spelling.
+"""Reading a provider's usage: the tokens of a request and its response, in any spelling.
 
-How providers differ is data, and what a provider does not say stays None.
+How providers differ is data. What a provider does not say stays None.
 """
 
 import functools
@@ -51,7 +51,7 @@ _COMPLETION: tuple[_Sum, ...] = (
     (("output_tokens",),),
     (("candidatesTokenCount",), ("thoughtsTokenCount",)),
 )
-"""Spellings, the common ones first; a sum needs its first term, the others count where given.
+"""Spellings, the common ones first. A sum needs its first term; the others count if given.
 
 - OpenAI, Azure, xAI, Groq: `prompt_tokens_details.cached_tokens`; Responses: `input_tokens`,
   `input_tokens_details` (platform.openai.com/docs/guides/prompt-caching,
@@ -70,7 +70,7 @@ _COMPLETION: tuple[_Sum, ...] = (
 """
 
 _MAX_TOKENS = 10**12
-"""A count beyond this is a slip."""
+"""A count beyond this is a mistake."""
 
 _MAY_HOLD_USAGE = re.compile(rb'"usage(?:Metadata)?"\s*:\s*\{')
 """`"usage": null`, which OpenAI puts in every chunk but the last, is not worth decoding. Text that
@@ -79,7 +79,7 @@ quotes the key does not match: inside a JSON string its quotes are escaped."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of a request and its response; None is what the provider did not say.
+    """The tokens of a request and its response; None where the provider did not say.
 
     `prompt` is the whole prompt: `cached` of its tokens were read from the provider's cache,
     `written` of them were written to it. `completion` includes reasoning.
@@ -91,7 +91,7 @@ class Usage:
     completion: int | None = None
 
     def merge(self, later: "Usage") -> "Usage":
-        """What two chunks of one response say together: the later one wins, but for a 0."""
+        """Return what two chunks of a response say together: the later wins, unless it says 0."""
         return Usage(
             prompt=_first((later.prompt, self.prompt)),
             cached=_first((later.cached, self.cached)),
@@ -101,10 +101,10 @@ class Usage:
 
 
 def read_usage(body: bytes) -> Usage | None:
-    """The usage in a response body, decompressed: a JSON document or an event stream.
+    """Return the usage in a response body, decompressed: a JSON document or an event stream.
 
-    A stream may be cut off anywhere; its last usage wins, and fields that only an earlier one
-    had are kept. Any bytes will do: None where no usage can be read.
+    A stream may be cut off anywhere. Its last usage wins, and fields that only an earlier one had
+    are kept. The body may be any bytes; None if no usage can be read.
     """
     content = body.removeprefix(b"\xef\xbb\xbf").lstrip()
     chunks = [content] if content.startswith((b"{", b"[")) else _find_data(content)
@@ -113,9 +113,9 @@ def read_usage(body: bytes) -> Usage | None:
 
 
 def find_usage(payload: object) -> Usage | None:
-    """The usage in a decoded JSON response, or in one chunk of a stream; None without one.
+    """Return the usage in a decoded JSON response, or in a chunk of a stream; None without one.
 
-    Counts are whole numbers from 0 up; anything else is passed over.
+    Counts are whole numbers from 0 up; anything else is ignored.
     """
     places = (_at(payload, place) for place in _PLACES)
     blocks = [block for block in places if isinstance(block, dict)]
@@ -129,7 +129,7 @@ def find_usage(payload: object) -> Usage | None:
 
 
 def _find_data(stream: bytes) -> Iterator[bytes]:
-    """Yield each event's data (WHATWG HTML, 9.2.6), the last one even without its blank line."""
+    """Yield each event's data (WHATWG HTML, 9.2.6), the last even without its blank line."""
     data: list[bytes] = []
     for line in (*stream.splitlines(), b""):
         if line.startswith(b"data:"):
@@ -140,7 +140,7 @@ def _find_data(stream: bytes) -> Iterator[bytes]:
 
 
 def _decode(chunk: bytes) -> list[object]:
-    """The payloads in a chunk: one, none where it is no JSON, or those of Gemini's JSON array."""
+    """Return the payloads in a chunk: one, none if it is not JSON, or those of Gemini's array."""
     try:
         document: object = json.loads(chunk.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -162,7 +162,7 @@ def _add(block: object, spelling: _Sum) -> int | None:
 
 
 def _first(counts: Iterable[int | None]) -> int | None:
-    """The first count that is not 0: a gateway fills fields it knows nothing about with 0."""
+    """Return the first count that is not 0: gateways put 0 into fields that they do not know."""
     return max((count for count in counts if count is not None), key=bool, default=None)
 
 
