@@ -14,7 +14,7 @@ from masking.strategies.policy import MaskPolicy
 from masking.strategies.window import decide_by_boundary, find_maskable, judge, mask_again
 
 _SEPARATE_SLIDES = 64
-"""With a sliding window, how many turns a user may go back before other settings un-mask a result."""
+"""How many turns of a sliding window a user may go back before other settings un-mask a result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,13 @@
-"""Where the window's edge stands, given the price of a broken prompt cache.
+"""Where the boundary of what is masked stands, given the price of a broken prompt cache.
 
 A provider sells a prompt's cached prefix at a discount. Masking another result breaks that prefix
-from there on, once; leaving it costs its rent, every time. So the boundary stays where it is until
-moving pays, and then moves to the edge of the window.
+from there on, which is paid once. Leaving it costs rent, at every request. So the boundary stays
+where it is until moving pays, and then moves to the edge of the window.
 
-It is derived anew from the messages of every request, for all the earlier requests are in them: no
-state, so that a restart, a retry and a second replica render the same bytes. Where the moves that
-were really made are remembered, they take the place of those that the rule would have made, and
-only the last request is decided.
+It is derived anew from the messages of every request, because all earlier requests are in them.
+There is no state: a restart, a retry and a second replica render the same bytes. Where the moves
+that were really made are remembered, they replace those that the rule would have made, and only the
+last request is decided.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,33 +19,33 @@ from masking.strategies.policy import MaskPolicy
 from masking.strategies.ripening import Ripening
 
 _RENT_FORCES = 1.5
-"""Rent, in prices, that moves the boundary whatever the plan says: where results arrive evenly, a
-plan waits too long."""
+"""The boundary moves once the rent is this many prices, whatever the plan says: where results
+arrive evenly, a plan waits too long."""
 
 _RENT_ALLOWS = 0.5
-"""Rent, in prices, below which no plan moves it; this keeps the worst case bounded."""
+"""The boundary stays while the rent is less than this many prices. That bounds the worst case."""
 
 _PLANNED_TURNS = 16
-"""Turns of the window that a plan looks at; its time grows with their square."""
+"""How many turns of the window a plan looks at; its time grows with their square."""
 
 _MOST_NEW = 150_000
-"""What a request may hold that is new, in tokens, for a price step to be reckoned with."""
+"""How many new tokens a request may have: that many may lift it over a price step."""
 
 
 class Boundary(NamedTuple):
-    """Where masking ends: before `turn`, as it looked when there were `results` results."""
+    """Where masking ends: before `turn`, among the first `results` tool results."""
 
     turn: int
     results: int
 
 
 class Made(NamedTuple):
-    """The moves that were really made in a conversation, and what its last request meets.
+    """The moves that were really made in a conversation, and the state at its last request.
 
-    `masked` gives, by the number of a request, the places of the results that were first masked
-    there. `met` is the first request that could be masked at all: before it nothing was known of
-    the conversation. `expired` says that the provider has most likely forgotten the prefix by now,
-    and `held` that the boundary must not move.
+    masked: by the number of a request, the places of the results that it masked first.
+    met: the first request that could be masked; the conversation was not known before.
+    expired: the provider has most likely forgotten the prefix.
+    held: the boundary must not move.
     """
 
     masked: Mapping[int, Sequence[int]]
@@ -59,10 +59,12 @@ def find_boundary(
 ) -> Boundary:
     """Return the boundary at the last of a conversation's requests.
 
-    `requests` are all of them, oldest first; `results` those of the last one, in order. It never
-    goes back as a conversation grows by appending. Where a cached token costs as much as a
-    written one it is the window's edge. Linear in the conversation. At no request has the bill
-    exceeded `1 + policy.estimated_loss` times that of sending everything, in the unit of the sizes.
+    `requests` are all requests, oldest first; `results` are those of the last, in order.
+
+    The boundary never goes back while a conversation grows by appending. Where a cached token
+    costs as much as a written one, it is the window's edge. At no request has the bill exceeded
+    `1 + policy.estimated_loss` times that of sending everything, in the unit of the sizes. Linear
+    in the conversation.
     """
     return find_boundaries(requests, results, policy)[-1]
 
@@ -72,8 +74,7 @@ def find_boundaries(
 ) -> list[Boundary]:
     """Return the boundary at each of a conversation's requests, in one pass.
 
-    At each it is the one that `find_boundary` returns for it and those before it: what comes
-    later has no part in it.
+    Each is what `find_boundary` returns for the requests up to it; later ones do not matter.
     """
     if policy.slides:
         return [Boundary(policy.find_edge(turns), count) for _, turns, count in requests]
@@ -90,12 +91,12 @@ def find_boundaries(
 def find_next_move(
     requests: Sequence[Request], results: Sequence[Maskable], policy: MaskPolicy, made: Made
 ) -> Boundary | None:
-    """Return where the boundary moves to at the last request; None where it stays.
+    """Return where the boundary moves to at the last request; None if it stays.
 
-    Earlier requests are taken as they were sent. Where the provider has forgotten the prefix it
-    has to be written anew in any case, so the boundary moves as far as the promise allows, should
-    that guess be wrong. A move that was made at the last request itself stands: a second try sends
-    the same bytes.
+    Earlier requests are taken as they were sent. A prefix that the provider has forgotten must be
+    written anew in any case; then the boundary moves as far as the promise allows should that
+    guess be wrong. A move made at the last request itself stands, so that a second try sends the
+    same bytes.
     """
     last = len(requests) - 1
     if made.held or last in made.masked:
@@ -116,11 +117,11 @@ def find_next_move(
 
 
 class _Conversation:
-    """The fold over the requests, in two accounts: as they are sent, and had all been sent whole.
+    """The fold over the requests, in two bills: as they are sent, and with everything sent.
 
-    A price step makes every token of a long prompt dearer, so each request is booked with the
-    factor of its own size. What is new in a request has no part in its decision. So that is the
-    same for whatever follows the last message of the assistant, and stands when a request was
+    A price step makes every token of a long prompt dearer, so each request is billed with the
+    factor of its own size. What is new in a request has no part in its decision. So the decision
+    is the same whatever follows the last message of the assistant, and stands if a request is
     cancelled and another takes its place.
     """
 
@@ -133,22 +134,22 @@ class _Conversation:
         self._requests = 0
         self._size = 0.0
         self._masked = 0.0
-        """What is not sent any more, per request."""
+        """What masking takes off each request."""
         self._unmasked_bill = 0.0
         self._saved = 0.0
         self._rent = 0.0
         self._price = 0.0
-        """Of the move that is made with the request under way."""
+        """The price of the move that the current request makes."""
 
     def begin(self, request: Request) -> None:
-        """Take in a request as far as it was known beforehand."""
+        """Add the rent of a request, by what was known before it."""
         self._price = 0.0
         self._ripening.advance(request.turns)
         stay, go = self._find_factors()
         self._rent += self._read * (stay * self._sent - go * (self._sent - self._ripening.saving))
 
     def decide(self, request: Request, *, expired: bool = False) -> None:
-        """Move to the edge of the window where that pays, or costs nothing."""
+        """Move to the edge of the window if that pays or costs nothing."""
         saving = self._ripening.saving
         if not self._requests or saving <= 0:
             return
@@ -162,7 +163,7 @@ class _Conversation:
             self.boundary = Boundary(self._policy.find_edge(request.turns), self._ripening.received)
 
     def take_move(self, places: Sequence[int], results: Sequence[Maskable]) -> None:
-        """Book a move that was made, whatever the rule would have said."""
+        """Bill a move that was made, whatever the rule would have said."""
         if places:
             saving = sum(results[place].saving for place in places)
             first = min(results[place].offset for place in places)
@@ -170,11 +171,11 @@ class _Conversation:
             self._ripening.take(places)
 
     def forget_rent(self) -> None:
-        """Begin to count what standing still costs."""
+        """Start counting rent from here."""
         self._rent = 0.0
 
     def send(self, request: Request, results: Sequence[Maskable]) -> None:
-        """Book the request, and receive the results that are new in it."""
+        """Bill the request, and receive its new results."""
         new = self._write * (request.size - self._size)
         whole = self._factor(request.size) * (self._read * self._size + new)
         part = self._read * self._sent + self._price + new
@@ -186,24 +187,24 @@ class _Conversation:
 
     @property
     def _sent(self) -> float:
-        """What the cache holds of the request under way: the last one as it is sent now."""
+        """What the cache holds of the current request: the size of the last one, as it was sent."""
         return self._size - self._masked
 
     def _factor(self, size: float) -> float:
-        """Return how many times dearer each token is in a prompt of this size."""
+        """Return how many times as much each token costs in a prompt of this size."""
         if not self._steps:  # as with most models, and this is asked at every request
             return 1.0
         return max((step.factor for step in self._steps if size > step.above), default=1.0)
 
     def _find_factors(self) -> tuple[float, float]:
-        """Return the factors of the request under way: as it stands, and with all ripe masked."""
+        """Return the factors of the current request: as it stands, and with all ripe masked."""
         return self._factor(self._sent), self._factor(self._sent - self._ripening.saving)
 
     def _find_price(self, saving: float, offset: float) -> float:
-        """Return what moving costs once, in the plain tokens of a prompt below every price step.
+        """Return the one-time price of moving, in plain tokens of a prompt below every price step.
 
-        What stands before the first newly masked result is still read from the cache, unless that
-        is too short for one.
+        What stands before the first newly masked result is still read from the cache, unless it is
+        too short to be cached.
         """
         tail = max(0.0, self._size - offset)
         head = max(0.0, self._sent - tail)
@@ -218,8 +219,8 @@ class _Conversation:
     def _is_covered(self, price: float) -> bool:
         """Whether the promise would hold if this were the conversation's last request.
 
-        What is new in it may lift it over a price step: then both bills rise, and it has to hold
-        all the same.
+        What is new in it may lift it over a price step. Both bills rise then, and the promise must
+        hold all the same.
         """
         low = self._factor(self._size), self._find_factors()[1]
         high = self._factor(self._size + _MOST_NEW)
