@@ -33,7 +33,8 @@ from addon.proxy.requests import (
 from addon.proxy.response_copy import Tap
 from addon.proxy.startup import find_option_mistake, render_start
 from addon.proxy.tls_passthrough import Passthrough, is_ours
-from masking.config import MemorySettings, Settings
+from masking.config import Settings
+from masking.config_tables import MemorySettings
 from masking.errors import ConfigError, WireError
 from masking.measures.pricing import find_pricing
 from masking.memory.boundary_memory import BoundaryMemory, Occasion

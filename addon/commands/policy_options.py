@@ -5,7 +5,8 @@ import dataclasses
 from typing import Any, get_type_hints
 
 from addon.proxy.config_file import ConfigFile, find_config
-from masking.config import Settings, read_cache_pricing
+from masking.config import Settings
+from masking.config_tables import read_prices
 from masking.errors import ConfigError
 from masking.measures.price_settings import CachePricing
 from masking.replay.pauses import Pause
@@ -135,6 +136,6 @@ def _read_names(text: str) -> tuple[str, ...]:
 
 def _read_prices(text: str) -> CachePricing:
     try:
-        return read_cache_pricing([float(part) for part in text.split(",")], "--prices")
+        return read_prices([float(part) for part in text.split(",")])
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected READ,WRITE, as 0.1,1: {text}") from None

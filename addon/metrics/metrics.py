@@ -21,7 +21,7 @@ from addon.metrics.totals import Totals
 from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.accounting.prompt import read_prompt
 from masking.accounting.sizes import measure
-from masking.config import MetricsSettings
+from masking.config_tables import MetricsSettings
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import find_pricing
 from masking.measures.tokens import TokenCounter

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import platformdirs
 
-from masking.config import MetricsSettings
+from masking.config_tables import MetricsSettings
 
 logger = logging.getLogger("observation_masking")
 

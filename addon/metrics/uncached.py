@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from addon.metrics.record_file import RecordFile
-from masking.config import MetricsSettings
+from masking.config_tables import MetricsSettings
 
 MANY = 20
 """So many requests in a row are no accident."""

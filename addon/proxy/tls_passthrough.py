@@ -14,7 +14,7 @@ from mitmproxy.proxy.mode_specs import ReverseMode
 from addon.metrics.exchange import printable
 from addon.proxy.handshake import Failure, read_failure, read_program
 from addon.proxy.trust import Peer, Trust
-from masking.config import HostSettings
+from masking.config_tables import HostSettings
 
 logger = logging.getLogger("observation_masking")
 

@@ -14,7 +14,7 @@ from addon.metrics.record_file import RecordFile, default_path
 from addon.metrics.totals import Totals
 from addon.proxy.original_body import find_original
 from addon.recordings.flows import read_flows
-from masking.config import MetricsSettings
+from masking.config_tables import MetricsSettings
 from tests.live.harness import (
     OFF,
     ON,

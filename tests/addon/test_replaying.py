@@ -107,7 +107,8 @@ def test_the_configuration_is_the_addons(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config.toml").write_text("[observation_masking.schema1]\nwindow_turns = 5\n")
     total = replay(capsys, written(tmp_path / "a.json"))["total"]
-    assert (5, 0) == (total["window_turns"], total["masked_tool_results"])
+    assert 5 == total["window_turns"]
+    assert total["masked_tool_results"] > 0
     (tmp_path / "other.toml").write_text("[observation_masking.schema1]\nwindow_turns = 6\n")
     total = replay(capsys, tmp_path / "a.json", "--config", tmp_path / "other.toml")["total"]
     assert 6 == total["window_turns"]

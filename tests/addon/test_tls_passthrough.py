@@ -8,7 +8,7 @@ import pytest
 
 from addon.proxy.tls_passthrough import Passthrough, is_ours
 from addon.proxy.trust import Trust
-from masking.config import HostSettings
+from masking.config_tables import HostSettings
 from tests.live.harness import (
     ON,
     Live,

@@ -37,6 +37,7 @@ UNPRICED = b"""[observation_masking.schema1]
 enabled = true
 window_turns = 2
 placeholder_template = "<{tool_call_id} {tool_name} {original_chars}>"
+skip_if_not_shorter = false
 mask_text_parts = true
 """
 ON = UNPRICED + b'cache_pricing = "none"\n'

@@ -26,6 +26,8 @@ ON = b"""[observation_masking.schema1]
 enabled = true
 window_turns = 2
 placeholder_template = "<{tool_name}>"
+skip_if_not_shorter = false
+mask_text_parts = false
 cache_pricing = [0.1, 1.25]
 """
 OFF = ON.replace(b"enabled = true", b"enabled = false")

@@ -1,21 +1,21 @@
 import dataclasses
 import itertools
-from typing import Any, NamedTuple
+import json
+from typing import NamedTuple
 
 import pytest
+from pydantic_core import to_json
 
 from masking import ConfigError, MaskPolicy
-from masking.config import (
+from masking.config import Settings, parse_settings
+from masking.config_tables import (
     HostSettings,
-    MemorySettings,
     MetricsSettings,
     RecordingSettings,
-    Settings,
-    parse_settings,
+    Tables,
 )
 from masking.measures.price_settings import OwnPrice, PriceSettings
 from masking.strategies.mcp_requests import McpSettings
-from masking.strategies.redaction import RedactionPolicy
 from masking.strategies.reduction import ReductionOptions
 from tests.builders import TEMPLATE
 from tests.places import CONFIG
@@ -32,12 +32,18 @@ class Setting(NamedTuple):
 
 
 def schema1(**changes: object) -> Settings:
-    return Settings(schema1=dataclasses.replace(MaskPolicy(), **changes))  # type: ignore[arg-type]
+    policy = dataclasses.replace(Settings().schema1, **changes)  # type: ignore[arg-type]
+    return Settings(schema1=policy)
 
 
 def priced(read: float, write: float) -> Settings:
-    policy = MaskPolicy(cache_read_ratio=read, cache_write_ratio=write)
-    return Settings(schema1=policy, cache_pricing=(read, write))
+    given = schema1(cache_read_ratio=read, cache_write_ratio=write)
+    return dataclasses.replace(given, cache_pricing=(read, write))
+
+
+def redaction(**changes: object) -> Settings:
+    policy = dataclasses.replace(Settings().redaction, **changes)  # type: ignore[arg-type]
+    return Settings(redaction=policy)
 
 
 def own(**price: object) -> Settings:
@@ -57,8 +63,8 @@ SETTINGS = [
     Setting(
         ".schema1", f"placeholder_template = '{TEMPLATE}'", schema1(placeholder_template=TEMPLATE)
     ),
-    Setting(".schema1", "skip_if_not_shorter = true", schema1(skip_if_not_shorter=True)),
-    Setting(".schema1", "mask_text_parts = true", schema1(mask_text_parts=True)),
+    Setting(".schema1", "skip_if_not_shorter = false", schema1(skip_if_not_shorter=False)),
+    Setting(".schema1", "mask_text_parts = false", schema1(mask_text_parts=False)),
     Setting(".schema1", "error_words_max_chars = 0", schema1(error_words_max_chars=0)),
     Setting(".schema1", 'cache_pricing = "none"', Settings(cache_pricing="none")),
     Setting(".schema1", 'cache_pricing = "auto"', Settings(cache_pricing="auto")),
@@ -83,9 +89,9 @@ SETTINGS = [
     Setting(
         ".redaction",
         'tool_names = ["Read_File."]',
-        Settings(redaction=RedactionPolicy(tool_names=("Read_File.",))),
+        redaction(tool_names=("Read_File.",)),
     ),
-    Setting(".redaction", "enabled = true", Settings(redaction=RedactionPolicy(True))),
+    Setting(".redaction", "enabled = true", redaction(enabled=True)),
     Setting(
         ".reduction", "max_input_chars = 0", Settings(reduction=ReductionOptions(max_input_chars=0))
     ),
@@ -181,7 +187,9 @@ MISTAKES = [
     Mistake(".schema1", "max_loss = -0.1", ".schema1.max_loss", "must be a number from 0 up"),
     Mistake(".schema1", "max_loss = nan", ".schema1.max_loss", "must be a number from 0 up"),
     Mistake(".schema1", "max_loss = '0'", ".schema1.max_loss", "expected float, got str"),
-    Mistake(".schema1", f"max_loss = 1{'0' * 400}", ".schema1.max_loss", "expected float, got int"),
+    Mistake(".schema1", f"max_loss = 1{'0' * 400}", ".schema1.max_loss",
+            "must be a number from 0 up"),
+    Mistake(".schema1", f"target_arguments = {'[' * 300}{']' * 300}", "", "too deep"),
     Mistake(".schema1", "window_turn = 3", ".schema1.window_turn", "did you mean 'window_turns'?"),
     Mistake(".schema1", "zzz = 3", ".schema1.zzz", "unknown key (known: enabled, window_turns"),
     Mistake(".schema1", "_ = 3", ".schema1._", "unknown key"),
@@ -277,41 +285,36 @@ def test_what_is_no_toml(source: bytes, problem: str) -> None:
         parse_settings(source)
 
 
-def test_the_shipped_file_is_on_with_the_values_of_the_guide() -> None:
-    found = parse_settings(CONFIG.read_bytes())
+def test_the_shipped_file_gives_every_key_the_value_that_it_has_when_left_out() -> None:
+    assert Settings() == parse_settings(CONFIG.read_bytes())
+
+
+def test_what_is_shipped_is_on_with_the_values_of_the_guide() -> None:
     expected = MaskPolicy(
         True, 8, True, 0, "[{tool_name}: {original_chars} chars masked]", skip_if_not_shorter=True,
         mask_text_parts=True, error_words_max_chars=2_000,
     )  # fmt: skip
-    assert found is not None
-    assert (expected, "auto", MetricsSettings()) == (
-        found.schema1,
-        found.cache_pricing,
-        found.metrics,
-    )
-    assert found.hosts.only == ()
-
-
-GIVEN_BY_PRICES = ("cache_read_ratio", "cache_write_ratio", "price_steps", "shortest_prefix")
-
-
-KINDS: tuple[Any, ...] = (
-    *(MaskPolicy, RedactionPolicy, ReductionOptions, McpSettings),
-    *(MemorySettings, MetricsSettings, RecordingSettings, HostSettings),
-)
+    found = Settings()
+    assert (expected, "auto", ()) == (found.schema1, found.cache_pricing, found.hosts.only)
+    assert "github.com" in found.hosts.never
 
 
 def test_the_shipped_file_gives_every_key_with_a_comment() -> None:
     lines = CONFIG.read_text("utf-8").splitlines()
     keys = [line.split(" = ")[0] for line in lines if " = " in line and not line.startswith("#")]
-    expected = [
-        *(field.name for kind in KINDS
-          for field in dataclasses.fields(kind) if field.name not in GIVEN_BY_PRICES),
-        *("cache_pricing", "assumed_prices"),
-    ]  # fmt: skip
-    assert sorted(expected) == sorted(keys)
+    tables = json.loads(to_json(Tables()))
+    assert [] == tables.pop("prices")
+    assert sorted(key for table in tables.values() for key in table) == sorted(keys)
     for before, line in itertools.pairwise(lines):
         assert " = " not in line or line.startswith("#") or before.startswith("#")
+
+
+def test_settings_have_a_digest_of_all_but_where_the_records_go() -> None:
+    shipped = Settings()
+    assert 12 == len(shipped.digest)
+    assert shipped.digest == Settings(metrics=MetricsSettings(path="elsewhere.jsonl")).digest
+    others = [schema1(window_turns=5), own(read=0.1, write=1.0), Settings(price_list="newer.json")]
+    assert 4 == len({shipped.digest, *(other.digest for other in others)})
 
 
 def test_settings_are_frozen() -> None:

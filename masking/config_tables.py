@@ -1,0 +1,206 @@
+"""The tables of a configuration file: every key, its type, and the value it has when left out.
+
+These are the values of the shipped `config.toml`, and this is their one place: the defaults of
+`MaskPolicy` and `RedactionPolicy` are the Python API's.
+"""
+
+from dataclasses import replace
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, model_validator
+
+from masking.errors import ConfigError
+from masking.host_names import check_host, normalize_host
+from masking.measures.price_settings import MAX_PRICE, CachePricing, OwnPrice, PriceSettings
+from masking.strategies.mcp_requests import McpSettings
+from masking.strategies.policy import MaskPolicy
+from masking.strategies.redaction import RedactionPolicy
+from masking.strategies.reduction import ReductionOptions
+
+_PLACEHOLDER = "[{tool_name}: {original_chars} chars masked]"
+
+_CLOSED = (
+    *("pypi.org", "files.pythonhosted.org", "registry.npmjs.org", "registry.yarnpkg.com"),
+    *("*.crates.io", "proxy.golang.org", "sum.golang.org", "rubygems.org", "repo.maven.apache.org"),
+    *("*.debian.org", "*.ubuntu.com", "*.docker.io", "ghcr.io"),
+    *("github.com", "codeload.github.com", "*.githubusercontent.com", "gitlab.com"),
+)
+"""Hosts that an agent's own tools talk to, and that carry no chat."""
+
+
+def read_prices(value: object) -> tuple[float, float]:
+    """Read a pair of prices. Raises ConfigError, whose path is that of the item, as `[0]`."""
+    if not isinstance(value, list) or len(value) != 2:
+        raise ConfigError("expected [read, write]", "")
+    read, write = (_read_price(item, f"[{place}]") for place, item in enumerate(value))
+    return read, write
+
+
+def _read_price(value: object, path: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ConfigError(f"expected number, got {type(value).__name__}", path)
+    if not 0 <= value < MAX_PRICE:
+        raise ConfigError(f"must be from 0 up and below {MAX_PRICE:g}", path)
+    return float(value)
+
+
+def _read_cache_pricing(value: object) -> CachePricing:
+    if value == "none" or value == "auto":
+        return "none" if value == "none" else "auto"
+    if not isinstance(value, list) or len(value) != 2:
+        raise ConfigError('expected "none", "auto" or [read, write]', "")
+    return read_prices(value)
+
+
+Switch = bool | Literal["auto"]
+
+
+def _read_switch(value: object) -> Switch:
+    if value == "auto":
+        return "auto"
+    if isinstance(value, bool):
+        return value
+    raise ConfigError('expected true, false or "auto"', "")
+
+
+def _read_host(pattern: str) -> str:
+    check_host(pattern, "")
+    return normalize_host(pattern)
+
+
+Hosts = tuple[Annotated[str, AfterValidator(_read_host)], ...]
+
+
+class _Table(BaseModel):
+    """Unknown keys and other types are mistakes: the string "false" is no boolean."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class Schema1Table(_Table):
+    """`MaskPolicy` and where its prices come from. The descriptions are what a user reads."""
+
+    enabled: bool = Field(default=True, description="Mask old tool results at all.")
+    window_turns: int = Field(
+        default=8, description="Keep the results of so many last tool turns; 0 masks nothing."
+    )
+    keep_errors: bool = Field(default=True, description="Keep results that look like an error.")
+    error_words_max_chars: int = Field(
+        default=2_000, description="Up to this length, a single word makes a result an error."
+    )
+    keep_last_k_per_tool: int = Field(
+        default=0, description="Keep the last K results of each tool; 0 is off."
+    )
+    keep_latest_turns: int = Field(
+        default=0, description="Keep the latest result of each target for so many turns; 0 is off."
+    )
+    target_arguments: tuple[str, ...] = Field(
+        default=("file_path", "path", "filename", "filePath"),
+        description="The arguments that name a call's target; the first one present counts.",
+    )
+    placeholder_template: str = Field(
+        default=_PLACEHOLDER, description="The text that takes a result's place."
+    )
+    skip_if_not_shorter: bool = Field(
+        default=True, description="Leave a result alone where its placeholder is not shorter."
+    )
+    mask_text_parts: bool = Field(
+        default=True, description="Also mask results that are a list of nothing but text parts."
+    )
+    min_chars: int = Field(default=0, description="Leave results alone that are shorter than this.")
+    cache_pricing: Annotated[CachePricing, PlainValidator(_read_cache_pricing)] = "auto"
+    assumed_prices: Annotated[tuple[float, float], PlainValidator(read_prices)] = (
+        PriceSettings().assumed
+    )
+    max_loss: float = Field(
+        default=0.1,
+        description="Never bill a conversation more than 1 + this times the unmasked one.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self.to_policy()  # says itself what it cannot be
+        return self
+
+    def to_policy(self) -> MaskPolicy:
+        """Return the policy, with the prices that the table gives. Raises ConfigError."""
+        values = {name: value for name, value in self if name in MaskPolicy.__dataclass_fields__}
+        policy = MaskPolicy(**values)
+        if isinstance(self.cache_pricing, str):
+            return policy
+        read, write = self.cache_pricing
+        return replace(policy, cache_read_ratio=read, cache_write_ratio=write)
+
+
+class RedactionTable(_Table):
+    """`RedactionPolicy`, with the placeholder of schema1's table."""
+
+    enabled: bool = False
+    tool_names: tuple[str, ...] = ()
+    placeholder_template: str = _PLACEHOLDER
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self.to_policy()
+        return self
+
+    def to_policy(self) -> RedactionPolicy:
+        """Return the policy. Raises ConfigError."""
+        return RedactionPolicy(self.enabled, self.tool_names, self.placeholder_template)
+
+
+class MemorySettings(_Table):
+    """Whether the boundary that was sent is remembered by conversation.
+
+    "auto": where one process serves a conversation, as mitmdump does.
+    """
+
+    enabled: Annotated[Switch, PlainValidator(_read_switch)] = "auto"
+
+
+class MetricsSettings(_Table):
+    """Where the records go. An empty path is `requests.jsonl` in the user's state directory.
+
+    At `max_megabytes` the file becomes `<path>.1`, in place of an earlier one.
+    """
+
+    path: str = ""
+    max_megabytes: int = Field(default=50, ge=1)
+
+
+class RecordingSettings(_Table):
+    """What a recording of mitmproxy's own (`mitmdump -w`) holds beside what was sent.
+
+    keep_original: the client's own body of each request that was changed, to replay it by.
+    """
+
+    keep_original: bool = True
+
+
+class HostSettings(_Table):
+    """Host name patterns (`*` matches anything), in lower case.
+
+    only: where not empty, every other host is left alone.
+    uncached: they sell no cached tokens, so that the window slides there.
+    never: left alone in any case; their TLS is not opened either.
+
+    What can be no host is a mistake: an empty name, a URL, a port.
+    """
+
+    only: Hosts = ()
+    uncached: Hosts = ()
+    never: Hosts = _CLOSED
+
+
+class Tables(_Table):
+    """All of our tables."""
+
+    schema1: Schema1Table = Schema1Table()
+    redaction: RedactionTable = RedactionTable()
+    reduction: ReductionOptions = ReductionOptions()
+    mcp: McpSettings = McpSettings()
+    memory: MemorySettings = MemorySettings()
+    metrics: MetricsSettings = MetricsSettings()
+    recording: RecordingSettings = RecordingSettings()
+    hosts: HostSettings = HostSettings()
+    prices: tuple[OwnPrice, ...] = ()
