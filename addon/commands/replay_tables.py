@@ -1,9 +1,14 @@
 """How `obsmask replay` shows what it found, in a terminal."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from addon.commands.replaying import ReplayResult
@@ -13,39 +18,93 @@ from masking.replay.comparison import Comparison
 from masking.replay.replay import ReplaySettings
 from masking.replay.summary import CostUnit, Summary, summarize
 
-_UNITS: dict[CostUnit, str] = {
-    "usd": "US dollars",
-    "input_tokens": "plain input tokens of the same price",
-}
+_UNITS: dict[CostUnit, str] = {"usd": "US dollars", "input_tokens": "plain input tokens"}
 
 _MOST_MODELS = 3
 
-_COLUMNS = ("tokens", "after", "all sent", "sliding", "policy", "saved", "re-reads", "quotes")
-"""Tokens before and after masking; costs of sending everything, of the window, of the policy; of
-all calls under it those that repeat or name what was masked, and those that quote it."""
+_TOKENS = ("tokens before", "tokens after")
+_COSTS = ("all sent", "sliding", "chosen", "saved")
+_CALLS = ("re-reads", "quotes")
+
+_UNBOUNDED = 10_000
+
+_LEAST_NAME = 20
+"""Columns that a name has at least; a longer one is folded before a table is split."""
+
+_EXPLANATION = """
+all sent: nothing is masked; sliding: the window moves at every turn;
+chosen: your settings; re-reads: calls that repeat or name what was masked;
+quotes: calls that hold a line of it; answers are in none of the costs."""
 
 
-def render_conversations(comparisons: Sequence[Comparison]) -> Table:
+class _Row(NamedTuple):
+    """A row, before it is spelled."""
+
+    name: str
+    summary: Summary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayTable:
+    """A table that rich can print: as two, one below the other, where the screen is narrow.
+
+    `first` are the columns that name the rows.
+    """
+
+    first: tuple[str, ...]
+    rows: Sequence[_Row]
+    totals: Sequence[_Row] = ()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield what is printed."""
+        summary = [*self.totals, *self.rows][0].summary
+        unit = _UNITS[summary.cost_unit]
+        yield f"The prompts of {summary.requests:,} requests; costs in {unit}\n"
+        whole = self._render((*self.first, *_TOKENS, *_COSTS, *_CALLS))
+        if self._measure(whole, console, options) <= options.max_width:
+            yield whole
+        else:
+            yield self._render((*self.first, *_COSTS))
+            yield ""
+            yield self._render((self.first[0], *_TOKENS, *_CALLS))
+        yield _EXPLANATION
+
+    def _measure(self, whole: Table, console: Console, options: ConsoleOptions) -> int:
+        """Return how wide a screen must be for the table, its names folded."""
+        longest = max(cell_len(_printable(row.name)) for row in (*self.rows, *self.totals))
+        unbounded = options.update(max_width=_UNBOUNDED)
+        found = Measurement.get(console, unbounded, whole).maximum
+        return found - max(0, longest - _LEAST_NAME)
+
+    def _render(self, columns: Sequence[str]) -> Table:
+        table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
+        table.add_column(columns[0], overflow="fold")
+        for name in columns[1:]:
+            table.add_column(name, justify="right", no_wrap=True)
+        for section in (self.rows, self.totals):
+            for name, summary in section:
+                cells = _describe(summary)
+                table.add_row(escape(_printable(name)), *(cells[column] for column in columns[1:]))
+            table.add_section()
+        return table
+
+
+def render_conversations(comparisons: Sequence[Comparison]) -> ReplayTable:
     """Return a row for each conversation, and one for all of them."""
     total = summarize(comparisons)
-    table = _open_table(total, "conversation", "calls")
-    for comparison in comparisons:
-        summary = summarize([comparison], total.cost_unit)
-        name = escape(_printable(comparison.name))
-        table.add_row(name, f"{summary.requests:,}", *_describe(summary))
-    if len(comparisons) > 1:
-        table.add_section()
-        table.add_row("all", f"{total.requests:,}", *_describe(total))
-    return table
+    return ReplayTable(
+        first=("conversation", "requests"),
+        rows=[_Row(each.name, summarize([each], total.cost_unit)) for each in comparisons],
+        totals=[_Row("all", total)] if len(comparisons) > 1 else [],
+    )
 
 
-def render_prices(replays: Sequence[ReplayResult]) -> Table:
+def render_prices(replays: Sequence[ReplayResult]) -> ReplayTable:
     """Return a row for each price of a cached token."""
-    summaries = [summarize(replay.comparisons) for replay in replays]
-    table = _open_table(summaries[0], "cached, written token")
-    for replay, summary in zip(replays, summaries, strict=True):
-        table.add_row(_render_prices(replay.settings), *_describe(summary))
-    return table
+    return ReplayTable(
+        first=("cached, written token",),
+        rows=[_Row(_render_prices(r.settings), summarize(r.comparisons)) for r in replays],
+    )
 
 
 def render_assumed(replay: ReplayResult) -> str | None:
@@ -60,30 +119,20 @@ def render_assumed(replay: ReplayResult) -> str | None:
     models = "; ".join([*said, *([f"and {more} more models"] if more else [])])
     return (
         f"Prices are assumed for {count:,} of {len(requests):,} requests: {models}.\n"
-        "Set them by --model, --prices, or prices in the configuration."
+        "Set them with --model or --prices, or under prices in the configuration."
     )
 
 
 def _describe_assumed(assumed: AssumedPrice) -> str:
-    reason = "which is not known" if assumed.maker is None else f"as {assumed.maker}"
-    ratios = f"cached at {assumed.read:g}, written at {assumed.write:g}"
-    return f"{_printable(assumed.model or 'a model without a name')}, {reason}: {ratios}"
+    model = _printable(assumed.model or "a model without a name")
+    known = "is not known" if assumed.maker is None else f"as {assumed.maker}"
+    return f"{model} {known} (cached at {assumed.read:g}, written at {assumed.write:g})"
 
 
 def render_passed_over(replay: ReplayResult) -> str:
     """Return how many requests were passed over, and why."""
-    reasons = ", ".join(f"{count} {why}" for why, count in replay.passed_over.most_common())
-    return f"Passed over: {reasons}"
-
-
-def _open_table(summary: Summary, *first: str) -> Table:
-    title = f"The prompts of {summary.requests:,} requests; costs in {_UNITS[summary.cost_unit]}"
-    table = Table(title=f"{title}\n", title_justify="left", box=SIMPLE_HEAD, padding=0)
-    table.show_edge = False  # two columns more, for the names to fit on a screen of 100
-    table.add_column(first[0], overflow="fold")
-    for name in (*first[1:], *_COLUMNS):
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
+    reasons = "; ".join(f"{count} {why}" for why, count in replay.passed_over.most_common())
+    return f"Requests passed over: {reasons}."
 
 
 def _render_prices(settings: ReplaySettings) -> str:
@@ -94,15 +143,19 @@ def _render_prices(settings: ReplaySettings) -> str:
     return f"{read:g}, {write:g}" + (" (no cache)" if read >= write else "")
 
 
-def _describe(summary: Summary) -> tuple[str, ...]:
-    costs = (summary.cost_before, summary.cost_sliding, summary.cost_after)
-    return (
-        f"{summary.tokens_before:,}",
-        f"{summary.tokens_after:,}",
-        *(_render_cost(cost, summary.cost_unit) for cost in costs),
-        _render_saved(summary),
-        *(_render_share(count, summary.calls) for count in (summary.rereads, summary.quotes)),
-    )
+def _describe(summary: Summary) -> dict[str, str]:
+    """Return the cells of a row, by the column."""
+    return {
+        "requests": f"{summary.requests:,}",
+        "tokens before": f"{summary.tokens_before:,}",
+        "tokens after": f"{summary.tokens_after:,}",
+        "all sent": _render_cost(summary.cost_before, summary.cost_unit),
+        "sliding": _render_cost(summary.cost_sliding, summary.cost_unit),
+        "chosen": _render_cost(summary.cost_after, summary.cost_unit),
+        "saved": _render_saved(summary),
+        "re-reads": _render_share(summary.rereads, summary.calls),
+        "quotes": _render_share(summary.quotes, summary.calls),
+    }
 
 
 def _render_saved(summary: Summary) -> str:

@@ -18,6 +18,7 @@ CostUnit = Literal["usd", "input_tokens"]
 class Summary:
     """Sums over requests, but for `window_turns` and the percentages; None is what is not known.
 
+    Tokens are those that are billed: as the provider counted them where it did, else estimated.
     Costs are in US dollars where the price of every request is known, else in input-token
     equivalents. `cost_sliding` is that of a window that slides at every turn; `worst_percent` the
     most by which the bill has ever been above that of sending everything, at any request.
@@ -74,8 +75,8 @@ def summarize(comparisons: Sequence[Comparison], unit: CostUnit | None = None) -
         tool_chars_after=sum(request.sizes.tool_chars_after for request in requests),
         json_chars_before=sum(request.sizes.json_chars_before for request in requests),
         json_chars_after=sum(request.sizes.json_chars_after for request in requests),
-        tokens_before=sum(request.sizes.request_tokens_before or 0 for request in requests),
-        tokens_after=sum(request.sizes.request_tokens_after or 0 for request in requests),
+        tokens_before=count_tokens(request.entry.cost.before for request in requests),
+        tokens_after=count_tokens(request.entry.cost.after for request in requests),
         cost_unit=unit,
         cost_before=before,
         cost_before_warm=_add_bills(unit, (request.entry.cost.before_warm for request in requests)),
@@ -96,6 +97,11 @@ def find_unit(requests: Iterable[ReplayedRequest]) -> CostUnit:
     """Return in what the costs of these requests can be told."""
     known = all(request.entry.cost.after.dollars is not None for request in requests)
     return "usd" if known else "input_tokens"
+
+
+def count_tokens(bills: Iterable[Bill]) -> int:
+    """Return the tokens of these prompts, as they are billed: the provider's, where it counted."""
+    return round(sum(bill.prompt for bill in bills))
 
 
 def _add_bills(unit: CostUnit, bills: Iterable[Bill]) -> float:

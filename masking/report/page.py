@@ -20,7 +20,7 @@ from masking.replay.assumed_prices import find_assumed_prices
 from masking.replay.boundary_moves import Value, find_moves
 from masking.replay.comparison import Comparison
 from masking.replay.reread import Rereads
-from masking.replay.summary import CostUnit, add_margins, find_unit
+from masking.replay.summary import CostUnit, add_margins, count_tokens, find_unit
 
 Bills = Mapping[str, Sequence[Bill]]
 """What each request costs, by policy."""
@@ -68,8 +68,8 @@ class Sums:
     """
 
     requests: int
-    tokens_before: float
-    tokens_after: float
+    tokens_before: int
+    tokens_after: int
     cost: Mapping[str, float]
     calls: int
     rereads: Mapping[str, int]
@@ -177,8 +177,8 @@ def _sum_up(comparison: Comparison, bills: Bills, unit: CostUnit) -> Sums:
     excess = [a / b - 1 if b else 0.0 for a, b in zip(chosen, everything, strict=True)]
     return Sums(
         requests=len(bills["chosen"]),
-        tokens_before=sum(bill.prompt for bill in bills["everything"]),
-        tokens_after=sum(bill.prompt for bill in bills["chosen"]),
+        tokens_before=count_tokens(bills["everything"]),
+        tokens_after=count_tokens(bills["chosen"]),
         cost={policy: sum(map(value, bills[policy])) for policy in _POLICIES},
         calls=comparison.chosen_rereads.calls,
         rereads={policy: signals[policy].either for policy in _POLICIES},

@@ -7,16 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from addon.commands.main import main
+from addon.commands.replay_tables import render_conversations
+from addon.commands.replaying import replay_paths
 from addon.commands.sessions import read_sessions
 from addon.proxy.shipped import shipped
 from addon.recordings.expectations import expectation_file
 from addon.recordings.flows import read_flows, write_flows
+from masking.replay.replay import ReplaySettings
+from masking.replay.summary import summarize
+from masking.strategies.policy import MaskPolicy
 from tests.live.harness import conversation
 from tests.sessions import CHATS
 
 SESSION = CHATS[0]
+SETTINGS = ReplaySettings(policy=MaskPolicy(enabled=True))
 
 
 def replay(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> dict[str, Any]:
@@ -144,13 +151,13 @@ def test_a_model_and_prices_can_be_chosen(
     [
         (
             ("--model", "gpt-99-ultra"),
-            "Prices are assumed for 13 of 13 requests: gpt-99-ultra, which is not known: cached at "
-            "0.1, written at 1.25.",
+            "Prices are assumed for 13 of 13 requests: gpt-99-ultra is not known (cached at 0.1, "
+            "written at 1.25).",
         ),
         (
             ("--model", "gpt-4o-high"),
-            "Prices are assumed for 13 of 13 requests: gpt-4o-high, as gpt-4o of OpenAI: cached at "
-            "0.5, written at 1.",
+            "Prices are assumed for 13 of 13 requests: gpt-4o-high as gpt-4o of OpenAI "
+            "(cached at 0.5, written at 1).",
         ),
         (("--model", "gpt-4o"), None),
         (("--prices", "0.1,1"), None),
@@ -180,8 +187,8 @@ def test_of_many_models_the_commonest_are_named(
     files[4].write_text(json.dumps(nameless))
     assert main(["replay", *map(str, files)]) == 0
     first = capsys.readouterr().out.splitlines()[0]
-    assert "Prices are assumed for 40 of 40 requests: a\ufffdb, which is not known: " in first
-    assert "; m1, which is not known: cached at 0.1, written at 1.25; and 2 more models." in first
+    assert "Prices are assumed for 40 of 40 requests: a\ufffdb is not known (" in first
+    assert "; m1 is not known (cached at 0.1, written at 1.25); and 2 more models." in first
     assert ["a\x1bb", "m0", "m1", "m2", None] == [
         each["model"] for each in replay(capsys, *files)["assumed_prices"]
     ]
@@ -230,7 +237,7 @@ def test_what_was_refused_or_signed_is_passed_over_and_counted(
         "no body, or one of an unknown encoding": 1,
     } == found["passed_over"]
     assert main(["replay", str(tmp_path / "a.flow")]) == 0
-    assert "Passed over: 1 status 429, 1 signed, 1 no body" in capsys.readouterr().out
+    assert "Requests passed over: 1 status 429; 1 signed; 1 no body, or" in capsys.readouterr().out
 
 
 def test_the_table_has_a_row_for_each_conversation_and_one_for_all(
@@ -241,7 +248,22 @@ def test_the_table_has_a_row_for_each_conversation_and_one_for_all(
     shown = capsys.readouterr().out
     rows = [line.split()[:2] for line in shown.splitlines()]
     expected = [["[red]0", "13"], ["[red]1", "13"], ["all", "26"]]
-    assert expected == [row for row in rows if row][3:]
+    assert expected == [row for row in rows if row][3:6]
+
+
+@pytest.mark.parametrize(("width", "tables"), [(80, 2), (120, 1)])
+def test_a_table_that_is_too_wide_becomes_two(width: int, tables: int) -> None:
+    found = replay_paths([SESSION, CHATS[1]], SETTINGS, Console(quiet=True))
+    with (console := Console(width=width)).capture() as capture:
+        console.print(render_conversations(found.comparisons))
+    shown = capture.get()
+    total = summarize(found.comparisons)
+    assert tables == shown.count("conversation ")
+    assert all(len(line) <= width for line in shown.splitlines())
+    assert "…" not in shown
+    for column in ("tokens after", "saved", "re-reads", "quotes"):
+        assert 1 == shown.count(f"{column}\n") + shown.count(f"{column} ")
+    assert f" {total.tokens_before:,} " in shown
 
 
 def test_several_prices_are_one_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
