@@ -1,24 +1,24 @@
-"""The circuit breaker: whether a provider's cache does what the boundary's rule counts on.
+"""The circuit breaker: whether a provider's cache does what the boundary's rule relies on.
 
-The rule takes a moved boundary for a price paid once, after which the prompt is cached as before.
-Where that held until a move and holds no longer after it, moving does harm that no price shows.
+The rule relies on a move being paid once, after which the prompt is cached as before. If the cache
+worked until a move and no longer works after it, moving does harm that no price shows.
 """
 
 from dataclasses import dataclass
 
 _TOLERANCE = 0.5
-"""Part of the predicted tokens that must have been cached. Tokens are estimates, blocks differ."""
+"""The part of the predicted tokens that must be cached. Tokens are estimates, and blocks differ."""
 
 _TRUSTED_AFTER = 2
-"""Predictions in a row that have held before a move, for those after it to count."""
+"""How many predictions in a row must hold before a move for those after it to count."""
 
 _TRIPS_AFTER = 3
-"""Predictions in a row that fail after a move, from the first one on, or after further moves."""
+"""How many predictions in a row must fail from the first one after a move on."""
 
 
 @dataclass(slots=True)
 class Breaker:
-    """Watches one conversation; once tripped it stays so. Where nothing is cached it never is."""
+    """Watches a conversation. Once tripped it stays so; it never trips where nothing is cached."""
 
     tripped: bool = False
     _held: int = 0
@@ -26,9 +26,9 @@ class Breaker:
     _on_trial: bool = False
 
     def watch(self, predicted: int, cached: int | None, *, moved: bool) -> bool:
-        """Take in a request; return whether it is the one that trips.
+        """Watch a request; return whether this is the one that trips the breaker.
 
-        `predicted` and `cached` are tokens, `cached` as the provider reported them, if it did;
+        `predicted` and `cached` are tokens; `cached` is None if the provider did not report any.
         `moved` says whether the boundary moved with this request.
         """
         if self.tripped:

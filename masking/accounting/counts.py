@@ -1,9 +1,9 @@
-"""What a provider has counted of a conversation, and what masking takes out of it by its count.
+"""What a provider counted of a conversation, and what masking removes by the provider's count.
 
-Of a request's two prompts, the agent's and the masked one, only one is sent and counted. But from
-request to request the count grows by what is new, of which we have our own estimate. A straight
-line through these pairs tells what the provider counts for each message and for each token of ours;
-how far they lie off the line tells how far a masked text may be off.
+A request has two prompts, the agent's and the masked one, and only one is sent and counted. But the
+count grows from request to request by what is new, and of that we have our own estimate. A straight
+line through these pairs gives what the provider counts for each message and for each token of ours.
+The distance of the pairs from the line says how far off the count of a masked text may be.
 """
 
 from collections.abc import Sequence
@@ -14,45 +14,44 @@ from typing import NamedTuple
 from masking.accounting.prompt import Prompt
 
 DEFAULT_SPREAD = 0.25
-"""How far the ratio of a text may be from that of the rest, where too little was counted to tell,
-and for placeholders. Of 2,000 recorded tool results, counted in three ways, 9 in 10 were nearer."""
+"""How far the ratio of a text may be from that of the rest, if too little was counted to know, and
+for placeholders. Of 2,000 recorded tool results, counted in three ways, 9 in 10 were nearer."""
 
 _TELLING = 3
-"""How often a count must have grown, to tell more than a ratio."""
+"""How often a count must have grown to give more than a ratio."""
 
 _AS_OFTEN = 6
-"""The ratio of a whole prompt is taken to tell as much as so many growths of its count."""
+"""The ratio of a whole prompt says as much as this many growths of its count."""
 
 _MOST_RATIO = 1.5
-"""Of a provider's tokens of a prompt to our estimate of them; what is above it is no text: images.
-"""
+"""The largest ratio of a provider's tokens to our estimate. What exceeds it is not text: images."""
 
 _MOST_GROWTH = 3.0
-"""The same of what is new in a request, beside what a message has by itself."""
+"""The same for what is new in a request, apart from the tokens of each message."""
 
 _MOST_A_MESSAGE = 1_024
-"""Tokens that a provider counts for a message beyond what we see of it, at most: role, separators
-and ids; reasoning."""
+"""The most tokens that a provider counts for a message beyond what we see of it: role, separators,
+ids, reasoning."""
 
 _ALIKE = 1e-3
-"""Where the sizes of new texts vary by less, they do not tell what a message has by itself."""
+"""If the sizes of new texts vary by less, they do not tell the tokens of each message."""
 
 
 class Estimate(NamedTuple):
-    """Tokens as the provider counts them, and by how much that may be off, either way."""
+    """Tokens as the provider counts them, and by how much that may be off either way."""
 
     tokens: float
     error: float = 0.0
 
     def plus(self, tokens: float, error: float) -> "Estimate":
-        """Return it with more tokens, and what they may be off."""
+        """Return the estimate with more tokens, and with their error."""
         return Estimate(self.tokens + tokens, self.error + error)
 
 
 class Rate(NamedTuple):
-    """How many tokens a provider counts for one of ours, and for each message beyond them.
+    """How many tokens a provider counts for one of ours, and in addition for each message.
 
-    `spread` is how far the first may be off for a text, as a part of it.
+    `spread` is how far `value` may be off for a text, as a part of it.
     """
 
     value: float = 1.0
@@ -60,16 +59,17 @@ class Rate(NamedTuple):
     spread: float = DEFAULT_SPREAD
 
     def extend(self, start: Estimate, tokens: int, messages: int = 0) -> Estimate:
-        """Return an estimate with our tokens of a text added, or of so many messages."""
+        """Return the estimate with our tokens of a text, or of so many messages, added."""
         error = abs(tokens) * self.value * self.spread
         return start.plus(tokens * self.value + messages * self.message, error)
 
 
 class Growth(NamedTuple):
-    """What a provider counted of new messages beside our estimates, as sums over requests.
+    """What a provider counted for new messages, and our estimates of them: sums over requests.
 
-    So many `messages`, `ours` and `theirs` tokens; `per` is divided by ours, which is how a fit
-    weighs them: a text of twice the length strays from the line by more, but not by twice as much.
+    messages, ours, theirs: the messages, our tokens and the provider's.
+    *_per: divided by our tokens. That is their weight in the fit: a text of twice the length is
+        further from the line, but not twice as far.
     """
 
     times: int = 0
@@ -81,7 +81,7 @@ class Growth(NamedTuple):
     theirs_squared_per: float = 0.0
 
     def add(self, messages: int, ours: int, theirs: float) -> "Growth":
-        """Take in what was new in a request; what can be no text is passed over."""
+        """Add what was new in a request; skip what cannot be text."""
         if ours <= 0 or not 0 < theirs <= _MOST_GROWTH * ours + _MOST_A_MESSAGE * messages:
             return self
         return Growth(
@@ -95,7 +95,7 @@ class Growth(NamedTuple):
         )
 
     def find_rate(self) -> Rate | None:
-        """Return the rate that fits best, by weighted least squares; its spread is what is left."""
+        """Return the best rate by weighted least squares; its spread is the residual."""
         if not self.times:
             return None
         if self.times < _TELLING:
@@ -112,7 +112,7 @@ class Growth(NamedTuple):
         return Rate(value, message, sqrt(max(0.0, left) / self.ours) / value)
 
     def _fit(self) -> tuple[float, float] | None:
-        """Return tokens a message and a token of ours; None where the sums do not tell."""
+        """Return the tokens for a message and for a token of ours; None if the sums do not tell."""
         squares = self.messages_squared_per * self.ours
         det = squares - self.messages**2
         if det <= _ALIKE * squares:
@@ -124,7 +124,7 @@ class Growth(NamedTuple):
 
 
 class Prefix(NamedTuple):
-    """The beginning of a prompt: our tokens of it, and how many pieces it has."""
+    """The beginning of a prompt: its tokens by our count, and its pieces."""
 
     tokens: int
     pieces: int
@@ -132,13 +132,15 @@ class Prefix(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What is known of a conversation with a request of it.
+    """What is known of a conversation at one of its requests.
 
-    `is_masked` says which of the two prompts was sent. `ours` are our estimates of that one and of
-    the other, with as many `pieces`. `sent` is that one as the provider counted it, else as we
-    did; `is_counted` says which. `difference` is what masking takes out, in the provider's tokens,
-    `whole` the ratio of the last prompt that was counted unmasked, or the first one. `last` is
-    what was known with the request before, without its own.
+    is_masked: which of the two prompts was sent.
+    ours: our estimates of the prompt that was sent and of the other; both have `pieces` pieces.
+    sent: the prompt that was sent, as the provider counted it, or else as we did.
+    is_counted: whether the provider counted it.
+    difference: what masking removes, in the provider's tokens.
+    whole: the ratio of the last prompt that was counted unmasked, or of the first prompt.
+    last: what was known at the request before, without its own `last`.
     """
 
     is_masked: bool
@@ -153,7 +155,7 @@ class Counts:
 
     @property
     def rate(self) -> Rate:
-        """By which our tokens of a text that the provider has not counted become its own."""
+        """The rate that converts our tokens of an uncounted text into the provider's."""
         return self.growth.find_rate() or Rate(self.whole or 1.0)
 
     @property
@@ -163,10 +165,10 @@ class Counts:
         return Estimate(max(0.0, self.sent + (tokens if self.is_masked else -tokens)), error)
 
     def convert(self, sent: Prefix, other: Prefix) -> tuple[Estimate, Estimate]:
-        """Return prefixes of the prompt that was sent and of the other one in its tokens.
+        """Return prefixes of the prompt that was sent and of the other, in the provider's tokens.
 
-        What lies between a prefix and the nearest prompt that is known is taken at the rate.
-        Where only this one is, the prefix that was sent is taken in proportion.
+        The part between a prefix and the nearest known prompt is converted at the rate. If only
+        this prompt is known, the prefix that was sent is a proportion of it.
         """
         last = self.last
         if last is None or last.is_counted != self.is_counted:
@@ -188,9 +190,9 @@ class Counts:
 def take_counts(
     last: Counts | None, prompt: Prompt, counted: int | None, *, is_masked: bool
 ) -> Counts:
-    """Return what is known of a conversation with its next request; `last` is None at the first.
+    """Return what is known of a conversation at its next request; `last` is None at the first.
 
-    `counted` are the tokens of the prompt that was sent, where the provider says.
+    `counted` are the tokens of the prompt that was sent, if the provider reported them.
     """
     if last is not None and last.is_masked != is_masked:
         last = None
@@ -214,7 +216,7 @@ def take_counts(
 
 
 def _grow(last: Counts, prompt: Prompt, counted: int | None) -> Growth:
-    """Note what the count grew by, where nothing but new messages changed it."""
+    """Add what the count grew by, if only new messages changed it."""
     before, after = prompt.tokens_before, prompt.tokens_after
     was = last.ours[::-1] if last.is_masked else last.ours
     if counted is None or not last.is_counted or before - after != was[0] - was[1]:
@@ -223,11 +225,11 @@ def _grow(last: Counts, prompt: Prompt, counted: int | None) -> Growth:
 
 
 def _find_difference(prompt: Prompt, rate: Rate, times: int) -> Estimate:
-    """Return what masking takes out of a prompt.
+    """Return what masking removes from a prompt.
 
-    Texts stray from the line by chance, each by itself, so that much evens out; the line may be
-    off, too, the less the more often the count has grown; and so may placeholders, which are all
-    alike.
+    Texts are off the line by chance, each for itself, so much of that cancels out. The line itself
+    may be off, less so the more often the count has grown. So may placeholders, all in one
+    direction, because they are alike.
     """
     removed = prompt.tokens_before - prompt.tokens_after
     pairs = [pair for pair in zip(prompt.before, prompt.after, strict=False) if pair[0] != pair[1]]

@@ -1,20 +1,20 @@
-"""By how much an amount of money may be off, either way, in the unit of the amount.
+"""By how much an amount of money may be off either way, in the unit of the amount.
 
-Two kinds of error behave differently in a sum. What is wrong with the size of a masked text is
-wrong in the same direction at every request: such errors add up. Where a prefix ends in a block of
-the provider's cache is chance, a new one at every request: of such errors the squares add up.
+Two kinds of error behave differently in a sum. An error in the size of a masked text has the same
+direction at every request: such errors add up. Where a prefix ends within a block of the provider's
+cache is chance at every request anew: the squares of such errors add up.
 """
 
 from dataclasses import dataclass
 from math import sqrt
 
 _DEVIATIONS = 2
-"""Of the errors of chance, so many standard deviations: 19 of 20 sums are nearer."""
+"""Standard deviations of the errors by chance: 19 of 20 sums are within."""
 
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """A margin of error: what adds up, and the variance of what is chance."""
+    """A margin of error: the errors that add up, and the variance of those by chance."""
 
     steady: float = 0.0
     variance: float = 0.0
@@ -29,9 +29,9 @@ class Margin:
 
     @property
     def width(self) -> float:
-        """By how much the amount may be off, either way."""
+        """By how much the amount may be off either way."""
         return self.steady + _DEVIATIONS * sqrt(self.variance)
 
 
 NO_MARGIN = Margin()
-"""That of an amount that is known."""
+"""The margin of an amount that is known exactly."""

@@ -1,7 +1,7 @@
 """A provider's prefix cache: how much of a prompt it has seen before.
 
-A prompt is a sequence of pieces, its tool schemas and then its messages, each a digest and its
-tokens. The cache matches whole pieces from the front, as a changed piece ends the common prefix.
+A prompt is a sequence of pieces: its tool schemas, then its messages, each with a digest and its
+tokens. The cache matches whole pieces from the front; a changed piece ends the common prefix.
 """
 
 from collections import OrderedDict
@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 
 class Piece(NamedTuple):
-    """A part of a prompt: what it is, as a digest, and its size in tokens."""
+    """A part of a prompt: the digest of its content, and its size in tokens."""
 
     digest: bytes
     tokens: int
 
 
 class PrefixCache:
-    """All prompts sent so far, as the prefixes they have; at most `max_prefixes`, latest used.
+    """All prefixes of the prompts sent so far; at most `max_prefixes`, the last used.
 
     Times are in seconds, from any origin, and do not go back.
     """
@@ -31,10 +31,10 @@ class PrefixCache:
     def send(
         self, seed: bytes, pieces: Sequence[Piece], now: float = 0.0, ttl: float | None = None
     ) -> int:
-        """Take in a prompt; return the tokens of the longest prefix that had been sent before.
+        """Add a prompt; return the tokens of its longest prefix that was sent before.
 
-        Prompts with another `seed` have nothing in common with it: another model, another account.
-        What was not used for longer than `ttl` is forgotten.
+        Prompts with different seeds have nothing in common: another model, another account. A
+        prefix that was not used for longer than `ttl` is forgotten.
         """
         prefixes = chain(seed, [piece.digest for piece in pieces])
         known = self._count_known(prefixes, now, ttl)
@@ -54,7 +54,7 @@ class PrefixCache:
 
 
 def chain(seed: bytes, digests: Sequence[bytes]) -> list[bytes]:
-    """Return a digest of every prefix of a sequence, the shortest first; equal where all is."""
+    """Return a digest of every prefix of a sequence, the shortest first."""
     return [*accumulate(digests, _extend, initial=seed)][1:]
 
 

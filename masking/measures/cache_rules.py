@@ -7,8 +7,9 @@ from dataclasses import dataclass
 class CacheRules:
     """What a provider's cache keeps, in tokens and seconds since the last use.
 
-    A simulated cache forgets a prompt after `ttl`, or never (None). After `lifetime` a real one
-    most likely has. `at_marks` says whether a real one keeps nothing of a request without a mark.
+    ttl: when a simulated cache forgets a prompt; None for never.
+    lifetime: when a real cache has most likely forgotten it.
+    at_marks: whether a real cache keeps nothing of a request without a mark.
     """
 
     minimum: int
@@ -28,10 +29,9 @@ _DEEPSEEK = CacheRules(minimum=64, block=64, lifetime=86_400.0)
 _OTHERS = CacheRules(minimum=1_024, block=128)
 
 _RULES = {"anthropic": _ANTHROPIC, "deepseek": _DEEPSEEK, "openai": OPENAI, "azure": OPENAI}
-"""By the provider's name on the price list; all others are taken to match as OpenAI does.
-
-Of requests that came after 5 to 60 minutes 86% were cold in recordings of several providers, and
-all after an hour, which is what others are taken to keep.
+"""By the provider's name on the price list. All others are taken to match prefixes as OpenAI does,
+and to keep them for an hour: in recordings of several providers 86% of the requests that came after
+5 to 60 minutes found nothing cached, and so did all later ones.
 
 - OpenAI: platform.openai.com/docs/guides/prompt-caching (5 to 10 minutes, up to an hour; from
   gpt-5.6 on 30 minutes at least)

@@ -1,9 +1,9 @@
 """A price list: which hosts sell which models, and what their input tokens cost there.
 
 `prices.json` is made from the data of genai-prices (MIT, see `prices.LICENSE`) by
-`python -m tests.make_price_list`, which needs that package; nothing is fetched. It holds one price
-for each model: that of the day on which it was made, at noon UTC. So the ratios by which a request
-is masked depend on the files alone, neither on the day nor on the hour.
+`python -m tests.make_price_list`, which needs that package; nothing is fetched. It has one price
+for each model: that at noon UTC of the day on which it was made. So the ratios by which a request
+is masked depend on the files alone, not on the day or the hour.
 """
 
 import functools
@@ -28,11 +28,11 @@ _Object = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """An entry of the list: what a provider takes for a model's input.
+    """An entry of the list: what a provider charges for a model's input.
 
-    `provider` is its id, `seller` its name. `dollars_per_million` is for plain tokens, below every
-    price step. `ratios` are the prices of a cached and of a written token, relative to a plain
-    one; None where the list has no price of cached tokens.
+    `provider` is the provider's id, `seller` its name. `dollars_per_million` is for plain tokens,
+    below every price step. `ratios` are the prices of a cached and of a written token, relative to
+    a plain one; None if the list has no price of cached tokens.
     """
 
     provider: str
@@ -48,10 +48,10 @@ class Price:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PriceList:
-    """Providers, each with its models, as JSON objects; the first that matches counts.
+    """Providers with their models, as JSON objects; the first that matches counts.
 
-    `date` is the day of its prices, `source` where they come from. Models without a price, or with
-    one of 0, count as not listed. Any text may be looked up.
+    `date` is the day of the prices, `source` says where they come from. A model without a price,
+    or with a price of 0, counts as not listed. Any text may be looked up.
     """
 
     date: str
@@ -60,11 +60,11 @@ class PriceList:
 
     @property
     def models(self) -> int:
-        """How many models there are, counted once for each provider."""
+        """The number of models, counted once for each provider."""
         return sum(len(provider["models"]) for provider in self.providers)
 
     def find(self, host: str, model: str) -> Price | None:
-        """Return what a host takes for a model; None where the list does not know both."""
+        """Return what a host charges for a model; None unless the list knows both."""
         url = f"https://{host.lower().rstrip('.')}/"
         provider = next((p for p in self.providers if re.match(p["api_pattern"], url)), None)
         return None if provider is None else self._find_model(provider, model)
@@ -86,14 +86,14 @@ class PriceList:
         return None
 
     def _list_models(self, provider: _Object) -> Iterator[_Object]:
-        """Yield what a provider sells: its own models, and then those of others it resells."""
+        """Yield what a provider sells: its own models, then those of others that it resells."""
         yield from provider["models"]
         for name in provider.get("fallback_model_providers", ()):
             yield from next((p["models"] for p in self.providers if p["id"] == name), ())
 
 
 def load_list(data: bytes) -> PriceList:
-    """Read a list that is known to be a valid one."""
+    """Read a list that is known to be valid."""
     document = orjson.loads(data)
     return PriceList(document["date"], document["source"], tuple(document["providers"]))
 
@@ -113,7 +113,7 @@ _CLAUSES: Mapping[str, Callable[[str, Any], bool]] = {
     "or": lambda name, clauses: any(_is_match(clause, name) for clause in clauses),
     "and": lambda name, clauses: all(_is_match(clause, name) for clause in clauses),
 }
-"""What a list says of names: one key and its value; texts in any case, names in lower case."""
+"""How a list matches names, by the key of a clause. Names are in lower case, texts in any."""
 
 CLAUSES = tuple(_CLAUSES)
 
@@ -124,10 +124,10 @@ def _is_match(clause: _Object, name: str) -> bool:
 
 
 def _read_price(provider: _Object, entry: _Object) -> Price | None:
-    """Return an entry as a price; None where its input costs nothing.
+    """Return an entry as a price; None if its input costs nothing.
 
-    A token that is written costs what a plain one does, at least: where the list has less, that
-    is the price of storing it, which comes on top (Gemini at OpenRouter).
+    A written token costs at least as much as a plain one. Where the list has less, that is the
+    price of storing the token, which is charged in addition (Gemini at OpenRouter).
     """
     plain, read = entry.get("input", 0), entry.get("cache_read")
     if plain <= 0:

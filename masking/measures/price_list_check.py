@@ -1,6 +1,6 @@
-"""A price list from outside: our own form, or the one that genai-prices publishes.
+"""A price list from outside, in our own form or in the one that genai-prices publishes.
 
-All of it is read at once, and a mistake anywhere refuses the whole, with the place.
+The whole list is checked at once. A mistake anywhere refuses all of it, and names the place.
 """
 
 import functools
@@ -27,18 +27,18 @@ _PRICES = {
     "cache_read_mtok": "cache_read",
     "cache_write_mtok": "cache_write",
 }
-"""What is kept of a model's prices, under our names."""
+"""The prices of a model that are kept, with our names for them."""
 
 _Object = dict[str, Any]
 _Kind = TypeVar("_Kind")
 
 
 def pack_list(data: bytes, today: date, source: str) -> bytes:
-    """Return a list in our own form, checked whole; a model is a line.
+    """Return a list in our own form, fully checked, with a line for each model.
 
-    `today` and `source` are those of a list in genai-prices' form (`prices/data.json` and its
-    newer versions), which has neither: of its prices those that hold on that day at noon UTC are
-    kept. Raises ConfigError with the place of the first mistake.
+    A list in genai-prices' form (`prices/data.json` and its newer versions) has neither date nor
+    source: it gets `today` and `source`, and keeps the prices that hold on that day at noon UTC.
+    Raises ConfigError with the place of the first mistake.
     """
     document = _decode(data)
     if isinstance(document, list):
@@ -61,7 +61,7 @@ def read_list(data: bytes) -> PriceList:
 
 @functools.lru_cache(8)
 def open_list(path: str) -> PriceList:
-    """Return the list in a file, or the shipped one for no path; each is read once in a process.
+    """Return the list in a file, or the shipped one without a path; read once in a process.
 
     Raises ConfigError as `read_list` does, and OSError for a file that cannot be read.
     """
@@ -117,7 +117,7 @@ def _convert_model(model: object, today: date, path: str) -> _Object:
 
 
 def _choose_prices(prices: object, today: date, path: str) -> _Object:
-    """Return the prices that hold on a day at noon UTC: the last ones whose condition is met."""
+    """Return the prices that hold on a day at noon UTC: the last whose condition is met."""
     if isinstance(prices, dict):
         return prices
     chosen: _Object = {}

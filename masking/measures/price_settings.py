@@ -1,4 +1,4 @@
-"""What a user says of prices: where a cached and a written token's come from, and one's own."""
+"""What a user sets about prices: where they come from, and prices of one's own."""
 
 from dataclasses import KW_ONLY, dataclass
 from fnmatch import fnmatchcase
@@ -15,10 +15,10 @@ MAX_PRICE = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPrice:
-    """What hosts and models with such names (`*` matches anything) take, by the user's own word.
+    """What hosts and models with such names (`*` matches anything) charge, as the user says.
 
-    `read` and `write` are relative to a plain input token; `dollars_per_million` are for plain
-    ones. Names are compared in lower case. Raises ConfigError for what can be no price or host.
+    `read` and `write` are relative to a plain input token; `dollars_per_million` is for plain
+    ones. Names are compared in lower case. Raises ConfigError for what cannot be a price or a host.
     """
 
     host: str = "*"

@@ -1,4 +1,4 @@
-"""Which entry of the price list holds for a request, and which model a name is taken for."""
+"""Which entry of the price list holds for a request, and which model a name stands for."""
 
 import re
 from collections.abc import Iterator
@@ -10,20 +10,20 @@ _VENDORS = re.compile(r"^(?:[a-z][a-z-]*\.)+(?=[a-z])")
 
 _LAST_PART = re.compile(r"[-_@:][^-_@:]*$")
 _MOST_PARTS = 8
-"""What may have been added at the end of a name; `-20250929-v1:0` is three parts."""
+"""How many parts may have been added to a name; `-20250929-v1:0` is three."""
 
 
 def find_price(prices: PriceList, host: str | None, model: str | None) -> Price | None:
-    """Return what the list says of a model at a host; at its maker's where no host is told."""
+    """Return the list's entry for a model at a host, or at its maker if there is no host."""
     if not model:
         return None
     return prices.find_maker(model) if host is None else prices.find(host, model)
 
 
 def assume_price(prices: PriceList, model: str | None) -> Price | None:
-    """Return what a model's maker takes for it, whoever sells it here under whatever name.
+    """Return what a model's maker charges for it, whoever sells it here, under any name.
 
-    None where no maker is known, or where its entry has no price of cached tokens.
+    None if no maker is known, or its entry has no price of cached tokens.
     """
     found = (prices.find_maker(name) for name in dict.fromkeys(_spell(model or "")))
     return next((price for price in found if price is not None and price.ratios), None)
@@ -32,8 +32,8 @@ def assume_price(prices: PriceList, model: str | None) -> Price | None:
 def _spell(model: str) -> Iterator[str]:
     """Yield the names that a model may have with its maker, the likeliest first.
 
-    What stands before a slash or names a vendor goes; then what was added at the end, part by
-    part: `openrouter/openai/gpt-5-high` becomes `gpt-5`.
+    What stands before a slash, or names a vendor, is dropped; then what was added at the end, part
+    by part: `openrouter/openai/gpt-5-high` becomes `gpt-5`.
     """
     name = _VENDORS.sub("", model.lower().rpartition("/")[2])
     yield model

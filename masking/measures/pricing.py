@@ -1,7 +1,7 @@
-"""What a request is masked and billed by: the one place in which its price is found.
+"""The prices by which a request is masked and billed; this is the one place that finds them.
 
 A pricing depends on the configuration and the request (host, model, cache marks) alone, never on
-an answer, so that a restart and a second proxy render the same bytes.
+an answer. So a restart and a second proxy render the same bytes.
 """
 
 import dataclasses
@@ -21,19 +21,20 @@ from masking.model import PriceStep
 Source = Literal["config", "price list", "assumed"]
 
 _LONGEST_NAME = 256
-"""Characters of a host's and of a model's name; what is longer is on no list."""
+"""In characters, of a host or a model. A longer name is on no list."""
 
 _MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """What a provider takes for a request's tokens, and what its cache keeps of them.
+    """What a provider charges for a request's tokens, and what its cache keeps of them.
 
-    `read` and `write` are the prices of a cached and of a written token, relative to a plain input
-    token. `dollars_per_million` is for plain input tokens, below every price step; None where that
-    is not known, as always where the ratios are assumed. `entry` is what the ratios, or else the
-    dollars, were taken from: the list's for this host, or the maker's where they are assumed.
+    read, write: the prices of a cached and of a written token, relative to a plain input token.
+    dollars_per_million: for plain input tokens, below every price step; None if it is not known,
+        which it never is where the ratios are assumed.
+    entry: where the ratios, or else the dollars, come from: the list's entry for this host, or the
+        maker's entry where they are assumed.
     """
 
     read: float
@@ -51,34 +52,34 @@ class Pricing:
         return self.read, self.write
 
     def find_cost(self, prompt: float, cached: float, uncached: float | None = None) -> float:
-        """Return what a prompt costs of which so many tokens are cached, in plain input tokens.
+        """Return the cost, in plain input tokens, of a prompt with so many `cached` tokens.
 
-        `uncached` is the mean price of its other tokens; without it all of them are written.
+        `uncached` is the mean price of its other tokens; if it is None, all of them are written.
         """
         each = self.write if uncached is None else uncached
         return (cached * self.read + (prompt - cached) * each) * self.find_factor(prompt)
 
     def find_factor(self, prompt: float) -> float:
-        """Return how many times as much a token costs in a prompt of so many tokens."""
+        """Return how many times as much a token costs in a prompt of this many tokens."""
         place = bisect_left(self.steps, prompt, key=lambda step: step.above)
         return self.steps[place - 1].factor if place else 1.0
 
     def in_dollars(self, cost: float) -> float | None:
-        """Return what a cost in plain input tokens is in US dollars; None where it is not known."""
+        """Return a cost in plain input tokens in US dollars; None if the price is not known."""
         each = self.dollars_per_million
         return None if each is None else cost * each / _MILLION
 
     def forget_after(self, ttl: float | None) -> "Pricing":
-        """Return it with a cache that forgets a prompt after so many seconds; None is never."""
+        """Return it with a cache that forgets a prompt after `ttl` seconds; None for never."""
         return dataclasses.replace(self, cache=dataclasses.replace(self.cache, ttl=ttl))
 
 
 def find_pricing(
     settings: PriceSettings, host: str | None, model: str | None, *, is_marked: bool = True
 ) -> Pricing:
-    """Return the configured prices, else the list's, else what is to be assumed.
+    """Return the configured prices, else the list's, else those to be assumed.
 
-    Where a recording does not tell the host, it is the one whose models have such names.
+    A recording may not tell the host; then it is the host whose models have such names.
     `is_marked` says whether the request asks for a cache. Raises ConfigError for a price list that
     cannot be used, OSError for one that cannot be read.
     """
@@ -113,7 +114,7 @@ def _find_pricing(settings: PriceSettings, host: str | None, model: str | None) 
 
 
 def _find_own(settings: PriceSettings, host: str, model: str) -> OwnPrice | None:
-    """Return what the configuration says of a host and a model."""
+    """Return what the configuration says about a host and a model."""
     own = next((price for price in settings.own if price.fits(host, model)), None)
     if not isinstance(settings.cache_pricing, str):
         read, write = settings.cache_pricing
@@ -127,7 +128,7 @@ def _find_own(settings: PriceSettings, host: str, model: str) -> OwnPrice | None
 def _price_by_configuration(
     own: OwnPrice, listed: Price | None, prices: PriceList, model: str | None
 ) -> Pricing:
-    """Return the configured ratios; what the configuration leaves open the list may know."""
+    """Return the configured ratios, with the rest from the list as far as it knows."""
     known = listed or assume_price(prices, model)
     dollars = own.dollars_per_million
     if dollars is None and listed is not None:
@@ -144,7 +145,7 @@ def _price_by_configuration(
 
 
 def _assume(settings: PriceSettings, prices: PriceList, model: str | None) -> Pricing:
-    """Return the ratios of the model's maker, or those to be assumed: neither dollars nor steps."""
+    """Return the ratios of the model's maker, or the assumed ones, without dollars and steps."""
     maker = assume_price(prices, model)
     read, write = (maker and maker.ratios) or settings.assumed
     cache = find_rules(None if maker is None else maker.provider)
