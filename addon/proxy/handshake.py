@@ -1,7 +1,8 @@
-"""What the end of a TLS handshake with a client says of its trust in the proxy's certificate.
+"""What the end of a TLS handshake says about a client's trust in the proxy's certificate.
 
-Only what the client does once it has the certificate says anything. mitmproxy lets the client wait
-for the handshake with the server, so one that hangs up before may just have waited too long.
+Only what the client does after it has the certificate tells anything. mitmproxy lets the client
+wait for the handshake with the server, so a client that hangs up before may just have waited too
+long.
 """
 
 import re
@@ -11,26 +12,26 @@ from mitmproxy import tls
 from OpenSSL import SSL
 
 Failure = Literal["refused", "closed", "failed"]
-"""How a handshake ended: the client sent an alert on the certificate; it closed the connection
-when it had the certificate; or there was an error of another kind, such as no cipher in common."""
+"""How a handshake ended: the client sent an alert about the certificate; it closed the connection
+once it had the certificate; or there was another error, such as no cipher in common."""
 
 _REFUSAL = re.compile(
     r"alert (unknown ca|bad certificate|unsupported certificate"
     r"|certificate (unknown|expired|revoked))"
 )
-"""The alerts of RFC 8446, section 6.2, on the other side's certificate, as OpenSSL names them."""
+"""The alerts of RFC 8446, section 6.2, about the peer's certificate, as OpenSSL names them."""
 
 
 def read_program(hello: tls.ClientHello) -> tuple[object, ...]:
-    """Return what tells client programs at the same address apart: the TLS that they offer."""
+    """Return what tells programs at the same address apart: the TLS that they offer."""
     ciphers = tuple(suite for suite in hello.cipher_suites if not _is_grease(suite))
     return (*ciphers, *hello.alpn_protocols)
 
 
 def read_failure(error: str, handshake: SSL.Connection | None) -> Failure | None:
-    """Return how a handshake failed, or None where that says nothing of the client's trust.
+    """Return how a handshake failed, or None if that says nothing about the client's trust.
 
-    `error` is mitmproxy's account of it, which quotes OpenSSL's.
+    `error` is mitmproxy's message, which quotes OpenSSL's.
     """
     if handshake is None:
         return None  # there was no complete ClientHello
@@ -40,15 +41,15 @@ def read_failure(error: str, handshake: SSL.Connection | None) -> Failure | None
 
 
 def is_certificate_sent(handshake: SSL.Connection) -> bool:
-    """Return whether a server's unfinished handshake has come to its certificate.
+    """Return whether the server has sent its certificate in an unfinished handshake.
 
-    In TLS 1.3 the server's Finished goes out with it, and a HelloRetryRequest without either; in
-    TLS 1.2 the server waits for the client right after it.
+    In TLS 1.3 the server's Finished goes out with the certificate, and a HelloRetryRequest with
+    neither. In TLS 1.2 the server waits for the client right after its certificate.
     """
     waits = handshake.get_state_string() == b"SSLv3/TLS write server done"
     return waits or handshake.get_finished() is not None
 
 
 def _is_grease(value: int) -> bool:
-    """Whether a value is one of those that stand for nothing and change every time (RFC 8701)."""
+    """Whether a value is one of those that mean nothing and change every time (RFC 8701)."""
     return value & 0x0F0F == 0x0A0A

@@ -1,7 +1,8 @@
 """The file of remembered boundaries: a small private SQLite database in the user's state folder.
 
-It is read once, at the start, and written behind the requests, in a thread of its own. Whatever
-goes wrong with it is a warning, once; a memory that is lost costs at most one broken prefix.
+It is read once, when it is first needed, and written by a thread of its own after requests have
+left. Whatever goes wrong with it is one warning. A memory that is lost costs at most one broken
+prefix for each conversation.
 """
 
 import contextlib
@@ -33,7 +34,7 @@ _TRIM = """DELETE FROM conversations WHERE sent <
 
 
 class MemoryFile:
-    """Remembered conversations on disk, `folder` being where; several processes may share it."""
+    """Remembered conversations on disk, in `folder`. Several processes may share the file."""
 
     def __init__(self, folder: Callable[[], Path]) -> None:
         self._folder = folder
@@ -44,12 +45,12 @@ class MemoryFile:
         self._warned = False
 
     def read(self) -> list[tuple[bytes, Branches]]:
-        """Return all conversations, the latest last; what cannot be read is left out."""
+        """Return all conversations, the latest last, without those that cannot be read."""
         rows = self._thread.submit(self._guard, self._read).result() or []
         return [(opening, branches) for opening, text in rows if (branches := decode(text))]
 
     def write(self, opening: bytes, branches: Branches) -> None:
-        """Write a conversation soon, or remove it where it has no branches."""
+        """Write a conversation soon, or remove it if it has no branches."""
         with self._lock:
             is_under_way = bool(self._waiting)
             self._waiting[opening] = branches
@@ -58,7 +59,7 @@ class MemoryFile:
                 self._thread.submit(self._guard, self._write)
 
     def close(self) -> None:
-        """Write what is waiting, and close the file."""
+        """Write what is still waiting, and close the file."""
         with contextlib.suppress(RuntimeError):  # closed already
             self._thread.submit(self._guard, self._trim)
         self._thread.shutdown(wait=True)
@@ -69,7 +70,7 @@ class MemoryFile:
         return list(self._open().execute(_READ))
 
     def _write(self) -> None:
-        """Write all that is waiting, of each conversation the latest."""
+        """Write the latest of each conversation that is waiting."""
         with self._lock:
             waiting, self._waiting = self._waiting, {}
         with self._open() as database:
@@ -116,7 +117,7 @@ class MemoryFile:
 def _connect(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(path, PATIENCE, check_same_thread=False)
     database.execute("PRAGMA synchronous = OFF")  # a lost memory is cheap, a slow disk is not
-    database.text_factory = bytes  # what is no text costs its own row, not all of them
+    database.text_factory = bytes  # what is not text costs its own row, not all of them
     with database:
         database.execute(_TABLE)
         database.execute("SELECT count(*) FROM conversations").fetchone()

@@ -9,7 +9,7 @@ from masking.strategies.boundary import Boundary
 from masking.strategies.placeholder import parse_template
 
 _Json = Any
-"""What JSON may hold; whatever does not fit raises, and is then no record."""
+"""Whatever JSON may hold. What does not fit raises, and is then not a record."""
 
 
 def encode(branches: Branches) -> str:
@@ -18,7 +18,7 @@ def encode(branches: Branches) -> str:
 
 
 def decode(text: str | bytes) -> Branches:
-    """Return what `encode` has written; nothing where it is anything else."""
+    """Return the conversations that `encode` has written; none for any other text."""
     try:
         return tuple(_decode_past(past) for past in json.loads(text))
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):

@@ -1,6 +1,6 @@
-"""The client's own body of a request that was changed, kept on its flow: `mitmdump -w` stores it.
+"""The client's own body of a changed request, kept on its flow, which `mitmdump -w` stores.
 
-It is content. It is there because a user asked for a recording, and nowhere but in that recording.
+It is content. It is kept because a user asked for a recording, and only in that recording.
 """
 
 import zlib
@@ -11,23 +11,23 @@ from mitmproxy.options import Options
 METADATA = "observation_masking_original"
 
 _LEVEL = 1
-"""Of zlib: 1 MB in some 10 ms. Higher levels take five times as long for a tenth less."""
+"""For zlib: 1 MB in some 10 ms. Higher levels take five times as long for a tenth less."""
 
 
 def is_recording(options: Options) -> bool:
-    """Whether mitmproxy writes all flows to a file as they come (`-w`)."""
+    """Whether mitmproxy writes all flows to a file as they arrive (`-w`)."""
     return bool(getattr(options, "save_stream_file", None))  # an addon's: it may not be there
 
 
 def keep_original(flow: http.HTTPFlow, body: bytes) -> None:
-    """Keep a request's body, decoded, as the client wrote it; the first one that is given stays."""
+    """Keep a request's decoded body as the client wrote it; the first one given stays."""
     flow.metadata.setdefault(METADATA, zlib.compress(body, _LEVEL))
 
 
 def find_original(flow: http.HTTPFlow) -> bytes | None:
-    """Return the body that was kept, decoded; None where there is none.
+    """Return the body that was kept, decoded; None if there is none.
 
-    Raises ValueError for one that is damaged.
+    Raises ValueError if it is damaged.
     """
     kept = flow.metadata.get(METADATA)
     if not isinstance(kept, bytes):

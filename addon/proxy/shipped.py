@@ -1,4 +1,4 @@
-"""Files that come with the package: in a wheel inside of `addon`, in a checkout beside it."""
+"""Files that come with the package: inside `addon` in a wheel, beside it in a checkout."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""A newer price list than the shipped one, where the user has stored one; in force from a start on.
+"""A newer price list than the shipped one, if the user has stored one. It holds from a start on.
 
-It lies in the user's data directory, readable by the user alone.
+It is in the user's data directory, readable by the user alone.
 """
 
 import contextlib
@@ -17,14 +17,14 @@ from masking.measures.price_list_check import open_list, pack_list, read_list
 
 
 def stored_path() -> Path:
-    """Return where a newer list is. Raises RuntimeError for the home of no user."""
+    """Return where a newer list would be. Raises RuntimeError if the user has no home."""
     return platformdirs.user_data_path("observation-masking", appauthor=False) / "prices.json"
 
 
 def find_stored() -> tuple[str, str | None]:
-    """Return the path of the stored list, nothing where there is none, and a warning.
+    """Return the path of the stored list, empty if there is none, and a warning.
 
-    One that cannot be used is passed over: the shipped list then holds.
+    A list that cannot be used is ignored; the shipped list then holds.
     """
     try:
         path = str(stored_path())
@@ -32,7 +32,7 @@ def find_stored() -> tuple[str, str | None]:
             return "", None
         stored, shipped = open_list(path).date, load_shipped().date
     except ConfigError as error:
-        return "", f"{path} is passed over, and the shipped price list holds: {error}"
+        return "", f"{path} is ignored, and the shipped price list holds: {error}"
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
         return "", f"no stored price list could be read, and the shipped one holds: {reason}"
@@ -42,10 +42,10 @@ def find_stored() -> tuple[str, str | None]:
 
 
 def store_prices(file: Path) -> PriceList:
-    """Check a list, and store it in place of an earlier one; return it.
+    """Check a list, store it in place of an earlier one, and return it.
 
-    Raises ConfigError, with the file and the place in it, for one that cannot be used, and OSError
-    where it cannot be read or stored.
+    Raises ConfigError, with the file and the place in it, if the list cannot be used, and OSError
+    if it cannot be read or stored.
     """
     today = datetime.now(UTC).date()
     try:
@@ -65,7 +65,7 @@ def remove_stored() -> bool:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write a file that is there whole or not at all."""
+    """Write a file that is there completely or not at all."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent)  # for its owner alone
     try:

@@ -1,9 +1,9 @@
 """Which programs refuse the proxy's certificate, and when each is tried again.
 
-A refusal never holds for good. Programs are told apart by the TLS that they offer, and so one that
-forgot the CA must not switch masking off for a later one that offers the same. The price is
+A refusal never holds for good. Programs are told apart by the TLS that they offer, so a program
+without the CA must not switch masking off for a later one that offers the same TLS. The price is
 that a program which still refuses fails once more at every trial. Its own retries mostly hide that,
-the trials come ever later, and of connections at the same time only one is a trial.
+the intervals between trials grow, and of several connections at once only one is a trial.
 """
 
 import time
@@ -20,35 +20,35 @@ FIRST_DELAY = 5.0
 LONGEST_DELAY = 3600.0
 
 PAIR_SECONDS = 60.0
-"""Two handshakes that end within this time without a word are a refusal. One, or two that are
-further apart, may be connections that were no longer wanted."""
+"""Two handshakes that end without an alert within this time are a refusal. A single one, or two
+that are further apart, may be connections that were no longer wanted."""
 
 _FORGET_SECONDS = 2 * LONGEST_DELAY
-"""After so long without a refusal the next one is treated as the first."""
+"""After this long without a refusal, the next one is treated as the first."""
 
 _MAX_REMEMBERED = 1_000
 _OTHER_HOSTS = "other hosts"
 
 
 class Peer(NamedTuple):
-    """A program, as far as it can be told from others, and the host that it wants to reach."""
+    """A program, as far as it can be told from others, and the host it wants to reach."""
 
     address: str
     host: str
     program: tuple[object, ...]
 
     def is_same_program(self, other: "Peer") -> bool:
-        """Whether both are one program, whatever the host."""
+        """Whether both are the same program, whatever the host."""
         return (self.address, self.program) == (other.address, other.program)
 
 
 @dataclass(slots=True)
 class _Refusal:
-    """Times are seconds on the clock.
+    """A refusal by one program for one host. Times are in seconds on the clock.
 
-    `due` is when the next trial comes by itself; `retry_at` is earlier where it was brought
-    forward. `on trial` is a refusal from when one connection has been opened until it is renewed
-    or lifted. A lifted one is kept for its delay alone.
+    `due` is when the next trial comes by itself; `retry_at` is earlier if it was brought forward.
+    A refusal is "on trial" from when a connection is opened until it is renewed or lifted. A
+    lifted one is kept only for its delay.
     """
 
     since: float
@@ -72,7 +72,7 @@ class Trust:
         self.passed: Counter[str] = Counter()
 
     def opens_next(self, peer: Peer) -> bool:
-        """Return whether to open a new connection of a peer; one that is not opened is counted."""
+        """Return whether to open a new connection of a peer; if not, count it."""
         refusal = self._refusals.get(peer)
         if refusal is None or refusal.state == "lifted":
             return True
@@ -86,7 +86,7 @@ class Trust:
         return True
 
     def accept(self, peer: Peer) -> bool:
-        """Note that a peer took the certificate; return whether that lifted a refusal."""
+        """Note that a peer accepted the certificate; return whether that lifted a refusal."""
         self._failures.pop(peer, None)
         self._bring_forward(peer)
         refusal = self._refusals.get(peer)
@@ -98,8 +98,8 @@ class Trust:
     def refuse(self, peer: Peer, failure: Failure) -> float | None:
         """Note a failed handshake of a peer.
 
-        Returns the seconds until the next trial where this is a refusal, new or renewed; None
-        where it says too little, or nothing new.
+        Returns the seconds until the next trial if this is a refusal, new or renewed; None if it
+        says too little, or nothing new.
         """
         now, last = self._clock(), self._refusals.get(peer)
         if last is not None and last.state == "stands":
@@ -108,8 +108,8 @@ class Trust:
         if not is_trial and failure != "refused" and not self._is_second(peer, now):
             return None
         delay, is_brought_forward = FIRST_DELAY, False
-        # A lifted refusal counts, too. Else, of two programs that offer the same TLS, one without
-        # the CA would fail each time that the other succeeds.
+        # A lifted refusal counts, too. Otherwise, of two programs that offer the same TLS, one
+        # without the CA would fail each time that the other succeeds.
         if last is not None and now - last.since < _FORGET_SECONDS:
             delay, is_brought_forward = min(2 * last.delay, LONGEST_DELAY), last.is_brought_forward
         due = now + delay
@@ -117,10 +117,11 @@ class Trust:
         return delay
 
     def _bring_forward(self, peer: Peer) -> None:
-        """Have the refusals of other hosts by the same program tried at once.
+        """Let the same program's refusals of other hosts be tried at once.
 
-        Once for each trial that comes by itself: a program that trusts the proxy, but never for
-        one host whose certificate it knows, would else fail there after each success elsewhere.
+        This is done once for each trial that comes by itself. Otherwise a program that trusts the
+        proxy, except for a host whose certificate it knows, would fail there after each success
+        elsewhere.
         """
         for other, refusal in self._refusals.items():
             is_past = refusal.state == "lifted" or refusal.is_brought_forward
@@ -129,7 +130,7 @@ class Trust:
                 refusal.retry_at = min(refusal.retry_at, self._clock())
 
     def _is_second(self, peer: Peer, now: float) -> bool:
-        """Return whether a handshake failed for the second time in a row; remember a first."""
+        """Return whether this is the second failed handshake in a row; remember a first."""
         first = self._failures.pop(peer, None)
         if first is not None and now - first < PAIR_SECONDS:
             return True

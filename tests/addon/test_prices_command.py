@@ -299,4 +299,4 @@ def test_a_proxy_takes_up_the_stored_list_at_its_start(
         live.send("/v1/chat/completions", encoded(conversation() | {"model": "m"}))
         record = live.record("/v1/chat/completions")
     assert source == record["price_source"]
-    assert is_told == ("is passed over, and the shipped price list holds" in live.proxy.log)
+    assert is_told == ("is ignored, and the shipped price list holds" in live.proxy.log)
