@@ -1,9 +1,10 @@
 """What can be replayed: recordings of mitmproxy's, and files of conversations."""
 
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from addon.recordings.flow_session import FlowSession
+from addon.recordings.flow_session import FlowSession, open_recording
 from masking.replay.conversation_files import read_conversations
 from masking.replay.replay import Session
 
@@ -16,14 +17,32 @@ def read_sessions(paths: Iterable[Path]) -> Iterator[Session]:
 
     A file that is none of conversations by its ending is taken for a recording. In a folder all
     files of either kind are read, but for a `.json` that tells what a recording beside it must
-    yield (see `addon.recordings.expectations`). Raises OSError and ValueError, naming the file.
+    yield (see `addon.recordings.expectations`). Raises OSError and ValueError, naming the file; of
+    a folder's recordings those that cannot be replayed are left out, with a warning.
     """
     for path in paths:
         for file in sorted(_find_files(path)) if path.is_dir() else (path,):
             if file.name.endswith(_CONVERSATIONS):
                 yield from read_conversations(file)
-            else:
-                yield FlowSession(path=file)
+            elif session := _open_recording(file, is_alone=file is path):
+                yield session
+
+
+def _open_recording(file: Path, *, is_alone: bool) -> FlowSession | None:
+    try:
+        session = open_recording(file)
+    except (OSError, ValueError) as error:
+        if is_alone:
+            raise
+        _warn(f"left out: {error}")
+        return None
+    if session.damage:
+        _warn(session.damage)
+    return session
+
+
+def _warn(problem: str) -> None:
+    print(f"obsmask: {problem}", file=sys.stderr)
 
 
 def _find_files(folder: Path) -> Iterator[Path]:

@@ -34,6 +34,13 @@ def mark(flow: http.HTTPFlow, decisions: Sequence[Decision]) -> None:
         flow.comment = f"{what} tool results: {before:,} -> {after:,} characters"
 
 
+def was_changed(flow: http.HTTPFlow) -> bool:
+    """Whether a mark says that anything in the flow's request was changed."""
+    marked = flow.metadata.get(METADATA)
+    decisions = marked if isinstance(marked, list) else []
+    return any(isinstance(each, dict) and each.get("reason") in CHANGES for each in decisions)
+
+
 def _describe(decision: Decision) -> dict[str, str | int | None]:
     result = decision.result
     return {

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from mitmproxy import http
 
+from addon.proxy.marks import was_changed
+from addon.proxy.original_body import find_original
 from addon.proxy.requests import digest_account, is_chat_request, is_signed
 from addon.recordings.flows import name_of, read_flows
 from masking.replay.replay import RecordedRequest
@@ -15,12 +17,14 @@ from masking.wire.usage import read_usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSession:
-    """The chat requests of a recording, as they were sent, in order.
+    """The chat requests of a recording, as the client wrote them, in order.
 
-    Passed over are those that the addon would pass through, and those without a good answer.
+    Passed over are those that the addon would pass through, and those without a good answer. A
+    recording that ends in the middle of a flow is read up to there. `damage` says so.
     """
 
     path: Path
+    damage: str | None = None
 
     @property
     def name(self) -> str:
@@ -28,19 +32,60 @@ class FlowSession:
         return name_of(self.path)
 
     def requests(self) -> Iterator[RecordedRequest]:
-        """Yield its requests. Raises as `read_flows` does."""
-        yield from (_read(flow) for flow in read_flows(self.path) if is_chat_request(flow.request))
+        """Yield its requests. Raises as `read_flows` does where it is not known to be damaged."""
+        try:
+            for flow in read_flows(self.path):
+                if is_chat_request(flow.request):
+                    yield _read(flow)
+        except ValueError:
+            if self.damage is None:
+                raise
+
+
+def open_recording(path: Path) -> FlowSession:
+    """Return the session of a recording, which is read once to see whether it can be replayed.
+
+    Raises OSError where it cannot be opened, and ValueError, naming the file, where it is no
+    recording, or where requests were masked before they were recorded, and the client's own bodies
+    not kept: what such a session would have been without masking, nobody knows.
+    """
+    whole = lost = 0
+    damage = None
+    try:
+        for flow in read_flows(path):
+            whole += 1
+            lost += was_changed(flow) and not _has_original(flow)
+    except ValueError as error:
+        if not whole:
+            raise
+        damage = f"{error}; read are the {whole:,} flows before that"
+    if lost:
+        raise ValueError(
+            f"{path}: {lost:,} of {whole:,} requests were masked before they were recorded, and "
+            "the client's own bodies were not kept: record with keep_original, or without masking"
+        )
+    return FlowSession(path=path, damage=damage)
+
+
+def _has_original(flow: http.HTTPFlow) -> bool:
+    try:
+        return find_original(flow) is not None
+    except ValueError:
+        return False
 
 
 def _read(flow: http.HTTPFlow) -> RecordedRequest:
     request, response = flow.request, flow.response
-    body = _decode(request)
+    original = find_original(flow)
+    body = _decode(request) if original is None else original
+    # What the provider reported of a masked request says nothing of the client's own.
+    answer = _decode(response) if response and original is None else None
     return RecordedRequest(
         body=body or b"",
         when=datetime.fromtimestamp(request.timestamp_start, UTC),
         host=request.pretty_host,
         account=digest_account(request).hex(),
-        usage=read_usage(_decode(response) or b"") if response else None,
+        usage=read_usage(answer) if answer is not None else None,
         passed_over=_find_obstacle(flow, body),
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mitmproxy import http
 
+from addon.proxy.original_body import find_original
 from masking.edit import json_strings
 
 SECRETS = {
@@ -54,6 +55,7 @@ def _texts(flow: http.HTTPFlow) -> Iterator[tuple[str, str]]:
         yield f"the {name}'s headers", bytes(message.headers).decode("latin-1")
         body = message.get_content(strict=False) or b""
         yield f"the {name}'s body", body.decode(errors="replace")
+    yield "the client's own body", (find_original(flow) or b"").decode(errors="replace")
 
 
 def _place(text: str, offset: int) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from mitmproxy import connection, flow, http
 
+from addon.proxy.original_body import find_original, keep_original
 from addon.proxy.requests import path_of
 from addon.recordings.flows import read_flows, write_flows
 from addon.recordings.leak_check import check
@@ -107,12 +108,18 @@ def is_conversation(request: http.Request) -> bool:
 def scrub(
     recorded: http.HTTPFlow, number: int = 0, own: OwnRecording | None = None
 ) -> http.HTTPFlow:
-    """A new flow with what may be published of `recorded`; `number` is its place, and its time."""
+    """A new flow with what may be published of `recorded`; `number` is its place, and its time.
+
+    The client's own body of a masked request stays beside it, scrubbed as well.
+    """
     start = EPOCH + number
     clean = http.HTTPFlow(_client(number), _server(recorded.request, number), live=False)
     clean.id = _id("flow", number)
     clean.timestamp_created = start
     clean.request = _request(recorded.request, start, own)
+    if original := find_original(recorded):
+        text = original.decode(errors="replace")
+        keep_original(clean, _edit_request(text, own=own).encode())
     if recorded.response:
         clean.response = _response(recorded.response, start + 0.25, own)
     if recorded.error:
