@@ -88,65 +88,31 @@ class Cost:
         return self.margin.scale((self.before.dollars or 0.0) / (self.before.cost or 1.0))
 
 
-def bill_request(
-    before: PromptTokens,
-    after: PromptTokens,
-    report: Usage,
-    pricing: Pricing,
-    counts: Counts,
-    *,
-    masked: bool,
-    usual_share: float = 1.0,
-) -> Cost:
-    """Return what a request cost, and would have cost.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedRequest:
+    """What is known of a request that was answered, whichever of its two prompts was sent.
 
-    `report` is what the provider reported, without slips, `counts` what its counts tell of both
-    prompts. `masked` says which of them was sent; a recording's is the one before masking.
-    `usual_share` is the last request's, for where nothing was predicted to be cached. Where fewer
-    tokens were cached than predicted, for they expired or were evicted, the other prompt's are
-    fewer in the same proportion; where more were, others had sent them, and the other prompt has
-    them, too. If these reach beyond all that is masked, and nothing was known of it, as after a
-    restart, then the other prompt is cached up to the same place.
+    `counts` tells which that was, and what the provider's counts say of both; `usage` is what the
+    provider reported, without slips. `usual_share` is the share that the last request's cache held,
+    for where nothing was predicted to be cached.
     """
-    sent, other = (after, before) if masked else (before, after)
-    prompt, other_prompt = counts.sent, counts.other.tokens
-    common, other_common = counts.convert(sent.prefix, other.prefix)
 
-    read = _read_cache(
-        common, prompt, report, pricing.cache, usual_share, follows=counts.last is not None
-    )
-    surplus = read.surplus
-    altered = sent.altered * prompt / max(1, sent.tokens)
-    if sent.common == other.common and read.cached >= max(read.predicted + 1, altered):
-        surplus = max(0.0, read.cached - read.held + other_prompt - prompt)
-    warm = min(pricing.cache.round(other_common.tokens), other_prompt)
-    held = warm * read.held / read.predicted if read.predicted else warm * usual_share
-    uncached = _find_price_of_uncached(prompt - read.cached, report.written, pricing.write)
-
-    def bill(prompt: float, cached: float) -> Bill:
-        cached = min(prompt, cached)
-        cost = pricing.find_cost(prompt, cached, uncached)
-        return Bill(float(prompt), float(cached), cost, pricing.in_dollars(cost))
-
-    paid, reckoned = bill(prompt, read.cached), bill(other_prompt, held + surplus)
-    reckoned_warm = bill(other_prompt, warm + surplus)
-    paid_warm = bill(prompt, max(read.cached, read.predicted))
-    doubt = _Doubt(counts, other_common, warm, uncached - pricing.read, uncached)
-    margin = doubt.find_margin(read, held, pricing.cache.block).scale(
-        pricing.find_factor(other_prompt)
-    )
-    return Cost(
-        before=reckoned if masked else paid,
-        before_warm=reckoned_warm if masked else paid_warm,
-        after=paid if masked else reckoned,
-        predicted=read.predicted,
-        share=read.share,
-        basis="simulated" if report.cached is None else "reported",
-        margin=NO_MARGIN if before == after else margin,
-    )
+    before: PromptTokens
+    after: PromptTokens
+    counts: Counts
+    usage: Usage
+    usual_share: float = 1.0
 
 
-class _Read(NamedTuple):
+class _Counted(NamedTuple):
+    """A prompt in the provider's tokens, and the prefix of it that was sent before."""
+
+    known: PromptTokens
+    tokens: float
+    common: Estimate
+
+
+class _CacheRead(NamedTuple):
     """What was read from the cache of the prompt that was sent, in tokens.
 
     `held` are those of the `predicted` ones that were, `share` the part they are, and `surplus`
@@ -160,57 +126,138 @@ class _Read(NamedTuple):
     surplus: float
 
 
-def _read_cache(
-    common: Estimate,
-    prompt: float,
-    report: Usage,
-    rules: CacheRules,
-    usual_share: float,
-    *,
-    follows: bool,
-) -> _Read:
-    predicted = rules.round(common.tokens)
-    if not report.cached and not rules.round(common.tokens - common.error):
-        predicted = 0  # it may well be too short to be cached: that it is not tells nothing
-    cached = float(min(predicted if report.cached is None else report.cached, prompt))
-    allowed = rules.block + common.error if follows else 0.0
-    if abs(cached - predicted) <= allowed:
-        return _Read(predicted, cached, predicted, 1.0 if predicted else usual_share, 0.0)
-    held = min(cached, predicted)
-    share = held / predicted if predicted else usual_share
-    return _Read(predicted, cached, held, share, cached - held)
+class _OtherRead(NamedTuple):
+    """What would have been read of the prompt that was not sent, in tokens.
 
-
-class _Doubt(NamedTuple):
-    """What the bill of the prompt that was not sent rests on.
-
-    `common` is the prefix of it that was sent before, `warm` what a cache that lost nothing would
-    hold of it; `broken` is what a token costs more that is not cached, `uncached` what it costs.
+    `warm` is what a cache that lost nothing would have had of the prefix that was sent before,
+    `held` what this one had of it; `cached` and `cached_warm` are these with what others had sent.
     """
 
-    counts: Counts
-    common: Estimate
     warm: float
-    broken: float
-    uncached: float
+    held: float
+    cached: float
+    cached_warm: float
 
-    def find_margin(self, read: _Read, held: float, block: int) -> Margin:
-        """Return by how much the bill may be off where so many of its tokens are taken as cached.
 
-        An error in what was masked before is in the whole prompt and in its cached part alike, so
-        it costs what a cached token does. Where the cache lost something, the other prompt might
-        have lost as many tokens, and not as large a share. The cache rounds to blocks: an error
-        that is small beside one seldom moves the prefix to another, and then by all of it.
-        """
-        before = self.counts.last.difference.error if self.counts.last else 0.0
-        shared = min(self.common.error, before)
-        broken = self.broken * read.share
-        size = abs(self.uncached * self.counts.difference.error - broken * shared)
-        prefix = abs(broken * (self.common.error - shared))
-        lost = read.predicted - read.held
-        spared = max(0.0, self.warm - lost - held) if read.share < 1 else 0.0
-        variance = min(block * self.common.error, block * block / 6)
-        return Margin(size + prefix + abs(self.broken) * spared, broken * broken * variance)
+def bill_request(request: CountedRequest, pricing: Pricing) -> Cost:
+    """Return what a request cost, and what it would have cost with the prompt that was not sent."""
+    # Both prompts in the provider's tokens. Only the sent one was counted.
+    sent, other = _count_prompts(request)
+    # What the cache gave, by report or prediction, and what it would have given of the other one.
+    read = _read_sent(request, sent, pricing.cache)
+    other_read = _read_other(request, sent, other, read, pricing.cache)
+    # What that costs. Of the other prompt the same part of what is not cached is written.
+    written = request.usage.written
+    uncached = _find_price_of_uncached(sent.tokens - read.cached, written, pricing.write)
+    sent_warm = max(read.cached, read.predicted)
+    paid = _bill(sent.tokens, read.cached, uncached, pricing)
+    paid_warm = _bill(sent.tokens, sent_warm, uncached, pricing)
+    reckoned = _bill(other.tokens, other_read.cached, uncached, pricing)
+    reckoned_warm = _bill(other.tokens, other_read.cached_warm, uncached, pricing)
+    # Which of the two is the one before masking, and how far the reckoned one may be off.
+    is_masked, is_same = request.counts.is_masked, request.before == request.after
+    margin = _find_margin(request.counts, other, read, other_read, uncached, pricing)
+    return Cost(
+        before=reckoned if is_masked else paid,
+        before_warm=reckoned_warm if is_masked else paid_warm,
+        after=paid if is_masked else reckoned,
+        predicted=read.predicted,
+        share=read.share,
+        basis="simulated" if request.usage.cached is None else "reported",
+        margin=NO_MARGIN if is_same else margin,
+    )
+
+
+def _count_prompts(request: CountedRequest) -> tuple[_Counted, _Counted]:
+    """Return the prompt that was sent, and the other one."""
+    counts, known = request.counts, (request.before, request.after)
+    sent, other = known[::-1] if counts.is_masked else known
+    sent_common, other_common = counts.convert(sent.prefix, other.prefix)
+    return (
+        _Counted(sent, counts.sent, sent_common),
+        _Counted(other, counts.other.tokens, other_common),
+    )
+
+
+def _read_sent(request: CountedRequest, sent: _Counted, rules: CacheRules) -> _CacheRead:
+    """Return what was read of the prompt that was sent: as reported, or else as predicted."""
+    common, reported = sent.common, request.usage.cached
+    predicted = rules.round(common.tokens)
+    if not reported and not rules.round(common.tokens - common.error):
+        predicted = 0  # it may well be too short to be cached: that it is not tells nothing
+    cached = float(min(predicted if reported is None else reported, sent.tokens))
+    allowed = 0.0 if request.counts.last is None else rules.block + common.error
+    if abs(cached - predicted) <= allowed:
+        share = 1.0 if predicted else request.usual_share
+        return _CacheRead(predicted, cached, predicted, share, 0.0)
+    held = min(cached, predicted)
+    share = held / predicted if predicted else request.usual_share
+    return _CacheRead(predicted, cached, held, share, cached - held)
+
+
+def _read_other(
+    request: CountedRequest, sent: _Counted, other: _Counted, read: _CacheRead, rules: CacheRules
+) -> _OtherRead:
+    """Return what would have been read of the prompt that was not sent.
+
+    Where fewer tokens were cached than predicted, for they expired or were evicted, the other
+    prompt's are fewer in the same proportion; where more were, others had sent them, and the other
+    prompt has them, too.
+    """
+    warm = min(rules.round(other.common.tokens), other.tokens)
+    held = warm * read.held / read.predicted if read.predicted else warm * request.usual_share
+    surplus = read.surplus
+    if sent.known.common == other.known.common:
+        # As much of both had been sent before: what was read of the one would have been of the
+        # other. Where that reaches beyond all that is masked, as after a restart, of which nothing
+        # is known, then the other prompt is cached up to the same place.
+        altered = sent.known.altered * sent.tokens / max(1, sent.known.tokens)
+        if read.cached < max(read.predicted + 1, altered):
+            return _OtherRead(warm, held, read.cached, max(read.cached, read.predicted))
+        surplus = max(0.0, read.cached - read.held + other.tokens - sent.tokens)
+    return _OtherRead(warm, held, held + surplus, warm + surplus)
+
+
+def _find_price_of_uncached(tokens: float, written: int | None, write: float) -> float:
+    """Return the mean price of tokens that are not cached: all written, unless told otherwise."""
+    if written is None or tokens <= 0:
+        return write
+    share = min(1.0, written / tokens)
+    return share * write + (1 - share)
+
+
+def _bill(prompt: float, cached: float, uncached: float, pricing: Pricing) -> Bill:
+    cached = min(prompt, cached)
+    cost = pricing.find_cost(prompt, cached, uncached)
+    return Bill(float(prompt), float(cached), cost, pricing.in_dollars(cost))
+
+
+def _find_margin(
+    counts: Counts,
+    other: _Counted,
+    read: _CacheRead,
+    other_read: _OtherRead,
+    uncached: float,
+    pricing: Pricing,
+) -> Margin:
+    """Return by how much the bill of the prompt that was not sent may be off.
+
+    An error in what was masked before is in the whole prompt and in its cached part alike, so it
+    costs what a cached token does. Where the cache lost something, the other prompt might have lost
+    as many tokens, and not as large a share. The cache rounds to blocks: an error that is small
+    beside one seldom moves the prefix to another, and then by all of it.
+    """
+    dearer = uncached - pricing.read  # what a token costs more that is not cached
+    broken = dearer * read.share
+    error, block = other.common.error, pricing.cache.block
+    shared = min(error, counts.last.difference.error if counts.last else 0.0)
+    size = abs(uncached * counts.difference.error - broken * shared)
+    prefix = abs(broken * (error - shared))
+    lost = read.predicted - read.held
+    spared = max(0.0, other_read.warm - lost - other_read.held) if read.share < 1 else 0.0
+    variance = broken * broken * min(block * error, block * block / 6)
+    margin = Margin(size + prefix + abs(dearer) * spared, variance)
+    return margin.scale(pricing.find_factor(other.tokens))
 
 
 def drop_slips(usage: Usage) -> Usage:
@@ -224,11 +271,3 @@ def drop_slips(usage: Usage) -> Usage:
 
 def _plausible(count: int | None) -> int | None:
     return count if count is not None and 0 <= count <= _MAX_TOKENS else None
-
-
-def _find_price_of_uncached(tokens: float, written: int | None, write: float) -> float:
-    """Return the mean price of tokens that are not cached: all written, unless told otherwise."""
-    if written is None or tokens <= 0:
-        return write
-    share = min(1.0, written / tokens)
-    return share * write + (1 - share)

@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import accumulate
 
 from masking.accounting.breaker import Breaker
-from masking.accounting.cost import Cost, PromptTokens, bill_request, drop_slips
+from masking.accounting.cost import Cost, CountedRequest, PromptTokens, bill_request, drop_slips
 from masking.accounting.counts import Counts, take_counts
 from masking.accounting.margin import NO_MARGIN, Margin
 from masking.accounting.prefix_cache import Piece, PrefixCache, chain
@@ -179,15 +179,14 @@ class Ledger:
         conversation.counts = take_counts(
             conversation.counts, sent.prompt, usage.prompt, is_masked=sent.is_masked
         )
-        return bill_request(
-            _remember(self._cache_before, sent.prompt.before, sent, pricing),
-            _remember(self._cache_after, sent.prompt.after, sent, pricing),
-            usage,
-            pricing,
-            conversation.counts,
-            masked=sent.is_masked,
+        request = CountedRequest(
+            before=_remember(self._cache_before, sent.prompt.before, sent, pricing),
+            after=_remember(self._cache_after, sent.prompt.after, sent, pricing),
+            counts=conversation.counts,
+            usage=usage,
             usual_share=conversation.share,
         )
+        return bill_request(request, pricing)
 
 
 def _remember(

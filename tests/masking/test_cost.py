@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.accounting import cost as costs
-from masking.accounting.cost import Basis, Bill, Cost, PromptTokens, drop_slips
+from masking.accounting.cost import Basis, Bill, Cost, CountedRequest, PromptTokens, drop_slips
 from masking.accounting.counts import take_counts
 from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import Prompt
@@ -39,13 +39,14 @@ def bill_request(
     masked: bool,
     usual_share: float = 1.0,
 ) -> Cost:
-    """Weigh a request of a conversation of which nothing was counted before."""
+    """Bill a request of a conversation of which nothing was counted before."""
     report = drop_slips(usage or Usage())
     sizes = Prompt(before=(Piece(b"", before.tokens),), after=(Piece(b"", after.tokens),))
     counts = take_counts(None, sizes, report.prompt, is_masked=masked)
-    return costs.bill_request(
-        before, after, report, pricing, counts, masked=masked, usual_share=usual_share
+    request = CountedRequest(
+        before=before, after=after, counts=counts, usage=report, usual_share=usual_share
     )
+    return costs.bill_request(request, pricing)
 
 
 def spend(

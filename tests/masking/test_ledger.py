@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from masking.accounting.ledger import Entry, Ledger, Savings, Sent
@@ -285,6 +285,7 @@ def test_a_second_account_of_the_same_requests_is_the_same(requests: list[Sent])
 
 
 @given(courses(), st.integers(1, 3))
+@example([ask(talk(1), is_masked=False), ask(talk(3), cached=84, is_masked=False)], 1)
 def test_where_nothing_was_ever_masked_nothing_is_saved(
     requests: list[Sent], max_conversations: int
 ) -> None:
