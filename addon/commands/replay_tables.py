@@ -12,7 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from addon.commands.replaying import ReplayResult
-from addon.metrics.account import render_error
+from addon.metrics.amounts import render_error
 from masking.replay.assumed_prices import AssumedPrice, find_assumed_prices
 from masking.replay.comparison import Comparison
 from masking.replay.replay import ReplaySettings

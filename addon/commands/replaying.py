@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from addon.commands.sessions import read_sessions
-from addon.metrics.account import describe_entry, describe_pricing
+from addon.metrics.ledger_fields import describe_entry, describe_pricing
 from masking.measures.tokens import TokenCounter
 from masking.replay.assumed_prices import find_assumed_prices
 from masking.replay.comparison import Comparison, compare

@@ -7,17 +7,21 @@ would run into them.
 import asyncio
 import contextlib
 import logging
+from collections.abc import Iterable
 from queue import Empty, SimpleQueue
 
 logger = logging.getLogger("observation_masking")
 
 
 class LoopLog:
-    """Takes lines from any thread; where no event loop runs, it logs them at once."""
+    """Takes lines from any thread; as long as it knows of no event loop it logs them at once."""
 
     def __init__(self) -> None:
         self._lines: SimpleQueue[tuple[int, str]] = SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self) -> None:
+        """Log from now on in the thread of the event loop that runs here, if one does."""
         with contextlib.suppress(RuntimeError):
             self._loop = asyncio.get_running_loop()
 
@@ -29,6 +33,11 @@ class LoopLog:
         else:
             with contextlib.suppress(RuntimeError):  # closed: what is left is flushed
                 self._loop.call_soon_threadsafe(self.flush)
+
+    def warn(self, lines: Iterable[str]) -> None:
+        """Log some lines as warnings."""
+        for line in lines:
+            self.log(logging.WARNING, line)
 
     def flush(self) -> None:
         """Log what waits, in order; to be called in the thread of the loop."""

@@ -1,26 +1,31 @@
-"""One record per request: a JSON line, a log line, and the totals of a run.
+"""One record per request, and a list of sinks that each record goes to.
 
-All of it happens in one thread of its own, after the request has left.
+All of it happens in one thread of its own, after the request has left. Nothing here decides what
+becomes of a request.
 """
 
-import contextlib
+import functools
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 
-from mitmproxy import http
-
-from addon.metrics.exchange import Exchange
-from addon.metrics.log_line import render_hold, render_line
+from addon.metrics.hold_warnings import HoldWarnings
+from addon.metrics.log_line import render_line
 from addon.metrics.loop_log import LoopLog
+from addon.metrics.making import make_record
 from addon.metrics.price_warnings import PriceWarnings
+from addon.metrics.record import RequestRecord
 from addon.metrics.record_file import RecordFile
 from addon.metrics.redaction_trace import RedactionTrace
+from addon.metrics.software import describe_software
+from addon.metrics.stages import Answered, Interruption, Measured, Rewritten
 from addon.metrics.totals import Totals
-from masking.accounting.ledger import Entry, Ledger, Sent
+from addon.metrics.worker import Worker, guard
+from masking.accounting.ledger import Entry
 from masking.accounting.prompt import read_prompt
 from masking.accounting.sizes import measure
+from masking.config import Settings
 from masking.config_tables import MetricsSettings
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import find_pricing
@@ -30,79 +35,99 @@ from masking.model import replacements_of
 from masking.rewrite import Rewrite
 from masking.wire.usage import read_usage
 
-logger = logging.getLogger("observation_masking")
+Sink = Callable[[RequestRecord], object]
+"""What a record goes to; it is called in one thread, and what it raises is a warning."""
+
+Measuring = Future[Measured | None]
 
 _MAX_PENDING_BYTES = 16_000_000
 """Bodies that wait to be measured; beyond this, tokens are not counted."""
 
 
 class Metrics:
-    """Takes exchanges from any thread, measures and records them in its own."""
+    """Takes requests from any thread, measures and records them in its own.
 
-    def __init__(self, settings: MetricsSettings) -> None:
+    `enter` is the ledger's part: called there with what was answered, it returns the entry.
+    """
+
+    def __init__(self, enter: Callable[[Answered], Entry | None]) -> None:
         self.totals = Totals()
-        self._file = RecordFile(settings)
-        self._counter = TokenCounter()
-        self._live, self._replayed = Ledger(), Ledger()
-        self._price_warnings = PriceWarnings()
-        self._trace = RedactionTrace()
+        self._enter = enter
+        self._file = RecordFile(MetricsSettings())
         self._log = LoopLog()
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="metrics")
+        self._trace = RedactionTrace()
+        price_warnings, hold_warnings = PriceWarnings(), HoldWarnings()
+        self.sinks: list[Sink] = [
+            self.totals.add,
+            lambda record: self._file.write(record.model_dump()),
+            lambda record: self._log.log(logging.INFO, render_line(record)),
+            lambda record: self._log.warn(price_warnings.find(record)),
+            lambda record: self._log.warn(hold_warnings.find(record)),
+        ]
+        self._counter = TokenCounter()
+        self._worker = Worker("metrics")
         self._pending_bytes = 0
         self._lock = threading.Lock()
-        self._run(load_o200k_base)  # now: it stops everything for a moment
-        self._run(
-            lambda: find_pricing(PriceSettings(), "localhost", "none")
-        )  # and so does the price list
+
+    def start(self) -> None:
+        """Load now what would stop everything for a moment later; in the thread of the log."""
+        self._log.start()
+        self._worker.submit(load_o200k_base)
+        self._worker.submit(lambda: find_pricing(PriceSettings(), "localhost", "none"))
 
     def configure(self, settings: MetricsSettings) -> None:
         """Write the next record where these settings say."""
-        self._run(lambda: self._reopen(settings))
+        self._worker.submit(lambda: self._reopen(settings))
 
-    def measure(self, exchange: Exchange, rewrite: Rewrite, original: bytes) -> None:
+    def measure(self, rewrite: Rewrite, original: bytes) -> Measuring:
         """Measure a request; when too many wait, leave its tokens uncounted."""
         counter = self._counter if self._pending_bytes < _MAX_PENDING_BYTES else None
         self._add_pending(len(original))
 
-        def job() -> None:
+        def job() -> Measured:
             self._add_pending(-len(original))
-            if counter is not None:
-                replacements = replacements_of(rewrite.decisions)
-                document, plan = rewrite.document, rewrite.plan
-                exchange.prompt = read_prompt(document, replacements, counter, plan)
-            exchange.sizes = measure(rewrite, original, exchange.prompt, counter)
+            measured = _measure(rewrite, original, counter)
             if rewrite.redactions is not None:
                 self._trace.log(rewrite.redactions)
+            return measured
 
-        self._run(job)
+        return self._worker.submit(job)
 
-    def find_hold(
-        self, exchange: Exchange, document: Mapping[str, object]
-    ) -> frozenset[int] | None:
-        """Return what alone may be masked in a request, where the boundary is held."""
-        messages = document.get("messages")
-        if exchange.replay or not isinstance(messages, list):
-            return None
-        return self._live.find_hold(exchange.seed, messages)
-
-    def finish(self, exchange: Exchange, response: http.Response | None) -> None:
-        """Record an exchange that has come to its end."""
+    def finish(
+        self,
+        rewritten: Rewritten,
+        measuring: Measuring | None = None,
+        *,
+        status: int | None = None,
+        error: Interruption | None = None,
+        read_body: Callable[[], bytes | None] = lambda: None,
+    ) -> None:
+        """Record a request that has come to its end; `read_body` decodes the answer."""
 
         def job() -> None:
-            if response is not None:
-                exchange.usage = read_usage(response.get_content(strict=False) or b"")
-            exchange.entry = self._account(exchange)
-            self._record(exchange)
+            answered = Answered(
+                rewritten=rewritten,
+                measured=measuring.result() if measuring else None,
+                status=status,
+                error=error,
+                usage=read_usage(read_body() or b""),
+            )
+            record = make_record(answered, self._enter(answered))
+            for sink in self.sinks:
+                guard(functools.partial(sink, record))
 
-        self._run(job)
+        self._worker.submit(job)
 
-    def note(self, record: dict[str, object]) -> None:
+    def note(self, record: Mapping[str, object], settings: Settings) -> None:
         """Write a record of another kind."""
-        self._run(lambda: self._file.write(record))
+        kind, *others = record.items()
+        self._worker.submit(
+            lambda: self._file.write(dict((kind, *describe_software(settings).items(), *others)))
+        )
 
     def close(self) -> None:
         """Wait for all that is pending, and close the file."""
-        self._thread.shutdown(wait=True)
+        self._worker.close()
         self._log.flush()
         self._file.close()
 
@@ -110,45 +135,14 @@ class Metrics:
         with self._lock:
             self._pending_bytes += size
 
-    def _run(self, job: Callable[[], object]) -> None:
-        with contextlib.suppress(RuntimeError):  # closed: the proxy is ending
-            self._thread.submit(_guarded, job)
-
     def _reopen(self, settings: MetricsSettings) -> None:
         self._file.close()
         self._file = RecordFile(settings)
 
-    def _account(self, exchange: Exchange) -> Entry | None:
-        if exchange.prompt is None or exchange.pricing is None or not exchange.answered:
-            return None
-        sent = Sent(
-            seed=exchange.seed,
-            prompt=exchange.prompt,
-            masked=exchange.masked,
-            usage=exchange.usage,
-            when=exchange.time,
-            is_masked=exchange.is_masked,
-        )
-        ledger = self._replayed if exchange.replay else self._live
-        return ledger.enter(sent, exchange.pricing)
 
-    def _record(self, exchange: Exchange) -> None:
-        self.totals.add(exchange)
-        record = exchange.as_record()
-        self._file.write(record)
-        self._log.log(logging.INFO, render_line(exchange))
-        self._warn(exchange, record)
-
-    def _warn(self, exchange: Exchange, record: dict[str, object]) -> None:
-        for warning in self._price_warnings.find(exchange, record):
-            self._log.log(logging.WARNING, warning)
-        if exchange.entry is not None and exchange.entry.tripped:
-            hold = render_hold(exchange.host, exchange.entry.conversation, exchange.usage)
-            self._log.log(logging.WARNING, hold)
-
-
-def _guarded(job: Callable[[], object]) -> None:
-    try:
-        job()
-    except Exception as error:  # noqa: BLE001 - a record that fails must not fail the next one
-        logger.warning(f"something was not recorded: {type(error).__name__}")
+def _measure(rewrite: Rewrite, original: bytes, counter: TokenCounter | None) -> Measured:
+    if counter is None:
+        return Measured(sizes=measure(rewrite, original), prompt=None)
+    replacements = replacements_of(rewrite.decisions)
+    prompt = read_prompt(rewrite.document, replacements, counter, rewrite.plan)
+    return Measured(sizes=measure(rewrite, original, prompt, counter), prompt=prompt)

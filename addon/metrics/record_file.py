@@ -2,7 +2,9 @@
 
 import json
 import logging
-from logging.handlers import RotatingFileHandler
+import os
+from collections.abc import Mapping
+from io import FileIO
 from pathlib import Path
 
 import platformdirs
@@ -20,30 +22,35 @@ def default_path() -> Path:
 class RecordFile:
     """An append-only file of JSON lines that is rotated once and never grows beyond its size.
 
-    A file that cannot be written is a warning, once, and records are then lost, not requests.
+    A file that cannot be written is a warning, once, and records are then lost, not requests. The
+    file that holds when the configuration names none is that of live traffic alone.
     """
 
     def __init__(self, settings: MetricsSettings) -> None:
         self._name = settings.path
         self._max_bytes = settings.max_megabytes * 1_000_000
-        self._file: _LineFile | None = None
-        self._warned = False
+        self._file: FileIO | None = None
+        self._was_warned = self._was_told = False
 
     @property
     def path(self) -> Path:
         """Where the records go. Raises RuntimeError for the home of no user."""
         return Path(self._name).expanduser() if self._name else default_path()
 
-    def write(self, record: dict[str, object]) -> None:
-        """Append one line, and flush it."""
+    def write(self, record: Mapping[str, object]) -> None:
+        """Append one line, at once."""
+        if record.get("replay") and not self._name:
+            self._tell()
+            return
+        line = f"{json.dumps(record, ensure_ascii=False)}\n".encode("utf-8", "replace")
         try:
-            line = json.dumps(record, ensure_ascii=False)
-            self._opened().emit(logging.makeLogRecord({"msg": line}))
+            self._append(line)
         except (OSError, ValueError, RuntimeError) as error:  # no such user, no such name, ...
-            if not self._warned:
+            self.close()  # a later record opens it again
+            if not self._was_warned:
                 place = self._name or "the user's state directory"
                 logger.warning(f"no records in {place}: {getattr(error, 'strerror', 0) or error}")
-            self._warned = True
+            self._was_warned = True
 
     def close(self) -> None:
         """Close the file; a later record would open it again."""
@@ -51,20 +58,30 @@ class RecordFile:
             self._file.close()
         self._file = None
 
-    def _opened(self) -> "_LineFile":
-        if self._file is None:
-            path = self.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = _LineFile(
-                path,
-                maxBytes=self._max_bytes,
-                backupCount=1,
-                encoding="utf-8",
-                errors="replace",
-            )
+    def _append(self, line: bytes) -> None:
+        file = self._file or self._open()
+        if _measure(file) + len(line) > self._max_bytes and self.path.is_file():
+            self.close()
+            self.path.replace(f"{self.path}.1")
+            file = self._open()
+        # Nothing is buffered: what a full disk does not take is lost here, and not found again
+        # when the file is closed.
+        if file.write(line) < len(line):
+            raise OSError(0, "the disk is full")
+
+    def _open(self) -> FileIO:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = FileIO(self.path, "a")
         return self._file
 
+    def _tell(self) -> None:
+        if not self._was_told:
+            logger.info(
+                "replayed requests leave no records among those of live traffic: to keep theirs, "
+                "set a path of their own in [observation_masking.metrics]"
+            )
+        self._was_told = True
 
-class _LineFile(RotatingFileHandler):
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
-        raise  # what `emit` caught: to our caller, not to standard error
+
+def _measure(file: FileIO) -> int:
+    return os.fstat(file.fileno()).st_size

@@ -3,7 +3,7 @@
 import json
 import logging
 
-from addon.metrics.exchange import printable
+from addon.metrics.names import printable
 from masking.strategies.redaction import Redaction, Redactions, describe_redaction
 
 logger = logging.getLogger("observation_masking")

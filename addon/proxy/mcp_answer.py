@@ -8,7 +8,7 @@ from collections import Counter
 from mitmproxy import http
 
 from addon.proxy.requests import is_event_stream
-from addon.proxy.response_copy import Tap
+from addon.proxy.response_copy import ResponseCopy
 from masking.errors import WireError
 from masking.strategies.mcp_payload import Methods, PayloadPolicy, mask_payload_bytes
 from masking.wire.sse import EventStream
@@ -46,7 +46,7 @@ class AnswerStream:
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self._events = EventStream(answer.mask)
-        self._sent = Tap()
+        self._sent = ResponseCopy()
 
     def __call__(self, chunk: bytes) -> list[bytes]:
         sent = self._events.feed(chunk) if chunk else self._events.end()

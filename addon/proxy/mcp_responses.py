@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
-from addon.metrics.exchange import printable
+from addon.metrics.names import printable
 from addon.proxy.mcp_answer import Answer, AnswerStream, mask_whole
 from addon.proxy.requests import is_event_stream, path_of
 from masking.strategies.mcp_payload import UNKNOWN, Methods

@@ -6,6 +6,8 @@ from hashlib import blake2b
 
 from mitmproxy import http
 
+from masking.errors import WireError
+
 _PATH_ENDING = "/chat/completions"
 
 _SIGNATURES = (
@@ -46,15 +48,28 @@ def is_signed(request: http.Request) -> bool:
     ) or any(name.lower() == _SIGNED_QUERY for name in request.query)
 
 
-def digest_account(request: http.Request, *names: str) -> bytes:
-    """Return what tells a request's credential, and these names, apart from others.
+def read_body(request: http.Request) -> bytes:
+    """Return a request's body, decoded. Raises WireError where it must not be, or cannot be."""
+    if is_signed(request):
+        raise WireError("signed")
+    try:
+        body = request.content
+    except ValueError:
+        raise WireError("unknown or broken content encoding") from None
+    if body is None:
+        raise WireError("streamed past the addon")
+    return body
+
+
+def digest_account(request: http.Request) -> bytes:
+    """Return what tells a request's credential apart from others.
 
     It is keyed by a secret of this process, and means nothing outside of it.
     """
     digest = blake2b(key=_SECRET, digest_size=16)
     headers = (value for name in _CREDENTIALS for value in request.headers.get_all(name))
     query = request.path.partition("?")[2]
-    for text in (*names, *headers, query):
+    for text in (*headers, query):
         digest.update(f"{len(text)}:{text}".encode("utf-8", "surrogateescape"))
     return digest.digest()
 

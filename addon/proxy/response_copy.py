@@ -1,10 +1,10 @@
-"""Keeps what streams by: every chunk goes on at once, unchanged, and is remembered."""
+"""Keeps a copy of what streams by: every chunk goes on at once, unchanged."""
 
 _MAX_BYTES = 16_000_000
-"""A longer stream is no longer remembered; it goes on all the same."""
+"""A longer stream is no longer kept; it goes on all the same."""
 
 
-class Tap:
+class ResponseCopy:
     """A `flow.response.stream` callable; gets raw (still compressed) chunks, `b""` at the end."""
 
     def __init__(self) -> None:
@@ -21,5 +21,5 @@ class Tap:
 
     @property
     def body(self) -> bytes | None:
-        """All that has streamed by so far; None where that was too much to remember."""
+        """All that has streamed by so far; None where that was too much to keep."""
         return b"".join(self._chunks) if self._size <= _MAX_BYTES else None

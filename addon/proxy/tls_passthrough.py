@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from mitmproxy import tls
 from mitmproxy.proxy.mode_specs import ReverseMode
 
-from addon.metrics.exchange import printable
+from addon.metrics.names import printable
 from addon.proxy.handshake import Failure, read_failure, read_program
 from addon.proxy.trust import Peer, Trust
 from masking.config_tables import HostSettings
@@ -29,8 +29,8 @@ _MAX_NAMED = 10
 """Hosts that the totals of a run name."""
 
 
-def is_ours(host: str, hosts: HostSettings) -> bool:
-    """Whether requests to a host are looked at, by the configuration."""
+def is_opened(host: str, hosts: HostSettings) -> bool:
+    """Whether the configuration lets requests to a host be looked at."""
     name = host.lower().rstrip(".")
     if any(fnmatchcase(name, pattern) for pattern in hosts.never):
         return False
@@ -62,7 +62,7 @@ class Passthrough:
         peer = self._read_peer(data, data.client_hello.sni)
         if peer is None:
             return
-        if not is_ours(peer.host, self._hosts()) or not self._trust.opens_next(peer):
+        if not is_opened(peer.host, self._hosts()) or not self._trust.opens_next(peer):
             data.ignore_connection = True
 
     def tls_established_client(self, data: tls.TlsData) -> None:

@@ -24,7 +24,12 @@ from masking.config import ROOT
 from masking.strategies.redaction import SWITCH
 
 _RECORDS = "requests.jsonl"
-_VOLATILE = ("time", "hook_us")
+_VOLATILE = (
+    *("time", "hook_us"),
+    *("record_schema", "software_version", "config_digest", "price_list_date", "price_entry"),
+    "net_unpriced",
+)
+"""Fields of a record that say more of the run and of the software than of the recording."""
 
 
 def find_configs(recording: Path) -> list[Path | None]:

@@ -18,7 +18,7 @@ from addon.mask import ObservationMasking
 from addon.proxy.launch import ADDON
 from addon.proxy.original_body import find_original
 from addon.proxy.requests import is_bulk, is_chat_request, is_event_stream, is_signed, path_of
-from addon.proxy.response_copy import Tap
+from addon.proxy.response_copy import ResponseCopy
 from tests.live.harness import OFF, ON, conversation, encoded, masked, read_records
 
 BODY = encoded(conversation())
@@ -281,13 +281,13 @@ def test_a_signature_is_known(headers: dict[str, str], query: str, expected: boo
     assert path_of(request) == "/v1/chat/completions"
 
 
-def test_a_tap_gives_what_it_got_and_remembers_no_more_than_it_should() -> None:
-    tap, chunk = Tap(), b"x" * 1_000_000
-    assert (tap(b""), tap.body) == (b"", b"")
-    assert [tap(chunk) is chunk for _ in range(16)] == [True] * 16
-    assert tap.body == chunk * 16
-    assert tap(b"x") == b"x"
-    assert tap.body is None
+def test_a_copy_gives_what_it_got_and_keeps_no_more_than_it_should() -> None:
+    copy, chunk = ResponseCopy(), b"x" * 1_000_000
+    assert (copy(b""), copy.body) == (b"", b"")
+    assert [copy(chunk) is chunk for _ in range(16)] == [True] * 16
+    assert copy.body == chunk * 16
+    assert copy(b"x") == b"x"
+    assert copy.body is None
 
 
 # Its names

@@ -18,6 +18,7 @@ def test_a_line_of_another_thread_is_logged_by_the_loop(caplog: pytest.LogCaptur
 
     async def run() -> None:
         log = LoopLog()
+        log.start()
         for line in ("one", "two"):
             await asyncio.to_thread(log.log, logging.INFO, line)
         await asyncio.sleep(0)
@@ -29,7 +30,9 @@ def test_a_line_of_another_thread_is_logged_by_the_loop(caplog: pytest.LogCaptur
 
 def test_what_the_loop_had_no_time_for_is_flushed(caplog: pytest.LogCaptureFixture) -> None:
     async def open_log() -> LoopLog:
-        return LoopLog()
+        log = LoopLog()
+        log.start()
+        return log
 
     log = asyncio.run(open_log())
     log.log(logging.WARNING, "late")
@@ -39,5 +42,7 @@ def test_what_the_loop_had_no_time_for_is_flushed(caplog: pytest.LogCaptureFixtu
 
 
 def test_without_a_loop_a_line_is_logged_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    LoopLog().log(logging.WARNING, "now")
+    log = LoopLog()
+    log.start()
+    log.log(logging.WARNING, "now")
     assert ["now"] == [line for line, _ in read_log(caplog)]

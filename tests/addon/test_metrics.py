@@ -2,19 +2,25 @@
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import httpx
 import pytest
 
-from addon.metrics.exchange import Exchange, printable
-from addon.metrics.log_line import render_change, render_line
+from addon.metrics.amounts import render_change
+from addon.metrics.log_line import render_line
+from addon.metrics.names import printable
+from addon.metrics.record import RequestRecord
 from addon.metrics.record_file import RecordFile, default_path
+from addon.metrics.stages import Interruption
 from addon.metrics.totals import Totals
 from addon.proxy.original_body import find_original
-from addon.recordings.flows import read_flows
+from addon.recordings.flows import read_flows, write_flows
 from masking.config_tables import MetricsSettings
+from masking.measures.price_list import load_shipped
 from tests.live.harness import (
     OFF,
     ON,
@@ -133,10 +139,15 @@ def test_a_file_that_comes_to_be_writable_is_written(tmp_path: Path) -> None:
         (500, None, True),
     ],
 )
-def test_a_failure_is_the_providers(status: int | None, error: str | None, expected: bool) -> None:
-    exchange = Exchange(host="h", path="/p", masking="on", replay=False, status=status)
-    exchange.error = error  # type: ignore[assignment]
-    assert exchange.failed is expected
+def test_a_failure_is_the_providers(
+    status: int | None, error: Interruption | None, expected: bool
+) -> None:
+    assert record(status=status, error=error).failed is expected
+
+
+def record(**fields: object) -> RequestRecord:
+    least = {"time": "2026-01-01T00:00:00.000+00:00", "host": "h", "path": "/p", "masking": "on"}
+    return RequestRecord.model_validate({**least, **fields})
 
 
 def test_names_from_the_wire_are_short_and_stay_on_one_line() -> None:
@@ -145,9 +156,8 @@ def test_names_from_the_wire_are_short_and_stay_on_one_line() -> None:
 
 
 def test_a_line_says_both_the_status_and_who_ended_it() -> None:
-    exchange = Exchange(host="h", path="/p", masking="on", replay=False, status=200)
-    exchange.error = "provider failed"
-    assert "h ? 200 provider failed: not measured" == render_line(exchange)
+    ended = record(status=200, error="provider failed")
+    assert "h ? 200 provider failed: not measured" == render_line(ended)
 
 
 @pytest.mark.parametrize(
@@ -182,10 +192,18 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
     placeholder = "<call_0 shell 1000>"
     assert record.pop("time")
     assert 0 < record.pop("hook_us") < 10_000_000
-    costs = {name: record.pop(name) for name in list(record) if name.startswith(MONEY)}
+    costs = {
+        name: record.pop(name)
+        for name in list(record)
+        if name.startswith(MONEY) and not name.endswith("unpriced")
+    }
     tokens = {name: record.pop(name) for name in list(record) if name.endswith(("before", "after"))}
+    assert re.fullmatch("[0-9a-f]{12}", record.pop("config_digest"))
     assert record == {
         "kind": "chat",
+        "record_schema": 2,
+        "software_version": version("observation-masking"),
+        "price_list_date": load_shipped().date,
         "host": "localhost",
         "path": CHAT,
         "model": "gpt-4o",
@@ -199,6 +217,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "price_source": "assumed",
         "price_read_ratio": 0.5,
         "price_write_ratio": 1.0,
+        "price_entry": ["OpenAI", "gpt-4o"],
         "status": 200,
         "error": None,
         "messages": 9,
@@ -222,6 +241,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "conversation": 1,
         "boundary_moved": False,
         "boundary_held": False,
+        "net_unpriced": 1,
         "total_unpriced": 1,
         "predicted_cached_tokens": 0,
         "cached_tokens_basis": "simulated",
@@ -247,6 +267,15 @@ def test_records_that_cannot_be_written_are_no_reason_to_hold_back_a_request(
     with running_addon(tmp_path, upstream, config=config) as live:
         assert [live.send(CHAT, BODY).body for _ in range(2)] == [masked(BODY, config)] * 2
     assert live.proxy.log.count("no records in ") == 1
+    assert "Traceback" not in live.proxy.log
+
+
+def test_a_full_disk_loses_records_and_nothing_else(upstream: Upstream, tmp_path: Path) -> None:
+    config = ON + b'[observation_masking.metrics]\npath = "/dev/full"\n'
+    with running_addon(tmp_path, upstream, config=config) as live:
+        assert [live.send(CHAT, BODY).body for _ in range(2)] == [masked(BODY)] * 2
+    assert live.proxy.log.count("no records in /dev/full: No space left on device") == 1
+    assert "2 requests: 2 with masking on (0 failed); 6 results masked" in live.proxy.log
     assert "Traceback" not in live.proxy.log
 
 
@@ -326,18 +355,53 @@ def test_a_recording_holds_the_clients_own_bodies(recorded: tuple[Live, bytes, b
     assert [BODY, encoded(conversation(stream=True))] == [find_original(flow) for flow in flows]
 
 
-def test_replaying_a_recording_masks_nothing_further_and_joins_no_totals(
+def replay(
+    recorded: tuple[Live, bytes, bytes], folder: Path, *options: str, metrics: str = ""
+) -> str:
+    """Replay what was recorded with masking on; return mitmdump's log."""
+    (folder / "config.toml").write_bytes(ON + metrics.encode())
+    ended = run_mitmdump(folder, "-n", "-r", str(recorded[0].folder / "out.flow"), *options)
+    assert (ended.returncode, "Traceback" in ended.stdout) == (0, False)
+    return ended.stdout
+
+
+def test_replaying_a_recording_masks_nothing_further(
     recorded: tuple[Live, bytes, bytes], tmp_path: Path
 ) -> None:
-    (tmp_path / "config.toml").write_bytes(ON)
-    source, again = recorded[0].folder / "out.flow", tmp_path / "again.flow"
-    ended = run_mitmdump(tmp_path, "-n", "-r", str(source), "-w", str(again))
-    bodies = [[flow.request.content for flow in read_flows(path)] for path in (source, again)]
+    again = tmp_path / "again.flow"
+    log = replay(recorded, tmp_path, "-w", str(again))
+    paths = (recorded[0].folder / "out.flow", again)
+    bodies = [[flow.request.content for flow in read_flows(path)] for path in paths]
     assert bodies[0] == bodies[1]
-    told = [
-        (record["replay"], record["masked"], record["kept"]) for record in read_records(tmp_path)
-    ]
+    assert log.count("replay localhost gpt-4o 200: masked 0 of 5") == 2
+
+
+def test_replaying_a_recording_counts_what_it_holds(
+    recorded: tuple[Live, bytes, bytes], tmp_path: Path
+) -> None:
+    (tmp_path / "raw.flow").touch()
+    flows = list(read_flows(recorded[0].folder / "out.flow"))
+    for flow in flows:
+        flow.request.content = find_original(flow)
+    write_flows(tmp_path / "raw.flow", flows)
+    (tmp_path / "config.toml").write_bytes(ON)
+    ended = run_mitmdump(tmp_path, "-n", "-r", str(tmp_path / "raw.flow"))
+    assert "2 replayed requests, none of them sent: 6 results masked, " in ended.stdout
+
+
+def test_replayed_requests_leave_no_records_among_those_of_live_traffic(
+    recorded: tuple[Live, bytes, bytes], tmp_path: Path
+) -> None:
+    log = replay(recorded, tmp_path)
+    assert read_records(tmp_path) == []
+    assert log.count("replayed requests leave no records among those of live traffic") == 1
+
+
+def test_replayed_requests_leave_records_in_a_file_of_their_own(
+    recorded: tuple[Live, bytes, bytes], tmp_path: Path
+) -> None:
+    path = tmp_path / "own.jsonl"
+    log = replay(recorded, tmp_path, metrics=f'[observation_masking.metrics]\npath = "{path}"\n')
+    told = [(r["replay"], r["masked"], r["kept"]) for r in map(json.loads, path.open())]
     assert told == [(True, 0, {"already_masked": 3, "in_window": 2})] * 2
-    assert "2 replayed requests; none was sent, and there are no totals" in ended.stdout
-    assert ended.stdout.count("replay localhost gpt-4o 200: masked 0 of 5") == 2
-    assert (ended.returncode, "Traceback" in ended.stdout) == (0, False)
+    assert "leave no records" not in log

@@ -1,14 +1,10 @@
 """What the log says of prices: once for each host, whatever the order of its requests."""
 
-from addon.metrics.exchange import Exchange
+from addon.metrics.ledger_fields import describe_pricing
 from addon.metrics.price_warnings import PriceWarnings
-from masking.accounting.cost import Bill, Cost
-from masking.accounting.ledger import Entry, Savings
+from addon.metrics.record import RequestRecord
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import find_pricing
-from masking.wire.usage import Usage
-
-NOTHING = Bill(0.0, 0.0, 0.0, None)
 
 
 def answered(
@@ -16,40 +12,36 @@ def answered(
     *,
     host: str = "api.openai.com",
     model: str | None = "gpt-4o",
-    predicted: int = 2_000,
+    predicted: int | None = 2_000,
     settings: PriceSettings | None = None,
     replay: bool = False,
-) -> Exchange:
+) -> RequestRecord:
     """Return a request that was answered; the provider told `cached`."""
-    cost = Cost(
-        before=NOTHING, before_warm=NOTHING, after=NOTHING, predicted=predicted, share=1.0,
-        basis="reported",
-    )  # fmt: skip
-    exchange = Exchange(host=host, path="/", masking="on", replay=replay, model=model)
-    exchange.pricing = find_pricing(settings or PriceSettings(), host, model)
-    exchange.usage = Usage(prompt=9_000, cached=cached)
-    exchange.entry = Entry(
-        cost=cost,
-        conversation=1,
-        savings=Savings(),
-        total=Savings(),
-        moved=False,
-        held=False,
-        tripped=False,
-    )
-    return exchange
+    pricing = find_pricing(settings or PriceSettings(), host, model)
+    fields = {
+        "time": "2026-01-01",
+        "host": host,
+        "path": "/",
+        "masking": "on",
+        "replay": replay,
+        "model": model,
+        "prompt_tokens": 9_000,
+        "cached_tokens": cached,
+        "predicted_cached_tokens": predicted,
+        **describe_pricing(pricing),
+        "price_entry": pricing.entry and (pricing.entry.seller, pricing.entry.model),
+    }
+    return RequestRecord.model_validate(fields)
 
 
-def warn(*exchanges: Exchange, max_hosts: int = 1_000) -> list[list[str]]:
-    """Return the first words of each warning, for each of these exchanges in turn."""
+def warn(*records: RequestRecord, max_hosts: int = 1_000) -> list[list[str]]:
+    """Return the first words of each warning, for each of these requests in turn."""
     warnings = PriceWarnings(max_hosts)
-    return [
-        [each.split(":")[0] for each in warnings.find(one, one.as_record())] for one in exchanges
-    ]
+    return [[each.split(":")[0] for each in warnings.find(record)] for record in records]
 
 
-def tell(exchange: Exchange) -> list[str]:
-    return PriceWarnings().find(exchange, exchange.as_record())
+def tell(record: RequestRecord) -> list[str]:
+    return PriceWarnings().find(record)
 
 
 def assumed(host: str, model: str) -> list[str]:
@@ -77,7 +69,7 @@ def test_it_says_what_is_assumed_why_and_which_line_to_set() -> None:
 def test_what_is_known_is_no_news() -> None:
     given = PriceSettings((0.1, 1.0))
     assert [[], []] == warn(answered(1), answered(1, host="a.example", settings=given))
-    unpriced = Exchange(host="a.example", path="/", masking="on", replay=False)
+    unpriced = RequestRecord(time="2026-01-01", host="a.example", path="/", masking="on")
     assert [[]] == warn(unpriced)
 
 
@@ -86,9 +78,9 @@ UNCACHED = ["api.openai.com has reported no cached tokens on 20 requests in a ro
             "[observation_masking.hosts]"]  # fmt: skip
 
 
-def count_until(*exchanges: Exchange) -> list[int]:
-    """Return at which of these exchanges, counted from 1, it was said that nothing is cached."""
-    return [n for n, said in enumerate(warn(*exchanges), 1) if said == UNCACHED]
+def count_until(*records: RequestRecord) -> list[int]:
+    """Return at which of these requests, counted from 1, it was said that nothing is cached."""
+    return [n for n, said in enumerate(warn(*records), 1) if said == UNCACHED]
 
 
 def test_twenty_requests_without_a_cached_token_are_named_once() -> None:
@@ -101,12 +93,11 @@ def test_a_cached_token_begins_the_count_anew() -> None:
 
 def test_what_says_nothing_of_the_cache_is_not_counted() -> None:
     unreported, short, replayed = answered(None), answered(predicted=1_999), answered(replay=True)
-    refused = answered()
-    refused.entry = None
+    refused = answered(predicted=None)
     told = answered(settings=PriceSettings(uncached=("api.openai.com",)))
-    for exchange in (unreported, short, replayed, refused, told):
-        assert [] == count_until(*[exchange] * 30)
-        assert [21] == count_until(*[answered()] * 19, exchange, answered())
+    for record in (unreported, short, replayed, refused, told):
+        assert [] == count_until(*[record] * 30)
+        assert [21] == count_until(*[answered()] * 19, record, answered())
 
 
 def test_hosts_are_counted_apart_and_forgotten_when_there_are_too_many() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from addon.proxy.tls_passthrough import Passthrough, is_ours
+from addon.proxy.tls_passthrough import Passthrough, is_opened
 from addon.proxy.trust import Trust
 from masking.config_tables import HostSettings
 from tests.live.harness import (
@@ -50,7 +50,7 @@ def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
 def test_a_host_is_ours_by_its_name(
     host: str, only: tuple[str, ...], never: tuple[str, ...], expected: bool
 ) -> None:
-    assert is_ours(host, HostSettings(only=only, never=never)) is expected
+    assert is_opened(host, HostSettings(only=only, never=never)) is expected
 
 
 def post(client: httpx.Client, live: Live, path: str = CHAT) -> bytes:

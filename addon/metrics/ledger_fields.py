@@ -1,4 +1,4 @@
-"""A request's line in the account, for its record and for the log."""
+"""The fields of a record that the ledger gives: what a request cost, and at which prices."""
 
 from collections.abc import Mapping
 
@@ -9,8 +9,6 @@ from masking.measures.pricing import Pricing
 
 _TOKEN_DIGITS = 1
 _DOLLAR_DIGITS = 8
-_TELLING = 0.01
-"""Part of a bill by which a warm cache must make it differ, to be worth a word in the log."""
 
 
 def describe_pricing(pricing: Pricing | None) -> Mapping[str, object]:
@@ -88,62 +86,3 @@ _ENTRY_FIELDS = (
     ),
     "total_unpriced",
 )
-
-
-def render_cost(entry: Entry) -> str:
-    """Return what a request cost: `cost $0.0267 -> $0.0155 (-42% ±3)`, in tokens without a price.
-
-    Of several amounts in tokens only the last one names them.
-
-    Where what was saved may as well be nothing, it says so: `cost $0.0155, about as unmasked`.
-    """
-    before, warm, after = entry.cost.before, entry.cost.before_warm, entry.cost.after
-    differs = abs(before.cost - warm.cost) > _TELLING * before.cost
-    note = f" ({_render_number(warm)} with a warm cache)" if differs else ""
-    if before.cost == after.cost:
-        return f"cost {_render_bill(after)}{note}"
-    if abs(entry.cost.saved) <= entry.cost.margin.width:
-        return f"cost {_render_bill(after)}{note}, about as unmasked"
-    change = after.cost / before.cost - 1 if before.cost else 0.0
-    error = render_error(entry.cost.margin.width / before.cost if before.cost else 0.0, "{:.0f}")
-    return f"cost {_render_number(before)}{note} -> {_render_bill(after)} ({change:+.0%}{error})"
-
-
-def render_savings(savings: Savings) -> str:
-    """Return what masking saved: `+$1.2000 ±0.1000`, in input tokens where not all is priced.
-
-    It is `about 0` where it may as well be nothing, or a loss where it is a gain.
-    """
-    dollars = None if savings.unpriced else savings.dollars
-    amount, margin = (
-        (savings.tokens, savings.margin) if dollars is None else (dollars, savings.dollar_margin)
-    )
-    if amount and abs(amount) <= margin.width:
-        return "about 0"
-    sign = "-" if amount < 0 else "+"
-    form, start, end = "{:,.4f}", f"{sign}$", ""
-    if dollars is None:
-        form, start, end = "{:,.0f}", sign, " input tokens"
-    error = form.format(margin.width)
-    off = f" ±{error}" if float(error.replace(",", "")) else ""
-    return f"{start}{form.format(abs(amount))}{off}{end}"
-
-
-def render_error(share: float, form: str) -> str:
-    """Return a margin of error in percent, to stand behind its amount; nothing where it is 0."""
-    rendered = form.format(100 * share)
-    return f" ±{rendered}" if float(rendered) else ""
-
-
-def render_pricing(pricing: Pricing) -> str:
-    """Return the prices that hold, and why: `cached at 0.5 (price list)`."""
-    written = f", written at {pricing.write:g}" if pricing.write != 1 else ""
-    return f"cached at {pricing.read:g}{written} ({pricing.source})"
-
-
-def _render_bill(bill: Bill) -> str:
-    return _render_number(bill) + (" input tokens" if bill.dollars is None else "")
-
-
-def _render_number(bill: Bill) -> str:
-    return f"{bill.cost:,.0f}" if bill.dollars is None else f"${bill.dollars:,.4f}"

@@ -1,16 +1,20 @@
-"""How a request's line in the account reads, in the log and in a record."""
-
-from datetime import UTC, datetime
+"""How what a request cost reads, in the log and in a record."""
 
 import pytest
 
-from addon.metrics.account import describe_entry, render_cost, render_pricing, render_savings
-from addon.metrics.exchange import Exchange
+from addon.metrics.amounts import (
+    read_savings,
+    read_total_savings,
+    render_cost,
+    render_prices,
+    render_savings,
+)
+from addon.metrics.ledger_fields import describe_entry, describe_pricing
 from addon.metrics.log_line import render_line
+from addon.metrics.record import RequestRecord
 from masking.accounting.cost import Bill, Cost
 from masking.accounting.ledger import Entry, Savings
 from masking.accounting.margin import NO_MARGIN, Margin
-from masking.accounting.sizes import Sizes
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing, find_pricing
 
@@ -36,6 +40,12 @@ def entry_of(
         held=False,
         tripped=False,
     )
+
+
+def record_of(entry: Entry | None = None, /, **fields: object) -> RequestRecord:
+    least = {"time": "2026-01-01T00:00:00.000+00:00", "host": "h", "path": "/p", "masking": "on"}
+    unpriced = {"net_unpriced": entry.savings.unpriced} if entry else {}
+    return RequestRecord.model_validate({**least, **describe_entry(entry), **unpriced, **fields})
 
 
 def tokens(cost: float) -> Bill:
@@ -83,7 +93,7 @@ def dollars(cost: float) -> Bill:
     ],
 )  # fmt: skip
 def test_a_cost_is_told(entry: Entry, expected: str) -> None:
-    assert expected == render_cost(entry)
+    assert expected == render_cost(record_of(entry))
 
 
 @pytest.mark.parametrize(
@@ -99,8 +109,10 @@ def test_a_cost_is_told(entry: Entry, expected: str) -> None:
         (Savings(-1_000.0, None, 2, Margin(1_000.0)), "about 0"),
     ],
 )
-def test_a_net_has_its_sign(savings: Savings, expected: str) -> None:
-    assert expected == render_savings(savings)
+def test_savings_have_their_sign(savings: Savings, expected: str) -> None:
+    record = record_of(entry_of(dollars(20), dollars(20), savings=savings))
+    for read in (read_savings, read_total_savings):
+        assert expected == render_savings(read(record))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +130,7 @@ def test_a_net_has_its_sign(savings: Savings, expected: str) -> None:
     ],
 )
 def test_the_prices_and_their_source_are_told(pricing: Pricing, expected: str) -> None:
-    assert expected == render_pricing(pricing)
+    assert expected == render_prices(record_of(**describe_pricing(pricing)))
 
 
 def test_without_an_entry_every_field_is_there_and_null() -> None:
@@ -139,14 +151,11 @@ def test_without_an_entry_every_field_is_there_and_null() -> None:
     ids=["as long as nothing was saved there is no net", "the net is told"],
 )
 def test_the_log_line_tells_the_cost_masking_or_not(savings: Savings, tail: str) -> None:
-    sizes = Sizes(
-        messages=1, tool_turns=0, tool_results=3, masked=0, kept={}, tool_chars_before=0,
-        tool_chars_after=0, json_chars_before=0, json_chars_after=0,
-    )  # fmt: skip
-    exchange = Exchange(
-        host="h", path="/p", masking="off", replay=False, status=200, sizes=sizes,
-        pricing=Pricing(0.5, 1.0, source="config"),
-        entry=entry_of(dollars(20), dollars(20), savings=savings),
-        time=datetime(2026, 1, 1, tzinfo=UTC),
-    )  # fmt: skip
-    assert f"h ? 200: masking off, 3 tool results, {tail}" == render_line(exchange)
+    record = record_of(
+        entry_of(dollars(20), dollars(20), savings=savings),
+        masking="off",
+        status=200,
+        tool_results=3,
+        **describe_pricing(Pricing(0.5, 1.0, source="config")),
+    )
+    assert f"h ? 200: masking off, 3 tool results, {tail}" == render_line(record)

@@ -1,0 +1,67 @@
+"""A request that has come to its end becomes a record."""
+
+from dataclasses import asdict
+
+from addon.metrics.ledger_fields import describe_entry, describe_pricing
+from addon.metrics.record import RequestRecord
+from addon.metrics.software import describe_software
+from addon.metrics.stages import Answered, Priced, Received, Rewritten
+from masking.accounting.ledger import Entry
+from masking.measures.vocabulary import ENCODING_NAME, is_exact_for
+from masking.wire.usage import Usage
+
+
+def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
+    """Return the record of a request, `entry` being what the ledger has of it."""
+    rewritten, measured, usage = answered.rewritten, answered.measured, answered.usage or Usage()
+    fields: dict[str, object] = {
+        **describe_software(rewritten.received.settings),
+        **_describe_received(rewritten.received),
+        **_describe_rewritten(rewritten),
+        **(_describe_priced(rewritten.priced) if rewritten.priced else {}),
+        **({} if measured is None else asdict(measured.sizes)),
+        **{f"{name}_tokens": getattr(usage, name) for name in _USAGE_FIELDS},
+        **describe_entry(entry),
+        "status": answered.status,
+        "error": answered.error,
+        "net_unpriced": entry.savings.unpriced if entry else None,
+    }
+    if fields.get("request_tokens_before") is not None:
+        model = rewritten.priced.model if rewritten.priced else None
+        fields |= {"tokenizer": ENCODING_NAME, "tokenizer_exact": is_exact_for(model)}
+    return RequestRecord.model_validate(fields)
+
+
+_USAGE_FIELDS = ("prompt", "cached", "written", "completion")
+
+
+def _describe_received(received: Received) -> dict[str, object]:
+    return {
+        "time": received.time.isoformat(timespec="milliseconds"),
+        "host": received.host,
+        "path": received.path,
+        "masking": "on" if received.settings.strategies.change else "off",
+        "replay": received.replay,
+    }
+
+
+def _describe_rewritten(rewritten: Rewritten) -> dict[str, object]:
+    return {
+        "passed_through": rewritten.passed_through,
+        "prefix": rewritten.prefix,
+        "bytes_before": rewritten.bytes_before,
+        "bytes_after": rewritten.bytes_after,
+        "hook_us": rewritten.hook_us,
+    }
+
+
+def _describe_priced(priced: Priced) -> dict[str, object]:
+    entry = priced.pricing.entry
+    return {
+        "model": priced.model,
+        "stream": priced.stream,
+        "cache_read_ratio": priced.cache_read_ratio,
+        "cache_write_ratio": priced.cache_write_ratio,
+        **describe_pricing(priced.pricing),
+        "price_entry": entry and (entry.seller, entry.model),
+    }

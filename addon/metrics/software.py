@@ -1,0 +1,31 @@
+"""By which software a record was made: its version, its settings, its prices."""
+
+import functools
+from collections.abc import Mapping
+from importlib.metadata import version
+
+from masking.config import Settings
+from masking.errors import ConfigError
+from masking.measures.price_list_check import open_list
+
+RECORD_SCHEMA = 2
+"""What the fields of a record mean. Records that do not tell it are of the first schema, which is
+the same without the fields of this module, `price_entry` and `net_unpriced`."""
+
+
+@functools.lru_cache(8)
+def describe_software(settings: Settings) -> Mapping[str, object]:
+    """Return the fields of a record that say by which software it was made."""
+    return {
+        "record_schema": RECORD_SCHEMA,
+        "software_version": version("observation-masking"),
+        "config_digest": settings.digest,
+        "price_list_date": _find_date(settings.price_list),
+    }
+
+
+def _find_date(price_list: str) -> str | None:
+    try:
+        return open_list(price_list).date
+    except (OSError, ConfigError):  # removed since the start
+        return None

@@ -1,0 +1,99 @@
+"""The stages that a request passes through: received, rewritten, answered. None is ever changed.
+
+They live in memory alone, and hold what no record may tell: whose request it is, its settings, the
+digests of its prompt.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from masking.accounting.prompt import Prompt
+from masking.accounting.sizes import Sizes
+from masking.config import Settings
+from masking.measures.pricing import Pricing
+from masking.memory.boundary_memory import PrefixState
+from masking.wire.usage import Usage
+
+Interruption = Literal["client left", "provider failed", "proxy ended"]
+"""Why an answer did not come to its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """A request as it came in; its names are `printable`.
+
+    `account` tells its credential apart from others; `settings` are those in force. `replay` says
+    that it comes out of a recording, `answers_masked` that its answer is, or will be, one to the
+    masked prompt, where that of a recording is one to the prompt before masking.
+    """
+
+    time: datetime
+    host: str
+    path: str
+    account: bytes
+    settings: Settings
+    replay: bool
+    answers_masked: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priced:
+    """What a request says of itself, and what its tokens cost.
+
+    `seed` tells host, model and credential apart from others. The cache ratios are those that the
+    boundary is drawn by.
+    """
+
+    model: str | None
+    stream: bool
+    seed: bytes
+    pricing: Pricing
+    cache_read_ratio: float
+    cache_write_ratio: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewritten:
+    """A request as it goes on; bytes as on the wire.
+
+    `passed_through` says why it goes on untouched. `priced` is None where it could not be read,
+    `prefix` where nothing is remembered of conversations. `masked` are the places of the tool
+    results that are masked. `hook_us` are the microseconds that it waited for us.
+    """
+
+    received: Received
+    bytes_before: int
+    bytes_after: int
+    priced: Priced | None = None
+    prefix: PrefixState | None = None
+    masked: frozenset[int] = frozenset()
+    passed_through: str | None = None
+    hook_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What was measured of a request; `prompt` is None where its tokens were not counted."""
+
+    sizes: Sizes
+    prompt: Prompt | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A request that has come to its end, with an answer or without one.
+
+    `measured` is None where it could not be read, `usage` where the provider reported none.
+    """
+
+    rewritten: Rewritten
+    measured: Measured | None = None
+    status: int | None = None
+    error: Interruption | None = None
+    usage: Usage | None = None
+
+    @property
+    def was_taken(self) -> bool:
+        """Whether the provider took the request, to its end or until the client left."""
+        return self.error in (None, "client left") and 200 <= (self.status or 0) < 300

@@ -1,0 +1,36 @@
+"""What a flow of mitmproxy's says of a request, and of how it ended."""
+
+from datetime import UTC, datetime
+
+from mitmproxy import http
+
+from addon.metrics.names import printable
+from addon.metrics.stages import Interruption, Received
+from addon.proxy.requests import digest_account, path_of
+from masking.config import Settings
+
+
+def is_replayed(flow: http.HTTPFlow) -> bool:
+    """Whether a flow comes out of a recording, or is sent once more by mitmproxy."""
+    return not flow.live or flow.is_replay is not None
+
+
+def read_received(flow: http.HTTPFlow, settings: Settings) -> Received:
+    """Return a request as it came in."""
+    return Received(
+        time=datetime.now(UTC),
+        host=printable(flow.request.pretty_host),
+        path=printable(path_of(flow.request)),
+        account=digest_account(flow.request),
+        settings=settings,
+        replay=is_replayed(flow),
+        answers_masked=bool(flow.live) or flow.is_replay == "request",
+    )
+
+
+def find_interruption(flow: http.HTTPFlow) -> Interruption | None:
+    """Return who ended an answer early; mitmproxy's own message may quote what was sent."""
+    if flow.error is None:
+        return None
+    left = not flow.client_conn.connected or "by client" in flow.error.msg
+    return "client left" if left else "provider failed"

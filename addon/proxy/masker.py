@@ -1,0 +1,175 @@
+"""Masks requests, and owns what that takes: the ledger, and what is remembered of conversations.
+
+Whatever goes wrong in here, the client's own bytes go out.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import blake2b
+from typing import NamedTuple
+
+from mitmproxy import ctx, http
+
+from addon.metrics.names import printable
+from addon.metrics.stages import Answered, Priced, Received, Rewritten
+from addon.proxy.marks import mark
+from addon.proxy.memory_file import MemoryFile
+from addon.proxy.original_body import is_recording, keep_original
+from addon.proxy.requests import read_body
+from masking.accounting.ledger import Entry, Ledger, Sent
+from masking.errors import WireError
+from masking.measures.pricing import find_pricing
+from masking.memory.boundary_memory import BoundaryMemory, Occasion
+from masking.memory.lifetime import find_lifetime
+from masking.rewrite import Rewrite, change_request, read_request
+from masking.strategies.order import Strategies
+from masking.strategies.policy import apply_pricing
+from masking.wire.cache_marks import has_cache_mark
+
+
+class Outcome(NamedTuple):
+    """How a request goes on; without a `rewrite`, and its `original` body, as it came."""
+
+    rewritten: Rewritten
+    rewrite: Rewrite | None = None
+    original: bytes = b""
+
+
+class Masker:
+    """Masks the requests of a run.
+
+    Recordings that are played again have a ledger of their own, and no memory: what was sent once
+    must not change what is sent now.
+    """
+
+    def __init__(self, memory_file: MemoryFile) -> None:
+        self._sent, self._replayed = Ledger(), Ledger()
+        self._memory_file = memory_file
+        self._memory: BoundaryMemory | None = None
+
+    async def mask(self, flow: http.HTTPFlow, received: Received) -> Outcome:
+        """Mask a request where it stands, in a thread of its own."""
+        is_remembered = received.settings.memory.enabled and not received.replay
+        memory = await self._open_memory() if is_remembered else None
+        return await asyncio.to_thread(self._mask, flow, received, memory)
+
+    def enter(self, answered: Answered) -> Entry | None:
+        """Enter a request in the ledger; None where the provider did not take it.
+
+        To be called in one thread, in the order in which requests were answered.
+        """
+        rewritten, measured = answered.rewritten, answered.measured
+        priced, prompt = rewritten.priced, measured.prompt if measured else None
+        if priced is None or prompt is None or not answered.was_taken:
+            return None
+        sent = Sent(
+            seed=priced.seed,
+            prompt=prompt,
+            masked=rewritten.masked,
+            usage=answered.usage,
+            when=rewritten.received.time,
+            is_masked=rewritten.received.answers_masked,
+        )
+        ledger = self._replayed if rewritten.received.replay else self._sent
+        return ledger.enter(sent, priced.pricing)
+
+    def close(self) -> None:
+        """Write down what is remembered."""
+        self._memory_file.close()
+
+    def _mask(
+        self, flow: http.HTTPFlow, received: Received, memory: BoundaryMemory | None
+    ) -> Outcome:
+        # Each step adds to what is known; what it raises must not lose what was known before.
+        rewritten = leave_untouched(flow, received)
+        try:
+            original = read_body(flow.request)
+            document = read_request(original)
+            priced, strategies = _price(received, document, original)
+            rewritten = replace(rewritten, priced=priced)
+            only = None if received.replay else self._find_hold(priced, document)
+            occasion = _find_occasion(received, priced, document, strategies, memory)
+            rewritten = replace(rewritten, prefix=occasion and occasion.state)
+            rewrite = change_request(original, document, strategies, only, occasion)
+            if memory is not None and occasion is not None:
+                memory.keep(occasion, rewrite.past)
+            mark(flow, rewrite.decisions)
+            if rewrite.body is not original:
+                _send(flow, rewrite.body, original, received)
+        except WireError as error:
+            problem = error.problem if error.path == "body" else str(error)
+            return Outcome(replace(rewritten, passed_through=problem))
+        except Exception as error:  # noqa: BLE001 - the client's bytes go out, whatever happened
+            problem = f"internal error ({type(error).__name__})"
+            return Outcome(replace(rewritten, passed_through=problem))
+        size = len(flow.request.raw_content or b"")
+        rewritten = replace(rewritten, masked=rewrite.masked, bytes_after=size)
+        return Outcome(rewritten, rewrite, original)
+
+    def _find_hold(self, priced: Priced, document: Mapping[str, object]) -> frozenset[int] | None:
+        """Return what alone may be masked in a request, where the boundary is held."""
+        messages = document.get("messages")
+        if not isinstance(messages, list):
+            return None
+        return self._sent.find_hold(priced.seed, messages)
+
+    async def _open_memory(self) -> BoundaryMemory:
+        """Return what is remembered, read from the file when it is first wanted."""
+        if self._memory is None:
+            memory = BoundaryMemory(self._memory_file.write)
+            memory.load(await asyncio.to_thread(self._memory_file.read))
+            self._memory = self._memory or memory
+        return self._memory
+
+
+def leave_untouched(flow: http.HTTPFlow, received: Received) -> Rewritten:
+    """Return a request that goes on as it came, as far as is known yet."""
+    size = len(flow.request.raw_content or b"")
+    return Rewritten(received=received, bytes_before=size, bytes_after=size)
+
+
+def _price(
+    received: Received, document: Mapping[str, object], original: bytes
+) -> tuple[Priced, Strategies]:
+    """Return what a request costs, and the strategies under these prices."""
+    settings = received.settings
+    name = document.get("model")
+    model = printable(name) if isinstance(name, str) else None
+    prices, is_marked = settings.price_settings, has_cache_mark(original)
+    pricing = find_pricing(prices, received.host, model, is_marked=is_marked)
+    policy = apply_pricing(settings.schema1, pricing, slides=prices.slides)
+    seed = blake2b(f"{received.host}\n{model}".encode(), key=received.account, digest_size=16)
+    priced = Priced(
+        model=model,
+        stream=document.get("stream") is True,
+        seed=seed.digest(),
+        pricing=pricing,
+        cache_read_ratio=policy.cache_read_ratio,
+        cache_write_ratio=policy.cache_write_ratio,
+    )
+    return priced, replace(settings.strategies, schema1=policy)
+
+
+def _find_occasion(
+    received: Received,
+    priced: Priced,
+    document: Mapping[str, object],
+    strategies: Strategies,
+    memory: BoundaryMemory | None,
+) -> Occasion | None:
+    """Return what is remembered of a request's conversation; what goes out whole is forgotten."""
+    if memory is None:
+        return None
+    if not strategies.schema1.masks:
+        memory.forget(document)
+        return None
+    lifetime = find_lifetime(document, priced.pricing.cache.lifetime)
+    return memory.meet(document, received.time.timestamp(), lifetime)
+
+
+def _send(flow: http.HTTPFlow, body: bytes, original: bytes, received: Received) -> None:
+    """Send a masked body in place of the client's, which a recording keeps."""
+    if received.settings.recording.keep_original and is_recording(ctx.options):
+        keep_original(flow, original)
+    flow.request.content = body
