@@ -1,4 +1,4 @@
-"""Which requests of a replay were billed by prices that nobody told."""
+"""Which requests of a replay were billed by assumed prices."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -8,10 +8,9 @@ from masking.replay.replay import ReplayedRequest
 
 
 class AssumedPrice(NamedTuple):
-    """The prices that were assumed for a model, and on how many requests.
+    """The prices that were assumed for a model, and for how many requests.
 
-    `maker` is what they were taken from, as `gpt-4o of OpenAI`; None where nothing is known of
-    the model.
+    `maker` is where they come from, such as `gpt-4o of OpenAI`; None if the model is unknown.
     """
 
     model: str | None

@@ -1,7 +1,7 @@
-"""The moves of a conversation's boundary: what each took out, what it cost, what it has saved.
+"""The moves of a conversation's boundary: what each removed, what it cost, what it has saved.
 
-What is saved on a request is shared out among the moves made so far, by the tokens that each took
-out. So the moves' nets add up to what the whole conversation has saved.
+The saving of a request is divided among the moves made so far, by the tokens that each removed. So
+what the moves saved adds up to what the whole conversation saved.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,19 +13,20 @@ from masking.model import Reason
 from masking.replay.replay import ReplayedRequest
 
 Value = Callable[[Bill], float]
-"""What a bill comes to, in the unit that is asked for."""
+"""Returns a bill's amount in the unit that is wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundaryMove:
     """One move, at a `request` counted from 0.
 
-    `removed` are the tokens that its newly masked `results` no longer take, `uncached` those that
-    the cache held before it and does not hold any more, `rewritten` what of them is still sent,
-    and so written anew. `price` is what that costs, in input-token equivalents.
-
-    `paid`, which is the price, and `saved`, up to the last request, are in the unit that was asked
-    for. `repaid_at` is the request by which it had saved its price; None where it has not.
+    results: how many results it masked.
+    removed: the tokens that these results no longer take.
+    uncached: the tokens that the cache held before the move and no longer holds.
+    rewritten: those of them that are still sent, and so are written again.
+    price: what writing them costs, in input-token equivalents.
+    paid, saved: the price, and what the move has saved up to the last request, in the wanted unit.
+    repaid_at: the request by which it had saved its price; None if it has not.
     """
 
     request: int
@@ -40,7 +41,7 @@ class BoundaryMove:
 
     @property
     def net(self) -> float:
-        """What it has saved beyond its price; less than 0 where it has not paid off."""
+        """What it has saved beyond its price; less than 0 if it has not paid off."""
         return self.saved - self.paid
 
 
@@ -60,8 +61,9 @@ def _weigh(
 ) -> BoundaryMove:
     """Return a move as it stands at its own request.
 
-    Without it the prompt before would still have been cached, as far as caches held at all: in
-    the share that they held of what was sent, and never more than they held of the longer prompt.
+    Without the move the previous prompt would still have been cached, as far as the cache held
+    anything: in the share that it held of what was sent, and at most what it held of the longer
+    prompt.
     """
     cost = request.entry.cost
     last = before.entry.cost if before else None
@@ -91,7 +93,7 @@ def _count_new(before: Sequence[Reason], reasons: Sequence[Reason]) -> int:
 
 
 def _share_out(costs: Sequence[Cost], moves: Sequence[BoundaryMove], value: Value) -> list[float]:
-    """Return what each request has saved, but for a move's price, per token taken out so far."""
+    """Return what each request has saved, without the price of a move, per token removed so far."""
     by_request = {move.request: move for move in moves}
     total, savings = 0.0, []
     for place, cost in enumerate(costs):

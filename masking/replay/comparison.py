@@ -16,7 +16,7 @@ from masking.replay.session_index import SessionIndex, index_session
 class Comparison:
     """A conversation's requests in order, with the window sliding and under the chosen policy.
 
-    What sending everything costs is in either, as the bill before masking.
+    Both have the bill of sending everything, as the bill before masking.
     """
 
     name: str
@@ -33,9 +33,9 @@ def compare(
     counter: TokenCounter,
     passed_over: Counter[str] | None = None,
 ) -> list[Comparison]:
-    """Replay a session; return its conversations, numbered where there are several.
+    """Replay a session; return its conversations, numbered if there are several.
 
-    What cannot be replayed is counted by the reason.
+    Requests that cannot be replayed are counted in `passed_over`, by reason.
     """
     chosen = [*replay(session, settings, counter, passed_over)]
     sliding = [*replay(session, replace(settings, slides=True), counter)]
@@ -65,7 +65,7 @@ def _split(requests: Iterable[ReplayedRequest]) -> dict[int, list[ReplayedReques
 def _count_rereads(requests: Sequence[ReplayedRequest], index: SessionIndex) -> dict[int, Rereads]:
     """Return, by conversation, the calls that refer to what their request no longer showed.
 
-    Looked at request by request, as some strategies show a result again that they had replaced.
+    Each request is looked at, because some strategies show a result again that they had replaced.
     """
     references = index.references_by_request()
     found: defaultdict[int, Rereads] = defaultdict(Rereads)

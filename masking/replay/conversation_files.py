@@ -1,6 +1,6 @@
 """Conversations in the Chat Completions form, read from JSON or JSON lines, gzipped or not.
 
-Whatever is wrong with a file is a ValueError that names the place and never repeats content.
+Any mistake in a file is a ValueError that names the place and never repeats content.
 """
 
 import codecs
@@ -27,9 +27,9 @@ _NAMES_OF_LINES = frozenset({".jsonl", ".ndjson"})
 class RecordedConversation:
     """One conversation of a file; a `Session`.
 
-    `place` is where it stands: `FILE`, `FILE:LINE`, or `FILE#n` where it is the n-th of a list.
-    `tools` and `model` are None where it has none. `when` stands for the times that files do not
-    have: the one at which it was read.
+    place: `FILE`, `FILE:LINE`, or `FILE#n` for the n-th of a list.
+    tools, model: None if the conversation has none.
+    when: the time at which it was read, because files have no times.
     """
 
     name: str
@@ -42,10 +42,10 @@ class RecordedConversation:
     def requests(self) -> Iterator[RecordedRequest]:
         """Yield a request for each message of the assistant: the messages before it.
 
-        One that opens the conversation answers nothing that was recorded, and what follows the
-        last one was not answered: neither makes a request, so that a conversation without any
-        answer has none. Raises ValueError where a message is nested too deeply to be written.
-        NaN and the infinities, which JSON does not have, may be written as null.
+        A message of the assistant that opens the conversation answers nothing, and what follows
+        the last one was not answered; neither makes a request. So a conversation without an answer
+        has none. Raises ValueError if a message is nested too deeply to be written. NaN and the
+        infinities, which JSON does not have, may be written as null.
         """
         frame: dict[str, object] = {"model": self.model, "messages": [], "tools": self.tools}
         before, slot, after = self._write(
@@ -73,17 +73,18 @@ class RecordedConversation:
 
 
 def read_conversations(path: Path) -> Iterator[RecordedConversation]:
-    """Yield the conversations of a file, those of JSON lines as they are read.
+    """Yield the conversations of a file; those of JSON lines as they are read.
 
-    A conversation is an object with `messages`, a list of objects, whatever else it has; `tools`
-    that are no list, and a `model` or `name` that is no string, are passed over. A JSON document
-    is one of these, a list of them, or a list of messages. Without a name of its own a
-    conversation has the file's, with `#n` (from 1) where the file has several. An empty file has
-    none. What is gzipped is told by its first bytes. Several lines are JSON lines where the file
-    is called so, or its first line is JSON by itself.
+    A conversation is an object with `messages`, a list of objects. Its `tools` are ignored unless
+    they are a list, its `model` and `name` unless they are strings. A JSON document is a
+    conversation, a list of conversations, or a list of messages. An empty file has no conversation.
 
-    Raises OSError where the file cannot be read, and ValueError, naming file and line, where its
-    content is not that.
+    A conversation without a name has the file's, with `#n` (from 1) if the file has several. A
+    gzipped file is recognised by its first bytes. A file is read as JSON lines if its name says so,
+    or if the first of several lines is JSON by itself.
+
+    Raises OSError if the file cannot be read, and ValueError, with file and line, for any other
+    content.
     """
     with path.open("rb") as file:
         lines = _unpack(path, file)
@@ -150,9 +151,9 @@ def _read_document(path: Path, data: bytes) -> Iterator[RecordedConversation]:
 
 
 def _decode(data: bytes, path: Path, line: int = 1) -> object:
-    """Decode what begins at a line of the file.
+    """Decode the JSON that begins at a line of the file.
 
-    Not by orjson, which reads integers beyond 64 bits as floats, and no lone surrogates or NaN.
+    orjson would read integers beyond 64 bits as floats, and refuse lone surrogates and NaN.
     """
     try:
         document: object = json.loads(data.rstrip().decode())

@@ -1,6 +1,6 @@
-"""From which request on each tool result of a segment is masked.
+"""The request from which on each tool result of a segment is masked.
 
-Once masked a result stays so: one number for each result tells what every request looks like.
+Once masked, a result stays so: one number for each result says what every request looks like.
 """
 
 import sys
@@ -23,10 +23,10 @@ NEVER = sys.maxsize
 
 
 class Judged(NamedTuple):
-    """A segment's tool results as they would be decided, were they old enough.
+    """What would be decided about a segment's tool results if all were old enough.
 
-    `maskable` are they as the boundary sees them; `pieces` is the prompt with all of them masked
-    that would be.
+    `maskable` has the results as the boundary sees them, `pieces` the prompt with all of them
+    masked.
     """
 
     decisions: tuple[Decision, ...]
@@ -35,7 +35,7 @@ class Judged(NamedTuple):
 
 
 def judge_segment(segment: Segment, policy: MaskPolicy, counter: TokenCounter) -> Judged:
-    """Judge a segment's tool results: alike for policies that differ only in the boundary."""
+    """Judge a segment's tool results; the same for policies that differ only in the boundary."""
     decisions = judge(segment.history, policy)
     return Judged(
         decisions,
@@ -47,8 +47,8 @@ def judge_segment(segment: Segment, policy: MaskPolicy, counter: TokenCounter) -
 def find_first_masked(segment: Segment, judged: Judged, policy: MaskPolicy) -> list[int]:
     """Return for each tool result the request of the segment from which on it is masked.
 
-    The boundary's rule takes each message of the assistant for a request, and nothing after the
-    last one has a part in its decision. So it stands where it stood at the next such message.
+    To the boundary's rule each message of the assistant is a request, and nothing after the last
+    one decides anything. So the boundary is where it was at the next such message.
     """
     if policy.slides:
         return find_first_masked_sliding(segment, judged, policy)
@@ -108,10 +108,10 @@ def find_first_behind(
 ) -> list[int]:
     """Return for each result the number of the request from which on its place is masked.
 
-    The boundaries are those at a conversation's requests, oldest first, `turns` how many tool
-    turns each had; neither goes back. Whether a result is one to be masked, wherever it is, is not
-    asked here. The last K of a tool and the latest of a target are those before the boundary, as
-    in `masking.strategies.window`.
+    `boundaries` and `turns` have the boundary and the number of tool turns at each request, oldest
+    first; neither goes back. Whether a result may be masked at all is not asked here. The last K
+    of a tool and the latest of a target are those before the boundary, as in
+    `masking.strategies.window`.
     """
     edges = [boundary.turn for boundary in boundaries]
     counts = [boundary.results for boundary in boundaries]
@@ -137,9 +137,9 @@ def find_first_behind(
 
 
 def _count_as_later(later: list[int], known: int, k: int) -> int:
-    """Return from which request on there are K later results of the tool; count this one, too.
+    """Return the request from which on there are K later results of the tool; add this one.
 
-    `later` are the requests from which on later ones are known, the first K.
+    `later` has the requests from which on the later ones are known, the first K of them.
     """
     released = later[k - 1] if len(later) >= k else NEVER
     insort(later, known)

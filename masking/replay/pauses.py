@@ -1,6 +1,6 @@
-"""A session with longer pauses than it had: for conversations that tell no times.
+"""A session with pauses added, for conversations whose times are not known.
 
-What the provider's cache held was reported without these pauses, and is simulated instead.
+The provider reported what its cache held without these pauses, so that is simulated instead.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from masking.wire.usage import Usage
 
 
 class Pause(NamedTuple):
-    """A pause of so many seconds before every so many requests."""
+    """A pause of `seconds` after every `every` requests."""
 
     every: int
     seconds: float
@@ -21,18 +21,18 @@ class Pause(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PausedSession:
-    """A session whose user went away now and then; a `Session` itself."""
+    """A session whose user was away now and then; itself a `Session`."""
 
     session: Session
     pause: Pause
 
     @property
     def name(self) -> str:
-        """What it is called where it is shown."""
+        """The name under which it is shown."""
         return self.session.name
 
     def requests(self) -> Iterator[RecordedRequest]:
-        """Yield the requests, each as much later as the pauses before it are long."""
+        """Yield the requests, each later by the pauses before it."""
         for number, recorded in enumerate(self.session.requests()):
             late = timedelta(seconds=number // self.pause.every * self.pause.seconds)
             counted = recorded.usage and Usage(prompt=recorded.usage.prompt)
@@ -40,5 +40,5 @@ class PausedSession:
 
 
 def pause_sessions(sessions: Iterable[Session], pause: Pause | None) -> list[Session]:
-    """Return these sessions with a pause added; as they are without one."""
+    """Return the sessions with a pause added; unchanged if there is none."""
     return [session if pause is None else PausedSession(session, pause) for session in sessions]

@@ -1,9 +1,9 @@
-"""Lines that a call takes over from what the model has read: the text an edit replaces, a patch.
+"""Lines that a call copies from what the model has read: the text that an edit replaces, a patch.
 
-A line counts without the blanks around it, from 16 characters on. Shorter ones are alike by chance:
-of the lines in the arguments of 52 recorded conversations that some result of their own project
-had shown, so had results of unrelated projects 23% of those of 4 to 7 characters (`return;`), 4%
-of those of 12 to 15, and 0.1% of those of 16 and more.
+A line counts if it has 16 characters or more without the blanks around it. Shorter lines are equal
+by chance. In 52 recorded conversations, of the lines in arguments that some result of the same
+project had shown, results of unrelated projects had shown 23% of those with 4 to 7 characters
+(`return;`), 4% of those with 12 to 15, and 0.1% of those with 16 or more.
 """
 
 import re
@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator
 LEAST_CHARS = 16
 
 _LINE_NUMBER = re.compile(r"\s*\d+(?:→|[:\t|-])")
-"""How tools that read and search files number a line; an edit quotes it without."""
+"""A line's number, as tools write it that read or search files; an edit quotes the line without."""
 
 _DIFF_SIGNS = ("-", "+")
 
 
 def find_shown_lines(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the lines that texts show, those with a number in front also without it."""
+    """Yield the lines that texts show; a numbered line also without its number."""
     for text in texts:
         for line in text.splitlines():
             yield from _keep_long(line)
@@ -27,7 +27,7 @@ def find_shown_lines(texts: Iterable[str]) -> Iterator[str]:
 
 
 def find_quoted_lines(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the lines in the arguments of a call, those of a patch also without their sign."""
+    """Yield the lines in the arguments of a call; a line of a patch also without its sign."""
     for text in texts:
         for line in text.splitlines():
             yield from _keep_long(line)

@@ -1,4 +1,4 @@
-"""Recorded requests under a policy, one after the other, masked and billed as the addon does it."""
+"""Recorded requests under a policy, one after the other, masked and billed as the addon does."""
 
 import math
 from collections import Counter
@@ -25,11 +25,12 @@ from masking.wire.usage import Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRequest:
-    """One recorded request: its body, decompressed, and what else the recording tells.
+    """One recorded request: its body, decompressed, and what else the recording says.
 
-    `host` is None where that is not known; `account` tells apart what can be of no one
-    conversation; `usage` is what the provider reported. `passed_over` says why it is none that
-    could be masked, if it is none; it has no body then.
+    host: None if it is not known.
+    account: requests of different accounts are never of one conversation.
+    usage: what the provider reported.
+    passed_over: why the request cannot be masked; it then has no body. None if it can.
     """
 
     body: bytes
@@ -45,7 +46,7 @@ class Session(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called where it is shown."""
+        """The name under which it is shown."""
 
     def requests(self) -> Iterator[RecordedRequest]:
         """Yield its requests in the order in which they were sent."""
@@ -53,12 +54,13 @@ class Session(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySettings:
-    """How sessions are replayed: `others` are the strategies beside Schéma 1's policy.
+    """How sessions are replayed.
 
-    `model` takes the place of the recorded ones, and of the host; what another model's cache held
-    is then of no account, and is simulated. `slides` moves the boundary at every turn, whatever
-    the prices. After `ttl` seconds without use a simulated cache has forgotten a prompt; None is
-    never. With `remembers` the boundary that was sent is remembered, as it is in mitmdump.
+    model: replaces the recorded models and hosts; what the cache held is then simulated.
+    ttl: the seconds after which a simulated cache forgets an unused prompt; None for never.
+    slides: the boundary moves at every turn, whatever the prices.
+    remembers: the boundary that was sent is remembered, as in mitmdump.
+    others: the strategies besides the window.
     """
 
     policy: MaskPolicy
@@ -75,7 +77,7 @@ class ReplaySettings:
         return self.slides or self.price_settings.slides
 
     def find_pricing(self, recorded: RecordedRequest, model: str | None) -> Pricing:
-        """Return what a request for a model is billed by."""
+        """Return the prices by which a request for a model is billed."""
         host, is_marked = None if self.model else recorded.host, has_cache_mark(recorded.body)
         pricing = find_pricing(self.price_settings, host, model, is_marked=is_marked)
         return pricing if self.ttl is None else pricing.forget_after(self.ttl)
@@ -83,9 +85,9 @@ class ReplaySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedRequest:
-    """What became of one request: its sizes, a reason for each tool result, its account.
+    """What became of one request: its sizes, a reason for each tool result, and its bill.
 
-    `pricing` is what its tokens were billed by.
+    `pricing` has the prices by which it was billed.
     """
 
     model: str | None
@@ -103,8 +105,8 @@ def replay(
 ) -> Iterator[ReplayedRequest]:
     """Yield what becomes of each request of a session.
 
-    A body that is no Chat Completions request is passed over, as the addon passes it through, and
-    counted by the reason.
+    A body that is not a Chat Completions request is skipped, as the addon passes it through, and
+    counted by reason.
     """
     ledger = Ledger()
     memory = BoundaryMemory() if settings.remembers else None
@@ -158,7 +160,7 @@ def _change(
     strategies: Strategies,
     memory: BoundaryMemory | None,
 ) -> Rewrite:
-    """Change a request as the addon does; what the cache is simulated to keep, it is known to."""
+    """Change a request as the addon does. The simulated cache's time to live is its lifetime."""
     if memory is None or not strategies.schema1.masks:
         return change_request(recorded.body, document, strategies)
     lifetime = math.inf if settings.ttl is None else settings.ttl

@@ -1,7 +1,7 @@
 """Where a conversation has shown certain words or lines so far.
 
-What a result shows can be masked, what any other message shows cannot: only the first kind is kept
-with its places.
+What a tool result shows can be masked; what other messages show cannot. So places are kept for tool
+results only.
 """
 
 from collections import defaultdict
@@ -12,7 +12,7 @@ Places = tuple[int, ...]
 
 
 class ShownTexts:
-    """What was shown, of all that is `wanted`; the rest is passed over and takes no memory."""
+    """What was shown of all that is `wanted`; the rest is ignored and takes no memory."""
 
     def __init__(self, wanted: frozenset[str]) -> None:
         self._wanted = wanted
@@ -20,7 +20,7 @@ class ShownTexts:
         self._results_with: defaultdict[str, list[int]] = defaultdict(list)
 
     def show(self, found: Iterable[str]) -> None:
-        """Note what a message shows that is never masked."""
+        """Note what is shown by a message that is never masked."""
         self._shown |= self._wanted.intersection(found)
 
     def show_result(self, place: int, found: Iterable[str]) -> None:
@@ -29,9 +29,9 @@ class ShownTexts:
             self._results_with[each].append(place)
 
     def find_results(self, found: frozenset[str]) -> tuple[Places, ...]:
-        """Return, for each that results alone have shown, those results; once where they are alike.
+        """Return the places of the results that showed each of these, without duplicates.
 
-        What nothing has shown is left out.
+        What another message showed, and what nothing showed, is left out.
         """
         holders = {tuple(self._results_with.get(each, ())) for each in found - self._shown}
         return tuple(sorted(holders - {()}))

@@ -1,4 +1,4 @@
-"""What replayed requests come to: sizes, tokens and bills, before and after masking, summed."""
+"""Sums over replayed requests: sizes, tokens and bills, before and after masking."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The settings that are tuned, and the grid of them that is tried."""
+"""The settings that are tuned, and the grid of values that is tried."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -11,14 +11,14 @@ from masking.strategies.policy import MaskPolicy
 
 LEAST_WINDOW = 5
 """The shortest window that is recommended. A recording made without masking shows which calls refer
-to what would have been masked, but not what an agent would have missed and never asked for again;
-and the shorter the window, the more of its work rests on that."""
+to what would have been masked. It does not show what an agent would have missed without asking for
+it again, and that matters more the shorter the window is."""
 
 
 class Tuning(NamedTuple):
-    """What is tuned of a policy, under the names that the configuration gives it.
+    """The settings of a policy that are tuned, under their names in the configuration.
 
-    `max_loss` is None where the window slides at every turn, whatever that does to a prompt cache.
+    `max_loss` is None if the window slides at every turn, whatever that does to a prompt cache.
     """
 
     enabled: bool
@@ -31,13 +31,14 @@ class Tuning(NamedTuple):
 
     @property
     def is_window_long_enough(self) -> bool:
-        """Whether recordings can tell what it costs an agent: its window is not too short."""
+        """Whether the window is long enough for recordings to show what it costs an agent."""
         return not self.enabled or not 0 < self.window_turns < LEAST_WINDOW
 
     def apply(self, settings: ReplaySettings) -> ReplaySettings:
-        """Return settings with these values, and all their others.
+        """Return the settings with these values in them.
 
-        Where they say that the window slides and these do not, the price list draws the boundary.
+        If the settings let the window slide and these values do not, the boundary is drawn by the
+        price list.
         """
         price_settings = settings.price_settings
         if price_settings.cache_pricing == "none":
@@ -51,12 +52,12 @@ class Tuning(NamedTuple):
         )
 
     def count_changes(self, other: "Tuning") -> int:
-        """Return in how many settings it differs from another."""
+        """Return the number of settings in which it differs from another."""
         return sum(mine != its for mine, its in zip(self, other, strict=True))
 
 
 def tuning_of(settings: ReplaySettings) -> Tuning:
-    """Return what is tuned of settings."""
+    """Return the tuned values of settings."""
     policy, slides = settings.policy, settings.boundary_slides
     return Tuning(
         enabled=policy.enabled,
@@ -70,15 +71,15 @@ def tuning_of(settings: ReplaySettings) -> Tuning:
 
 
 DEFAULTS = tuning_of(ReplaySettings(policy=MaskPolicy(enabled=True)))
-"""As shipped."""
+"""The shipped values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """The values that are tried of each setting, in every combination.
+    """The values to try for each setting, in every combination.
 
-    Of the last K of each tool none is: keeping the latest of each target costs as much, and loses
-    less.
+    Keeping the last K of each tool is not tried: keeping the latest of each target costs as much
+    and loses less.
     """
 
     window_turns: tuple[int, ...] = (LEAST_WINDOW, 6, 8, 12, 16, 20, 24)
@@ -95,7 +96,7 @@ class Grid:
 
 
 def find_tunings(present: Tuning, grid: Grid) -> tuple[Tuning, ...]:
-    """Return what is to be tried, once each: the present settings, masking off, and the grid."""
+    """Return what to try, without duplicates: the present settings, masking off, and the grid."""
     return tuple(dict.fromkeys([present, switch_off(present), *grid.combine()]))
 
 

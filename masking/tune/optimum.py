@@ -1,9 +1,9 @@
-"""What a schedule of moves costs, and the cheapest there is: known only afterwards.
+"""What a schedule of moves costs, and which is the cheapest, as only hindsight can tell.
 
-A schedule says at which requests of a conversation the boundary moves, each time to the edge of the
-window: a shorter move costs more at once and saves less later. The provider's cache is taken for
-one that matches whole messages and nothing less, without a minimum. Sizes are in any unit, the
-same throughout, bills in that unit at a plain token's price.
+A schedule says at which requests of a conversation the boundary moves. It always moves to the edge
+of the window, because a shorter move costs more at once and saves less later. The provider's cache
+is taken to match whole messages, without a minimum. Sizes are in any unit, the same throughout;
+bills are in that unit at a plain token's price.
 """
 
 import math
@@ -21,11 +21,13 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationSizes:
-    """How a conversation grew: the size of each request, unmasked, and its tool results in order.
+    """How a conversation grew.
 
-    `offsets` are the sizes of what is before each result, `savings` what masking it saves. `ripe`
-    gives the first request at which it is masked where the boundary moves to the window's edge;
-    NEVER where it never is.
+    requests: the size of each request, unmasked.
+    offsets: the size of what is before each tool result, in order.
+    savings: what masking each tool result saves.
+    ripe: the first request at which each tool result is masked if the boundary moves to the
+        window's edge; NEVER if it never is.
     """
 
     requests: Sequence[float]
@@ -37,9 +39,9 @@ class ConversationSizes:
 def add_up_bills(
     sizes: ConversationSizes, first_masked: Sequence[int], pricing: Pricing
 ) -> list[float]:
-    """Return what has been paid up to each request.
+    """Return the bill up to each request.
 
-    `first_masked` gives for each tool result the request from which on it is masked.
+    `first_masked` has for each tool result the request from which on it is masked.
     """
     return [*accumulate(_pay(sizes, first_masked, pricing))]
 
@@ -65,12 +67,12 @@ def _pay(
 
 
 def add_up_everything(sizes: ConversationSizes, pricing: Pricing) -> list[float]:
-    """Return what has been paid up to each request where nothing is ever masked."""
+    """Return the bill up to each request if nothing is ever masked."""
     return add_up_bills(sizes, [NEVER] * len(sizes.ripe), pricing)
 
 
 def apply_moves(sizes: ConversationSizes, moves: Sequence[int]) -> list[int]:
-    """Return from which request on each tool result is masked where the boundary moves at these."""
+    """Return the request from which on each tool result is masked, given the moves."""
     at = [bisect_left(moves, request) for request in sizes.ripe]
     return [moves[n] if n < len(moves) else NEVER for n in at]
 
@@ -78,14 +80,13 @@ def apply_moves(sizes: ConversationSizes, moves: Sequence[int]) -> list[int]:
 def find_cheapest(
     sizes: ConversationSizes, pricing: Pricing, max_loss: float = math.inf
 ) -> list[int]:
-    """Return the requests at which the cheapest schedule moves, that keeps the promise.
+    """Return the moves of the cheapest schedule that keeps the promise.
 
-    The promise is that at no request the bill so far is above `1 + max_loss` times that of sending
-    everything. A dynamic programme over the request of the last move: two schedules whose last
-    move is the same one stand alike from there on, so that of the cheaper is not only the bill the
-    smaller in the end but also the promise the easier to keep. And the promise has to be looked at
-    only where the boundary moves: between moves the loss shrinks. Time grows with the square of
-    the requests.
+    The promise is that at no request the bill so far exceeds `1 + max_loss` times that of sending
+    everything. This is a dynamic programme over the request of the last move. Two schedules with
+    the same last move are alike from there on, so the cheaper of them ends with the smaller bill
+    and keeps the promise more easily. The promise needs to be checked only at moves, because the
+    loss shrinks between them. Time grows with the square of the requests.
     """
     plain = add_up_everything(sizes, pricing)
     ripening = _group(sizes.ripe)
@@ -105,9 +106,9 @@ def find_cheapest(
 
 
 class _SinceMove:
-    """The boundary since its last move, at the request `last`, up to which `paid` was the bill.
+    """The boundary since its last move at the request `last`; `paid` is the bill up to there.
 
-    The requests before the first are those numbered -1 and less: nothing is masked in them.
+    A `last` of -1 stands for the time before the first request: nothing is masked.
     """
 
     def __init__(
@@ -126,12 +127,12 @@ class _SinceMove:
         self._kept = [*accumulate(masked, initial=0.0)]
 
     def pay_before(self, request: int) -> float:
-        """Return the bill before a request, had the boundary stood still until then."""
+        """Return the bill before a request if the boundary stands still until then."""
         rent = self._pricing.read * self._kept[-1] * (request - 1 - self._last)
         return self._excess + (self._plain[request - 1] if request else 0.0) - rent
 
     def find_moves(self, ripening: Mapping[int, Sequence[int]]) -> Iterator[tuple[int, float]]:
-        """Yield the requests at which the boundary could move next, and the bill with each."""
+        """Yield the requests at which the boundary could move next, each with the bill."""
         sizes, (read, write) = self._sizes, self._pricing.ratios
         first, saved = NEVER, self._kept[-1]
         for move in range(self._last + 1, len(sizes.requests)):
@@ -146,7 +147,7 @@ class _SinceMove:
 
 
 def _group(requests: Sequence[int]) -> dict[int, list[int]]:
-    """Return the places of what has to do with each request, in order."""
+    """Return the places that have each request, in order."""
     groups: defaultdict[int, list[int]] = defaultdict(list)
     for place, request in enumerate(requests):
         groups[request].append(place)

@@ -1,4 +1,4 @@
-"""What a policy comes to on recorded sessions, in sums that can be put together."""
+"""What a policy yields on recorded sessions, in sums that can be added."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,12 +11,14 @@ from masking.tune.fast_replay import BilledRequest, BilledSession
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Sums over requests, but for `worst`.
+    """Sums over requests, except for `worst`.
 
-    `assumed` are requests whose prices were assumed, `cost` is in input-token equivalents,
-    `dollars` None where a price is not known, `moves` counts the requests with a result masked
-    that was not before. `worst` is the most that the bill of a conversation was, at any of its
-    requests, of that of sending everything; 1 is as much.
+    assumed: the requests whose prices were assumed.
+    cost: in input-token equivalents.
+    dollars: None if a price is not known.
+    moves: the requests that masked a result which was not masked before.
+    worst: the highest bill of any conversation at any of its requests, relative to that of sending
+        everything.
     """
 
     requests: int = 0
@@ -29,7 +31,7 @@ class Outcome:
     rereads: Rereads = field(default_factory=Rereads)
 
     def __add__(self, other: "Outcome") -> "Outcome":
-        """Put the outcomes of two lots of sessions together."""
+        """Return the outcome of two groups of sessions together."""
         known = self.dollars is not None and other.dollars is not None
         return Outcome(
             requests=self.requests + other.requests,
@@ -44,7 +46,7 @@ class Outcome:
 
 
 def sum_up(billed: BilledSession, plain: Sequence[BilledRequest], index: SessionIndex) -> Outcome:
-    """Return what a policy comes to on a session; `plain` is what sending everything does."""
+    """Return what a policy yields on a session; `plain` are the requests with everything sent."""
     requests = billed.requests
     known = [request.dollars for request in requests if request.dollars is not None]
     return Outcome(

@@ -1,12 +1,13 @@
 """Which settings to use, of many that were tried.
 
-The front are those that nothing beats in both cost and calls that masking affects (re-reads and
-quotes), of those that keep the promise. To choose among them such a call is counted as one more
-request, at what a request costs on average when everything is sent. No window is chosen that is too
-short for recordings to tell what it costs (see `masking.tune.grid`). Of settings that then come
-to within a hundredth of the least, the present ones stay; else the shipped ones are taken; else
-those that differ least from the present. Whether errors are kept stays as it is: what an agent
-learns from them no such call shows.
+Of the settings that keep the promise, the front are those that no other beats in both cost and
+affected calls (re-reads and quotes). To choose among them, each affected call is counted as one
+more request, at the average cost of a request when everything is sent. No window is chosen that is
+too short for recordings to show what it costs (see `masking.tune.grid`).
+
+Of the settings within a hundredth of the cheapest, the present ones are kept; else the shipped ones
+are taken; else those that differ least from the present ones. Whether errors are kept is not
+changed: no affected call shows what an agent learns from them.
 """
 
 import math
@@ -17,20 +18,20 @@ from masking.tune.grid import DEFAULTS, Tuning, switch_off
 from masking.tune.outcome import Outcome
 
 _AS_GOOD = 1.01
-"""Costs that differ by less are alike."""
+"""Costs that differ by a smaller factor are taken as equal."""
 
 _MARGIN = 0.02
-"""How far above the promise a loss may be: the boundary's rule works with estimates of tokens, and
-knows nothing of a cache's minimum and blocks."""
+"""How far a loss may exceed the promise: the boundary's rule works with estimated tokens, and does
+not know a cache's minimum and blocks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """Settings that were tried, the present ones and `off` (everything is sent) among them.
+    """Settings that were tried; the present ones and `off` (everything is sent) are among them.
 
-    Costs are in US dollars where every request's price is known, else in input-token equivalents.
-    At no request may a conversation's bill have been above `1 + promise` times that of sending
-    everything, but for a margin of 0.02: that is measured, whatever `max_loss` the settings have.
+    Costs are in US dollars if every request's price is known, else in input-token equivalents. To
+    keep the promise, no conversation's bill may at any request exceed `1 + promise` times that of
+    sending everything by more than 0.02. That is measured, whatever `max_loss` the settings have.
     """
 
     outcomes: Mapping[Tuning, Outcome]
@@ -55,7 +56,7 @@ class Sweep:
 
     @property
     def costs_with_rereads(self) -> dict[Tuning, float]:
-        """The same with each affected call as one more request, at what one costs unmasked."""
+        """The costs with each affected call as one more request, at the cost of one unmasked."""
         costs = self.costs
         each = costs[self.off] / max(1, self.outcomes[self.off].requests)
         return {t: cost + self.outcomes[t].rereads.affected * each for t, cost in costs.items()}
@@ -66,14 +67,15 @@ class Sweep:
         return [tuning for tuning in self.outcomes if self.keeps_promise(tuning)]
 
     def keeps_promise(self, tuning: Tuning) -> bool:
-        """Whether no conversation's bill was ever above what the promise allows."""
+        """Whether no conversation's bill ever exceeded what the promise allows."""
         return self.outcomes[tuning].worst <= 1 + self.promise + _MARGIN
 
 
 def find_pareto_front(sweep: Sweep) -> list[Tuning]:
-    """Return the front, from the cheapest on.
+    """Return the front, the cheapest first.
 
-    What is but a hundredth cheaper than something that affects fewer calls is left out.
+    Settings are left out that are at most a hundredth cheaper than others with fewer affected
+    calls.
     """
     costs = sweep.costs
 
@@ -91,7 +93,7 @@ def find_pareto_front(sweep: Sweep) -> list[Tuning]:
 
 
 def recommend(sweep: Sweep) -> Tuning:
-    """Return the settings to use; those with masking off are always among the choice."""
+    """Return the settings to use; masking off is always one of the choices."""
     present, reckoned = sweep.present, sweep.costs_with_rereads
     alike = (t for t in sweep.kept if t.keep_errors == present.keep_errors)
     open_to_choice = [tuning for tuning in alike if tuning.is_window_long_enough]

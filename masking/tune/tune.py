@@ -1,7 +1,7 @@
-"""Settings tried on recorded sessions, on as many cores as there are.
+"""Settings tried on recorded sessions, on all cores.
 
-A task is a session and some of the settings, so that it is decoded once for all of them. Tasks go
-through an `Executor` of `concurrent.futures`: a pool of processes, or that of a cluster, whose
+A task is a session with some of the settings, so that the session is decoded once for all of them.
+Tasks go through an `Executor` of `concurrent.futures`: a pool of processes, or a cluster, whose
 workers must be able to read the recordings.
 """
 
@@ -19,7 +19,7 @@ from masking.tune.max_loss_front import LOSSES, MaxLossFront, find_session_front
 from masking.tune.outcome import Outcome, sum_up
 
 _IN_FLIGHT = 256
-"""Tasks that are handed over before one is done. Each holds its session."""
+"""How many tasks are handed over before one is done. Each holds its session."""
 
 _Result = TypeVar("_Result")
 OnDone = Callable[[], None]
@@ -35,10 +35,10 @@ def tune(
     parts: int = 1,
     on_done: OnDone = lambda: None,
 ) -> dict[Tuning, Outcome]:
-    """Return what each tuning comes to on all sessions together.
+    """Return what each tuning yields on all sessions together.
 
-    `settings` give all that is not tuned. The tunings are tried in so many `parts`, each a task
-    for every session. Raises what reading a session raises.
+    `settings` has everything that is not tuned. The tunings are split into `parts`; each part is a
+    task for each session. Raises what reading a session raises.
     """
     lots = [tuple(tunings[part::parts]) for part in range(parts)]
     tasks = ((session, settings, lot) for session in sessions for lot in lots)
@@ -53,7 +53,7 @@ def tune(
 def find_outcomes(
     session: Session, settings: ReplaySettings, tunings: Iterable[Tuning]
 ) -> dict[Tuning, Outcome]:
-    """Return what each tuning comes to on a session."""
+    """Return what each tuning yields on a session."""
     counter = TokenCounter()
     index = index_session(session, settings, counter)
     fast_replay = FastReplay(index, counter)
@@ -71,7 +71,7 @@ def find_max_loss_front(
     losses: Sequence[float] = LOSSES,
     on_done: OnDone = lambda: None,
 ) -> MaxLossFront:
-    """Return what each `max_loss` comes to, and the clairvoyant under the same promise."""
+    """Return what each `max_loss` yields, and the cheapest schedule under the same promise."""
     front = make_empty_front(losses)
     for drawn in _run(
         executor, find_session_front, ((s, settings, tuple(losses)) for s in sessions)
@@ -84,7 +84,7 @@ def find_max_loss_front(
 def _run(
     executor: Executor, function: Callable[..., _Result], tasks: Iterable[tuple[object, ...]]
 ) -> Iterator[_Result]:
-    """Yield results as they come, with a bounded number of tasks under way."""
+    """Yield results as they arrive, with a bounded number of tasks in flight."""
     left = iter(tasks)
     under_way = {executor.submit(function, *task) for task in islice(left, _IN_FLIGHT)}
     try:
