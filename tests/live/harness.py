@@ -175,7 +175,9 @@ class _Connection(socketserver.StreamRequestHandler):
     disable_nagle_algorithm = True
 
     def handle(self) -> None:
-        head = b"".join(iter(self.rfile.readline, b"\r\n")) + b"\r\n"
+        head = self._read_head()
+        if head is None:
+            return
         heard = Heard(head, self._read_body(head.lower()))
         self.server.heard.append(heard)
         for piece in self.server.answers.get(heard.path, answer()):
@@ -185,6 +187,13 @@ class _Connection(socketserver.StreamRequestHandler):
                 time.sleep(piece)
         with contextlib.suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)
+
+    def _read_head(self) -> bytes | None:
+        """Return the head of a request; None where the client left before it was complete."""
+        lines = [self.rfile.readline()]
+        while lines[-1] not in (b"", b"\r\n"):
+            lines.append(self.rfile.readline())
+        return b"".join(lines) if lines[-1] else None
 
     def _read_body(self, head: bytes) -> bytes:
         if b"transfer-encoding: chunked" in head:
