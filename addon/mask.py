@@ -24,6 +24,7 @@ from addon.proxy.requests import is_bulk, is_chat_request, is_event_stream
 from addon.proxy.response_copy import ResponseCopy
 from addon.proxy.startup import find_option_mistake, render_start
 from addon.proxy.tls_passthrough import Passthrough, is_opened
+from addon.proxy.unserved import Unserved, find_unserved_format
 from masking.config import Settings
 from masking.errors import ConfigError
 
@@ -48,6 +49,7 @@ class ObservationMasking:
         self._masker = Masker(MemoryFile(lambda: default_path().parent))
         self._metrics = Metrics(self._masker.enter)
         self._passthrough = Passthrough(lambda: self._read_settings().hosts)
+        self._unserved = Unserved()
         self._mcp = Mcp(lambda record: self._metrics.note(record, self._read_settings()))
         self.addons = [self._passthrough]
 
@@ -78,10 +80,15 @@ class ObservationMasking:
 
     async def request(self, flow: http.HTTPFlow) -> None:
         started = time.perf_counter_ns()
-        settings = self._read_settings()
-        if self._config is None or not is_opened(flow.request.pretty_host, settings.hosts):
+        is_chat, unserved = is_chat_request(flow.request), find_unserved_format(flow.request)
+        if self._config is None or not (is_chat or unserved):
             return
-        if not is_chat_request(flow.request):
+        settings = self._read_settings()
+        if not is_opened(flow.request.pretty_host, settings.hosts):
+            return
+        if unserved is not None:
+            if settings.strategies.change:
+                self._unserved.note(unserved, flow.request.pretty_host)
             return
         received = read_received(flow, settings)
         self._open[flow] = found = _Open(leave_untouched(flow, received), ResponseCopy())
@@ -118,7 +125,8 @@ class ObservationMasking:
         self._mcp.done()
         self._masker.close()
         self._metrics.close()
-        logger.info(f"{self._metrics.totals}{self._passthrough.render_total()}")
+        others = f"{self._unserved.render_total()}{self._passthrough.render_total()}"
+        logger.info(f"{self._metrics.totals}{others}")
         if self._mcp.totals.responses:
             logger.info(str(self._mcp.totals))
 
