@@ -10,6 +10,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 
+from addon.metrics.record import describe_fields
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import RedactionPolicy
 from masking.strategies.reduction import ReductionOptions
@@ -64,9 +65,18 @@ def list_python(_: str) -> Iterator[str]:
                 yield f"| `{table}.{key}` | {_render(value)} | {_render(defaults[key])} |"
 
 
+def list_record(_: str) -> Iterator[str]:
+    """Yield the fields of a record."""
+    yield "| field | value | meaning |"
+    yield "|---|---|---|"
+    for name, kind, unit, meaning in describe_fields():
+        yield f"| `{name}` | {_escape(kind)}{f', {unit}' if unit else ''} | {_escape(meaning)} |"
+
+
 LISTS: Mapping[str, Callable[[str], Iterator[str]]] = {
     "settings": list_settings,
     "python": list_python,
+    "record": list_record,
 }
 
 

@@ -33,50 +33,47 @@ class RequestRecord(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    kind: Annotated[Literal["chat"], _means("A chat request, where `mcp` is an MCP response.")] = (
-        "chat"
-    )
-    record_schema: Annotated[int, _means("The schema of these fields; 1 where it is left out.")] = 1
+    kind: Annotated[Literal["chat"], _means("A chat request; `mcp` is an MCP response.")] = "chat"
+    record_schema: Annotated[int, _means("The version of these fields; 1 if it is left out.")] = 1
     software_version: Annotated[
         str | None, _means("The version of observation-masking that made the record.")
     ] = None
     config_digest: Annotated[
         str | None,
-        _means("A digest of the settings in force: records with the same one are comparable."),
+        _means("A digest of the settings. Records with the same digest can be compared."),
     ] = None
-    price_list_date: Annotated[str | None, _means("The day of the price list.")] = None
-    time: Annotated[str, _means("When the request came in, in UTC (ISO 8601).")]
-    host: Annotated[str, _means("The host it goes to.")]
-    path: Annotated[str, _means("Its path, without the query.")]
-    model: Annotated[str | None, _means("The model it asks for.")] = None
-    stream: Annotated[bool | None, _means("Whether it asks for a stream.")] = None
+    price_list_date: Annotated[str | None, _means("The date of the price list.")] = None
+    time: Annotated[str, _means("When the request arrived, in UTC (ISO 8601).")]
+    host: Annotated[str, _means("The host of the request.")]
+    path: Annotated[str, _means("The path, without its query.")]
+    model: Annotated[str | None, _means("The model that is asked for.")] = None
+    stream: Annotated[bool | None, _means("Whether a stream is asked for.")] = None
     masking: Annotated[Literal["on", "off"], _means("Whether any strategy is on.")]
-    passed_through: Annotated[str | None, _means("Why it was sent untouched.")] = None
-    replay: Annotated[bool, _means("Whether it comes out of a recording.")] = False
+    passed_through: Annotated[str | None, _means("Why the request was sent untouched.")] = None
+    replay: Annotated[bool, _means("From a recording, and in no totals.")] = False
     prefix: Annotated[
         PrefixState | None,
         _means(
-            "With a memory of conversations: whether this one is first met, and else whether the "
-            "provider most likely still has its prompt in the cache (`warm`) or not (`cold`)."
+            "With a memory: whether the conversation is first met, or else whether the provider "
+            "most likely still has its prompt in the cache (`warm`) or not (`cold`)."
         ),
     ] = None
     cache_read_ratio: Annotated[
         float,
-        _means("The price of a cached token, in plain ones, that the boundary was drawn by."),
+        _means("The price of a cached token, in plain ones, by which the boundary was drawn."),
     ] = 1.0
     cache_write_ratio: Annotated[
-        float, _means("The same of a written token. Where both are 1, the window slides.")
+        float,
+        _means("The same for a written token. Where the two are equal, the window slides."),
     ] = 1.0
-    price_source: Annotated[
-        Source | None, _means("Where the prices that are billed come from.")
-    ] = None
+    price_source: Annotated[Source | None, _means("Where the billed prices come from.")] = None
     price_read_ratio: Annotated[
-        float | None, _means("The price of a cached token that is billed, in plain ones.")
+        float | None, _means("The billed price of a cached token, in plain ones.")
     ] = None
-    price_write_ratio: Annotated[float | None, _means("The same of a written token.")] = None
+    price_write_ratio: Annotated[float | None, _means("The same for a written token.")] = None
     price_entry: Annotated[
         tuple[str, str] | None,
-        _means("The seller and the model of the price list's entry that they are taken from."),
+        _means("The seller and the model of the price list's entry from which they come."),
     ] = None
     status: Annotated[int | None, _means("The status of the answer.")] = None
     error: Annotated[Interruption | None, _means("Why the answer did not come to its end.")] = None
@@ -115,7 +112,8 @@ class RequestRecord(BaseModel):
         None
     )
     reduction_status: Annotated[
-        InvariantStatus | None, _means("How the reduced history keeps what it must.")
+        InvariantStatus | None,
+        _means("`fallback` if the last stage was reached."),
     ] = None
     dropped_messages: Annotated[int | None, _means("Messages that a reduction dropped.")] = None
     bytes_before: Annotated[
@@ -125,21 +123,21 @@ class RequestRecord(BaseModel):
     hook_us: Annotated[
         int | None, _means("How long the request waited for the addon.", "microseconds")
     ] = None
-    tokenizer: Annotated[str | None, _means("What counted the tokens.")] = None
+    tokenizer: Annotated[str | None, _means("The tokenizer that counted the tokens.")] = None
     tokenizer_exact: Annotated[bool | None, _means("Whether that is the model's own.")] = None
     prompt_tokens: Annotated[
         int | None, _means("The prompt, as the provider counted it.", "tokens")
     ] = None
     cached_tokens: Annotated[
-        int | None, _means("Its tokens that came from the cache, by the provider.", "tokens")
+        int | None, _means("Prompt tokens that were read from the cache.", "tokens")
     ] = None
     written_tokens: Annotated[
-        int | None, _means("Its tokens that were written to the cache, by the provider.", "tokens")
+        int | None, _means("Prompt tokens that were written to the cache.", "tokens")
     ] = None
-    completion_tokens: Annotated[int | None, _means("The answer, by the provider.", "tokens")] = (
-        None
-    )
-    conversation: Annotated[int | None, _means("The number of its conversation in this run.")] = (
+    completion_tokens: Annotated[
+        int | None, _means("The answer, as the provider counted it.", "tokens")
+    ] = None
+    conversation: Annotated[int | None, _means("The number of the conversation in this run.")] = (
         None
     )
     boundary_moved: Annotated[
@@ -147,13 +145,13 @@ class RequestRecord(BaseModel):
     ] = None
     boundary_held: Annotated[
         bool | None,
-        _means("Whether the boundary is held, for the cache did not return after a move."),
+        _means("Whether the boundary is held because the cache did not return after a move."),
     ] = None
     predicted_cached_tokens: Annotated[
         int | None, _means("What should have come from the cache.", "tokens")
     ] = None
     cached_tokens_basis: Annotated[
-        Basis | None, _means("What the cost goes by: a report of the provider's, or a simulation.")
+        Basis | None, _means("Whether the cost is by the provider's report or by a simulation.")
     ] = None
     cost_tokens_before: Annotated[
         float | None, _means("What the prompt would have cost unmasked.", "input tokens")
@@ -161,7 +159,7 @@ class RequestRecord(BaseModel):
     cost_dollars_before: Annotated[float | None, _means("The same.", "US dollars")] = None
     cost_tokens_before_warm: Annotated[
         float | None,
-        _means("The same, had the provider's cache lost nothing.", "input tokens"),
+        _means("The same if the provider's cache had lost nothing.", "input tokens"),
     ] = None
     cost_dollars_before_warm: Annotated[float | None, _means("The same.", "US dollars")] = None
     cost_tokens_after: Annotated[
