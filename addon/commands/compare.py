@@ -4,11 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from addon.commands.consoles import open_console
+from addon.commands.options import paths_argument, policy_options, read_policy, whole_number
 from addon.commands.sessions import read_sessions
 from masking.errors import WireError
 from masking.measures.price_settings import PriceSettings
@@ -24,6 +27,27 @@ from masking.wire.chat import find_tool_results
 
 PRICES = ((1.0, 1.0), (0.5, 1.0), (0.1, 1.0))
 _TOKENS_AT = PRICES[1]
+
+
+@click.command("compare")
+@paths_argument
+@click.option(
+    "--reduce-to",
+    type=whole_number(1),
+    default=20_000,
+    show_default=True,
+    metavar="CHARS",
+    help="The budget of reduction.",
+)
+@policy_options
+def command(paths: tuple[Path, ...], reduce_to: int, **given: object) -> None:
+    """Compare the strategies on recordings.
+
+    PATH is a recording (.flow), conversations (.json, .jsonl), either of them compressed, or a
+    folder of these. What no option says is as the configuration has it.
+    """
+    rows = compare_strategies(paths, read_policy(given), reduce_to, Console(stderr=True))
+    open_console().print(render_strategies(rows))
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 from mitmproxy.http import HTTPFlow
 from rich.console import Console
 from rich.progress import Progress
@@ -37,6 +38,13 @@ PRICING = "[0.5, 1.0]"
 """What OpenAI takes for the recorded model's tokens; the provider here is not on any price list."""
 
 Record = dict[str, Any]
+
+
+@click.command("demo")
+@click.argument("strategy", type=click.Choice([*SESSIONS]), default="schema1")
+def command(strategy: str) -> None:
+    """Play a recorded session through the proxy, offline, to show a STRATEGY."""
+    run_demo(Console(), strategy)
 
 
 def run_demo(console: Console, strategy: str = "schema1") -> None:

@@ -319,11 +319,25 @@ def test_a_mistake_is_one_line_that_names_the_place(
     assert problem in line
 
 
-@pytest.mark.parametrize("prices", ["0.1", "a,b", "1,2,3", "-1,1", "nan,1"])
-def test_prices_that_are_none_are_refused(prices: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["replay", "x.flow", f"--prices={prices}"])
-    assert "expected READ,WRITE" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        *((("--prices", text), "expected READ,WRITE")
+          for text in ("0.1", "a,b", "1,2,3", "-1,1", "nan,1")),
+        (("--prices", "2,1"), "a cached token cannot cost more than a plain or a written one: 2,1"),
+        (("--prices", "1.5,2"), "a cached token cannot cost more than a plain"),
+        (("--window-turns", "-1"), "expected a whole number from 0 up: -1"),
+        (("--min-chars", "few"), "expected a whole number from 0 up: few"),
+        (("--cache-ttl", "-5"), "expected SECONDS from 0 up: -5"),
+    ],
+)  # fmt: skip
+def test_a_value_that_cannot_be_is_refused_and_its_option_named(
+    arguments: tuple[str, str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", "x.flow", *arguments]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith(f"Error: Invalid value for '{arguments[0]}': ")
+    assert problem in said
 
 
 def test_the_report_is_written_beside_the_table(

@@ -1,0 +1,182 @@
+"""Options that several commands share: what is given overrides the configuration."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import reduce
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from pydantic.fields import FieldInfo
+
+from addon.proxy.config_file import ConfigFile, find_config
+from masking.config import Settings
+from masking.config_tables import Schema1Table, read_prices
+from masking.errors import ConfigError
+from masking.measures.price_settings import CachePricing
+from masking.replay.pauses import Pause
+from masking.replay.replay import ReplaySettings
+from masking.strategies.policy import MaskPolicy
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Option = Callable[[_Function], _Function]
+
+_LONGEST_PAUSE = 1e8
+
+POLICY_KEYS: Mapping[str, FieldInfo] = {
+    name: field
+    for name, field in Schema1Table.model_fields.items()
+    if name in MaskPolicy.__dataclass_fields__
+}
+"""The keys of the configuration that are a policy's; each is an option of the same name."""
+
+paths_argument = click.argument(
+    "paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path)
+)
+"""Recordings and conversations: .flow, .json, .jsonl, .gz, or a folder of them."""
+
+config_option = click.option(
+    "--config", default="", metavar="FILE", help="The configuration; default: the addon's."
+)
+
+
+def policy_options(command: _Function) -> _Function:
+    """Add an option for the configuration, and one for each of its keys that is a policy's."""
+    options = [config_option, *(_make_option(name, key) for name, key in POLICY_KEYS.items())]
+    return reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+
+def _make_option(name: str, key: FieldInfo) -> Callable[[_Function], _Function]:
+    flag, kind = f"--{name.replace('_', '-')}", key.annotation
+    if kind is bool:
+        return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=key.description)
+    types: Mapping[object, tuple[object, str]] = {
+        int: (whole_number(0), "N"),
+        float: (float, "NUMBER"),
+        str: (str, "TEXT"),
+        tuple[str, ...]: (_read_names, "NAME,NAME"),
+    }
+    reader, metavar = types[kind]
+    return click.option(flag, name, type=reader, metavar=metavar, help=key.description)
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """Return what reads an option's value that is a whole number, from this one up."""
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            raise click.BadParameter(f"expected a whole number from {least} up: {text}")
+        return number
+
+    return read
+
+
+def replay_options(command: _Function) -> _Function:
+    """Add the options of a replay, and those of its policy."""
+    return reduce(lambda decorated, option: option(decorated), reversed(_REPLAY), command)
+
+
+def read_replay_settings(given: Mapping[str, Any]) -> list[ReplaySettings]:
+    """Return what the configuration and the options say, once for each of the prices.
+
+    Raises ConfigError where they say what cannot be.
+    """
+    settings = _read_settings(given)
+    policy = _override(settings.schema1, given)
+    memory = given.get("memory")
+    remembers = bool(settings.memory.enabled) if memory is None else memory
+    pricings: list[CachePricing] = [*given["prices"]] or [settings.cache_pricing]
+    return [
+        ReplaySettings(
+            policy=policy,
+            price_settings=dataclasses.replace(settings.price_settings, cache_pricing=pricing),
+            model=given["model"],
+            ttl=given["cache_ttl"],
+            remembers=remembers,
+            others=settings.strategies,
+        )
+        for pricing in pricings
+    ]
+
+
+def read_policy(given: Mapping[str, Any]) -> MaskPolicy:
+    """Return the policy of the configuration and the options. Raises ConfigError as above."""
+    return _override(_read_settings(given).schema1, given)
+
+
+def _read_settings(given: Mapping[str, Any]) -> Settings:
+    return ConfigFile(find_config(given["config"])).settings
+
+
+def _override(policy: MaskPolicy, given: Mapping[str, Any]) -> MaskPolicy:
+    changed = {name: given[name] for name in POLICY_KEYS if given[name] is not None}
+    try:
+        return dataclasses.replace(policy, **changed)
+    except ConfigError as error:
+        raise ConfigError(error.problem, f"--{error.path.replace('_', '-')}") from None
+
+
+def _read_pause(text: str) -> Pause:
+    try:
+        every, seconds = int(text.split(",")[0]), float(text.split(",")[1])
+    except (ValueError, IndexError):
+        raise click.BadParameter(f"expected EVERY,SECONDS, as 10,600: {text}") from None
+    if every < 1 or not 0 <= seconds < _LONGEST_PAUSE:
+        raise click.BadParameter(f"expected EVERY from 1 up and SECONDS from 0 up: {text}")
+    return Pause(every, seconds)
+
+
+def _read_seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not seconds >= 0:
+        raise click.BadParameter(f"expected SECONDS from 0 up: {text}")
+    return seconds
+
+
+def _read_names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _read_prices(text: str) -> CachePricing:
+    try:
+        read, write = read_prices([float(part) for part in text.split(",")])
+    except ValueError:
+        raise click.BadParameter(f"expected READ,WRITE, as 0.1,1: {text}") from None
+    if read > min(write, 1.0):
+        raise click.BadParameter(
+            f"a cached token cannot cost more than a plain or a written one: {text}"
+        )
+    return read, write
+
+
+_REPLAY = (
+    click.option("--model", metavar="NAME", help="Price the requests as this model's."),
+    click.option(
+        "--prices",
+        type=_read_prices,
+        multiple=True,
+        metavar="READ,WRITE",
+        help="The price of a cached and of a written token, relative to a plain one; may be given "
+        "several times.",
+    ),
+    click.option(
+        "--cache-ttl",
+        type=_read_seconds,
+        metavar="SECONDS",
+        help="How long a simulated cache keeps an unused prompt; default: for ever.",
+    ),
+    click.option(
+        "--pause",
+        type=_read_pause,
+        metavar="EVERY,SECONDS",
+        help="Add a pause of SECONDS after every EVERY requests; shows with --cache-ttl.",
+    ),
+    policy_options,
+)

@@ -1,0 +1,27 @@
+"""`obsmask record`: a real agent, recorded in front of a provider that answers from a script."""
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from addon.commands.recording import record_agent
+
+
+@click.command("record")
+@click.argument("agent")
+@click.argument("out", type=click.Path(path_type=Path))
+def command(agent: str, out: Path) -> None:
+    """Record AGENT against a scripted provider, and write OUT, a .flow file.
+
+    AGENT is openai, qwen-code, ...; another name lists all. An agent is installed first, which
+    takes minutes where it is not in a package manager's cache.
+    """
+    working = f"{agent}: recording; to install a client can take minutes"
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        print(working, file=sys.stderr)
+    with console.status(working):
+        count = record_agent(agent, out)
+    print(f"{out}: {count} requests")

@@ -1,0 +1,83 @@
+"""`obsmask replay`: the call, and the order in which its results are told."""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from addon.commands.consoles import open_console
+from addon.commands.options import paths_argument, read_replay_settings, replay_options
+from addon.commands.replay_tables import (
+    render_assumed,
+    render_conversations,
+    render_passed_over,
+    render_prices,
+)
+from addon.commands.replaying import ReplayResult, render_json, replay_paths
+from masking.replay.pauses import Pause
+from masking.report.page import render_report
+
+
+@click.command("replay")
+@paths_argument
+@click.option("--json", "as_json", is_flag=True, help="Print everything that was measured.")
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="OUT.HTML",
+    help="Write a page, too.",
+)
+@click.option(
+    "--memory/--no-memory",
+    default=None,
+    help="Remember the boundary that was sent; default: as configured, on like mitmdump.",
+)
+@replay_options
+def command(
+    paths: tuple[Path, ...],
+    as_json: bool,
+    report: Path | None,
+    pause: Pause | None,
+    **given: object,
+) -> None:
+    """Price recordings under a policy: what was sent, and what masking makes of it.
+
+    PATH is a recording (.flow), conversations (.json, .jsonl), either of them compressed, or a
+    folder of these. What no option says is as the configuration has it.
+    """
+    settings_list = read_replay_settings(given)
+    if len(settings_list) > 1 and (as_json or report):
+        raise ValueError("--json and --report take one --prices")
+    if report:
+        _check_writable(report)
+    progress = Console(stderr=True)
+    replays = [replay_paths(paths, settings, progress, pause) for settings in settings_list]
+    if as_json:
+        print(render_json(replays[0]))
+    else:
+        _print_tables(replays)
+    if report:
+        report.write_text(render_report(replays[0].comparisons), encoding="utf-8")
+        print(report, file=sys.stderr)
+
+
+def _check_writable(file: Path) -> None:
+    """Raise OSError where a file cannot be written, before any work is done for it."""
+    place = file if file.exists() else file.parent
+    if not place.exists():
+        raise FileNotFoundError(f"{file}: there is no folder {place}")
+    if file.is_dir() or not os.access(place, os.W_OK):
+        raise PermissionError(f"{file}: cannot be written")
+
+
+def _print_tables(replays: list[ReplayResult]) -> None:
+    first = replays[0]
+    if assumed := render_assumed(first):
+        print(assumed)
+    is_one = len(replays) == 1
+    table = render_conversations(first.comparisons) if is_one else render_prices(replays)
+    open_console().print(table)
+    if first.passed_over:
+        print(render_passed_over(first))

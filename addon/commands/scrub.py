@@ -1,0 +1,16 @@
+"""`obsmask scrub`: a recording without prose and secrets."""
+
+from pathlib import Path
+
+import click
+
+from addon.recordings.scrub import scrub_recording
+
+
+@click.command("scrub")
+@click.argument("recording", type=click.Path(path_type=Path))
+@click.argument("out", type=click.Path(path_type=Path))
+def command(recording: Path, out: Path) -> None:
+    """Replace all prose and secrets in RECORDING, and write it to OUT, a .flow file."""
+    count = scrub_recording(recording, out)
+    print(f"{out}: {count} requests")
