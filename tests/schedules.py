@@ -56,7 +56,12 @@ def _masks(conversation: Conversation, boundary: tuple[int, int]) -> Masks:
 
 
 def bills(conversation: Conversation, masks: Sequence[Masks], prices: Prices) -> list[float]:
-    """Return what has been paid up to each request."""
+    """Return the bill up to each request."""
+    return list(accumulate(costs_of(conversation, masks, prices)))
+
+
+def costs_of(conversation: Conversation, masks: Sequence[Masks], prices: Prices) -> list[float]:
+    """Return what each request costs."""
     costs = []
     size, before = 0.0, frozenset[int]()
     for request, masked in zip(conversation.requests, masks, strict=True):
@@ -64,7 +69,7 @@ def bills(conversation: Conversation, masks: Sequence[Masks], prices: Prices) ->
         size = request.size - _saved(conversation, masked)
         costs.append(prices.read * cached + prices.write * (size - cached))
         before = masked
-    return list(accumulate(costs))
+    return costs
 
 
 def _cached(conversation: Conversation, size: float, before: Masks, masked: Masks) -> float:

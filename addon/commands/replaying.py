@@ -4,10 +4,8 @@ import functools
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from itertools import chain
-from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +18,7 @@ from masking.measures.tokens import TokenCounter
 from masking.replay.assumed_prices import find_assumed_prices
 from masking.replay.comparison import Comparison, compare
 from masking.replay.pauses import Pause, pause_sessions
+from masking.replay.processes import open_processes
 from masking.replay.replay import ReplayedRequest, ReplaySettings, Session
 from masking.replay.summary import summarize
 
@@ -67,7 +66,7 @@ def _compare_all(sessions: Sequence[Session], settings: ReplaySettings) -> Itera
     if len(sessions) <= _FEW:
         yield from map(task, sessions)
     else:
-        with ProcessPoolExecutor(mp_context=get_context("spawn")) as executor:
+        with open_processes() as executor:
             yield from executor.map(task, sessions)
 
 

@@ -4,9 +4,8 @@ import importlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from contextlib import contextmanager
-from multiprocessing import get_context
 from types import ModuleType
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ from rich.table import Table
 
 from masking.config import ROOT
 from masking.measures.price_settings import PriceSettings
+from masking.replay.processes import open_processes
 from masking.replay.replay import ReplaySettings, Session
 from masking.tune.grid import LEAST_WINDOW, Grid, Tuning, find_tunings, tuning_of
 from masking.tune.max_loss_front import NO_PROMISE, BillTotals, MaxLossFront
@@ -46,7 +46,7 @@ def open_workers(scheduler: str | None = None) -> Iterator[Workers]:
     """
     if scheduler is None:
         count = os.cpu_count() or 1
-        with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as executor:
+        with open_processes(count) as executor:
             yield Workers(executor, count)
     else:
         with _import_dask().Client(scheduler) as client, client.get_executor() as executor:

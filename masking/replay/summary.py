@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Literal
 
 from masking.accounting.cost import Bill, Cost
 from masking.accounting.margin import NO_MARGIN, Margin
+from masking.accounting.worst_bill import find_worst_bill
 from masking.replay.comparison import Comparison
 from masking.replay.replay import ReplayedRequest
 from masking.replay.reread import Rereads
@@ -84,7 +84,7 @@ def summarize(comparisons: Sequence[Comparison], unit: CostUnit | None = None) -
         cost_after=after,
         saved_error=add_margins(unit, (request.entry.cost for request in requests)).width,
         delta_percent=_percent(after, before),
-        worst_percent=_find_worst(comparison.chosen for comparison in comparisons),
+        worst_percent=_find_worst_percent(comparison.chosen for comparison in comparisons),
         calls=rereads.calls,
         rereads=rereads.either,
         quotes=rereads.quoted,
@@ -114,17 +114,15 @@ def add_margins(unit: CostUnit, costs: Iterable[Cost]) -> Margin:
     return sum(margins, start=NO_MARGIN)
 
 
-def _find_worst(conversations: Iterable[Sequence[ReplayedRequest]]) -> float | None:
-    moments = (
-        _percent(paid, full)
-        for requests in conversations
-        for paid, full in zip(
-            accumulate(request.entry.cost.after.cost for request in requests),
-            accumulate(request.entry.cost.before.cost for request in requests),
-            strict=True,
+def _find_worst_percent(conversations: Iterable[Sequence[ReplayedRequest]]) -> float | None:
+    bills = (
+        find_worst_bill(
+            (request.entry.cost.after.cost for request in requests),
+            (request.entry.cost.before.cost for request in requests),
         )
+        for requests in conversations
     )
-    return max((moment for moment in moments if moment is not None), default=None)
+    return max(((bill.part - 1) * 100 for bill in bills if bill), default=None)
 
 
 def _percent(after: float, before: float) -> float | None:

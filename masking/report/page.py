@@ -9,12 +9,13 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import accumulate, groupby
+from itertools import groupby
 from pathlib import Path
 from string import Template
 
 from masking.accounting.cost import Bill
 from masking.accounting.margin import NO_MARGIN, Margin
+from masking.accounting.worst_bill import AS_MUCH, find_worst_bill
 from masking.model import Reason
 from masking.replay.assumed_prices import find_assumed_prices
 from masking.replay.boundary_moves import Value, find_moves
@@ -171,10 +172,8 @@ def _sum_up(comparison: Comparison, bills: Bills, unit: CostUnit) -> Sums:
     """Return what one conversation comes to."""
     value, margins = _VALUES[unit], _find_margins(comparison, unit)
     signals = _find_rereads(comparison)
-    chosen, everything = (
-        accumulate(bill.cost for bill in bills[p]) for p in ("chosen", "everything")
-    )
-    excess = [a / b - 1 if b else 0.0 for a, b in zip(chosen, everything, strict=True)]
+    chosen, everything = ((bill.cost for bill in bills[p]) for p in ("chosen", "everything"))
+    worst = find_worst_bill(chosen, everything) or AS_MUCH
     return Sums(
         requests=len(bills["chosen"]),
         tokens_before=count_tokens(bills["everything"]),
@@ -184,8 +183,8 @@ def _sum_up(comparison: Comparison, bills: Bills, unit: CostUnit) -> Sums:
         rereads={policy: signals[policy].either for policy in _POLICIES},
         quotes={policy: signals[policy].quoted for policy in _POLICIES},
         error={policy: margin.width for policy, margin in margins.items()},
-        worst=max(excess),
-        worst_at=excess.index(max(excess)),
+        worst=worst.part - 1,
+        worst_at=worst.request,
     )
 
 

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from masking.accounting.worst_bill import AS_MUCH, find_worst_bill
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.replay.first_masked import (
+    NEVER,
     Judged,
     find_first_masked,
     find_first_masked_sliding,
@@ -26,10 +28,9 @@ from masking.replay.session_index import Segment, index_session
 from masking.strategies.policy import MaskPolicy, apply_pricing
 from masking.tune.optimum import (
     ConversationSizes,
-    add_up_bills,
-    add_up_everything,
     apply_moves,
     find_cheapest,
+    find_costs,
 )
 
 NO_PROMISE = 1_000.0
@@ -120,22 +121,30 @@ def find_conversation_front(
 
     `rule` gives for each loss the request from which on each tool result is masked by the rule.
     """
-    plain = add_up_everything(sizes, pricing)
+    whole = find_costs(sizes, [NEVER] * len(sizes.ripe), pricing)
 
-    def add_up(first_masked: Sequence[int]) -> BillTotals:
-        paid = add_up_bills(sizes, first_masked, pricing)
-        parts = [now / full if full else 1.0 for now, full in zip(paid, plain, strict=True)]
-        return BillTotals(paid=paid[-1], worst_end=parts[-1], worst=max(parts))
+    def bill(first_masked: Sequence[int]) -> BillTotals:
+        return _add_up(find_costs(sizes, first_masked, pricing), whole)
 
-    def schedule(max_loss: float) -> Sequence[int]:
-        return apply_moves(sizes, find_cheapest(sizes, pricing, max_loss))
+    def bill_cheapest(max_loss: float) -> BillTotals:
+        return bill(apply_moves(sizes, find_cheapest(sizes, pricing, max_loss)))
 
     return MaxLossFront(
         losses=tuple(losses),
-        everything=plain[-1],
-        optimum=add_up(schedule(math.inf)).paid,
-        rule=tuple(add_up(first_masked) for first_masked in rule),
-        clairvoyant=tuple(add_up(schedule(loss)) for loss in losses),
+        everything=_add_up(whole, whole).paid,
+        optimum=bill_cheapest(math.inf).paid,
+        rule=tuple(bill(first_masked) for first_masked in rule),
+        clairvoyant=tuple(bill_cheapest(loss) for loss in losses),
+    )
+
+
+def _add_up(costs: Sequence[float], whole: Sequence[float]) -> BillTotals:
+    *_, paid = accumulate(costs)
+    *_, everything = accumulate(whole)
+    return BillTotals(
+        paid=paid,
+        worst_end=paid / everything if everything else 1.0,
+        worst=(find_worst_bill(costs, whole) or AS_MUCH).part,
     )
 
 

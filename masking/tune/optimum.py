@@ -39,31 +39,32 @@ class ConversationSizes:
 def add_up_bills(
     sizes: ConversationSizes, first_masked: Sequence[int], pricing: Pricing
 ) -> list[float]:
-    """Return the bill up to each request.
+    """Return the bill up to each request; arguments as for `find_costs`."""
+    return [*accumulate(find_costs(sizes, first_masked, pricing))]
+
+
+def find_costs(
+    sizes: ConversationSizes, first_masked: Sequence[int], pricing: Pricing
+) -> list[float]:
+    """Return what each request costs.
 
     `first_masked` has for each tool result the request from which on it is masked.
     """
-    return [*accumulate(_pay(sizes, first_masked, pricing))]
-
-
-def _pay(
-    sizes: ConversationSizes, first_masked: Sequence[int], pricing: Pricing
-) -> Iterator[float]:
-    changes = _group(first_masked)
-    before = saved = 0.0
+    costs: list[float] = []
+    newly_masked = _group(first_masked)
+    size = saved = 0.0
     for request, full in enumerate(sizes.requests):
-        cached = before
-        if request in changes:
-            at = changes[request][0]
-            kept = sum(
-                saving
-                for saving, since in zip(sizes.savings[:at], first_masked[:at], strict=True)
-                if since < request
-            )
-            cached = min(before, sizes.offsets[at] - kept)
-            saved += sum(sizes.savings[place] for place in changes[request])
-        before = full - saved
-        yield pricing.read * cached + pricing.write * (before - cached)
+        cached = size
+        if places := newly_masked.get(request):
+            # The cache ends before the first of them. What was masked before it takes less room.
+            first = places[0]
+            earlier = zip(sizes.savings[:first], first_masked[:first], strict=True)
+            taken_out = sum(saving for saving, since in earlier if since < request)
+            cached = min(size, sizes.offsets[first] - taken_out)
+            saved += sum(sizes.savings[place] for place in places)
+        size = full - saved
+        costs.append(pricing.read * cached + pricing.write * (size - cached))
+    return costs
 
 
 def add_up_everything(sizes: ConversationSizes, pricing: Pricing) -> list[float]:

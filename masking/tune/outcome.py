@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from masking.accounting.worst_bill import AS_MUCH, find_worst_bill
 from masking.replay.reread import Rereads
 from masking.replay.session_index import SessionIndex
 from masking.tune.fast_replay import BilledRequest, BilledSession
@@ -64,11 +65,11 @@ def sum_up(billed: BilledSession, plain: Sequence[BilledRequest], index: Session
 def _find_worst(
     requests: Sequence[BilledRequest], plain: Sequence[BilledRequest], conversations: Sequence[int]
 ) -> float:
-    paid: defaultdict[int, float] = defaultdict(float)
-    full: defaultdict[int, float] = defaultdict(float)
-    worst = 0.0
-    for request, whole, number in zip(requests, plain, conversations, strict=True):
-        paid[number] += request.cost
-        full[number] += whole.cost
-        worst = max(worst, paid[number] / full[number] if full[number] else 1.0)
-    return worst
+    places: defaultdict[int, list[int]] = defaultdict(list)
+    for place, number in enumerate(conversations):
+        places[number].append(place)
+    bills = (
+        find_worst_bill((requests[at].cost for at in group), (plain[at].cost for at in group))
+        for group in places.values()
+    )
+    return max(((bill or AS_MUCH).part for bill in bills), default=0.0)

@@ -9,20 +9,19 @@ With `--check` it exits with 1 where a total is above 1.06 or a mean above 1.0.
 
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from itertools import accumulate
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
 from addon.commands.sessions import read_sessions
 from addon.proxy.shipped import shipped
+from masking.accounting.worst_bill import AS_MUCH, find_worst_bill
 from masking.config import Settings, parse_settings
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
+from masking.replay.processes import open_processes
 from masking.replay.replay import ReplaySettings, Session
 from masking.replay.session_index import index_session
 from masking.strategies.policy import MaskPolicy
@@ -41,9 +40,9 @@ HIGHEST_MEAN = 1.0
 
 
 class Paid(NamedTuple):
-    """Bills of one conversation, request by request, and those of sending everything."""
+    """What one conversation costs, request by request, and what sending everything does."""
 
-    bills: Sequence[float]
+    costs: Sequence[float]
     whole: Sequence[float]
 
 
@@ -110,9 +109,9 @@ class Row(NamedTuple):
 def sum_up(paid: Sequence[Paid]) -> Row:
     """Return one row of the table; conversations that cost nothing are left out."""
     costing = [each for each in paid if sum(each.whole)]
-    parts = [sum(each.bills) / sum(each.whole) for each in costing]
+    parts = [sum(each.costs) / sum(each.whole) for each in costing]
     return Row(
-        total=sum(sum(each.bills) for each in costing) / sum(sum(each.whole) for each in costing),
+        total=sum(sum(each.costs) for each in costing) / sum(sum(each.whole) for each in costing),
         mean=fmean(parts),
         worst=max(parts),
         worst_request=max(map(find_worst_request, costing)),
@@ -121,15 +120,14 @@ def sum_up(paid: Sequence[Paid]) -> Row:
 
 def find_worst_request(paid: Paid) -> float:
     """Return the most that a bill was, at any request, of that of sending everything."""
-    running = zip(accumulate(paid.bills), accumulate(paid.whole), strict=True)
-    return max((bill / whole for bill, whole in running if whole), default=1.0)
+    return (find_worst_bill(paid.costs, paid.whole) or AS_MUCH).part
 
 
 def measure(paths: Sequence[Path], believed: tuple[float, float] | None = None) -> list[Row]:
     """Return a row for each pair of true prices."""
     sessions = list(read_sessions(paths))
     task = partial(pay, believed=believed)
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as executor:
+    with open_processes() as executor:
         found = list(executor.map(task, sessions))
     return [
         sum_up([paid for session in found for paid in session[at]])

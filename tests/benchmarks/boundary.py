@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from masking.accounting.worst_bill import AS_MUCH, find_worst_bill
 from masking.measures.tokens import TokenCounter
 from masking.model import Maskable, Request
 from masking.strategies.policy import CERTAIN, MaskPolicy
@@ -21,7 +22,7 @@ from masking.wire.chat import find_tool_results
 from tests.schedules import (
     Conversation,
     Prices,
-    bills,
+    costs_of,
     find_edges,
     masks_of_edges,
     masks_of_rule,
@@ -89,22 +90,21 @@ def compare(conversations: list[Conversation], prices: Prices, max_loss: float =
         cache_write_ratio=prices.write,
         max_loss=max_loss / CERTAIN,  # sizes are exact here
     )
-    everything, sliding, rule = [], [], []
+    everything, sliding, rule, worst = 0.0, 0.0, 0.0, 1.0
     for talk in conversations:
         edges = find_edges(talk, WINDOW)
-        everything.append(bills(talk, masks_of_edges(talk, [0] * len(edges)), prices))
-        sliding.append(bills(talk, masks_of_edges(talk, edges), prices)[-1])
-        rule.append(bills(talk, masks_of_rule(talk, policy), prices))
+        whole = costs_of(talk, masks_of_edges(talk, [0] * len(edges)), prices)
+        costs = costs_of(talk, masks_of_rule(talk, policy), prices)
+        everything += sum(whole)
+        sliding += sum(costs_of(talk, masks_of_edges(talk, edges), prices))
+        rule += sum(costs)
+        worst = max(worst, (find_worst_bill(costs, whole) or AS_MUCH).part)
     return Outcome(
-        everything=sum(paid[-1] for paid in everything),
+        everything=everything,
         optimum=sum(optimum(talk, WINDOW, prices) for talk in conversations),
-        sliding=sum(sliding),
-        rule=sum(paid[-1] for paid in rule),
-        worst=max(
-            paid / full
-            for talk, whole in zip(rule, everything, strict=True)
-            for paid, full in zip(talk, whole, strict=True)
-        ),
+        sliding=sliding,
+        rule=rule,
+        worst=worst,
     )
 
 

@@ -15,9 +15,7 @@ observation is the task, which in Chat conversations is a message of the user's.
 import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
-from multiprocessing import get_context
 from pathlib import Path
 
 from addon.commands.sessions import read_sessions
@@ -26,6 +24,7 @@ from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.model import Decision, Replacement, ToolResult
 from masking.replay.first_masked import NEVER, mask_pieces
+from masking.replay.processes import open_processes
 from masking.replay.replay import ReplaySettings, Session
 from masking.replay.reread import Rereads
 from masking.replay.session_index import Segment, SessionIndex, index_session
@@ -157,7 +156,7 @@ def render(price: Pricing, found: dict[str, Sum]) -> Iterator[str]:
 def run(sessions: Sequence[Session]) -> int:
     """Print the table; return 1 where ours, errors masked, is not the cheaper at some price."""
     sums: list[dict[str, Sum]] = [{} for _ in TRUE_PRICES]
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as executor:
+    with open_processes() as executor:
         for measured in executor.map(measure, sessions):
             for total, found in zip(sums, measured, strict=True):
                 for name, one in found.items():

@@ -11,16 +11,15 @@ where one is more than a point above `1 + max_loss` of the shipped configuration
 import random
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import cycle
-from multiprocessing import get_context
 from pathlib import Path
 
 from addon.commands.sessions import read_sessions
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
 from masking.replay.conversation_files import RecordedConversation
+from masking.replay.processes import open_processes
 from masking.replay.replay import Session
 from masking.strategies.policy import MaskPolicy
 from tests.benchmarks.assumed import TRUE_PRICES, bill_session, find_worst_request, read_shipped
@@ -86,7 +85,7 @@ def main() -> int:
     named = [(session.name, session) for session in read_sessions([Path(a) for a in sys.argv[1:]])]
     cases: list[tuple[str, Session]] = [*named, *generate()]
     sessions = [session for _, session in cases]
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as executor:
+    with open_processes() as executor:
         found = list(executor.map(partial(find_worst, policy=policy), sessions))
     limit = 1 + policy.max_loss + MARGIN
     rows = sorted(zip(found, cases, strict=True), key=lambda row: -max(row[0]))

@@ -2,13 +2,13 @@
 
 import dataclasses
 from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 import pytest
 
 from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
+from masking.replay.processes import open_processes
 from masking.replay.replay import RecordedRequest, ReplaySettings, replay
 from masking.replay.reread import Rereads
 from masking.strategies.policy import MaskPolicy
@@ -150,7 +150,7 @@ def test_what_is_free_is_as_dear_as_sending_everything() -> None:
 
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Executor]:
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+    with open_processes(2) as executor:
         yield executor
 
 
