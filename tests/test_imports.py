@@ -6,8 +6,8 @@ import pytest
 
 _LOADED = """
 import importlib, json, pkgutil, sys
-import masking
-for found in pkgutil.walk_packages(masking.__path__, "masking."):
+package = importlib.import_module("{room}")
+for found in pkgutil.walk_packages(package.__path__, "{room}."):
     if not found.name.startswith({off_the_path}):
         importlib.import_module(found.name)
 print(json.dumps(sorted(sys.modules)))
@@ -20,9 +20,9 @@ _OFF_THE_PATH = tuple(
 )
 
 
-def load(off_the_path: tuple[str, ...]) -> set[str]:
-    """Import the core, but for what begins like this; return all modules that are then there."""
-    source = _LOADED.format(off_the_path=repr(off_the_path))
+def load(off_the_path: tuple[str, ...] = ("nothing",), room: str = "masking") -> set[str]:
+    """Import a room, but for what begins like this; return all modules that are then there."""
+    source = _LOADED.format(off_the_path=repr(off_the_path), room=room)
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, check=True)
     return {*json.loads(done.stdout)}
 
@@ -43,4 +43,18 @@ def test_importing_the_core_loads_no_proxy(
 ) -> None:
     loaded = load(off_the_path)
     assert {"masking.strategies.window", "masking.wire.chat", "masking.config"} <= loaded
+    assert set() == unwanted & loaded
+
+
+@pytest.mark.parametrize(
+    ("room", "unwanted"),
+    [
+        ("addon.metrics", {"mitmproxy", "addon.proxy", "addon.commands", "addon.recordings"}),
+        ("addon.proxy", {"addon.commands", "addon.recordings"}),
+    ],
+    ids=["the metrics need no proxy", "the proxy needs no commands"],
+)
+def test_a_room_of_the_addon_loads_none_that_stands_above_it(room: str, unwanted: set[str]) -> None:
+    loaded = load(room=room)
+    assert f"{room}.{'metrics' if room == 'addon.metrics' else 'masker'}" in loaded
     assert set() == unwanted & loaded
