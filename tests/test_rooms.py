@@ -1,0 +1,160 @@
+"""The arrows between rooms: who may import whom, read from the sources.
+
+An import inside a function counts as any other does. A room is a folder of `addon` or `masking`,
+or a module that stands beside the folders.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from tests.places import ROOT
+
+NAMES = ("masking.errors", "masking.model", "masking.host_names")
+LEAVES = (*NAMES, "masking.measures", "masking.conversation", "masking.edit")
+PATH = (*LEAVES, "masking.strategies", "masking.memory", "masking.wire", "masking.rewrite")
+REPLAY = (*PATH, "masking.accounting", "masking.replay")
+CORE = (*REPLAY, "masking.tune", "masking.report", "masking.config_tables", "masking.config")
+SEES_MASKING = ("masking", *CORE)
+
+ALLOWED: Mapping[str, tuple[str, ...]] = {
+    # Nouns and errors, which everybody may name.
+    "masking.errors": (),
+    "masking.model": ("masking.errors",),
+    "masking.host_names": ("masking.errors",),
+    # Leaves: they know a text, a path or a price, and no strategy.
+    "masking.measures": NAMES,
+    "masking.conversation": NAMES,
+    "masking.edit": (*NAMES, "masking.conversation"),
+    # A strategy is told a conversation, and a format does not know what becomes of it: a new one
+    # of either must need no change of the other.
+    "masking.strategies": LEAVES,
+    "masking.wire": LEAVES,
+    # What was sent before is remembered in the strategies' terms, whatever format it was in.
+    "masking.memory": (*LEAVES, "masking.strategies"),
+    # The one place where formats, strategies and what is remembered meet.
+    "masking.rewrite": tuple(room for room in PATH if room != "masking.rewrite"),
+    # The settings of the strategies; nothing that works knows where its settings came from.
+    "masking.config_tables": (*LEAVES, "masking.strategies"),
+    "masking.config": (*LEAVES, "masking.strategies", "masking.config_tables"),
+    # Off a request's path, each upon the one before.
+    "masking.accounting": PATH,
+    "masking.replay": (*PATH, "masking.accounting"),
+    "masking.tune": REPLAY,
+    "masking.report": REPLAY,
+    # The public face: nothing inside imports it.
+    "masking": CORE,
+    # The engines' side. Metrics decide nothing and know no engine.
+    "addon.metrics": SEES_MASKING,
+    "addon.dashboard": (*SEES_MASKING, "addon.metrics"),
+    "addon.gateways": (*SEES_MASKING, "addon.metrics"),
+    "addon.proxy": (*SEES_MASKING, "addon.metrics"),
+    "addon.mask": (*SEES_MASKING, "addon.metrics", "addon.proxy"),
+    "addon.recordings": (*SEES_MASKING, "addon.proxy", "addon.metrics"),
+    "addon.commands": (
+        *(*SEES_MASKING, "addon.recordings", "addon.proxy", "addon.metrics"),
+        *("addon.dashboard", "addon.gateways"),
+    ),
+    "addon": (),
+}
+"""For each room, those it may import from beside itself."""
+
+MITMPROXY = ("addon.mask", "addon.proxy", "addon.recordings")
+"""Where mitmproxy may be imported: the core and the commands' own work do without it."""
+
+LEFT: Mapping[tuple[str, str], str] = {
+    ("masking.edit", "masking.strategies"): "messages are dropped by a plan of reduction's",
+    ("masking.strategies", "masking.wire"): "strategies read a request by the format's keys",
+    ("masking.strategies", "masking.memory"): "the window takes what was sent from its table",
+    ("masking.memory", "masking.wire"): "a conversation is known again by the format's keys",
+    ("masking.wire", "masking.strategies"): "the texts of a result stand with the strategies",
+    ("addon.commands", "mitmproxy"): "the demo reads a recording itself",
+}
+"""Arrows that are still there and should not be, with what they come from. It only gets shorter."""
+
+
+def find_modules() -> dict[str, Path]:
+    """Return the program's modules by name; the projects that recorded agents work on are none."""
+    files = (path for top in ("addon", "masking") for path in (ROOT / top).rglob("*.py"))
+    found = {path.relative_to(ROOT): path for path in files if "projects" not in path.parts}
+    return {
+        ".".join(place.with_suffix("").parts).removesuffix(".__init__"): path
+        for place, path in found.items()
+    }
+
+
+MODULES = find_modules()
+
+
+def find_imports(module: str) -> Iterator[str]:
+    """Yield what a module imports: modules of ours by their full names, and other packages."""
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} has a relative import"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in MODULES else str(node.module)
+
+
+IMPORTS = {module: set(find_imports(module)) for module in MODULES}
+
+
+def room_of(module: str) -> str:
+    """Return the room of one of our modules; of another package's, the package."""
+    top, *inner = module.split(".")
+    return ".".join((top, *inner[:1])) if top in ("addon", "masking") else top
+
+
+def find_arrows() -> dict[tuple[str, str], set[str]]:
+    """Return the arrows between rooms and to mitmproxy, with the modules that they start from."""
+    arrows: dict[tuple[str, str], set[str]] = {}
+    for module, imported in IMPORTS.items():
+        for target in map(room_of, imported):
+            if target != room_of(module) and target.startswith(("addon", "masking", "mitmproxy")):
+                arrows.setdefault((room_of(module), target), set()).add(module)
+    return arrows
+
+
+ARROWS = find_arrows()
+
+
+def is_allowed(start: str, end: str) -> bool:
+    return start in MITMPROXY if end == "mitmproxy" else end in ALLOWED[start]
+
+
+def test_every_room_has_its_place() -> None:
+    assert {room_of(module) for module in MODULES} <= ALLOWED.keys()
+
+
+@pytest.mark.parametrize("arrow", sorted(ARROWS), ids=" to ".join)
+def test_an_arrow_is_allowed_or_known_to_be_left(arrow: tuple[str, str]) -> None:
+    assert is_allowed(*arrow) or arrow in LEFT, sorted(ARROWS[arrow])
+
+
+@pytest.mark.parametrize("arrow", LEFT, ids=" to ".join)
+def test_an_arrow_that_is_gone_is_struck_out(arrow: tuple[str, str]) -> None:
+    assert arrow in ARROWS, "strike it out of LEFT"
+    assert not is_allowed(*arrow)
+
+
+def find_circle(graph: Mapping[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        circle: list[str] = error.args[1]
+        return circle
+    return []
+
+
+def test_modules_do_not_go_in_a_circle() -> None:
+    ours = {module: imported & MODULES.keys() for module, imported in IMPORTS.items()}
+    assert [] == find_circle(ours)
+
+
+def test_the_allowed_arrows_do_not_go_in_a_circle() -> None:
+    assert [] == find_circle({room: set(others) for room, others in ALLOWED.items()})
