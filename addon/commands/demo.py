@@ -2,27 +2,36 @@
 
 import http.client
 import json
-import shutil
 import ssl
-import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 from mitmproxy.http import HTTPFlow
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
-from addon.proxy.launch import ADDON, HOST, Proxy, running_proxy, write_bundle
+from addon.commands.demo_tables import (
+    PlayedRequest,
+    find_example,
+    render_example,
+    render_explanation,
+    render_next_steps,
+    render_opening,
+    render_summary,
+    render_table,
+)
+from addon.proxy.config_file import NAME
+from addon.proxy.launch import HOST, Proxy, running_proxy, write_bundle
 from addon.proxy.shipped import shipped
 from addon.recordings.expectations import read_records, write_config
 from addon.recordings.flows import read_flows
+from addon.recordings.provider.completions import PromptCache
 from addon.recordings.provider.provider import Provider
 from addon.recordings.provider.script import Call, Reply, Script
-from masking.model import CHANGES
+from masking.config import Settings, parse_settings
+from masking.wire.usage import Usage, find_usage, read_usage
 
 RECORDING = "mini-swe-agent-scratch.flow"
 
@@ -34,10 +43,15 @@ SESSIONS: Mapping[str, tuple[str, str | None]] = {
 }
 """What is played to show a strategy, and under which configuration; None is the shipped one."""
 
+_AGENTS = {
+    RECORDING: "mini-swe-agent",
+    "openai-questions.flow": "a small agent on the openai package",
+}
+
 PRICING = "[0.5, 1.0]"
 """What OpenAI takes for the recorded model's tokens; the provider here is not on any price list."""
 
-Record = dict[str, Any]
+_TEXT_WIDTH = 80
 
 
 @click.command("demo")
@@ -56,27 +70,20 @@ def run_demo(console: Console, strategy: str = "schema1") -> None:
     recording, config = SESSIONS[strategy]
     folder = shipped("recordings")
     flows = list(read_flows(folder / recording))
-    records = _play(flows, None if config is None else folder / config, console)
-    console.print(_render_table(records))
-    console.print(_render_summary(records), highlight=False)
-    console.print(_render_next_steps(), soft_wrap=True, highlight=False)
+    source = shipped(NAME) if config is None else folder / config
+    width = min(_TEXT_WIDTH, console.width)
+    console.print(render_opening(_AGENTS[recording], len(flows)), width=width, highlight=False)
+    played = _play(flows, source, console)
+    console.print(render_table(played))
+    if example := find_example(played):
+        console.print(render_example(example), width=width, highlight=False)
+    settings = parse_settings(source.read_bytes()) or Settings()
+    console.print(render_explanation(strategy, settings), width=width, highlight=False)
+    console.print(render_summary(played), width=width, highlight=False)
+    console.print(render_next_steps(strategy, [*SESSIONS]), soft_wrap=True, highlight=False)
 
 
-def _render_next_steps() -> str:
-    return (
-        "In front of your own agent, in two terminals:\n"
-        f"  {_program('mitmdump')} --listen-host {HOST} -s {ADDON}\n"
-        f'  eval "$({_program("obsmask")} env)"\n'
-        "  [italic]your-agent[/italic]"
-    )
-
-
-def _program(name: str) -> str:
-    """Return how to start one of this environment's programs from where the user is."""
-    return name if shutil.which(name) else str(Path(sys.executable).with_name(name))
-
-
-def _play(flows: Sequence[HTTPFlow], source: Path | None, console: Console) -> list[Record]:
+def _play(flows: Sequence[HTTPFlow], source: Path, console: Console) -> list[PlayedRequest]:
     with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
         folder = Path(name)
         config = write_config(folder, PRICING, source)
@@ -87,9 +94,22 @@ def _play(flows: Sequence[HTTPFlow], source: Path | None, console: Console) -> l
             )
             with running_proxy(folder, *options) as proxy, Progress(console=console) as progress:
                 client = _connect(proxy, provider, folder)
-                for flow in progress.track(flows, description="agent -> proxy -> provider"):
-                    _send(client, flow)
-        return read_records(folder / "requests.jsonl")
+                tracked = progress.track(flows, description="agent -> proxy -> provider")
+                usages = [_send(client, flow) for flow in tracked]
+        records = read_records(folder / "requests.jsonl")
+    arrived = [received.request for received in provider.requests]
+    return [
+        PlayedRequest(
+            written=json.loads(flow.request.content or b""),
+            sent=request,
+            usage_written=usage_written,
+            usage_sent=usage,
+            record=record,
+        )
+        for flow, request, usage_written, usage, record in zip(
+            flows, arrived, _count_written(flows), usages, records, strict=True
+        )
+    ]
 
 
 def _answers(flows: Sequence[HTTPFlow]) -> Script:
@@ -107,6 +127,14 @@ def _said(flow: HTTPFlow) -> Reply:
     return Reply(content=message.get("content"), calls=tuple(calls))
 
 
+def _count_written(flows: Sequence[HTTPFlow]) -> Iterator[Usage]:
+    """Yield what the provider would have counted, had it got what the agent wrote."""
+    cache = PromptCache()
+    for flow in flows:
+        request = json.loads(flow.request.content or b"")
+        yield find_usage({"usage": cache.usage(request, _said(flow))}) or Usage()
+
+
 def _connect(proxy: Proxy, provider: Provider, folder: Path) -> http.client.HTTPSConnection:
     """Return a connection through the proxy, whatever the environment says of proxies."""
     bundle = write_bundle(folder / "bundle.pem", [proxy.ca])
@@ -116,49 +144,12 @@ def _connect(proxy: Proxy, provider: Provider, folder: Path) -> http.client.HTTP
     return client
 
 
-def _send(client: http.client.HTTPSConnection, flow: HTTPFlow) -> None:
+def _send(client: http.client.HTTPSConnection, flow: HTTPFlow) -> Usage:
+    """Send a request, and return what the provider counted of what it got."""
     headers = {"content-type": "application/json", "authorization": "Bearer none"}
     client.request("POST", "/v1/chat/completions", flow.request.content, headers)
-    answer = json.load(client.getresponse())["choices"][0]["message"]
-    if answer.get("content") != _said(flow).content:
+    body = client.getresponse().read()
+    message = json.loads(body)["choices"][0]["message"]
+    if message.get("content") != _said(flow).content:
         raise RuntimeError("an answer did not arrive as the provider sent it")
-
-
-_COLUMNS = (
-    *("request", "replaced", "tokens", "after"),
-    *("cost before", "cost after", "saved so far", "ms"),
-)
-
-
-def _describe_request(number: int, record: Record) -> tuple[str, ...]:
-    return (
-        str(number),
-        f"{sum(record[name] for name in CHANGES)} of {record['tool_results']}",
-        f"{record['request_tokens_before']:,}",
-        f"{record['request_tokens_after']:,}",
-        f"{record['cost_tokens_before']:,.0f}",
-        f"{record['cost_tokens_after']:,.0f}",
-        f"{record['net_tokens']:,.0f}",
-        f"{record['hook_us'] / 1000:.1f}",
-    )
-
-
-def _render_table(records: Sequence[Record]) -> Table:
-    table = Table(title="One session, request by request", title_justify="left")
-    for name in _COLUMNS:
-        table.add_column(name, justify="right")
-    for number, record in enumerate(records, 1):
-        table.add_row(*_describe_request(number, record))
-    return table
-
-
-def _render_summary(records: Sequence[Record]) -> str:
-    before = sum(record["cost_tokens_before"] for record in records)
-    after = sum(record["cost_tokens_after"] for record in records)
-    ms = sum(record["hook_us"] for record in records) / 1000
-    return (
-        "\nCosts are in plain input tokens, a cached one being half of one, as OpenAI sells\n"
-        "them for this model. The boundary of what is masked moves only when that pays.\n\n"
-        f"{len(records)} requests: cost {before:,.0f} -> {after:,.0f} ({after / before - 1:+.0%})\n"
-        f"{ms:.0f} ms spent in the addon, every answer intact\n"
-    )
+    return read_usage(body) or Usage()
