@@ -1,4 +1,4 @@
-"""What can be replayed: recordings of mitmproxy's, and files of conversations."""
+"""What can be replayed: mitmproxy recordings, and files of conversations."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -15,10 +15,10 @@ _FLOWS = (".flow", ".flow.xz", ".flows", ".mitm")
 def read_sessions(paths: Iterable[Path]) -> Iterator[Session]:
     """Yield the sessions of these files and folders, by name within a folder.
 
-    A file that is none of conversations by its ending is taken for a recording. In a folder all
-    files of either kind are read, but for a `.json` that tells what a recording beside it must
-    yield (see `addon.recordings.expectations`). Raises OSError and ValueError, naming the file; of
-    a folder's recordings those that cannot be replayed are left out, with a warning.
+    A file is taken for a recording unless its ending is that of conversations. In a folder all
+    files of both kinds are read, except a `.json` that says what a recording beside it must yield
+    (see `addon.recordings.expectations`). Recordings of a folder that cannot be replayed are left
+    out, with a warning. Raises OSError and ValueError, with the file's name.
     """
     for path in paths:
         for file in sorted(_find_files(path)) if path.is_dir() else (path,):

@@ -50,7 +50,7 @@ class RequestRecord(BaseModel):
     stream: Annotated[bool | None, _means("Whether a stream is asked for.")] = None
     masking: Annotated[Literal["on", "off"], _means("Whether any strategy is on.")]
     passed_through: Annotated[str | None, _means("Why the request was sent untouched.")] = None
-    replay: Annotated[bool, _means("From a recording, and in no totals.")] = False
+    replay: Annotated[bool, _means("Whether the request comes from a recording.")] = False
     prefix: Annotated[
         PrefixState | None,
         _means(

@@ -1,4 +1,4 @@
-"""A recording of mitmproxy's as a session that can be replayed."""
+"""A mitmproxy recording as a session that can be replayed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from masking.wire.usage import read_usage
 class FlowSession:
     """The chat requests of a recording, as the client wrote them, in order.
 
-    Passed over are those that the addon would pass through, and those without a good answer. A
-    recording that ends in the middle of a flow is read up to there. `damage` says so.
+    Requests that the addon would pass through are skipped, and so are those without a good answer.
+    A recording that ends in the middle of a flow is read up to there; `damage` says so.
     """
 
     path: Path
@@ -32,7 +32,7 @@ class FlowSession:
         return name_of(self.path)
 
     def requests(self) -> Iterator[RecordedRequest]:
-        """Yield its requests. Raises as `read_flows` does where it is not known to be damaged."""
+        """Yield its requests. Raises as `read_flows` does, unless the damage is already known."""
         try:
             for flow in read_flows(self.path):
                 if is_chat_request(flow.request):
@@ -45,9 +45,9 @@ class FlowSession:
 def open_recording(path: Path) -> FlowSession:
     """Return the session of a recording, which is read once to see whether it can be replayed.
 
-    Raises OSError where it cannot be opened, and ValueError, naming the file, where it is no
-    recording, or where requests were masked before they were recorded, and the client's own bodies
-    not kept: what such a session would have been without masking, nobody knows.
+    Raises OSError if it cannot be opened, and ValueError, with the file's name, if it is not a
+    recording, or if requests were masked before they were recorded and the client's own bodies
+    were not kept: nobody knows what such a session would have been without masking.
     """
     whole = lost = 0
     damage = None
@@ -58,7 +58,7 @@ def open_recording(path: Path) -> FlowSession:
     except ValueError as error:
         if not whole:
             raise
-        damage = f"{error}; read are the {whole:,} flows before that"
+        damage = f"{error}; only the {whole:,} flows before that are read"
     if lost:
         raise ValueError(
             f"{path}: {lost:,} of {whole:,} requests were masked before they were recorded, and "
@@ -78,7 +78,7 @@ def _read(flow: http.HTTPFlow) -> RecordedRequest:
     request, response = flow.request, flow.response
     original = find_original(flow)
     body = _decode(request) if original is None else original
-    # What the provider reported of a masked request says nothing of the client's own.
+    # What the provider reported for a masked request says nothing about the client's own.
     answer = _decode(response) if response and original is None else None
     return RecordedRequest(
         body=body or b"",

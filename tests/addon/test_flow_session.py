@@ -157,4 +157,4 @@ def test_of_a_recording_that_is_cut_off_the_whole_flows_are_replayed(
         shown, said = capsys.readouterr()
         assert len(BODIES) - 1 == json.loads(shown)["total"]["requests"]
         assert f"obsmask: {cut} is no complete mitmproxy recording: " in said
-        assert f"; read are the {len(BODIES) - 1} flows before that\n" in said
+        assert f"; only the {len(BODIES) - 1} flows before that are read\n" in said
