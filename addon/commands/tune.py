@@ -8,7 +8,8 @@ from rich.console import Console
 from addon.commands.consoles import open_console
 from addon.commands.options import paths_argument, read_replay_settings, replay_options
 from addon.commands.sessions import read_sessions
-from addon.commands.tuning import open_workers, run_front, run_tune
+from addon.commands.tuning import run_front, run_tune
+from addon.commands.workers import open_workers
 from masking.replay.pauses import Pause, pause_sessions
 
 

@@ -1,22 +1,17 @@
 """`obsmask tune`: which settings pay on one's own recordings."""
 
-import importlib
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
 from contextlib import contextmanager
-from types import ModuleType
-from typing import NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from addon.commands.workers import Workers
 from masking.config import ROOT
 from masking.measures.price_settings import PriceSettings
-from masking.replay.processes import open_processes
 from masking.replay.replay import ReplaySettings, Session
 from masking.tune.grid import LEAST_WINDOW, Grid, Tuning, find_tunings, tuning_of
 from masking.tune.max_loss_front import NO_PROMISE, BillTotals, MaxLossFront
@@ -29,35 +24,6 @@ CAVEAT = (
     "masked. Re-reads and quotes are the only signs of that here: later calls that repeat one "
     "whose result was masked, or name what only masked results showed, or hold a line of it."
 )
-
-
-class Workers(NamedTuple):
-    """Where tasks run, and how many at a time."""
-
-    executor: Executor
-    width: int
-
-
-@contextmanager
-def open_workers(scheduler: str | None = None) -> Iterator[Workers]:
-    """Give a process for each core, or the workers of the Dask cluster at this address.
-
-    Raises ValueError where Dask is not installed, OSError where the cluster does not answer.
-    """
-    if scheduler is None:
-        count = os.cpu_count() or 1
-        with open_processes(count) as executor:
-            yield Workers(executor, count)
-    else:
-        with _import_dask().Client(scheduler) as client, client.get_executor() as executor:
-            yield Workers(executor, max(1, sum(client.nthreads().values())))
-
-
-def _import_dask() -> ModuleType:
-    try:
-        return importlib.import_module("distributed")
-    except ImportError:
-        raise ValueError("--scheduler wants Dask: pip install 'distributed>=2024.2'") from None
 
 
 def run_tune(

@@ -1,13 +1,43 @@
-"""The processes among which replays are shared out."""
+"""The processes among which replays are shared out: none outlives the work it was opened for."""
 
+import signal
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from contextlib import contextmanager
+from multiprocessing import active_children
+from multiprocessing.context import SpawnContext, SpawnProcess
 
 
-def open_processes(count: int | None = None) -> ProcessPoolExecutor:
-    """Return a pool of so many processes, by default one for each core; for use with `with`.
+@contextmanager
+def open_processes(count: int | None = None) -> Iterator[ProcessPoolExecutor]:
+    """Give a pool of so many processes, by default one for each core.
 
     They are spawned. A fork would copy the parent's locks as they stand, and its other threads
-    (a progress bar's) may hold some of them.
+    (a progress bar's) may hold some of them. Where the block is left by an exception, Ctrl-C
+    among them, nobody waits for what they do.
     """
-    return ProcessPoolExecutor(count, mp_context=get_context("spawn"))
+    executor = ProcessPoolExecutor(count, mp_context=_Context())
+    try:
+        yield executor
+    except BaseException:
+        for worker in [each for each in active_children() if isinstance(each, _Worker)]:
+            worker.terminate()
+        raise
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+class _Worker(SpawnProcess):
+    """Leaves Ctrl-C, which a terminal sends to all processes of a job, to the one that began it."""
+
+    def start(self) -> None:
+        """Start with the signal blocked, as a child inherits that; a handler would come late."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            super().start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Context(SpawnContext):
+    Process = _Worker

@@ -11,12 +11,11 @@ from rich.console import Console
 
 from addon.commands.tuning import (
     CAVEAT,
-    Workers,
-    open_workers,
     render_settings,
     run_front,
     run_tune,
 )
+from addon.commands.workers import Workers, open_workers
 from addon.proxy.shipped import shipped
 from masking.config import parse_settings
 from masking.measures.price_settings import CachePricing, PriceSettings

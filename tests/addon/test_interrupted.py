@@ -1,0 +1,38 @@
+"""Ctrl-C: one line, and nothing left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from addon.commands.main import INTERRUPTED
+from addon.proxy.shipped import shipped
+from tests.live.harness import eventually
+
+LONG = shipped("recordings") / "qwen-code-scratch.flow"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel for a process's children")
+def test_ctrl_c_ends_a_command_and_its_processes_with_one_line() -> None:
+    started = subprocess.Popen(
+        [sys.executable, "-m", "addon.commands.main", "tune", str(LONG)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    )
+    workers = eventually(lambda: find_children(started.pid))
+    os.killpg(started.pid, signal.SIGINT)  # as a terminal does: all of them
+    out, said = started.communicate()
+    assert (INTERRUPTED, "", "obsmask: interrupted") == (started.returncode, out, said.strip())
+    assert [] == [worker for worker in workers if Path(f"/proc/{worker}").exists()]
+
+
+def find_children(parent: int) -> list[int] | None:
+    """Return the processes that it has spawned to share out its work, once there are any."""
+    listed = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    workers = [pid for pid in listed if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [int(pid) for pid in workers] or None
