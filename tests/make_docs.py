@@ -5,11 +5,16 @@ them is the program's, and a test fails where it is not what the code says now.
 """
 
 import dataclasses
+import inspect
 import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 
+import click
+
+from addon.commands.main import obsmask
+from addon.commands.options import POLICY_KEYS
 from addon.metrics.record import describe_fields
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import RedactionPolicy
@@ -73,10 +78,41 @@ def list_record(_: str) -> Iterator[str]:
         yield f"| `{name}` | {_escape(kind)}{f', {unit}' if unit else ''} | {_escape(meaning)} |"
 
 
+def list_command(name: str) -> Iterator[str]:
+    """Yield a command of `obsmask`: how it is called, what it does, its options."""
+    context = click.Context(obsmask, info_name="obsmask")
+    command = obsmask.get_command(context, name)
+    assert command is not None
+    own = click.Context(command, info_name=name, parent=context)
+    yield f"`{' '.join(('obsmask', name, *command.collect_usage_pieces(own)))}`"
+    yield ""
+    yield from inspect.cleandoc(command.help or "").splitlines()
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    if shown := [each for each in options if each.name not in POLICY_KEYS]:
+        yield ""
+        yield "| option | |"
+        yield "|---|---|"
+        yield from (f"| {_spell_option(each)} | {_describe_option(each)} |" for each in shown)
+        if len(shown) < len(options):
+            yield "| `--window-turns N` and all keys of `schema1` | Override the configuration. |"
+
+
+def _spell_option(option: click.Option) -> str:
+    name = " / ".join((*option.opts, *option.secondary_opts))
+    return f"`{name}`" if option.is_flag else f"`{name} {option.metavar}`"
+
+
+def _describe_option(option: click.Option) -> str:
+    has_default = isinstance(option.default, (str, int)) and not option.is_flag
+    default = f" Default: `{option.default}`." if has_default and option.default else ""
+    return f"{_escape(option.help or '')}{default}"
+
+
 LISTS: Mapping[str, Callable[[str], Iterator[str]]] = {
     "settings": list_settings,
     "python": list_python,
     "record": list_record,
+    "command": list_command,
 }
 
 

@@ -3,14 +3,16 @@
 import dataclasses
 import json
 import re
+import shlex
 from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
 
+import click
 import pytest
 from pydantic_core import to_json
 
-from addon.commands.main import main
+from addon.commands.main import main, obsmask
 from masking.config_tables import Tables
 from masking.measures.price_settings import OwnPrice
 from masking.model import KeepReason
@@ -91,6 +93,19 @@ def test_the_prices_of_a_table_are_described() -> None:
     section = TEXT.partition("| `[[observation_masking.prices]]` |")[2].partition("\n\n")[0]
     described = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     assert [field.name for field in dataclasses.fields(OwnPrice)] == described
+
+
+def test_every_command_has_a_section() -> None:
+    sections = re.findall(r"^## (\w+)$", PAGES[ROOT / "docs" / "commands.md"], re.MULTILINE)
+    assert obsmask.list_commands(click.Context(obsmask)) == sections
+
+
+@pytest.mark.parametrize("line", sorted(set(re.findall(r"^\.venv/bin/obsmask (.*)$", TEXT, re.M))))
+def test_every_call_of_the_program_can_be_read(line: str) -> None:
+    name, *arguments = shlex.split(line)
+    command = obsmask.get_command(click.Context(obsmask), name)
+    assert command is not None
+    assert command.make_context(name, arguments).command is command
 
 
 def test_the_python_example_runs() -> None:

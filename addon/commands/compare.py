@@ -44,7 +44,7 @@ def command(paths: tuple[Path, ...], reduce_to: int, **given: object) -> None:
     """Compare the strategies on recordings.
 
     PATH is a recording (.flow), conversations (.json, .jsonl), either of them compressed, or a
-    folder of these. What no option says is as the configuration has it.
+    folder of these. Whatever no option sets is as in the configuration.
     """
     rows = compare_strategies(paths, read_policy(given), reduce_to, Console(stderr=True))
     open_console().print(render_strategies(rows))

@@ -27,9 +27,9 @@ _WHEN_IN_USE = "A proxy that is running has to be restarted to notice."
 def command(
     host: str | None, model: str | None, config: str, update: Path | None, reset: bool
 ) -> None:
-    """Show which prices hold, and why: all in all, or for a HOST and a MODEL.
+    """Show which prices hold, and why: in general, or for a HOST and a MODEL.
 
-    HOST is as in a base URL, MODEL as in a request.
+    HOST is written as in a base URL, MODEL as in a request.
     """
     if update and reset:
         raise click.UsageError("--update and --reset exclude each other")

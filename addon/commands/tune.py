@@ -28,7 +28,7 @@ def command(
     """Find the settings that your recordings ask for: several hundred are tried.
 
     PATH is a recording (.flow), conversations (.json, .jsonl), either of them compressed, or a
-    folder of these. What no option says is as the configuration has it.
+    folder of these. Whatever no option sets is as in the configuration.
     """
     settings_list = read_replay_settings(given)
     if len(settings_list) > 1:
