@@ -12,10 +12,13 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 
 import click
+from pydantic import BaseModel
 
 from addon.commands.main import obsmask
 from addon.commands.options import POLICY_KEYS
-from addon.metrics.record import describe_fields
+from addon.metrics.mcp_record import McpRecord
+from addon.metrics.record import RequestRecord
+from addon.metrics.record_fields import describe_fields
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import RedactionPolicy
 from masking.strategies.reduction import ReductionOptions
@@ -70,12 +73,15 @@ def list_python(_: str) -> Iterator[str]:
                 yield f"| `{table}.{key}` | {_render(value)} | {_render(defaults[key])} |"
 
 
-def list_record(_: str) -> Iterator[str]:
-    """Yield the fields of a record."""
+def list_record(kind: str) -> Iterator[str]:
+    """Yield the fields of a kind of record."""
     yield "| field | value | meaning |"
     yield "|---|---|---|"
-    for name, kind, unit, meaning in describe_fields():
-        yield f"| `{name}` | {_escape(kind)}{f', {unit}' if unit else ''} | {_escape(meaning)} |"
+    for name, value, unit, meaning in describe_fields(RECORDS[kind]):
+        yield f"| `{name}` | {_escape(value)}{f', {unit}' if unit else ''} | {_escape(meaning)} |"
+
+
+RECORDS: Mapping[str, type[BaseModel]] = {"chat": RequestRecord, "mcp": McpRecord}
 
 
 def list_command(name: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from addon.metrics.hold_warnings import HoldWarnings
 from addon.metrics.log_line import render_line
 from addon.metrics.loop_log import LoopLog
 from addon.metrics.making import make_record
+from addon.metrics.mcp_record import McpRecord
 from addon.metrics.price_warnings import PriceWarnings
 from addon.metrics.record import RequestRecord
 from addon.metrics.record_file import RecordFile
@@ -118,12 +119,14 @@ class Metrics:
 
         self._worker.submit(job)
 
-    def note(self, record: Mapping[str, object], settings: Settings) -> None:
-        """Write a record of another kind."""
-        kind, *others = record.items()
-        self._worker.submit(
-            lambda: self._file.write(dict((kind, *describe_software(settings).items(), *others)))
-        )
+    def note(self, fields: Mapping[str, object], settings: Settings) -> None:
+        """Write the record of an MCP response, under the settings in force."""
+
+        def job() -> None:
+            record = McpRecord.model_validate({**describe_software(settings), **fields})
+            self._file.write(record.model_dump())
+
+        self._worker.submit(job)
 
     def close(self) -> None:
         """Wait for all that is pending, and close the file."""

@@ -6,31 +6,18 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
-from typing import Literal
 from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
 from addon.metrics.names import printable
+from addon.proxy.flow_stages import is_replayed
 from addon.proxy.mcp_answer import Answer, AnswerStream, mask_whole
-from addon.proxy.requests import is_event_stream, path_of
-from masking.strategies.mcp_payload import UNKNOWN, Methods
-from masking.strategies.mcp_requests import McpSettings, read_methods
+from addon.proxy.mcp_recognition import find_delivery, find_methods, find_obstacle
+from addon.proxy.requests import path_of
+from masking.strategies.mcp_requests import McpSettings
 
 logger = logging.getLogger("observation_masking")
-
-_MCP_HEADERS = ("mcp-session-id", "mcp-protocol-version", "mcp-method")
-"""Headers that only a client of MCP sends (modelcontextprotocol.io, Streamable HTTP)."""
-
-_SIGNATURES = ("content-md5", "digest", "content-digest", "repr-digest", "signature")
-"""Headers by which a server vouches for the body, byte by byte."""
-
-_MAX_BYTES = 64_000_000
-"""A longer body is not collected."""
-
-Road = Literal["whole", "stream"]
-"""How a response is masked: once it is there, or while it streams by."""
 
 
 @dataclass(slots=True)
@@ -65,54 +52,14 @@ class McpTotals:
         )
 
 
-def find_methods(request: http.Request, endpoints: tuple[str, ...]) -> Methods | None:
-    """Return what an MCP client asks for, by id as far as is known; None where it is no such one.
-
-    It is one by what it says in JSON-RPC, by a header of MCP's, or by the endpoint it talks to.
-    """
-    if request.method == "POST":
-        methods = read_methods(_read_body(request))
-        if methods is not None:
-            return methods
-    is_mcp = _has_mcp_header(request) or _is_endpoint(request, endpoints)
-    return UNKNOWN if is_mcp else None
-
-
-def find_road(response: http.Response) -> Road | None:
-    """Return how a response would be masked; None where it can hold no answer of an MCP server.
-
-    An event stream is not collected, but where that has been done, as in a recording, or where it
-    gives its length, which must be given anew.
-    """
-    if is_event_stream(response):
-        is_there = response.raw_content is not None or "content-length" in response.headers
-        return "whole" if is_there else "stream"
-    return "whole" if _media_type(response) == "application/json" else None
-
-
-def find_obstacle(response: http.Response, road: Road) -> str | None:
-    """Return why a response must go on as it comes; None where nothing is in the way.
-
-    A compressed stream would have to be decompressed and sent in another form, from its first
-    byte on, before it is known whether anything in it is to be cut; and asking the server for
-    none would change the request.
-    """
-    headers = response.headers
-    if any(name in headers for name in _SIGNATURES):
-        return "signed"
-    if road == "stream" and headers.get("content-encoding", "identity").lower() != "identity":
-        return "compressed event stream"
-    size: str = headers.get("content-length", "")
-    return "too large" if size.isdecimal() and int(size[:20]) > _MAX_BYTES else None
-
-
-Record = dict[str, object]
+Fields = dict[str, object]
+"""Those of an `McpRecord`, but for the software's."""
 
 
 class Mcp:
     """The hooks for responses; `totals` counts what has come to its end, and `record` gets it."""
 
-    def __init__(self, record: Callable[[Record], object] = lambda _: None) -> None:
+    def __init__(self, record: Callable[[Fields], object] = lambda _: None) -> None:
         self.totals = McpTotals()
         self._record = record
         self._open: WeakKeyDictionary[http.HTTPFlow, Answer | AnswerStream] = WeakKeyDictionary()
@@ -141,17 +88,17 @@ class Mcp:
             self._finish(flow)
 
     def _take(self, flow: http.HTTPFlow, settings: McpSettings) -> bool:
-        road = find_road(flow.response) if flow.response else None
-        if flow.response is None or road is None:
+        delivery = find_delivery(flow.response) if flow.response else None
+        if flow.response is None or delivery is None:
             return False
         methods = find_methods(flow.request, settings.endpoints)
         if methods is None:
             return False
-        if obstacle := find_obstacle(flow.response, road):
+        if obstacle := find_obstacle(flow.response, delivery):
             self._refuse(flow, obstacle)
             return False
         answer = Answer(settings, methods)
-        if road == "stream":
+        if delivery == "stream":
             self._open[flow] = flow.response.stream = AnswerStream(answer)
         else:
             self._open[flow] = answer
@@ -176,16 +123,15 @@ class Mcp:
             _tell(flow, found)
 
 
-def _describe(flow: http.HTTPFlow, reason: str | None, answer: Answer | None = None) -> Record:
+def _describe(flow: http.HTTPFlow, reason: str | None, answer: Answer | None = None) -> Fields:
     """Return a response's record: never content, nor a query."""
     return {
-        "kind": "mcp",
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "host": printable(flow.request.pretty_host),
         "path": printable(path_of(flow.request)),
         "status": flow.response.status_code if flow.response else None,
         "passed_through": reason,
-        "replay": not flow.live or flow.is_replay is not None,
+        "replay": is_replayed(flow),
         "cut_strings": answer.strings if answer else 0,
         "cut_chars_before": answer.chars_before if answer else 0,
         "cut_chars_after": answer.chars_after if answer else 0,
@@ -199,34 +145,6 @@ def _tell(flow: http.HTTPFlow, answer: Answer) -> None:
         change = f"{answer.chars_before:,} -> {answer.chars_after:,} characters"
         flow.comment = f"cut {answer.strings} strings of an MCP response: {change}"
         _log(flow, f"cut {answer.strings} strings, {change}")
-
-
-def _read_body(request: http.Request) -> bytes:
-    """Return a request's body, and nothing where it streamed by or cannot be decoded."""
-    try:
-        return request.content or b""
-    except ValueError:
-        return b""
-
-
-def _has_mcp_header(request: http.Request) -> bool:
-    if not any(name in request.headers for name in _MCP_HEADERS):
-        return False
-    accepted: str = request.headers.get("accept", "")
-    return request.method == "POST" or (
-        request.method == "GET" and "text/event-stream" in accepted.lower()
-    )
-
-
-def _is_endpoint(request: http.Request, endpoints: tuple[str, ...]) -> bool:
-    host, path = request.pretty_host.lower(), path_of(request).lower()
-    places = (f"{host}{path}", f"{host}:{request.port}{path}")
-    return any(fnmatchcase(place, name.lower()) for place in places for name in endpoints)
-
-
-def _media_type(response: http.Response) -> str:
-    content_type: str = response.headers.get("content-type", "")
-    return content_type.partition(";")[0].strip().lower()
 
 
 def _log(flow: http.HTTPFlow, outcome: str) -> None:

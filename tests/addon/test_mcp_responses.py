@@ -15,7 +15,8 @@ from mitmproxy.net import encoding
 from mitmproxy.test import tflow, tutils
 
 from addon.proxy.mcp_answer import Answer
-from addon.proxy.mcp_responses import Mcp, Road, find_methods, find_obstacle, find_road
+from addon.proxy.mcp_recognition import Delivery, find_delivery, find_methods, find_obstacle
+from addon.proxy.mcp_responses import Mcp
 from masking import ConfigError
 from masking.strategies.mcp_payload import UNKNOWN, Methods, mask_payload_bytes
 from masking.strategies.mcp_requests import McpSettings, read_methods
@@ -186,14 +187,14 @@ def test_what_can_be_no_endpoint_is_an_error(pattern: str) -> None:
     ],
 )
 def test_how_a_response_would_be_masked(
-    kind: str | None, length: str | None, expected: Road | None
+    kind: str | None, length: str | None, expected: Delivery | None
 ) -> None:
     headers = {} if length is None else {"content-length": length}
-    assert expected == find_road(with_headers(response(None, kind), headers))
+    assert expected == find_delivery(with_headers(response(None, kind), headers))
 
 
 @pytest.mark.parametrize(
-    ("road", "headers", "expected"),
+    ("delivery", "headers", "expected"),
     [
         ("whole", {}, None),
         ("stream", {}, None),
@@ -214,8 +215,10 @@ def test_how_a_response_would_be_masked(
         ("whole", {"content_length": "many"}, None),
     ],
 )
-def test_what_is_in_the_way(road: Road, headers: dict[str, str], expected: str | None) -> None:
-    assert expected == find_obstacle(with_headers(response(), headers), road)
+def test_what_is_in_the_way(
+    delivery: Delivery, headers: dict[str, str], expected: str | None
+) -> None:
+    assert expected == find_obstacle(with_headers(response(), headers), delivery)
 
 
 # The hooks

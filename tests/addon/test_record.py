@@ -6,7 +6,9 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from addon.metrics.record import RequestRecord, describe_fields
+from addon.metrics.mcp_record import McpRecord
+from addon.metrics.record import RequestRecord
+from addon.metrics.record_fields import describe_fields
 from addon.metrics.software import RECORD_SCHEMA, describe_software
 from masking.config import Settings
 from masking.config_tables import MetricsSettings
@@ -61,7 +63,7 @@ def test_a_record_is_never_changed() -> None:
 
 
 def test_every_field_has_a_type_and_a_sentence() -> None:
-    fields = describe_fields()
+    fields = describe_fields(RequestRecord)
     record = RequestRecord.model_validate_json(FIRST_SCHEMA)
     assert [field.name for field in fields] == list(record.model_dump())
     assert [field for field in fields if not field.meaning.endswith(".")] == []
@@ -69,6 +71,7 @@ def test_every_field_has_a_type_and_a_sentence() -> None:
     assert types["masking"] == '"on" or "off"'
     assert types["masked"] == "integer"
     assert types["kind"] == '"chat"'
+    assert [field for field in describe_fields(McpRecord) if not field.meaning.endswith(".")] == []
     units = {field.name: field.unit for field in fields}
     assert (units["cost_dollars_after"], units["masked"]) == ("US dollars", None)
 
