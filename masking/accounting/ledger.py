@@ -10,13 +10,12 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import accumulate
 
 from masking.accounting.breaker import Breaker
 from masking.accounting.cost import Cost, CountedRequest, PromptTokens, bill_request, drop_slips
 from masking.accounting.counts import Counts, take_counts
 from masking.accounting.margin import NO_MARGIN, Margin
-from masking.accounting.prefix_cache import Piece, PrefixCache, chain
+from masking.accounting.prefix_cache import Piece, PrefixCache, SentPrompt, chain
 from masking.accounting.prompt import Prompt, digest_of_message
 from masking.measures.pricing import Pricing
 from masking.wire.usage import Usage
@@ -192,14 +191,14 @@ class Ledger:
 def _remember(
     cache: PrefixCache, pieces: Sequence[Piece], sent: Sent, pricing: Pricing
 ) -> PromptTokens:
-    """Take a prompt into a cache; return what the cache made of it."""
-    common = cache.send(sent.seed, pieces, sent.when.timestamp(), pricing.cache.ttl)
-    sizes = [*accumulate((piece.tokens for piece in pieces), initial=0)]
+    """Send a prompt to a cache; return what the cache made of it."""
+    prompt = SentPrompt(sent.seed)
+    common = cache.send(prompt, pieces, sent.when.timestamp(), pricing.cache.ttl)
     return PromptTokens(
-        tokens=sizes[-1],
+        tokens=prompt.sizes[-1],
         common=common,
-        altered=sizes[min(sent.prompt.altered, len(pieces))],
-        pieces=bisect_left(sizes, common),
+        altered=prompt.sizes[min(sent.prompt.altered, len(pieces))],
+        pieces=bisect_left(prompt.sizes, common),
     )
 
 

@@ -7,7 +7,7 @@ tokens. The cache matches whole pieces from the front; a changed piece ends the 
 from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import blake2b
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import NamedTuple
 
 
@@ -18,39 +18,92 @@ class Piece(NamedTuple):
     tokens: int
 
 
-class PrefixCache:
-    """All prefixes of the prompts sent so far; at most `max_prefixes`, the last used.
+class SentPrompt:
+    """A prompt as it was last sent; one object for as long as it grows and changes.
 
-    Times are in seconds, from any origin, and do not go back.
+    `prefixes` are what a cache knows its prefixes of 0, 1, 2, ... pieces by, `sizes` their tokens.
+    Prompts with different seeds have nothing in common: another model, another account.
     """
 
-    def __init__(self, max_prefixes: int = 50_000) -> None:
+    def __init__(self, seed: bytes) -> None:
+        self.prefixes: list[_Prefix] = [seed]
+        self.sizes: list[int] = [0]
+
+
+_Prefix = bytes | int
+"""The seed, for the prefix without any piece; else a number."""
+
+
+class PrefixCache:
+    """All prompts sent so far, as a tree; at most `max_prefixes`, the last used; None is no bound.
+
+    From a prefix, the digest of the next piece leads to the prefix that is one piece longer. Times
+    are in seconds, from any origin, and do not go back. Without a bound the use of a prefix is
+    noted only where there is a time to live: one has to be given always, or never.
+    """
+
+    def __init__(self, max_prefixes: int | None = 50_000) -> None:
         self._max_prefixes = max_prefixes
-        self._last_used: OrderedDict[bytes, float] = OrderedDict()
+        self._numbers = count()
+        self._longer: dict[tuple[_Prefix, bytes], int] = {}
+        self._steps: dict[_Prefix, tuple[_Prefix, bytes]] = {}
+        self._last_used: OrderedDict[_Prefix, float] = OrderedDict()
 
     def send(
-        self, seed: bytes, pieces: Sequence[Piece], now: float = 0.0, ttl: float | None = None
+        self,
+        prompt: SentPrompt,
+        pieces: Sequence[Piece],
+        now: float = 0.0,
+        ttl: float | None = None,
+        *,
+        unchanged: int = 0,
     ) -> int:
-        """Add a prompt; return the tokens of its longest prefix that was sent before.
+        """Send a prompt with these pieces; return the tokens of its longest prefix sent before.
 
-        Prompts with different seeds have nothing in common: another model, another account. A
-        prefix that was not used for longer than `ttl` is forgotten.
+        A prefix that was not used for longer than `ttl` is forgotten. The first `unchanged` pieces
+        are those that the same prompt was last sent with: without a bound they take no time.
         """
-        prefixes = chain(seed, [piece.digest for piece in pieces])
-        known = self._count_known(prefixes, now, ttl)
-        for prefix in reversed(prefixes):  # the shorter ones last, so that they outlive the longer
+        if self._max_prefixes is not None:
+            unchanged = 0  # some may have been dropped since
+        known = self._follow(prompt, pieces, unchanged)
+        if ttl is not None:
+            known = self._count_in_time(prompt.prefixes, known, now, ttl)
+        if ttl is not None or self._max_prefixes is not None:
+            self._use(prompt.prefixes, now)
+        return prompt.sizes[known]
+
+    def _follow(self, prompt: SentPrompt, pieces: Sequence[Piece], unchanged: int) -> int:
+        """Lead a prompt along the tree, which grows; return how many pieces were known before."""
+        prefixes, sizes, longer = prompt.prefixes, prompt.sizes, self._longer
+        del prefixes[unchanged + 1 :], sizes[unchanged + 1 :]
+        known = len(pieces)
+        for place in range(unchanged, len(pieces)):
+            piece = pieces[place]
+            step = (prefixes[-1], piece.digest)
+            number = longer.get(step)
+            if number is None:
+                known = min(known, place)
+                number = longer[step] = next(self._numbers)
+                self._steps[number] = step
+            prefixes.append(number)
+            sizes.append(sizes[-1] + piece.tokens)
+        return known
+
+    def _count_in_time(
+        self, prefixes: Sequence[_Prefix], known: int, now: float, ttl: float
+    ) -> int:
+        """Return how many of the known pieces were used in time; what is shorter was used later."""
+        while known and now - self._last_used[prefixes[known]] > ttl:
+            known -= 1
+        return known
+
+    def _use(self, prefixes: Sequence[_Prefix], now: float) -> None:
+        for prefix in reversed(prefixes[1:]):  # the shorter ones last, so that they outlive
             self._last_used[prefix] = now
             self._last_used.move_to_end(prefix)
-        while len(self._last_used) > self._max_prefixes:
-            self._last_used.popitem(last=False)
-        return sum(piece.tokens for piece in pieces[:known])
-
-    def _count_known(self, prefixes: Sequence[bytes], now: float, ttl: float | None) -> int:
-        for count in range(len(prefixes), 0, -1):
-            used = self._last_used.get(prefixes[count - 1])
-            if used is not None and (ttl is None or now - used <= ttl):
-                return count
-        return 0
+        while self._max_prefixes is not None and len(self._last_used) > self._max_prefixes:
+            dropped, _ = self._last_used.popitem(last=False)
+            del self._longer[self._steps.pop(dropped)]
 
 
 def chain(seed: bytes, digests: Sequence[bytes]) -> list[bytes]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from masking.accounting.prefix_cache import Piece
+from masking.accounting.prefix_cache import Piece, PrefixCache, SentPrompt
 from masking.measures.tokens import TokenCounter
 from masking.replay.first_masked import NEVER, Judged, find_first_masked, judge_segment, piece_of
 from masking.replay.replay import ReplaySettings
@@ -109,9 +109,9 @@ class FastReplay:
         return self._judged[key]
 
     def _send(self, masks: Sequence[FirstMasked]) -> tuple[BilledRequest, ...]:
-        cache = _Cache()
+        cache = PrefixCache(max_prefixes=None)
         prompts = [
-            _Prompt(segment, mask, _find_followed(segment, masks), cache)
+            _SegmentPrompt(segment, mask, _find_followed(segment, masks), cache)
             for segment, mask in zip(self._index.segments, masks, strict=True)
         ]
         return tuple(prompts[place.segment].send() for place in self._index.order)
@@ -126,36 +126,19 @@ def _find_followed(segment: Segment, masks: Sequence[FirstMasked]) -> Sequence[i
     return None if segment.follows is None else masks[segment.follows].first
 
 
-class _Cache:
-    """All prompts sent so far, as a tree: by a node and the digest of the next piece, the next.
-
-    `used` gives, where that matters, when a prompt that leads through a node was last sent.
-    """
-
-    def __init__(self) -> None:
-        self.nodes: dict[tuple[int, bytes], int] = {}
-        self.used: dict[int, float] = {}
-
-    def find_root(self, seed: bytes) -> int:
-        """Return where prompts with this seed begin."""
-        return self.nodes.setdefault((0, seed), len(self.nodes) + 1)
-
-    def forget(self, path: Sequence[int], known: int, now: float, ttl: float) -> int:
-        """Return how many of the `known` nodes of a path were used in time; all are used now."""
-        while known and now - self.used[path[known]] > ttl:
-            known -= 1
-        self.used.update(dict.fromkeys(path, now))
-        return known
-
-
-class _Prompt:
+class _SegmentPrompt:
     """A segment's prompt, masked, as it grows from request to request.
 
-    `_nodes` and `_tokens` are those after 0, 1, 2, ... pieces of the last one sent.
+    `_first` has for each piece the request from which on it is masked, `_changes` for each request
+    the first piece that is masked from it on.
     """
 
     def __init__(
-        self, segment: Segment, masks: FirstMasked, followed: Sequence[int] | None, cache: _Cache
+        self,
+        segment: Segment,
+        masks: FirstMasked,
+        followed: Sequence[int] | None,
+        cache: PrefixCache,
     ) -> None:
         self._segment = segment
         self._cache = cache
@@ -169,18 +152,18 @@ class _Prompt:
         self._moves = _find_moves(masks.first, followed)
         self._counted = sorted(masks.first)
         self._request = -1
-        self._nodes = [cache.find_root(segment.seed)]
-        self._tokens = [0]
+        self._pieces: list[Piece] = []
+        self._prompt = SentPrompt(segment.seed)
 
     def send(self) -> BilledRequest:
         """Send the next request."""
         self._request += 1
         request, pricing = self._segment.requests[self._request], self._segment.pricing
-        known, ttl = self._grow(request.messages + 1), pricing.cache.ttl
-        if ttl is not None:
-            known = self._cache.forget(self._nodes, known, request.when.timestamp(), ttl)
-        tokens, cached = self._tokens[-1], pricing.cache.round(self._tokens[known])
-        cost = pricing.find_cost(tokens, cached)
+        unchanged = self._change(request.messages + 1)
+        now, ttl = request.when.timestamp(), pricing.cache.ttl
+        known = self._cache.send(self._prompt, self._pieces, now, ttl, unchanged=unchanged)
+        tokens = self._prompt.sizes[-1]
+        cost = pricing.find_cost(tokens, pricing.cache.round(known))
         return BilledRequest(
             tokens=tokens,
             cost=cost,
@@ -189,21 +172,15 @@ class _Prompt:
             moved=self._request in self._moves,
         )
 
-    def _grow(self, pieces: int) -> int:
-        """Add what is new or newly masked; return how many pieces some prompt began with before."""
-        request, nodes, tokens, tree = self._request, self._nodes, self._tokens, self._cache.nodes
-        unchanged = min(self._changes.get(request, NEVER), len(nodes) - 1)
-        del nodes[unchanged + 1 :], tokens[unchanged + 1 :]
-        known = pieces
-        for at in range(unchanged, pieces):
-            piece = (self._masked if self._first[at] <= request else self._plain)[at]
-            node = tree.get((nodes[-1], piece.digest))
-            if node is None:
-                known = min(known, at)
-                node = tree[nodes[-1], piece.digest] = len(tree) + 1
-            nodes.append(node)
-            tokens.append(tokens[-1] + piece.tokens)
-        return known
+    def _change(self, pieces: int) -> int:
+        """Add what is new or newly masked; return how many pieces stay as they were."""
+        request, first = self._request, self._first
+        unchanged = min(self._changes.get(request, NEVER), len(self._pieces))
+        self._pieces[unchanged:] = [
+            (self._masked if first[at] <= request else self._plain)[at]
+            for at in range(unchanged, pieces)
+        ]
+        return unchanged
 
 
 def _find_moves(first: Sequence[int], followed: Sequence[int] | None) -> set[int]:

@@ -1,11 +1,12 @@
 from collections.abc import Iterable, Sequence
+from itertools import accumulate, takewhile
 from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.accounting.prefix_cache import Piece, PrefixCache, chain
+from masking.accounting.prefix_cache import Piece, PrefixCache, SentPrompt, chain
 from masking.measures.cache_rules import OPENAI, CacheRules, find_rules
 
 ANTHROPIC, DEEPSEEK = find_rules("anthropic"), find_rules("deepseek")
@@ -69,15 +70,15 @@ def test_what_is_cached_is_the_longest_prefix_sent_before(
 ) -> None:
     cache = PrefixCache()
     for earlier in sent:
-        cache.send(b"seed", spell(earlier))
-    assert expected == cache.send(b"seed", spell(prompt))
+        cache.send(SentPrompt(b"seed"), spell(earlier))
+    assert expected == cache.send(SentPrompt(b"seed"), spell(prompt))
 
 
 def test_seeds_have_nothing_in_common() -> None:
     cache = PrefixCache()
-    cache.send(b"a model", spell("abc"))
-    assert 0 == cache.send(b"another", spell("abc"))
-    assert 6 == cache.send(b"a model", spell("abc"))
+    cache.send(SentPrompt(b"a model"), spell("abc"))
+    assert 0 == cache.send(SentPrompt(b"another"), spell("abc"))
+    assert 6 == cache.send(SentPrompt(b"a model"), spell("abc"))
 
 
 @pytest.mark.parametrize(
@@ -97,27 +98,27 @@ def test_what_is_not_used_for_long_is_forgotten(
 ) -> None:
     cache = PrefixCache()
     for earlier, when in sent:
-        cache.send(b"seed", spell(earlier), when, 300)
-    assert expected == cache.send(b"seed", spell(prompt), now, 300)
+        cache.send(SentPrompt(b"seed"), spell(earlier), when, 300)
+    assert expected == cache.send(SentPrompt(b"seed"), spell(prompt), now, 300)
 
 
 def test_without_a_time_to_live_nothing_expires() -> None:
     cache = PrefixCache()
-    cache.send(b"seed", spell("ab"), 0.0)
-    assert 3 == cache.send(b"seed", spell("ab"), 1e9)
+    cache.send(SentPrompt(b"seed"), spell("ab"), 0.0)
+    assert 3 == cache.send(SentPrompt(b"seed"), spell("ab"), 1e9)
 
 
 def test_the_longest_unused_goes_first_and_its_end_before_its_beginning() -> None:
     cache = PrefixCache(max_prefixes=4)
-    cache.send(b"seed", spell("abc"))
-    cache.send(b"seed", spell("xy"))
-    assert 3 == cache.send(b"seed", spell("abc"))
+    cache.send(SentPrompt(b"seed"), spell("abc"))
+    cache.send(SentPrompt(b"seed"), spell("xy"))
+    assert 3 == cache.send(SentPrompt(b"seed"), spell("abc"))
 
 
 def test_a_prompt_longer_than_the_cache_is_remembered_by_its_beginning() -> None:
     cache = PrefixCache(max_prefixes=2)
-    cache.send(b"seed", spell("abcd"))
-    assert 3 == cache.send(b"seed", spell("abcd"))
+    cache.send(SentPrompt(b"seed"), spell("abcd"))
+    assert 3 == cache.send(SentPrompt(b"seed"), spell("abcd"))
 
 
 class Request(NamedTuple):
@@ -163,7 +164,10 @@ def play(
 ) -> list[tuple[int, int]]:
     """Return what the cache says to each request, and what comparing says."""
     return [
-        (cache.send(seed, spell(names), now, ttl), find_longest(request, requests[:number], ttl))
+        (
+            cache.send(SentPrompt(seed), spell(names), now, ttl),
+            find_longest(request, requests[:number], ttl),
+        )
         for number, request in enumerate(requests)
         for seed, names, now in [request]
     ]
@@ -172,12 +176,28 @@ def play(
 ttls = st.sampled_from([None, 0.0, 1.0, 6.0])
 
 
-@given(histories(), ttls)
+@given(histories(), ttls, st.sampled_from([50_000, None]))
 def test_the_cache_says_what_comparing_with_every_earlier_prompt_says(
-    requests: list[Request], ttl: float | None
+    requests: list[Request], ttl: float | None, max_prefixes: int | None
 ) -> None:
-    for said, compared in play(requests, ttl, PrefixCache()):
+    for said, compared in play(requests, ttl, PrefixCache(max_prefixes)):
         assert compared == said
+
+
+@given(histories(), ttls, st.sampled_from([50_000, 3, None]))
+def test_a_prompt_that_is_changed_is_one_that_is_sent_anew(
+    requests: list[Request], ttl: float | None, max_prefixes: int | None
+) -> None:
+    changed, anew = PrefixCache(max_prefixes), PrefixCache(max_prefixes)
+    prompts: dict[bytes, tuple[SentPrompt, str]] = {}
+    for seed, names, now in requests:
+        prompt, last = prompts.get(seed, (SentPrompt(seed), ""))
+        prompts[seed] = prompt, names
+        pairs = zip(last, names, strict=False)
+        same = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+        said = changed.send(prompt, spell(names), now, ttl, unchanged=same)
+        assert said == anew.send(SentPrompt(seed), spell(names), now, ttl)
+        assert [*accumulate((p.tokens for p in spell(names)), initial=0)] == prompt.sizes
 
 
 @given(histories(), ttls, st.integers(0, 12))
