@@ -1,4 +1,4 @@
-"""`mitmdump -s addon/mask.py`: masks old tool results in what passes by.
+"""`mitmdump --listen-host 127.0.0.1 -s addon/mask.py`: masks old tool results in what passes by.
 
 Whatever goes wrong in here, the client's own bytes go out.
 """

@@ -6,8 +6,6 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from addon.commands.recording import record_agent
-
 
 @click.command("record")
 @click.argument("agent")
@@ -23,5 +21,21 @@ def command(agent: str, out: Path) -> None:
     if not console.is_terminal:
         print(working, file=sys.stderr)
     with console.status(working):
-        count = record_agent(agent, out)
+        count = _record_agent(agent, out)
     print(f"{out}: {count} requests")
+
+
+def _record_agent(agent: str, out: Path) -> int:
+    """Return how many requests were recorded. The studio lies in the checkout, and in no wheel."""
+    try:
+        from addon.recordings.studio import clients, mcp_recorder, recorder
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("addon.recordings.studio"):
+            raise
+        raise RuntimeError(
+            "record wants a checkout of the repository: an installed package has neither the "
+            "clients nor the projects that they work on"
+        ) from None
+    if agent == clients.MCP_FILES:
+        return mcp_recorder.record_mcp(out)
+    return recorder.record(agent, out)

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Mapping
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 from masking.config import Settings
 from masking.errors import ConfigError
@@ -18,10 +18,17 @@ def describe_software(settings: Settings) -> Mapping[str, object]:
     """Return the fields of a record that say by which software it was made."""
     return {
         "record_schema": RECORD_SCHEMA,
-        "software_version": version("observation-masking"),
+        "software_version": _find_version(),
         "config_digest": settings.digest,
         "price_list_date": _find_date(settings.price_list),
     }
+
+
+def _find_version() -> str:
+    try:
+        return version("observation-masking")
+    except PackageNotFoundError:  # the same modules without the proxy
+        return version("observation-masking-core")
 
 
 def _find_date(price_list: str) -> str | None:

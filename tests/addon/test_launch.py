@@ -1,5 +1,6 @@
 """The proxy is there when it is said to be, gone afterwards, and trusted by who asks for it."""
 
+import re
 import socket
 import ssl
 from pathlib import Path
@@ -10,6 +11,7 @@ from mitmproxy.certs import CertStore
 
 from addon.proxy.launch import client_environment, running_proxy, user_bundle, write_bundle
 from tests.live.harness import environment, run_mitmdump
+from tests.places import CONFIG, ROOT
 
 
 def authority(folder: Path) -> Path:
@@ -90,3 +92,19 @@ def test_a_client_is_told_the_proxy_and_whom_to_trust(tmp_path: Path) -> None:
     told = client_environment("http://127.0.0.1:8080", tmp_path / "bundle.pem")
     assert set(told.values()) == {"http://127.0.0.1:8080", str(tmp_path / "bundle.pem"), "1"}
     assert {"HTTPS_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"} <= set(told)
+
+
+WRITTEN = [
+    *(ROOT / "docs").glob("*.md"),
+    *ROOT.glob("*.md"),
+    CONFIG,
+    *(path for path in (ROOT / "addon").rglob("*.py") if "studio" not in path.parts),
+]
+
+
+def test_no_command_that_is_written_down_opens_the_proxy_to_other_machines() -> None:
+    """Without a host of its own mitmdump listens on every interface; with `-n` on none."""
+    start = re.compile(r"mitm(?:dump|web|proxy)\b[^`\n]* -\w* ?[^`\n]*mask\.py")
+    commands = [found for path in WRITTEN for found in start.findall(path.read_text())]
+    assert len(commands) > 3
+    assert [] == [each for each in commands if not re.search(r" --listen-host | -n", each)]

@@ -1,0 +1,183 @@
+"""What the two distributions hold, and that what they hold works without the checkout."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+import tomli
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
+
+from addon.commands.demo import SESSIONS
+from addon.recordings.expectations import expectation_file, find_configs
+from tests.places import RECORDINGS, ROOT
+
+CORE = ROOT / "packaging" / "core"
+ROOMS = (ROOT / "masking", ROOT / "addon" / "metrics")
+"""What the core is made of."""
+
+PARTS_OF = {"pydantic_core": "pydantic"}
+"""Modules that another distribution brings along."""
+
+
+def read_project(folder: Path) -> dict[str, Any]:
+    document = tomli.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+    return dict(document["project"])
+
+
+def build_wheel(source: Path, out: Path) -> Path:
+    """Build a wheel and unpack it, so that its folder can stand on the path."""
+    (built,) = WheelBuilder(str(source)).build(directory=str(out), versions=["standard"])
+    unpacked = out / "unpacked"
+    zipfile.ZipFile(built).extractall(unpacked)
+    return unpacked
+
+
+def build_from_sdist(source: Path, out: Path) -> Path:
+    (built,) = SdistBuilder(str(source)).build(directory=str(out), versions=["standard"])
+    with tarfile.open(built) as archive:
+        archive.extractall(out / "sdist", filter="data")
+    (folder,) = (out / "sdist").iterdir()
+    return build_wheel(folder, out)
+
+
+def files(folder: Path) -> set[str]:
+    return {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def run(wheel: Path, *arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    """Run this Python with the wheel's modules before all others."""
+    environment = {**os.environ, "PYTHONPATH": str(wheel), "HOME": str(cwd)}
+    return subprocess.run(
+        [sys.executable, "-P", *arguments],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module", params=[build_wheel, build_from_sdist], ids=["wheel", "sdist"])
+def core(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    built: Path = request.param(CORE, tmp_path_factory.mktemp("core"))
+    return built
+
+
+def test_a_wheel_holds_two_packages_and_no_studio(wheel: Path) -> None:
+    held = files(wheel)
+    tops = {PurePosixPath(file).parts[0] for file in held}
+    metadata = f"observation_masking-{read_project(ROOT)['version']}.dist-info"
+    assert {"addon", "masking", metadata} == tops
+    assert [] == [file for file in held if file.startswith("addon/recordings/studio")]
+    sources = {
+        path.relative_to(ROOT).as_posix()
+        for package in ("addon", "masking")
+        for path in (ROOT / package).rglob("*.py")
+        if "studio" not in path.parts
+    }
+    assert sources == {file for file in held if file.endswith(".py")}
+
+
+def test_a_wheel_holds_the_recordings_that_the_demo_plays(wheel: Path) -> None:
+    played = {RECORDINGS / name for name, _ in SESSIONS.values()}
+    cases = [(path, config) for path in played for config in find_configs(path)]
+    expected = {
+        *(path.name for path in played),
+        *(config.name for _, config in cases if config),
+        *(expectation_file(path, config).name for path, config in cases),
+    }
+    shipped = wheel / "addon" / "shipped"
+    assert expected == files(shipped / "recordings")
+    assert {"config.toml", "recordings"} == {path.name for path in shipped.iterdir()}
+
+
+def test_the_demo_plays_from_a_wheel(wheel: Path, tmp_path: Path) -> None:
+    done = run(wheel, "-m", "addon.commands.main", "demo", "reduction", cwd=tmp_path)
+    assert (0, "") == (done.returncode, done.stderr)
+    assert "every answer intact" in done.stdout
+    assert f"-s {wheel / 'addon' / 'mask.py'}" in done.stdout
+
+
+def test_recording_from_a_wheel_wants_a_checkout(wheel: Path, tmp_path: Path) -> None:
+    done = run(wheel, "-m", "addon.commands.main", "record", "openai", "out.flow", cwd=tmp_path)
+    assert 1 == done.returncode
+    assert "obsmask: record wants a checkout of the repository" in done.stderr
+
+
+def test_the_core_is_described_as_the_whole_is() -> None:
+    whole, core = read_project(ROOT), read_project(CORE)
+    same = ("version", "license", "license-files", "requires-python", "authors")
+    assert [whole[name] for name in same] == [core[name] for name in same]
+    assert (ROOT / "LICENSE").read_bytes() == (CORE / "LICENSE").read_bytes()
+    assert set() == {*core["dependencies"]} - {*whole["dependencies"]}
+
+
+def test_the_core_depends_on_what_it_imports() -> None:
+    named = {re.split(r"[<>=~!;\[ ]", each)[0] for each in read_project(CORE)["dependencies"]}
+    found = {name for room in ROOMS for path in room.rglob("*.py") for name in imported(path)}
+    others = found - sys.stdlib_module_names - {"addon", "masking"}
+    assert {PARTS_OF.get(name, name) for name in others} == named
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Yield the top-level modules that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+        yield from (name.partition(".")[0] for name in names)
+
+
+def test_the_core_holds_its_rooms(core: Path) -> None:
+    expected = {
+        *("addon/__init__.py", "addon/py.typed"),
+        *(f"{room.relative_to(ROOT).as_posix()}/{file}" for room in ROOMS for file in files(room)),
+    }
+    assert expected == {file for file in files(core) if ".dist-info/" not in file}
+
+
+USE = """
+import importlib, pkgutil, sys
+sys.modules["mitmproxy"] = None
+import addon.metrics, masking
+for room in (masking, addon.metrics):
+    for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+        importlib.import_module(found.name)
+from masking import MaskPolicy, mask_old_tool_results
+from masking.config import Settings
+from addon.metrics.software import describe_software
+describe_software(Settings())
+call = {"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+turn = [
+    {"role": "assistant", "content": None, "tool_calls": [call]},
+    {"role": "tool", "tool_call_id": "c", "content": "a line of output\\n" * 100},
+]
+policy = MaskPolicy(enabled=True, window_turns=1, placeholder_template="masked")
+print([each.get("content") == "masked" for each in mask_old_tool_results(turn * 2, policy)])
+print(masking.__file__)
+"""
+
+
+def test_the_core_masks_where_there_is_no_mitmproxy(core: Path, tmp_path: Path) -> None:
+    done = run(core, "-c", USE, cwd=tmp_path)
+    assert "" == done.stderr
+    expected = [str([False, True, False, False]), str(core / "masking" / "__init__.py")]
+    assert expected == done.stdout.splitlines()
