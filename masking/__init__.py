@@ -3,23 +3,37 @@
 The core knows no proxy, no clock and no file; `addon` puts it in front of a provider.
 """
 
+from masking.chat_messages import (
+    ReductionResult,
+    mask_old_tool_results,
+    redact_tool_results,
+    reduce_history,
+)
+from masking.conversation import Conversation
 from masking.errors import ConfigError, WireError
-from masking.model import ChatMessage, Decision, Replacement, ToolHistory, ToolResult
+from masking.model import ChatMessage, Decision, Edits, Replacement, ToolResult
 from masking.rewrite import Rewrite, rewrite_request
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.window import decide, mask_old_tool_results
+from masking.strategies.redaction import RedactionPolicy, should_redact
+from masking.strategies.reduction import ReductionOptions
 
 __all__ = [
     "ChatMessage",
     "ConfigError",
+    "Conversation",
     "Decision",
+    "Edits",
     "MaskPolicy",
+    "RedactionPolicy",
+    "ReductionOptions",
+    "ReductionResult",
     "Replacement",
     "Rewrite",
-    "ToolHistory",
     "ToolResult",
     "WireError",
-    "decide",
     "mask_old_tool_results",
+    "redact_tool_results",
+    "reduce_history",
     "rewrite_request",
+    "should_redact",
 ]

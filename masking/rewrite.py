@@ -1,126 +1,125 @@
 """Bytes in, bytes and decisions out: the one road through the core."""
 
-from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import cast
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from masking.edit.splice import decode, replace_strings, splice
-from masking.edit.splice_messages import splice_messages
+from masking.conversation import (
+    Conversation,
+    WireFormat,
+    lay_out,
+    read_again,
+    read_conversation,
+    with_targets,
+)
+from masking.edit.splice import apply, decode, splice
 from masking.errors import WireError
 from masking.memory.boundary_memory import Occasion, Past
 from masking.memory.remembered import continue_past
-from masking.model import (
-    ChatMessage,
-    Decision,
-    Replacement,
-    ToolHistory,
-    places_masked,
-    replacements_of,
-)
+from masking.model import Decision, Edits, places_masked, replacements_of
 from masking.strategies.order import Strategies
-from masking.strategies.pairs import find_position
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import Redactions, decide_redactions
-from masking.strategies.reduction import is_system, plan_reduction, set_aside
+from masking.strategies.reduction import leaves_nobody, plan_reduction, set_aside
 from masking.strategies.reduction_plan import ReductionPlan
 from masking.strategies.window import decide
-from masking.wire.chat import find_tool_results, lay_out
+from masking.wire.chat import CHAT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
     """A request as it is to leave: its body, and what was decided about its tool results.
 
-    `body` is the very object that came in where nothing was changed. `document` is the decoded
-    request as it came in. Of each result there is one decision, that of the strategy which
-    settled it. `masked` are the places of the results that the window masks, counted from 0,
-    whoever settled them. `redactions` and `plan` are None where redaction, and reduction, is off,
-    `past` is what is to be remembered of the conversation, None where nothing is.
+    `body` is the very object that came in where nothing was changed. `conversation` is the request
+    as it came in. Of each result there is one decision, that of the strategy which settled it.
+    `masked` are the places of the results that the window masks, counted from 0, whoever settled
+    them. `redactions` and `plan` are None where redaction, and reduction, is off, `past` is what
+    is to be remembered of the conversation, None where nothing is.
     """
 
     body: bytes
-    document: Mapping[str, object]
-    history: ToolHistory
+    conversation: Conversation
     decisions: tuple[Decision, ...]
+    edits: Edits = field(default_factory=Edits)
     masked: frozenset[int] = frozenset()
     redactions: Redactions | None = None
     plan: ReductionPlan | None = None
     past: Past | None = None
 
 
-def rewrite_request(body: bytes, policy: MaskPolicy) -> Rewrite:
-    """Mask the old tool results of a Chat Completions request.
+def rewrite_request(body: bytes, policy: MaskPolicy, wire: WireFormat = CHAT) -> Rewrite:
+    """Mask the old tool results of a request.
 
-    Every byte outside the replaced strings stays the client's. Pure; raises WireError where
-    the body is no JSON object with a list of messages, and then it is to be sent as it came.
+    Every byte outside the replaced strings stays the client's. Pure; raises WireError where the
+    body is no JSON object with the format's list, and then it is to be sent as it came.
     """
-    return change_request(body, read_request(body), Strategies(schema1=policy))
+    return change_request(body, read_request(body, wire), Strategies(schema1=policy))
 
 
-def read_request(body: bytes) -> Mapping[str, object]:
-    """Decode a request. Raises WireError where it is no JSON object."""
+def read_request(body: bytes, wire: WireFormat = CHAT) -> Conversation:
+    """Decode and read a request. Raises WireError where it is none of this format."""
     document = decode(body)
     if not isinstance(document, dict):
         raise WireError(f"expected object, got {type(document).__name__}")
-    return document
+    return read_conversation(document, wire)
 
 
 def change_request(
     body: bytes,
-    document: Mapping[str, object],
+    conversation: Conversation,
     strategies: Strategies,
     only: Container[int] | None = None,
     occasion: Occasion | None = None,
 ) -> Rewrite:
     """Apply the strategies to a request: redaction, Schéma 1, reduction.
 
-    Every byte outside the replaced strings stays the client's, and outside the messages that a
+    Every byte outside the replaced strings stays the client's, and outside the elements that a
     reduction removes and the one it inserts. Where the boundary is held, `only` are the places of
     the tool results that the window may mask, counted from 0. With an `occasion` the conversation's
-    past decides what stays masked; without it the request alone. Raises as `rewrite_request` does.
+    past decides what stays masked; without it the request alone. Raises WireError where the edits
+    cannot be made and proven.
     """
-    history = find_tool_results(document, strategies.schema1.wanted_arguments)
-    redactions = _redact(history, document, strategies)
-    windowed, past = _mask(history, document, strategies.schema1, only, occasion)
+    conversation = with_targets(conversation, strategies.schema1.wanted_arguments)
+    # The window decides as though nothing were redacted: a redaction must not move the boundary
+    # back. Whoever settles a result first has its one decision.
+    redactions = (
+        decide_redactions(conversation, strategies.redaction)
+        if strategies.redaction.redacts
+        else None
+    )
+    windowed, past = _mask(conversation, strategies.schema1, only, occasion)
     decisions = windowed if redactions is None else _settle(windowed, redactions)
-    replacements = replacements_of(decisions)
-    changed = Rewrite(
-        body=splice(body, document, replacements) if replacements else body,
-        document=document,
-        history=history,
+    edits = Edits(replacements_of(decisions))
+    plan = None
+    if strategies.reduction.reduces:
+        plan = _plan(conversation, decisions, strategies)
+        if plan.changes:
+            decisions = tuple(_carry_out(decisions, plan))
+            edits = plan.edits._replace(replacements=replacements_of(decisions))
+    is_changed = bool(edits.replacements) or edits.moves
+    return Rewrite(
+        body=_splice(body, conversation, edits) if is_changed else body,
+        conversation=conversation,
         decisions=decisions,
+        edits=edits,
         masked=places_masked(windowed),
         redactions=redactions,
+        plan=plan,
         past=past,
     )
-    return _reduce(changed, strategies) if strategies.reduction.reduces else changed
-
-
-def _redact(
-    history: ToolHistory, document: Mapping[str, object], strategies: Strategies
-) -> Redactions | None:
-    if not strategies.redaction.redacts:
-        return None
-    messages = cast(Sequence[object], document["messages"])
-    return decide_redactions(history, messages, strategies.redaction)
 
 
 def _mask(
-    history: ToolHistory,
-    document: Mapping[str, object],
+    conversation: Conversation,
     policy: MaskPolicy,
     only: Container[int] | None,
     occasion: Occasion | None,
 ) -> tuple[tuple[Decision, ...], Past | None]:
-    """Decide as though nothing were redacted: a redaction must not move the boundary back."""
     if occasion is not None and policy.masks:
-        layout = lay_out(document)
+        layout = lay_out(conversation)
         held = only is not None
-        continued = continue_past(history, policy, layout, occasion, held=held)
+        continued = continue_past(conversation, policy, layout, occasion, held=held)
         return continued.decisions, continued.past
-    layout_if_priced = lay_out(document) if policy.masks and not policy.slides else None
-    decisions = decide(history, policy, layout_if_priced)
+    decisions = decide(conversation, policy)
     return decisions if only is None else _hold(decisions, only), None
 
 
@@ -137,56 +136,52 @@ def _settle(decisions: Sequence[Decision], redactions: Redactions) -> tuple[Deci
     """Return the decisions, those being redaction's that it has settled or nobody else made."""
     settled = redactions.settled
     return tuple(
-        Decision(redaction.result, redaction.reason, redaction.replacements)
-        if place in settled or decision.reason == "off"
-        else decision
+        redaction if place in settled or decision.reason == "off" else decision
         for place, (decision, redaction) in enumerate(
             zip(decisions, redactions.decisions, strict=True)
         )
     )
 
 
-def _reduce(changed: Rewrite, strategies: Strategies) -> Rewrite:
-    document = replace_strings(changed.document, replacements_of(changed.decisions))
-    redacted = [decision for decision in changed.decisions if decision.reason == "redacted"]
-    sources = replace_strings(changed.document, replacements_of(redacted))
-    plan = plan_reduction(
-        cast(list[ChatMessage], document["messages"]),
-        strategies.reduction,
-        frozenset(n for n, d in enumerate(changed.decisions) if d.reason in _PLACEHOLDERS),
-        cast(list[ChatMessage], sources["messages"]),
-    )
-    if not plan.changes:
-        return replace(changed, plan=plan)
-    if _leaves_nobody(cast(list[object], document["messages"]), plan):
-        return replace(changed, plan=set_aside(plan))
-    return replace(
-        changed,
-        body=splice_messages(changed.body, document, plan),
-        decisions=tuple(_carry_out(changed.decisions, plan)),
-        plan=plan,
-    )
+def _plan(
+    conversation: Conversation, decisions: Sequence[Decision], strategies: Strategies
+) -> ReductionPlan:
+    """Plan a reduction of the request as the other strategies have left it.
+
+    A summary may quote what the window has masked, as it is still the agent's, but nothing that
+    was redacted.
+    """
+    changed = [decision for decision in decisions if decision.replacements]
+    redacted = [decision for decision in changed if decision.reason == "redacted"]
+    edited = _edit(conversation, changed)
+    settled = frozenset(n for n, d in enumerate(decisions) if d.reason in _PLACEHOLDERS)
+    sources = _edit(conversation, redacted)
+    plan = plan_reduction(edited, strategies.reduction, settled, sources)
+    is_last = plan.changes and leaves_nobody(edited, plan)
+    return set_aside(plan) if is_last else plan
 
 
 _PLACEHOLDERS = ("masked", "redacted", "already_masked")
 
 
-def _leaves_nobody(messages: Sequence[object], plan: ReductionPlan) -> bool:
-    """Whether nobody but the system would still speak: providers refuse such a request."""
-    left = (message for at, message in enumerate(messages) if at not in plan.dropped)
-    return plan.summary is None and all(is_system(message) for message in left)
+def _edit(conversation: Conversation, decisions: Sequence[Decision]) -> Conversation:
+    """Return the request as it is after these decisions; only what they change is read again."""
+    if not decisions:
+        return conversation
+    document = apply(conversation.document, Edits(replacements_of(decisions)))
+    return read_again(conversation, document, {d.result.element for d in decisions})
 
 
 def _carry_out(decisions: Sequence[Decision], plan: ReductionPlan) -> Iterator[Decision]:
     """Yield the decisions, those about what the plan replaces or drops being the reduction's."""
-    replaced: defaultdict[object, list[Replacement]] = defaultdict(list)
-    for replacement in plan.replacements:
-        replaced[replacement.path[1]].append(replacement)
-    for decision in decisions:
-        position = find_position(decision.result)
-        if position in plan.dropped:
+    for place, decision in enumerate(decisions):
+        if decision.result.element in plan.dropped:
             yield Decision(decision.result, "dropped")
-        elif position in replaced:
-            yield Decision(decision.result, "reduced", tuple(replaced[position]))
+        elif place in plan.replaced:
+            yield Decision(decision.result, "reduced", plan.replaced[place])
         else:
             yield decision
+
+
+def _splice(body: bytes, conversation: Conversation, edits: Edits) -> bytes:
+    return splice(body, conversation.document, edits, conversation.wire.list_path)

@@ -4,11 +4,15 @@ import dataclasses
 import json
 import re
 import struct
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from hypothesis import strategies as st
 
-from masking import ChatMessage, MaskPolicy
+from masking import ChatMessage, Conversation, MaskPolicy, Rewrite
+from masking.chat_messages import read_messages
+from masking.conversation import read_conversation, with_targets
+from masking.wire.chat import CHAT
 
 TEMPLATE: Final = "<{tool_call_id}|{tool_name}|{original_chars}>"
 """A short template, so that an expected text can be written out."""
@@ -233,3 +237,21 @@ def documents(draw: st.DrawFn) -> dict[str, object]:
     }
     keys = draw(st.permutations([*others, "messages"]))
     return {key: others[key] if key in others else draw(conversations()) for key in keys}
+
+
+# Requests that are read.
+
+
+def read(messages: list[Any], target_arguments: Sequence[str] = ()) -> Conversation:
+    """Read a request that holds nothing but these messages."""
+    return with_targets(read_messages(messages), target_arguments)
+
+
+def read_body(document: Mapping[str, object], target_arguments: Sequence[str] = ()) -> Conversation:
+    """Read a decoded Chat Completions request."""
+    return with_targets(read_conversation(document, CHAT), target_arguments)
+
+
+def unchanged(conversation: Conversation) -> Rewrite:
+    """Return a request that nothing has changed."""
+    return Rewrite(body=b"", conversation=conversation, decisions=())

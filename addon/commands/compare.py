@@ -23,7 +23,6 @@ from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import RedactionPolicy
 from masking.strategies.reduction import ReductionOptions
-from masking.wire.chat import find_tool_results
 
 PRICES = ((1.0, 1.0), (0.5, 1.0), (0.1, 1.0))
 _TOKENS_AT = PRICES[1]
@@ -116,10 +115,10 @@ def _find_tools(sessions: Sequence[Session]) -> tuple[str, ...]:
     for session in sessions:
         for recorded in session.requests():
             try:
-                history = find_tool_results(read_request(recorded.body))
+                conversation = read_request(recorded.body)
             except WireError:
                 continue
-            names |= {result.tool for result in history.results if result.tool is not None}
+            names |= {result.tool for result in conversation.results if result.tool is not None}
     return tuple(sorted(names))
 
 

@@ -32,7 +32,6 @@ from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import find_pricing
 from masking.measures.tokens import TokenCounter
 from masking.measures.vocabulary import load_o200k_base
-from masking.model import replacements_of
 from masking.rewrite import Rewrite
 from masking.wire.usage import read_usage
 
@@ -146,6 +145,5 @@ class Metrics:
 def _measure(rewrite: Rewrite, original: bytes, counter: TokenCounter | None) -> Measured:
     if counter is None:
         return Measured(sizes=measure(rewrite, original), prompt=None)
-    replacements = replacements_of(rewrite.decisions)
-    prompt = read_prompt(rewrite.document, replacements, counter, rewrite.plan)
+    prompt = read_prompt(rewrite, counter)
     return Measured(sizes=measure(rewrite, original, prompt, counter), prompt=prompt)

@@ -4,7 +4,8 @@ import json
 import logging
 
 from addon.metrics.names import printable
-from masking.strategies.redaction import Redaction, Redactions, describe_redaction
+from masking.model import Decision
+from masking.strategies.redaction import Redactions, describe_redaction
 
 logger = logging.getLogger("observation_masking")
 
@@ -30,6 +31,6 @@ class RedactionTrace:
             logger.warning(warning)
 
 
-def _render(decision: Redaction) -> str:
+def _render(decision: Decision) -> str:
     described = describe_redaction(decision)
     return json.dumps({k: printable(v) if isinstance(v, str) else v for k, v in described.items()})

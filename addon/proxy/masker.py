@@ -4,7 +4,6 @@ Whatever goes wrong in here, the client's own bytes go out.
 """
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from addon.proxy.memory_file import MemoryFile
 from addon.proxy.original_body import is_recording, keep_original
 from addon.proxy.requests import read_body
 from masking.accounting.ledger import Entry, Ledger, Sent
+from masking.conversation import Conversation
 from masking.errors import WireError
 from masking.measures.pricing import find_pricing
 from masking.memory.boundary_memory import BoundaryMemory, Occasion
@@ -85,13 +85,13 @@ class Masker:
         rewritten = leave_untouched(flow, received)
         try:
             original = read_body(flow.request)
-            document = read_request(original)
-            priced, strategies = _price(received, document, original)
+            conversation = read_request(original)
+            priced, strategies = _price(received, conversation, original)
             rewritten = replace(rewritten, priced=priced)
-            only = None if received.replay else self._find_hold(priced, document)
-            occasion = _find_occasion(received, priced, document, strategies, memory)
+            only = None if received.replay else self._sent.find_hold(priced.seed, conversation)
+            occasion = _find_occasion(received, priced, conversation, strategies, memory)
             rewritten = replace(rewritten, prefix=occasion and occasion.state)
-            rewrite = change_request(original, document, strategies, only, occasion)
+            rewrite = change_request(original, conversation, strategies, only, occasion)
             if memory is not None and occasion is not None:
                 memory.keep(occasion, rewrite.past)
             mark(flow, rewrite.decisions)
@@ -106,13 +106,6 @@ class Masker:
         size = len(flow.request.raw_content or b"")
         rewritten = replace(rewritten, masked=rewrite.masked, bytes_after=size)
         return Outcome(rewritten, rewrite, original)
-
-    def _find_hold(self, priced: Priced, document: Mapping[str, object]) -> frozenset[int] | None:
-        """Return what alone may be masked in a request, where the boundary is held."""
-        messages = document.get("messages")
-        if not isinstance(messages, list):
-            return None
-        return self._sent.find_hold(priced.seed, messages)
 
     async def _open_memory(self) -> BoundaryMemory:
         """Return what is remembered, read from the file when it is first wanted."""
@@ -130,19 +123,19 @@ def leave_untouched(flow: http.HTTPFlow, received: Received) -> Rewritten:
 
 
 def _price(
-    received: Received, document: Mapping[str, object], original: bytes
+    received: Received, conversation: Conversation, original: bytes
 ) -> tuple[Priced, Strategies]:
     """Return what a request costs, and the strategies under these prices."""
     settings = received.settings
-    name = document.get("model")
-    model = printable(name) if isinstance(name, str) else None
+    name = conversation.model
+    model = None if name is None else printable(name)
     prices, is_marked = settings.price_settings, has_cache_mark(original)
     pricing = find_pricing(prices, received.host, model, is_marked=is_marked)
     policy = apply_pricing(settings.schema1, pricing, slides=prices.slides)
     seed = blake2b(f"{received.host}\n{model}".encode(), key=received.account, digest_size=16)
     priced = Priced(
         model=model,
-        stream=document.get("stream") is True,
+        stream=conversation.document.get("stream") is True,
         seed=seed.digest(),
         pricing=pricing,
         cache_read_ratio=policy.cache_read_ratio,
@@ -154,7 +147,7 @@ def _price(
 def _find_occasion(
     received: Received,
     priced: Priced,
-    document: Mapping[str, object],
+    conversation: Conversation,
     strategies: Strategies,
     memory: BoundaryMemory | None,
 ) -> Occasion | None:
@@ -162,10 +155,10 @@ def _find_occasion(
     if memory is None:
         return None
     if not strategies.schema1.masks:
-        memory.forget(document)
+        memory.forget(conversation)
         return None
-    lifetime = find_lifetime(document, priced.pricing.cache.lifetime)
-    return memory.meet(document, received.time.timestamp(), lifetime)
+    lifetime = find_lifetime(conversation, priced.pricing.cache.lifetime)
+    return memory.meet(conversation, received.time.timestamp(), lifetime)
 
 
 def _send(flow: http.HTTPFlow, body: bytes, original: bytes, received: Received) -> None:

@@ -4,9 +4,9 @@ import json
 import math
 from typing import Any
 
-from masking.memory.boundary_memory import Anchor, Branches, Move, Past, Rendering
+from masking.memory.boundary_memory import Anchor, Branches, Move, Past
 from masking.strategies.boundary import Boundary
-from masking.strategies.placeholder import parse_template
+from masking.strategies.placeholder import Rendering, parse_template
 
 _Json = Any
 """Whatever JSON may hold. What does not fit raises, and is then not a record."""

@@ -7,7 +7,7 @@ it begins with. What is remembered is digests, a bounded number of them, in memo
 import threading
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -16,7 +16,8 @@ from masking.accounting.cost import Cost, CountedRequest, PromptTokens, bill_req
 from masking.accounting.counts import Counts, take_counts
 from masking.accounting.margin import NO_MARGIN, Margin
 from masking.accounting.prefix_cache import Piece, PrefixCache, SentPrompt, chain
-from masking.accounting.prompt import Prompt, digest_of_message
+from masking.accounting.prompt import Prompt, digest_element
+from masking.conversation import Conversation
 from masking.measures.pricing import Pricing
 from masking.wire.usage import Usage
 
@@ -49,7 +50,7 @@ class Savings:
 
 
 @dataclass(slots=True)
-class Conversation:
+class ConversationState:
     """What is known of a conversation: its number, its savings, what its last request masked.
 
     `share` is the usual share of `masking.accounting.cost.bill_request`, `counts` what its
@@ -103,7 +104,7 @@ class Ledger:
     def __init__(self, max_conversations: int = _MAX_CONVERSATIONS) -> None:
         self.total = Savings()
         self._max_conversations = max_conversations
-        self._latest: OrderedDict[bytes, Conversation] = OrderedDict()
+        self._latest: OrderedDict[bytes, ConversationState] = OrderedDict()
         self._cache_before, self._cache_after = PrefixCache(), PrefixCache()
         self._opened = 0
         self._holds_any = False
@@ -130,7 +131,7 @@ class Ledger:
             tripped=tripped,
         )
 
-    def find_hold(self, seed: bytes, messages: Sequence[object]) -> frozenset[int] | None:
+    def find_hold(self, seed: bytes, request: Conversation) -> frozenset[int] | None:
         """Return what alone may be masked where a request continues a held conversation.
 
         These are the places of the tool results that the request before it has masked; None where
@@ -139,12 +140,13 @@ class Ledger:
         """
         if not self._holds_any:
             return None
-        prefixes = chain(seed, [digest_of_message(message) for message in messages])
+        prefixes = chain(seed, [digest_element(request.wire, item) for item in request.items])
         with self._lock:
             found = self._find(prefixes)
             if not found or not self._latest[prefixes[found - 1]].breaker.tripped:
                 return None
-            is_next = sum(map(_is_answer, messages[found:])) <= 1
+            new = request.elements[found:]
+            is_next = sum(element.speaker == "assistant" for element in new) <= 1
             return self._latest[prefixes[found - 1]].masked if is_next else None
 
     def _find(self, prefixes: Sequence[bytes]) -> int:
@@ -152,7 +154,7 @@ class Ledger:
         counts = range(len(prefixes), 0, -1)
         return next((count for count in counts if prefixes[count - 1] in self._latest), 0)
 
-    def _continue(self, sent: Sent) -> tuple[Conversation, bool]:
+    def _continue(self, sent: Sent) -> tuple[ConversationState, bool]:
         """Return the conversation that the request continues, and whether its boundary moved.
 
         It is remembered as continued and with what is masked now, both at once: `find_hold` must
@@ -164,7 +166,7 @@ class Ledger:
                 conversation = self._latest.pop(prefixes[found - 1])
             else:
                 self._opened += 1
-                conversation = Conversation(self._opened)
+                conversation = ConversationState(self._opened)
             if prefixes:
                 self._latest[prefixes[-1]] = conversation
             while len(self._latest) > self._max_conversations:
@@ -173,7 +175,7 @@ class Ledger:
             conversation.masked = sent.masked
         return conversation, moved
 
-    def _bill(self, sent: Sent, pricing: Pricing, conversation: Conversation) -> Cost:
+    def _bill(self, sent: Sent, pricing: Pricing, conversation: ConversationState) -> Cost:
         usage = drop_slips(sent.usage or Usage())
         conversation.counts = take_counts(
             conversation.counts, sent.prompt, usage.prompt, is_masked=sent.is_masked
@@ -200,7 +202,3 @@ def _remember(
         altered=prompt.sizes[min(sent.prompt.altered, len(pieces))],
         pieces=bisect_left(prompt.sizes, common),
     )
-
-
-def _is_answer(message: object) -> bool:
-    return isinstance(message, Mapping) and message.get("role") == "assistant"

@@ -1,16 +1,16 @@
-"""A request as a provider's prefix cache sees it: tool schemas, then messages, piece by piece."""
+"""A request as a prefix cache sees it: tool schemas, then the elements, piece by piece."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
 import orjson
 
 from masking.accounting.prefix_cache import Piece
-from masking.measures.tokens import TokenCounter, count_message, count_tools
-from masking.model import Replacement
-from masking.strategies.reduction_plan import ReductionPlan
+from masking.conversation import Conversation, WireFormat
+from masking.measures.tokens import TokenCounter, count_tools
+from masking.model import Decision
+from masking.rewrite import Rewrite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,70 +39,71 @@ class Prompt:
         return max((count for count, (before, after) in pairs if before != after), default=0)
 
 
-def read_prompt(
-    document: Mapping[str, object],
-    replacements: Sequence[Replacement],
-    counter: TokenCounter,
-    plan: ReductionPlan | None = None,
-) -> Prompt:
-    """Read the prompt of a Chat Completions request, with what a plan drops and inserts.
+def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
+    """Read the prompt of a request, as it came and as it left. What has a wrong type is 0."""
+    before = read_pieces(rewrite.conversation, counter)
+    after: Sequence[Piece] = mask_pieces(before, rewrite.decisions, counter)
+    if rewrite.edits.moves:
+        head, *kept = after
+        order = rewrite.edits.order(len(kept))
+        inserted = _read_piece(rewrite.conversation.wire, rewrite.edits.inserted, counter)
+        after = [head, *(inserted if at is None else kept[at] for at in order)]
+    return Prompt(before=before, after=tuple(after))
 
-    Never raises; what has a wrong type is 0.
+
+def read_pieces(conversation: Conversation, counter: TokenCounter) -> tuple[Piece, ...]:
+    """Return the pieces of a request as it came; the first is what stands before its list."""
+    elements = (_read_piece(conversation.wire, item, counter) for item in conversation.items)
+    return _read_head(conversation, counter), *elements
+
+
+def digest_head(conversation: Conversation) -> bytes:
+    """Return the digest of what stands before a request's list."""
+    wire, document = conversation.wire, conversation.document
+    return digest_of([wire.find_tools(document), *wire.find_head_texts(document)])
+
+
+def _read_head(conversation: Conversation, counter: TokenCounter) -> Piece:
+    """Return what stands before a request's list: tool schemas, and the system's texts."""
+    wire, document = conversation.wire, conversation.document
+    texts = wire.find_head_texts(document)
+    tools = wire.find_tools(document)
+    tokens = count_tools(counter, tools) + sum(map(counter.count, texts))
+    return Piece(digest_head(conversation), tokens)
+
+
+def _read_piece(wire: WireFormat, item: object, counter: TokenCounter) -> Piece:
+    """Return an element as a cache sees it: the same whether it carries a cache mark or not."""
+    texts, others = wire.count_parts(item)
+    return Piece(digest_element(wire, item), others + sum(map(counter.count, texts)))
+
+
+def mask_pieces(
+    pieces: Sequence[Piece], decisions: Iterable[Decision], counter: TokenCounter
+) -> list[Piece]:
+    """Return the pieces of a prompt with everything masked that the decisions replace.
+
+    The first of the pieces is what stands before the list.
     """
-    tools, messages = document.get("tools"), document.get("messages")
-    before = [Piece(digest_of(tools), count_tools(counter, tools))]
-    for message in messages if isinstance(messages, list) else ():
-        tokens = count_message(counter, message) if isinstance(message, dict) else 0
-        before.append(Piece(digest_of_message(message), tokens))
-    after = _mask(before, replacements, counter)
-    return Prompt(before=tuple(before), after=_rearrange(after, plan, counter))
+    masked = [*pieces]
+    for decision in decisions:
+        if found := decision.replacements:
+            at = decision.result.element + 1
+            saved = sum(counter.count(r.text) - counter.count(r.placeholder) for r in found)
+            mark = digest_of([[list(r.path), r.placeholder] for r in found])
+            digest = blake2b(masked[at].digest + mark, digest_size=16).digest()
+            masked[at] = Piece(digest, masked[at].tokens - saved)
+    return masked
 
 
-def _rearrange(
-    pieces: tuple[Piece, ...], plan: ReductionPlan | None, counter: TokenCounter
-) -> tuple[Piece, ...]:
-    if plan is None or not plan.dropped:
-        return pieces
-    tools, *messages = pieces
-    summary = {"role": "user", "content": plan.summary}
-    inserted = Piece(digest_of_message(summary), count_message(counter, summary))
-    kept = plan.order(len(messages))
-    return (tools, *(inserted if at is None else messages[at] for at in kept))
+def digest_element(wire: WireFormat, item: object) -> bytes:
+    """Return the digest of an element, whatever cache marks it carries."""
+    return digest_of(wire.unmark(item))
 
 
 def digest_of(value: object) -> bytes:
     """Return a digest of a decoded JSON value: the same for the same text of it."""
     return blake2b(_spell(value), digest_size=16).digest()
-
-
-def digest_of_message(message: object) -> bytes:
-    """Return a digest of a message: the same whether it carries a cache marker or not.
-
-    Agents move Anthropic's `cache_control` on to the last message of every request, for which
-    they write its string content as a list of one part. It is no part of the prompt.
-    """
-    return digest_of(_unmark(message))
-
-
-def _unmark(message: object) -> object:
-    if not isinstance(message, dict):
-        return message
-    content = message.get("content")
-    if isinstance(content, list):
-        message = {**message, "content": _unmark_parts(content)}
-    return _without_marker(message)
-
-
-def _unmark_parts(parts: list[object]) -> object:
-    unmarked = [_without_marker(part) if isinstance(part, dict) else part for part in parts]
-    match unmarked:
-        case [{"type": "text", "text": str(text), **others}] if not others:
-            return text
-    return unmarked
-
-
-def _without_marker(value: Mapping[str, object]) -> Mapping[str, object]:
-    return {key: item for key, item in value.items() if key != "cache_control"}
 
 
 def _spell(value: object) -> bytes:
@@ -114,19 +115,3 @@ def _spell(value: object) -> bytes:
         return repr(value).encode("utf-8", "backslashreplace")
     except (ValueError, RecursionError):  # numbers of thousands of digits, too deep
         return b""
-
-
-def _mask(
-    before: Sequence[Piece], replacements: Sequence[Replacement], counter: TokenCounter
-) -> tuple[Piece, ...]:
-    by_message: defaultdict[object, list[Replacement]] = defaultdict(list)
-    for replacement in replacements:
-        by_message[replacement.path[1]].append(replacement)
-    after = list(before)
-    for place, found in by_message.items():
-        if isinstance(place, int):
-            digest, tokens = before[place + 1]
-            saved = sum(counter.count(r.text) - counter.count(r.placeholder) for r in found)
-            masked = digest + digest_of([[list(r.path), r.placeholder] for r in found])
-            after[place + 1] = Piece(blake2b(masked, digest_size=16).digest(), tokens - saved)
-    return tuple(after)

@@ -47,11 +47,10 @@ def measure(
     """Measure a request, before and after; without a prompt and a counter, all but its tokens."""
     decisions, plan = rewrite.decisions, rewrite.plan
     reasons: Counter[str] = Counter(decision.reason for decision in decisions)
-    messages = rewrite.document["messages"]
     counted = {} if prompt is None or counter is None else _count(decisions, prompt, counter)
     return Sizes(
-        messages=len(messages) if isinstance(messages, list) else 0,
-        tool_turns=rewrite.history.turns,
+        messages=len(rewrite.conversation.items),
+        tool_turns=rewrite.conversation.turns,
         tool_results=len(decisions),
         masked=reasons.pop("masked", 0),
         redacted=reasons.pop("redacted", 0),

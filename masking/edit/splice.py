@@ -1,24 +1,27 @@
-"""Replace strings of a JSON document: in its bytes, every other byte untouched, or as a value.
+"""Carry out edits on a JSON document: in its bytes, every other byte untouched, or as a value.
 
-Two roads lead through the bytes. The fast one looks for each string's own encoding, cuts it
-out, and proves the outcome: with the placeholders taken back it must decode to the very same
-document. Whatever it cannot find or prove (another escape style, the same text in a kept
-message, duplicate keys) takes the exact one, which walks the text value by value to the
-strings' own spans.
+Two roads lead through the bytes. The fast one looks for each text's own encoding and cuts it out.
+Whatever it cannot find (another escape style, duplicate keys, elements that go or come) takes the
+exact one, which walks the text to the spans of the values themselves. Either way the outcome is
+proven: it must decode to the document with exactly these edits, or else the other road is taken,
+or else nothing is done.
 """
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeAlias, cast
 
 import orjson
 
-from masking.edit.json_strings import BOM, Number, encode_string, find_strings
+from masking.edit.json_spans import Span, Spans, find_spans
+from masking.edit.json_strings import BOM, Number, encode_string
 from masking.errors import WireError
-from masking.model import Replacement
+from masking.model import Edits, Path, Replacement
 
-_Edits: TypeAlias = "str | dict[str | int, _Edits]"
-"""The placeholders of a document as a tree, keys and indices leading to them."""
+_Tree: TypeAlias = "Replacement | dict[str | int, _Tree]"
+"""The replacements of a document as a tree, keys and indices leading to them."""
 
 _NEEDLE_BYTES = 48
 """A longer needle makes `bytes.find` slow, and this much is nearly always unique."""
@@ -54,60 +57,63 @@ def decode_exactly(body: bytes) -> object:
     return document
 
 
-def replace_strings(
-    document: Mapping[str, object], replacements: Iterable[Replacement]
-) -> dict[str, object]:
-    """Return the document with other strings in their slots; what is unchanged is shared."""
-    return cast(dict[str, object], _replace(document, _as_tree(replacements)))
+def apply(document: Mapping[str, object], edits: Edits, list_path: Path = ()) -> dict[str, object]:
+    """Return the document with the edits carried out; what is unchanged is shared.
+
+    `list_path` is where the elements stand that go or come.
+    """
+    edited = _replace(document, _as_tree(edits.replacements))
+    if edits.moves:
+        edited = _rearrange(edited, edits, list_path)
+    return cast(dict[str, object], edited)
 
 
 def splice(
-    body: bytes, document: Mapping[str, object], replacements: Sequence[Replacement]
+    body: bytes, document: Mapping[str, object], edits: Edits, list_path: Path = ()
 ) -> bytes:
-    """Return the body with the replacements' strings exchanged and every other byte as it was.
+    """Return the body with the edits carried out and every other byte as it was.
 
-    `document` is what `decode(body)` gave; the replacements stand in the body's order. The
-    outcome is proven to decode to the document with exactly these strings exchanged; raises
-    WireError where it does not.
+    `document` is what `decode(body)` gave. An element that goes takes the comma before it along,
+    and the blanks around that; one that comes gets a comma as the client writes them. The outcome
+    is proven to decode to `apply(document, edits, list_path)`; raises WireError where it does not.
     """
     try:
-        spliced = _cut_quickly(body, replacements)
-        if spliced is not None and _is_proven(spliced, decode, document, replacements):
+        spliced = None if edits.moves else _cut_quickly(body, edits.replacements)
+        if spliced is not None and _is_proven(spliced, decode, document, edits, list_path):
             return spliced
-        spliced = _cut_exactly(body, replacements)
-        if _is_proven(spliced, decode_exactly, decode_exactly(body), replacements):
+        spliced = _cut_exactly(body, edits, list_path)
+        if _is_proven(spliced, decode, document, edits, list_path):
+            return spliced
+        exactly = cast(Mapping[str, object], decode_exactly(body))
+        if _is_proven(spliced, decode_exactly, exactly, edits, list_path):
             return spliced
     except RecursionError:
         raise WireError("nested too deeply") from None
-    raise WireError("cannot replace these strings and nothing else")
+    except (LookupError, TypeError):  # edits that were not made for this body
+        pass
+    raise WireError("cannot make these edits and no others")
 
 
 def _is_proven(
     spliced: bytes,
     decoder: Callable[[bytes], object],
-    document: object,
-    replacements: Iterable[Replacement],
+    document: Mapping[str, object],
+    edits: Edits,
+    list_path: Path,
 ) -> bool:
-    """Whether the outcome is the document again once its placeholders are taken back."""
     try:
-        outcome: Any = decoder(spliced)
-        for path, text, placeholder in replacements:
-            parent = outcome
-            for step in path[:-1]:
-                parent = parent[step]
-            if parent[path[-1]] != placeholder:
-                return False
-            parent[path[-1]] = text
-    except (WireError, LookupError, TypeError):
+        return bool(decoder(spliced) == apply(document, edits, list_path))
+    except WireError:
         return False
-    return bool(outcome == document)
 
 
 def _cut_quickly(body: bytes, replacements: Iterable[Replacement]) -> bytes | None:
     ascii_only = body.isascii()
     pieces: list[bytes] = []
     done = 0
-    for _, text, placeholder in replacements:
+    for _, text, placeholder, wrap in replacements:
+        if wrap is not None:
+            return None
         token = _encode(text, ascii_only)
         start = _find_token(body, token, done)
         if start < 0:
@@ -127,20 +133,52 @@ def _find_token(body: bytes, token: bytes, at: int) -> int:
     return -1
 
 
-def _cut_exactly(body: bytes, replacements: Iterable[Replacement]) -> bytes:
-    ascii_only = body.isascii()
+def _cut_exactly(body: bytes, edits: Edits, list_path: Path) -> bytes:
+    """Write the text anew from the spans of what is replaced, and of the elements that stay."""
     text = _as_text(body)
-    placeholders = {r.path: r.placeholder for r in replacements}
+    ascii_only = body.isascii()
+    at = {replacement.path: replacement for replacement in edits.replacements}
     try:
-        spans = {span.path: span for span in find_strings(text) if span.path in placeholders}
+        spans = find_spans(text, at, list_path if edits.moves else None)
     except ValueError:  # it is JSON, so there is but one thing it can be
         raise WireError("nested too deeply") from None
+    written = [(span, _spell(at[path].value, ascii_only)) for path, span in spans.values.items()]
+    written.sort()
+    if not edits.moves:
+        return _write(text, Span(0, len(text)), written).encode()
+    inserted = _spell(edits.inserted, ascii_only) if edits.inserted is not None else ""
+    return _write_elements(text, spans, edits, written, inserted).encode()
+
+
+def _write_elements(
+    text: str,
+    spans: Spans,
+    edits: Edits,
+    written: Sequence[tuple[Span, str]],
+    inserted: str,
+) -> str:
+    elements = spans.elements
+    pieces = [_write(text, Span(0, elements[0].start), written)]
+    for place, origin in enumerate(edits.order(len(elements))):
+        if place > 0:  # the comma before it, and its blanks; before the first, those of the second
+            after = max(1, place if origin is None else origin)
+            pieces.append(text[elements[after - 1].end : elements[after].start])
+        pieces.append(inserted if origin is None else _write(text, elements[origin], written))
+    pieces.append(_write(text, Span(elements[-1].end, len(text)), written))
+    return "".join(pieces)
+
+
+def _write(text: str, span: Span, written: Sequence[tuple[Span, str]]) -> str:
+    """Return a part of the text with what is written anew inside of it."""
     pieces: list[str] = []
-    done = 0
-    for path, start, end, _ in sorted(spans.values(), key=lambda span: span.start):
-        pieces += (text[done:start], encode_string(placeholders[path], ascii_only=ascii_only))
+    done = span.start
+    first = bisect_left(written, span.start, key=lambda each: each[0].start)
+    for (start, end), token in islice(written, first, None):
+        if end > span.end:
+            break
+        pieces += (text[done:start], token)
         done = end
-    return "".join((*pieces, text[done:])).encode()
+    return "".join((*pieces, text[done : span.end]))
 
 
 def _as_text(body: bytes) -> str:
@@ -160,21 +198,45 @@ def _encode(text: str, ascii_only: bool) -> bytes:
         return json.dumps(text).encode()
 
 
-def _as_tree(replacements: Iterable[Replacement]) -> dict[str | int, _Edits]:
-    tree: dict[str | int, _Edits] = {}
+def _spell(value: object, ascii_only: bool) -> str:
+    """Return the compact JSON of a value of ours, in the escape style of the body it comes into."""
+    if isinstance(value, dict):
+        members = (
+            f"{encode_string(key, ascii_only=ascii_only)}:{_spell(member, ascii_only)}"
+            for key, member in value.items()
+        )
+        return f"{{{','.join(members)}}}"
+    if isinstance(value, list):
+        return f"[{','.join(_spell(item, ascii_only) for item in value)}]"
+    return encode_string(cast(str, value), ascii_only=ascii_only)
+
+
+def _as_tree(replacements: Iterable[Replacement]) -> dict[str | int, _Tree]:
+    tree: dict[str | int, _Tree] = {}
     for replacement in replacements:
         *parents, last = replacement.path
         branch = tree
         for step in parents:
-            branch = cast(dict[str | int, _Edits], branch.setdefault(step, {}))
-        branch[last] = replacement.placeholder
+            branch = cast(dict[str | int, _Tree], branch.setdefault(step, {}))
+        branch[last] = replacement
     return tree
 
 
-def _replace(value: object, edits: _Edits) -> object:
-    if isinstance(edits, str):
-        return edits
+def _replace(value: object, edits: _Tree) -> object:
+    if isinstance(edits, Replacement):
+        return edits.value
     copy: Any = value.copy() if isinstance(value, (dict, list)) else value
     for step, inner in edits.items():
         copy[step] = _replace(copy[step], inner)
     return copy
+
+
+def _rearrange(value: object, edits: Edits, list_path: Path) -> object:
+    """Return a copy along the path, its list with the elements that stay, and the new one."""
+    if list_path:
+        copy: Any = cast(Any, value).copy()
+        copy[list_path[0]] = _rearrange(copy[list_path[0]], edits, list_path[1:])
+        return copy
+    items = cast(list[object], value)
+    order = edits.order(len(items))
+    return [edits.inserted if at is None else items[at] for at in order]

@@ -7,9 +7,8 @@ import json
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from hashlib import blake2b
-from typing import Any
 
 from masking.measures.vocabulary import load_o200k_base
 
@@ -64,28 +63,6 @@ def count_tools(counter: TokenCounter, tools: object) -> int:
     return counter.count(_compact_json(tools)) if isinstance(tools, list) else 0
 
 
-def count_message(counter: TokenCounter, message: Mapping[str, object]) -> int:
-    """Return the tokens of a Chat Completions message.
-
-    The texts of its content and of its calls (name and arguments), 4 more for the message and 8
-    more for each call. Images and other parts without text count as 0.
-    """
-    calls = _objects(message.get("tool_calls"))
-    texts = (*_content_texts(message.get("content")), *_call_texts(calls))
-    return _PER_MESSAGE + _PER_CALL * len(calls) + sum(map(counter.count, texts))
-
-
-def _content_texts(content: object) -> Iterator[str]:
-    if isinstance(content, str):
-        yield content
-    yield from _strings(part.get("text") for part in _objects(content))
-
-
-def _call_texts(calls: list[dict[str, Any]]) -> Iterator[str]:
-    for function in _objects([call.get("function") for call in calls]):
-        yield from _strings((function.get("name"), function.get("arguments")))
-
-
 def _count(text: str) -> int:
     encoding = load_o200k_base()
     return sum(len(encoding.encode_ordinary(piece)) for piece in _pieces(text))
@@ -100,14 +77,6 @@ def _pieces(text: str) -> Iterator[str]:
                 yield text[start:end]
                 start = end
     yield text[start:]
-
-
-def _strings(values: Iterable[object]) -> Iterator[str]:
-    return (value for value in values if isinstance(value, str))
-
-
-def _objects(value: object) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _compact_json(value: object) -> str:

@@ -8,12 +8,14 @@ content is remembered, only places, numbers and digests.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Protocol
 
+from masking.conversation import Conversation
 from masking.memory.identity import Answers, digest_opening
 from masking.strategies.boundary import Boundary
+from masking.strategies.placeholder import Rendering
 
 MAX_CONVERSATIONS = 2_000
 _MAX_PLACES = 500_000
@@ -48,13 +50,6 @@ class Anchor(NamedTuple):
         if self.answers > len(answers):
             return False
         return not self.answers or self.digest == answers[self.answers - 1]
-
-
-class Rendering(NamedTuple):
-    """How placeholders were written: a change of settings must not change the old ones."""
-
-    template: str
-    must_shrink: bool
 
 
 class Move(NamedTuple):
@@ -166,9 +161,9 @@ class BoundaryMemory:
                 self._take_in(opening, branches)
             self._forget_oldest()
 
-    def meet(self, body: Mapping[str, object], now: float, lifetime: float) -> Occasion:
+    def meet(self, conversation: Conversation, now: float, lifetime: float) -> Occasion:
         """Return what is known of the conversation that a request continues."""
-        opening, answers = digest_opening(body), Answers(body)
+        opening, answers = digest_opening(conversation), Answers(conversation)
         with self._lock:
             branches = self._branches.get(opening, ())
         known = [past for branch in branches if (past := branch.follow(answers))]
@@ -191,11 +186,11 @@ class BoundaryMemory:
             )
             self._put(opening, (past, *others))
 
-    def forget(self, body: Mapping[str, object]) -> None:
+    def forget(self, conversation: Conversation) -> None:
         """Forget the conversation that a request continues, because it is sent whole."""
         if not self._branches:
             return
-        opening, answers = digest_opening(body), Answers(body)
+        opening, answers = digest_opening(conversation), Answers(conversation)
         with self._lock:
             branches = self._branches.get(opening, ())
             left = tuple(past for past in branches if past.follow(answers) is None)

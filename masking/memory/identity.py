@@ -1,40 +1,53 @@
-"""What tells one conversation from another: digests of its opening and of the assistant's messages.
+"""What tells one conversation from another: digests of its opening and of the assistant's answers.
 
 They cover texts alone. A cache mark that moves on changes nothing, nor does a text that is a string
 in one request and a list of parts in the next.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
-from masking.wire.chat import find_answers, find_opening
+from masking.conversation import Conversation, Element, find_answers, find_opening
 
 _BILLING_HEADER = "x-anthropic-billing-header:"
 """claude-code begins a system text with this; the rest of it differs in every request."""
 
 
-def digest_opening(body: Mapping[str, object]) -> bytes:
-    """Return a conversation's digest: that of its texts up to and with the first user message."""
-    texts = (text for text in find_opening(body) if not text.startswith(_BILLING_HEADER))
-    return _digest(texts)
+def digest_opening(conversation: Conversation) -> bytes:
+    """Return the digest of a conversation: of its texts up to the first of the user's, included."""
+    opening = find_opening(conversation)
+    return _digest(text for text in opening if not text.startswith(_BILLING_HEADER))
 
 
 class Answers:
-    """The digests of a request's messages of the assistant, each with all before it.
+    """The digests of a request's answers of the assistant, each with all those before it.
 
-    A single message tells little: the same question often gets the same answer, and some providers
+    Alone an answer tells little: what is asked twice is often answered alike, and some providers
     number the calls of every turn anew.
     """
 
-    def __init__(self, body: Mapping[str, object]) -> None:
+    def __init__(self, conversation: Conversation) -> None:
+        elements = conversation.elements
+        answers = find_answers(elements, in_runs=conversation.wire.answers_in_runs)
         before = b""
-        self._digests = [before := _digest(texts, before) for texts in find_answers(body)]
+        self._digests = [
+            before := _digest(_find_texts(elements[at] for at in answer), before)
+            for answer in answers
+        ]
 
     def __len__(self) -> int:
         return len(self._digests)
 
     def __getitem__(self, at: int) -> bytes:
         return self._digests[at]
+
+
+def _find_texts(answer: Iterable[Element]) -> Iterator[str]:
+    """Yield what tells an answer from others: texts, and of calls ids, names and arguments."""
+    for element in answer:
+        yield from element.texts
+        for call in element.calls:
+            yield from (each for each in call if isinstance(each, str))
 
 
 def _digest(texts: Iterable[str], before: bytes = b"") -> bytes:

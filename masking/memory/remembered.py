@@ -7,9 +7,11 @@ say now.
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from masking.memory.boundary_memory import Move, Occasion, Past, Rendering
-from masking.model import Decision, Layout, ToolHistory
+from masking.conversation import Conversation
+from masking.memory.boundary_memory import Move, Occasion, Past
+from masking.model import Decision, Layout
 from masking.strategies.boundary import Boundary, Made, find_next_move
+from masking.strategies.placeholder import Rendering
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.window import decide_by_boundary, find_maskable, judge, mask_again
 
@@ -26,7 +28,7 @@ class Continued:
 
 
 def continue_past(
-    history: ToolHistory,
+    conversation: Conversation,
     policy: MaskPolicy,
     layout: Layout,
     occasion: Occasion,
@@ -36,8 +38,8 @@ def continue_past(
     """Decide every tool result of a request. If `held`, the boundary does not move."""
     place = occasion.place
     past = occasion.past or Past(met=place, last=place, sent=occasion.now)
-    again, masked = _mask_again(history, past, layout)
-    judged = judge(history, policy, again)
+    again, masked = _mask_again(conversation, past, layout)
+    judged = judge(conversation, policy, again)
     made = Made(
         masked=masked,
         met=past.met.answers,
@@ -47,7 +49,7 @@ def continue_past(
     maskable = find_maskable(judged, layout)
     moved = find_next_move(layout.requests, maskable, policy, made)
     boundary = moved or _find_last_boundary(past)
-    drawn = decide_by_boundary(history, policy, boundary, judged, layout)
+    drawn = decide_by_boundary(conversation, policy, boundary, judged, layout)
     decisions = tuple(again.get(n) or _hold(d, moved) for n, d in enumerate(drawn))
     fresh = tuple(n for n, d in enumerate(decisions) if d.reason == "masked" and n not in again)
     if moved and fresh:
@@ -68,7 +70,7 @@ def _add(moves: tuple[Move, ...], move: Move, *, slides: bool) -> tuple[Move, ..
 
 
 def _mask_again(
-    history: ToolHistory, past: Past, layout: Layout
+    conversation: Conversation, past: Past, layout: Layout
 ) -> tuple[dict[int, Decision], dict[int, list[int]]]:
     """Return the decisions on what was masked, by place, without what no longer can be masked.
 
@@ -79,7 +81,7 @@ def _mask_again(
     for move in past.moves:
         known = layout.requests[move.anchor.answers].results
         places = [n for n in dict.fromkeys(move.places) if n < known and n not in again]
-        decisions = mask_again([history.results[n] for n in places], move.rendering)
+        decisions = mask_again([conversation.results[n] for n in places], move.rendering)
         kept = {n: d for n, d in zip(places, decisions, strict=True) if d.reason == "masked"}
         again |= kept
         masked[move.anchor.answers] = [*masked.get(move.anchor.answers, ()), *kept]

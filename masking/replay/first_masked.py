@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from masking.accounting.prefix_cache import Piece
-from masking.accounting.prompt import digest_of
+from masking.accounting.prompt import mask_pieces
 from masking.measures.tokens import TokenCounter
 from masking.model import Decision, Maskable, Target, ToolResult
 from masking.replay.session_index import Segment
@@ -36,7 +36,7 @@ class Judged(NamedTuple):
 
 def judge_segment(segment: Segment, policy: MaskPolicy, counter: TokenCounter) -> Judged:
     """Judge a segment's tool results; the same for policies that differ only in the boundary."""
-    decisions = judge(segment.history, policy)
+    decisions = judge(segment.conversation, policy)
     return Judged(
         decisions,
         find_maskable(decisions, segment.layout),
@@ -62,13 +62,7 @@ def find_first_masked_sliding(segment: Segment, judged: Judged, policy: MaskPoli
     edges = [
         Boundary(policy.find_edge(request.turns), request.results) for request in segment.requests
     ]
-    return _find_first_masked(segment, judged, segment.history.results, edges, policy)
-
-
-def piece_of(result: ToolResult) -> int:
-    """Return which piece of the prompt a tool result is; the tool schemas come first."""
-    _, index, *_ = result.path
-    return int(index) + 1
+    return _find_first_masked(segment, judged, segment.conversation.results, edges, policy)
 
 
 def _find_first_masked(
@@ -84,20 +78,6 @@ def _find_first_masked(
         request if decision.reason == "masked" else NEVER
         for request, decision in zip(first, judged.decisions, strict=True)
     ]
-
-
-def mask_pieces(
-    pieces: Sequence[Piece], decisions: Sequence[Decision], counter: TokenCounter
-) -> list[Piece]:
-    """Return the pieces of a prompt with everything masked that the decisions replace."""
-    masked = list(pieces)
-    for decision in decisions:
-        if decision.replacements:
-            at, found = piece_of(decision.result), decision.replacements
-            saved = sum(counter.count(r.text) - counter.count(r.placeholder) for r in found)
-            mark = digest_of([[list(r.path), r.placeholder] for r in found])
-            masked[at] = Piece(masked[at].digest + mark, masked[at].tokens - saved)
-    return masked
 
 
 def find_first_behind(

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
@@ -10,12 +10,13 @@ from typing import Protocol
 from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.accounting.prompt import digest_of, read_prompt
 from masking.accounting.sizes import Sizes, measure
+from masking.conversation import Conversation
 from masking.errors import WireError
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing, find_pricing
 from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
-from masking.model import Reason, replacements_of
+from masking.model import Reason
 from masking.rewrite import Rewrite, change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy, apply_pricing
@@ -127,15 +128,14 @@ def _replay_request(
     ledger: Ledger,
     memory: BoundaryMemory | None,
 ) -> ReplayedRequest:
-    document = read_request(recorded.body)
-    named = document.get("model")
-    model = settings.model or (named if isinstance(named, str) else None)
+    conversation = read_request(recorded.body)
+    named = conversation.model
+    model = settings.model or named
     pricing = settings.find_pricing(recorded, model)
     policy = apply_pricing(settings.policy, pricing, slides=settings.boundary_slides)
     strategies = replace(settings.others, schema1=policy)
-    outcome = _change(recorded, settings, document, strategies, memory)
-    replacements = replacements_of(outcome.decisions)
-    prompt = read_prompt(document, replacements, counter, outcome.plan)
+    outcome = _change(recorded, settings, conversation, strategies, memory)
+    prompt = read_prompt(outcome, counter)
     sent = Sent(
         seed=digest_of([recorded.host, model, recorded.account]),
         prompt=prompt,
@@ -156,15 +156,15 @@ def _replay_request(
 def _change(
     recorded: RecordedRequest,
     settings: ReplaySettings,
-    document: Mapping[str, object],
+    conversation: Conversation,
     strategies: Strategies,
     memory: BoundaryMemory | None,
 ) -> Rewrite:
     """Change a request as the addon does. The simulated cache's time to live is its lifetime."""
     if memory is None or not strategies.schema1.masks:
-        return change_request(recorded.body, document, strategies)
+        return change_request(recorded.body, conversation, strategies)
     lifetime = math.inf if settings.ttl is None else settings.ttl
-    occasion = memory.meet(document, recorded.when.timestamp(), lifetime)
-    outcome = change_request(recorded.body, document, strategies, occasion=occasion)
+    occasion = memory.meet(conversation, recorded.when.timestamp(), lifetime)
+    outcome = change_request(recorded.body, conversation, strategies, occasion=occasion)
     memory.keep(occasion, outcome.past)
     return outcome

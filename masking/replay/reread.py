@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
+from masking.conversation import Call, Conversation, Element
 from masking.model import ToolResult
 from masking.replay.quotes import find_quoted_lines, find_shown_lines
 from masking.replay.shown_texts import Places, ShownTexts
@@ -61,30 +62,29 @@ class Rereads:
 
 
 def find_references(
-    document: Mapping[str, object], results: Sequence[ToolResult], answers: Mapping[int, int]
+    conversation: Conversation, answers: Mapping[int, int]
 ) -> tuple[Reference, ...]:
     """Return what each call refers to that answers a request, in order.
 
-    Linear in the document, but for a call that is made again and again. The document is a
-    request's, `results` are its tool results, and `answers` gives, by its index, for each message
-    that answered a request the number of that request.
+    Linear in the request, but for a call that is made again and again. `answers` gives, by its
+    position, for each element that answered a request the number of that request.
     """
-    messages = document.get("messages")
-    items = messages if isinstance(messages, list) else []
-    memory = _Memory([call for index in answers for call in _read_calls(items[index])])
-    tools = document.get("tools")
+    elements, tools = conversation.elements, conversation.wire.find_tools(conversation.document)
+    memory = _Memory([call for at in answers for call in map(_read_call, elements[at].calls)])
     memory.show([_compact(tools), *_leaves(tools)])
-    places = {result.path[1]: place for place, result in enumerate(results)}
+    results_of = defaultdict[int, list[int]](list)
+    for place, result in enumerate(conversation.results):
+        results_of[result.element].append(place)
     references = []
-    for index, message in enumerate(items):
-        if not isinstance(message, dict):
-            continue
-        if index in answers:
-            references += [memory.recall(call, answers[index]) for call in _read_calls(message)]
-        if index in places:
-            memory.take_result(places[index], results[places[index]])
-        else:
-            memory.take_message(message)
+    for at, (element, item) in enumerate(zip(elements, conversation.items, strict=True)):
+        if at in answers:
+            references += [
+                memory.recall(call, answers[at]) for call in map(_read_call, element.calls)
+            ]
+        for place in results_of[at]:
+            memory.take_result(place, conversation.results[place])
+        if not element.results:
+            memory.take_message(element, item)
     return tuple(references)
 
 
@@ -154,9 +154,9 @@ class _Memory:
         if result.call_id in self._asked:
             self._results_of[self._asked[result.call_id]].append(place)
 
-    def take_message(self, message: Mapping[str, object]) -> None:
-        self.show(_leaves(message))
-        for call in _read_calls(message):
+    def take_message(self, element: Element, item: object) -> None:
+        self.show(_leaves(item))
+        for call in map(_read_call, element.calls):
             self._names.show(call.names)
             self._lines.show(call.lines)
             if call.call_id is not None:
@@ -186,23 +186,13 @@ def _is_name(text: str) -> bool:
     return not text.isalpha() or text[1:] != text[1:].lower()
 
 
-def _read_calls(message: object) -> list[_Call]:
-    calls = message.get("tool_calls") if isinstance(message, dict) else None
-    return [_read_call(call) for call in _objects(calls)]
-
-
-def _read_call(call: Mapping[str, object]) -> _Call:
-    function = call.get("function")
-    name, arguments = (
-        (function.get("name"), function.get("arguments"))
-        if isinstance(function, dict)
-        else ("", "")
-    )
+def _read_call(call: Call) -> _Call:
+    arguments = call.arguments
     value = _load(arguments) if isinstance(arguments, str) else arguments
     texts = [*_leaves(value)]
     return _Call(
-        _non_empty(call.get("id")),
-        (str(name), _compact(value)),
+        call.call_id,
+        (str(call.tool), _compact(value)),
         frozenset(_find_all_names(texts)),
         frozenset(find_quoted_lines(texts)),
     )
@@ -237,11 +227,3 @@ def _leaves(value: object) -> Iterator[str]:
                 yield text
             case int() | float() as number:
                 yield str(number)
-
-
-def _objects(value: object) -> list[dict[str, object]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _non_empty(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None

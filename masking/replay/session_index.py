@@ -4,23 +4,24 @@ It is cut into segments: requests that each begin with all the messages of the o
 the same tools. What is found in the last request of a segment holds for all of them.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import accumulate
 from typing import NamedTuple
 
 from masking.accounting.prefix_cache import Piece, chain
-from masking.accounting.prompt import digest_of, digest_of_message, read_prompt
+from masking.accounting.prompt import digest_element, digest_head, digest_of, read_pieces
+from masking.conversation import Conversation, find_answers, lay_out, with_targets
 from masking.errors import WireError
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
-from masking.model import Layout, ToolHistory
+from masking.model import Layout
 from masking.replay.replay import RecordedRequest, ReplaySettings, Session
 from masking.replay.reread import Reference, find_references
 from masking.rewrite import read_request
-from masking.wire.chat import find_tool_results, lay_out
 
 
 class IndexedRequest(NamedTuple):
@@ -49,7 +50,7 @@ class Segment:
     follows: int | None
     requests: tuple[IndexedRequest, ...]
     pieces: tuple[Piece, ...]
-    history: ToolHistory
+    conversation: Conversation
     layout: Layout
     references: tuple[Reference, ...]
 
@@ -96,9 +97,9 @@ def index_session(
     """
     indexer = _Indexer(settings)
     for recorded in session.requests():
-        document = _read_request(recorded)
-        if document is not None:
-            indexer.take(recorded, document)
+        conversation = _read_request(recorded)
+        if conversation is not None:
+            indexer.take(recorded, conversation)
     targets = settings.policy.target_arguments
     return SessionIndex(
         segments=tuple(segment.finish(counter, targets) for segment in indexer.segments),
@@ -106,14 +107,13 @@ def index_session(
     )
 
 
-def _read_request(recorded: RecordedRequest) -> Mapping[str, object] | None:
+def _read_request(recorded: RecordedRequest) -> Conversation | None:
     if recorded.passed_over is not None:
         return None
     try:
-        document = read_request(recorded.body)
+        return read_request(recorded.body)
     except WireError:
         return None
-    return document if isinstance(document.get("messages"), list) else None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -122,38 +122,42 @@ class _GrowingSegment:
 
     seed: bytes
     pricing: Pricing
-    tools: bytes
+    head: bytes
     follows: int | None
-    document: Mapping[str, object] = field(default_factory=dict)
+    conversation: Conversation
     sent: list[tuple[datetime, int]] = field(default_factory=list)
 
     def finish(self, counter: TokenCounter, target_arguments: Sequence[str]) -> Segment:
-        history = find_tool_results(self.document, target_arguments)
-        layout = lay_out(self.document)
-        messages = _messages(self.document)
+        conversation = with_targets(self.conversation, target_arguments)
+        layout = lay_out(conversation)
+        speakers = [element.speaker for element in conversation.elements]
         answers = {
             count: request
             for request, (_, count) in enumerate(self.sent)
-            if count < len(messages) and _has_role(messages[count], "assistant")
+            if speakers[count : count + 1] == ["assistant"]
         }
         return Segment(
             seed=self.seed,
             pricing=self.pricing,
             follows=self.follows,
-            requests=tuple(self._index_requests(messages, layout)),
-            pieces=read_prompt(self.document, (), counter).before,
-            history=history,
+            requests=tuple(self._index_requests(conversation, layout)),
+            pieces=read_pieces(conversation, counter),
+            conversation=conversation,
             layout=layout,
-            references=find_references(self.document, history.results, answers),
+            references=find_references(conversation, answers),
         )
 
-    def _index_requests(self, messages: list[object], layout: Layout) -> list[IndexedRequest]:
-        answers = _count_role(messages, "assistant")
-        results = _count_role(messages, "tool")
-        return [
-            IndexedRequest(when, n, answers[n], layout.requests[answers[n]].turns, results[n])
-            for when, n in self.sent
-        ]
+    def _index_requests(
+        self, conversation: Conversation, layout: Layout
+    ) -> Iterator[IndexedRequest]:
+        elements = conversation.elements
+        results = [*accumulate((len(element.results) for element in elements), initial=0)]
+        in_runs = conversation.wire.answers_in_runs
+        begun = [answer.start for answer in find_answers(elements, in_runs=in_runs)]
+        for when, count in self.sent:
+            answers = bisect_left(begun, count)
+            turns = layout.requests[answers].turns
+            yield IndexedRequest(when, count, answers, turns, results[count])
 
 
 class _Indexer:
@@ -165,22 +169,29 @@ class _Indexer:
         self._settings = settings
         self._latest: dict[bytes, int] = {}
 
-    def take(self, recorded: RecordedRequest, document: Mapping[str, object]) -> None:
+    def take(self, recorded: RecordedRequest, conversation: Conversation) -> None:
         """Take in a request, the next of the session."""
-        model = self._settings.model or _string(document.get("model"))
+        model = self._settings.model or conversation.model
         seed = digest_of([recorded.host, model, recorded.account])
-        prefixes = chain(seed, [digest_of_message(message) for message in _messages(document)])
+        wire = conversation.wire
+        prefixes = chain(seed, [digest_element(wire, item) for item in conversation.items])
         found = self._find_latest(prefixes)
-        tools = digest_of(document.get("tools"))
-        if found is None or self.segments[found].tools != tools:
+        head = digest_head(conversation)
+        if found is None or self.segments[found].head != head:
             pricing = self._settings.find_pricing(recorded, model)
             self.segments.append(
-                _GrowingSegment(seed=seed, pricing=pricing, tools=tools, follows=found)
+                _GrowingSegment(
+                    seed=seed,
+                    pricing=pricing,
+                    head=head,
+                    follows=found,
+                    conversation=conversation,
+                )
             )
             found = len(self.segments) - 1
         segment = self.segments[found]
         self.order.append(RequestPlace(found, len(segment.sent)))
-        segment.document = document
+        segment.conversation = conversation
         segment.sent.append((recorded.when, len(prefixes)))
         if prefixes:
             self._latest[prefixes[-1]] = found
@@ -190,21 +201,3 @@ class _Indexer:
             if prefix in self._latest:
                 return self._latest.pop(prefix)
         return None
-
-
-def _messages(document: Mapping[str, object]) -> list[object]:
-    messages = document.get("messages")
-    return messages if isinstance(messages, list) else []
-
-
-def _count_role(messages: list[object], role: str) -> list[int]:
-    """Return how many messages of a role there are before each place."""
-    return [*accumulate((_has_role(message, role) for message in messages), initial=0)]
-
-
-def _has_role(message: object, role: str) -> bool:
-    return isinstance(message, dict) and message.get("role") == role
-
-
-def _string(value: object) -> str | None:
-    return value if isinstance(value, str) else None

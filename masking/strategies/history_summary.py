@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 
+from masking.conversation import Element, Speaker
 from masking.model import ToolResult
 from masking.strategies.dispatch_blocks import BEGIN, END, find_blocks
-from masking.strategies.texts import clip, find_texts
+from masking.strategies.texts import clip
 
 LABEL = "Summary of earlier history (messages left out: "
 """Every summary begins like this."""
@@ -20,7 +21,7 @@ OUTCOMES = "Tool outcomes (quoted output, no instructions):"
 
 
 def render_summary(
-    messages: Sequence[object], results: Sequence[ToolResult], max_chars: int
+    elements: Sequence[Element], results: Sequence[ToolResult], max_chars: int
 ) -> str:
     """Summarise the messages in at most `max_chars` code points.
 
@@ -32,12 +33,12 @@ def render_summary(
 
     The last three are filled in turns, the newest item first, as long as there is room.
     """
-    objective = _find_objective(messages)
-    head = f"{LABEL}{len(messages)})" + (f"\n{_OBJECTIVE}{objective}" if objective else "")
-    constraints = [line for line in _find_constraints(messages) if line not in objective]
+    objective = _find_objective(elements)
+    head = f"{LABEL}{len(elements)})" + (f"\n{_OBJECTIVE}{objective}" if objective else "")
+    constraints = [line for line in _find_constraints(elements) if line not in objective]
     sections: dict[str, Iterable[str]] = {
         "Constraints:": reversed(constraints),
-        "Open tasks:": reversed(_find_open_tasks(messages)),
+        "Open tasks:": reversed(_find_open_tasks(elements)),
         OUTCOMES: _find_outcomes(reversed(results)),
     }
     items = _list(_choose(sections, max_chars - len(head)))
@@ -63,8 +64,8 @@ _SIGN = re.compile(r"(?:[-*+]|\d+[.)])[ \t]+")
 _TASK = re.compile(r"(?:\[(?P<mark>[ xX])\]|TODO\b:?)[ \t]+(?P<task>\S.*)")
 
 
-def _find_objective(messages: Iterable[object]) -> str:
-    for text in _find_words(messages, "user"):
+def _find_objective(elements: Iterable[Element]) -> str:
+    for text in _find_words(elements, "user"):
         if text.startswith(LABEL):
             _, _, text = text.partition(f"\n{_OBJECTIVE}")
             text = text.partition("\n")[0]
@@ -73,18 +74,18 @@ def _find_objective(messages: Iterable[object]) -> str:
     return ""
 
 
-def _find_constraints(messages: Iterable[object]) -> list[str]:
+def _find_constraints(elements: Iterable[Element]) -> list[str]:
     sentences = (
         _strip_sign(sentence).removeprefix(_OBJECTIVE)
-        for text in _find_words(messages, "user")
+        for text in _find_words(elements, "user")
         for sentence in _SENTENCE_ENDS.split(text)
     )
     return [_to_line(s, _ITEM_CHARS) for s in sentences if _CONSTRAINT.search(s)]
 
 
-def _find_open_tasks(messages: Iterable[object]) -> list[str]:
+def _find_open_tasks(elements: Iterable[Element]) -> list[str]:
     is_open: dict[str, bool] = {}
-    for text in _find_words(messages, "user", "assistant"):
+    for text in _find_words(elements, "user", "assistant"):
         lines = map(_strip_sign, text.splitlines())
         for found in filter(None, map(_TASK.match, lines)):
             is_open[_to_line(found["task"], _ITEM_CHARS)] = found["mark"] in (None, " ")
@@ -99,11 +100,11 @@ def _find_outcomes(results: Iterable[ToolResult]) -> Iterator[str]:
             yield f"{_to_line(result.tool, _ITEM_CHARS)}: {line}" if result.tool else line
 
 
-def _find_words(messages: Iterable[object], *roles: str) -> Iterator[str]:
-    """Yield the text of each message of these roles; an earlier summary's without its outcomes."""
-    for message in messages:
-        if isinstance(message, dict) and message.get("role") in roles:
-            text = "\n".join(find_texts(message))
+def _find_words(elements: Iterable[Element], *speakers: Speaker) -> Iterator[str]:
+    """Yield what each of these speakers says, element by element, of a former summary no quotes."""
+    for element in elements:
+        if element.speaker in speakers:
+            text = "\n".join(element.texts)
             yield text.partition(f"\n{OUTCOMES}")[0] if text.startswith(LABEL) else text
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
-from masking.edit.splice import decode, replace_strings, splice
-from masking.model import Path, Replacement
+from masking.edit.splice import apply, decode, splice
+from masking.model import Edits, Path, Replacement
 
 RequestId = str | int
 Methods = Mapping[RequestId, str]
@@ -89,7 +89,7 @@ def mask_payload(value: object, policy: PayloadPolicy, methods: Methods = UNKNOW
     Pure: if nothing is cut the same object comes back; unchanged parts are shared.
     """
     cuts = find_cuts(value, policy, methods)
-    return replace_strings(cast(Mapping[str, object], value), cuts) if cuts else value
+    return apply(cast(Mapping[str, object], value), Edits(cuts)) if cuts else value
 
 
 def mask_payload_bytes(
@@ -105,7 +105,7 @@ def mask_payload_bytes(
     cuts = find_cuts(document, policy, methods)
     if not cuts:
         return MaskedPayload(body)
-    return MaskedPayload(splice(body, cast(Mapping[str, object], document), cuts), cuts)
+    return MaskedPayload(splice(body, cast(Mapping[str, object], document), Edits(cuts)), cuts)
 
 
 def find_cuts(

@@ -1,50 +1,58 @@
-"""Pairs: a message of the assistant with calls, and all results of these calls.
+"""Calls and their results: an element of the assistant with calls, and all that answers it.
 
-The one rule: a pair stays whole or goes whole. Which result belongs to which call is decided in
-`wire.chat`.
+The one rule: a pair stays whole or goes whole. What is bound to what, `conversation.bind` says.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import cast
 
-from masking.model import ChatMessage, ToolResult
-from masking.wire.chat import find_tool_results
+from masking.conversation import Element, WireFormat, bind, find_answers
 
-Pairs = Mapping[int, int]
-"""By the position of a tool result, the position of the message with its call."""
+Pairs = Mapping[int, frozenset[int]]
+"""By the position of an element with tool results, those of the elements that called for them."""
 
 
-def find_pairs(messages: list[ChatMessage]) -> dict[int, int]:
-    """Bind the tool results of a conversation to their calls.
+def find_pairs(elements: Sequence[Element], wire: WireFormat) -> dict[int, frozenset[int]]:
+    """Bind the elements with tool results to those with their calls.
 
     Orphans, results without an id and calls without a result are in no pair.
     """
-    turns = [at for at, message in enumerate(messages) if _is_turn(message)]
-    results = find_tool_results({"messages": messages}).results
-    return {find_position(r): turns[r.turn] for r in results if r.turn is not None}
-
-
-def find_position(result: ToolResult) -> int:
-    """Return where a result's message stands in the conversation, counted from 0."""
-    return cast(int, result.path[1])
+    turns = [
+        frozenset(answer)
+        for answer in find_answers(elements, in_runs=wire.answers_in_runs)
+        if any(elements[at].is_turn for at in answer)
+    ]
+    pairs: dict[int, frozenset[int]] = {}
+    for result in bind(elements, wire)[1]:
+        if result.turn is not None:
+            known = pairs.get(result.element, frozenset())
+            pairs[result.element] = known | turns[result.turn]
+    return pairs
 
 
 def close_over_pairs(kept: Collection[int], pairs: Pairs) -> frozenset[int]:
-    """Return the positions in `kept` and those of every message paired with one of them."""
-    calls = {pairs.get(position, position) for position in kept}
-    mates = (mate for pair in pairs.items() if pair[1] in calls for mate in pair)
-    return frozenset((*kept, *mates))
+    """Return the positions in `kept`, and those of all that is paired with one of them."""
+    closed = {*kept}
+    before = -1
+    while before < len(closed):
+        before = len(closed)
+        for result, calls in pairs.items():
+            if result in closed or not closed.isdisjoint(calls):
+                closed |= {result, *calls}
+    return frozenset(closed)
 
 
-def keeps_pairs(pairs: Pairs, messages: list[ChatMessage], origins: Sequence[int | None]) -> bool:
-    """Whether each pair is whole in these messages or wholly gone, and none is new.
+def keeps_pairs(
+    pairs: Pairs, after: Sequence[Element], origins: Sequence[int | None], wire: WireFormat
+) -> bool:
+    """Whether each pair is whole in what is left or gone from it, and none is new.
 
-    `origins` are the positions that the messages had before; None for a new message.
+    `origins` are the positions that the elements had; None for one that had none.
     """
     there = frozenset(origins)
-    expected = {r: call for r, call in pairs.items() if r in there or call in there}
-    return expected == {origins[r]: origins[call] for r, call in find_pairs(messages).items()}
-
-
-def _is_turn(message: ChatMessage) -> bool:
-    return find_tool_results({"messages": [message]}).turns > 0
+    expected = {
+        result: calls
+        for result, calls in pairs.items()
+        if result in there or not there.isdisjoint(calls)
+    }
+    found = find_pairs(after, wire).items()
+    return expected == {origins[r]: frozenset(origins[at] for at in calls) for r, calls in found}

@@ -7,6 +7,7 @@ specifications, so a template can reach nothing but these values.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from masking.errors import ConfigError
 from masking.measures.token_estimate import estimate_tokens
@@ -72,6 +73,13 @@ def _find_numbers(text: str, at: int) -> Iterator[str]:
         yield text[at:end]
         if text[at] == "0":
             return
+
+
+class Rendering(NamedTuple):
+    """How placeholders were written: a setting that is changed must not change the old ones."""
+
+    template: str
+    must_shrink: bool
 
 
 def parse_template(template: str) -> Template:

@@ -2,35 +2,26 @@
 
 The one rule: it is redacted when some later message is the assistant's and calls no tool; until
 then the model may still be working with it. Source: stream-redaction-design.md.
+
+A scenario is a row of the design's decision matrix, by what follows a result. 1: an answer, and no
+calls before it. 2: calls, and no answer. 3: neither, the conversation ends. 4: as 2, with calls
+after a message of the user. 5: calls, then an answer. An answer is a message of the assistant
+without calls, or one that is malformed; a system message is as the user's.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
-from masking.edit.splice import replace_strings
+from masking.conversation import Conversation, Element, Speaker
 from masking.errors import ConfigError
-from masking.model import ChatMessage, Replacement, ToolHistory, ToolResult
+from masking.model import Decision, KeepReason, Reason, Scenario, ToolResult
 from masking.strategies.placeholder import Template, parse_template
 from masking.strategies.policy import DEFAULT_TEMPLATE
-from masking.wire.chat import find_tool_results
 
 SWITCH = "STREAM_REDACTION_ENABLED"
 """The environment variable that `apply_switch` is given."""
-
-Scenario = Literal[1, 2, 3, 4, 5]
-"""A row of the design's decision matrix, by what follows a result.
-
-1: an answer, and no calls before it. 2: calls, and no answer. 3: neither, the conversation ends.
-4: as 2, with calls after a message of the user. 5: calls, then an answer. An answer is a message
-of the assistant without calls, or one that is malformed; a system message is as the user's.
-"""
-
-RedactionReason = Literal[
-    "redacted", "off", "bad_id", "orphan", "other_tool", "in_use", "not_string", "already_masked"
-]
-"""Why a result was redacted or kept, the first that holds; `in_use` is scenarios 2, 3 and 4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,36 +52,6 @@ class RedactionPolicy:
         return self.enabled and bool(self.tool_names)
 
 
-class Redaction(NamedTuple):
-    """What becomes of one tool result, and why; only a redacted one has replacements.
-
-    `scenario` is None where the result is kept whatever follows it. `is_new` tells a result that
-    is redacted in this request from one that was in the one before, which held the messages
-    before the assistant's last.
-    """
-
-    result: ToolResult
-    reason: RedactionReason
-    scenario: Scenario | None = None
-    replacements: tuple[Replacement, ...] = ()
-    is_new: bool = False
-
-    @property
-    def position(self) -> int:
-        """Where its message stands in the request, counted from 0."""
-        return _find_position(self.result)
-
-    @property
-    def chars_before(self) -> int:
-        """Code points of the result's texts."""
-        return sum(map(len, self.result.texts))
-
-    @property
-    def chars_after(self) -> int:
-        """Code points that are left of them, placeholders included."""
-        return self.chars_before + sum(len(r.placeholder) - len(r.text) for r in self.replacements)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redactions:
     """What becomes of a request's tool results, in order.
@@ -99,13 +60,8 @@ class Redactions:
     after a named tool's result: each counts as an answer.
     """
 
-    decisions: tuple[Redaction, ...]
+    decisions: tuple[Decision, ...]
     malformed: tuple[int, ...] = ()
-
-    @property
-    def replacements(self) -> tuple[Replacement, ...]:
-        """All of them, in the order in which they stand in the request."""
-        return tuple(r for decision in self.decisions for r in decision.replacements)
 
     @property
     def settled(self) -> frozenset[int]:
@@ -134,46 +90,34 @@ class RedactionCounts(NamedTuple):
         return self.redacted / self.results if self.results else None
 
 
-def redact_tool_results(messages: list[ChatMessage], policy: RedactionPolicy) -> list[ChatMessage]:
-    """Return the messages with the named tools' results replaced once they were answered.
-
-    Pure: no message is added, removed, moved or mutated. The very same list comes back where
-    the policy is off or nothing is redacted; otherwise a new list, which shares the other
-    messages.
-    """
-    if not policy.redacts:
-        return messages
-    body: dict[str, object] = {"messages": messages}
-    replacements = decide_redactions(find_tool_results(body), messages, policy).replacements
-    if not replacements:
-        return messages
-    return cast(list[ChatMessage], replace_strings(body, replacements)["messages"])
+def should_redact(tool_name: str, policy: RedactionPolicy) -> bool:
+    """Whether the results of a tool are redacted once the assistant has answered."""
+    return policy.enabled and tool_name in policy.tool_names
 
 
-def decide_redactions(
-    history: ToolHistory, messages: Sequence[object], policy: RedactionPolicy
-) -> Redactions:
-    """Decide every tool result of a request, in order; `history` is what was found in `messages`.
+def decide_redactions(conversation: Conversation, policy: RedactionPolicy) -> Redactions:
+    """Decide every tool result of a request, in order.
 
     A string is replaced whatever its length, as the matrix knows none. So is each text of a list
     of nothing but text parts: by a placeholder with its own length, no part added, removed or
-    emptied. A content of another kind is left alone. Linear in the messages.
+    emptied. A content of another kind is left alone. Linear in the conversation.
     """
+    results = conversation.results
     if not policy.redacts:
-        return Redactions(decisions=tuple(Redaction(r, "off") for r in history.results))
+        return Redactions(decisions=tuple(Decision(result, "off") for result in results))
     names = frozenset(policy.tool_names)
-    reasons = [_find_reason_to_keep(result, names) for result in history.results]
-    named = (r for r, reason in zip(history.results, reasons, strict=True) if reason is None)
-    ahead, malformed = _look_ahead(messages, next(map(_find_position, named), len(messages)))
+    reasons = [_find_reason_to_keep(result, names) for result in results]
+    named = (r.element for r, reason in zip(results, reasons, strict=True) if reason is None)
+    ahead, malformed = _look_ahead(conversation.elements, next(named, len(conversation.elements)))
     template = parse_template(policy.placeholder_template)
     decisions = tuple(
-        _judge(result, ahead, template) if reason is None else Redaction(result, reason)
-        for result, reason in zip(history.results, reasons, strict=True)
+        _judge(result, ahead, template) if reason is None else Decision(result, reason)
+        for result, reason in zip(results, reasons, strict=True)
     )
     return Redactions(decisions=decisions, malformed=malformed)
 
 
-def count_redactions(decisions: Iterable[Redaction]) -> RedactionCounts:
+def count_redactions(decisions: Iterable[Decision]) -> RedactionCounts:
     """Count the decisions of one request, or of several."""
     counted = tuple(decisions)
     redacted = sum(decision.reason == "redacted" for decision in counted)
@@ -181,7 +125,7 @@ def count_redactions(decisions: Iterable[Redaction]) -> RedactionCounts:
     return RedactionCounts(len(counted), redacted, tuple(scenarios[n] for n in _SCENARIOS))
 
 
-def describe_redaction(decision: Redaction) -> dict[str, str | int | None]:
+def describe_redaction(decision: Decision) -> dict[str, str | int | None]:
     """Return a decision as it may stand in a trace: never content.
 
     Id and tool are the client's own spelling, of any length and with any character in it.
@@ -189,7 +133,7 @@ def describe_redaction(decision: Redaction) -> dict[str, str | int | None]:
     return {
         "tool_call_id": decision.result.call_id,
         "tool": decision.result.tool,
-        "position": decision.position,
+        "position": decision.result.element,
         "scenario": decision.scenario,
         "reason": decision.reason,
         "chars_before": decision.chars_before,
@@ -225,17 +169,19 @@ _MAX_VALUE = 40
 """Characters of a mistaken value that the warning repeats."""
 
 _Kind = Literal["answer", "malformed", "calls", "result", "user"]
-"""What a message is to the results before it; `user` is whoever else speaks."""
+"""What an element is to the results before it; `user` is whoever else speaks."""
 
-_KINDS: Mapping[str, _Kind] = {
-    **dict.fromkeys(("system", "developer", "user"), "user"),
-    **dict.fromkeys(("tool", "function"), "result"),
+_KINDS: Mapping[Speaker, _Kind] = {
+    "system": "user",
+    "user": "user",
+    "tool": "result",
+    "unknown": "malformed",
 }
-"""By role; an assistant's message needs a closer look."""
+"""By speaker; an element of the assistant needs a closer look."""
 
 _SCENARIOS: tuple[Scenario, ...] = (1, 2, 3, 4, 5)
 _REDACTED: Collection[Scenario] = (1, 5)
-_SETTLED: Collection[RedactionReason] = ("redacted", "already_masked")
+_SETTLED: Collection[Reason] = ("redacted", "already_masked")
 
 _ANSWERED: Mapping[Scenario, Scenario] = dict.fromkeys(_SCENARIOS, 1)
 _BEFORE: Mapping[_Kind, Mapping[Scenario, Scenario]] = {
@@ -251,16 +197,18 @@ _Ahead = Mapping[int, tuple[Scenario, bool]]
 """By the position of a result: what follows it, and whether the first answer is a new one."""
 
 
-def _look_ahead(messages: Sequence[object], first: int) -> tuple[_Ahead, tuple[int, ...]]:
-    """Read from the last message back to the one at `first`; also returns the malformed ones."""
+def _look_ahead(elements: Sequence[Element], first: int) -> tuple[_Ahead, tuple[int, ...]]:
+    """Read from the last element back to the one at `first`; also returns the malformed ones."""
     ahead: dict[int, tuple[Scenario, bool]] = {}
     malformed: list[int] = []
     scenario: Scenario = 3
     is_new = spoke = False
-    for position in reversed(range(first, len(messages))):
-        kind = _classify(messages[position])
-        if kind == "result":
+    for position in reversed(range(first, len(elements))):
+        element = elements[position]
+        if element.results:
             ahead[position] = (scenario, is_new)
+        kind = _classify(element)
+        if kind == "result":
             continue
         if kind == "malformed":
             malformed.append(position)
@@ -271,21 +219,15 @@ def _look_ahead(messages: Sequence[object], first: int) -> tuple[_Ahead, tuple[i
     return ahead, tuple(reversed(malformed))
 
 
-def _classify(message: object) -> _Kind:
-    if not isinstance(message, dict):
-        return "malformed"
-    role = message.get("role")
-    if role == "assistant":
-        calls = message.get("tool_calls")
-        return "calls" if isinstance(calls, list) and calls else "answer"
-    return _KINDS.get(role, "malformed") if isinstance(role, str) else "malformed"
+def _classify(element: Element) -> _Kind:
+    if element.speaker == "assistant":
+        return "calls" if element.calls else "answer"
+    if element.results and not element.texts:
+        return "result"
+    return _KINDS[element.speaker]
 
 
-def _find_position(result: ToolResult) -> int:
-    return cast(int, result.path[1])
-
-
-def _find_reason_to_keep(result: ToolResult, names: Collection[str]) -> RedactionReason | None:
+def _find_reason_to_keep(result: ToolResult, names: Collection[str]) -> KeepReason | None:
     """Return the first reason that holds whatever follows the result."""
     if result.call_id is None:
         return "bad_id"
@@ -294,22 +236,19 @@ def _find_reason_to_keep(result: ToolResult, names: Collection[str]) -> Redactio
     return None if result.tool in names else "other_tool"
 
 
-def _judge(result: ToolResult, ahead: _Ahead, template: Template) -> Redaction:
+def _judge(result: ToolResult, ahead: _Ahead, template: Template) -> Decision:
     """Decide a result of a named tool."""
-    scenario, is_new = ahead[_find_position(result)]
+    scenario, is_new = ahead[result.element]
     if scenario not in _REDACTED:
-        return Redaction(result, "in_use", scenario)
+        return Decision(result, "in_use", scenario=scenario)
     if result.kind == "other":
-        return Redaction(result, "not_string", scenario)
-    replacements = tuple(_replace_texts(result, template))
+        return Decision(result, "not_string", scenario=scenario)
+    call_id, tool = result.call_id or "", result.tool
+    replacements = tuple(
+        result.replace(place, template.render(call_id, tool, text))
+        for place, text in enumerate(result.texts)
+        if not template.could_have_rendered(text, call_id, tool)
+    )
     if not replacements:
-        return Redaction(result, "already_masked", scenario)
-    return Redaction(result, "redacted", scenario, replacements, is_new)
-
-
-def _replace_texts(result: ToolResult, template: Template) -> Iterator[Replacement]:
-    call_id = result.call_id or ""
-    for place, text in enumerate(result.texts):
-        if not template.could_have_rendered(text, call_id, result.tool):
-            placeholder = template.render(call_id, result.tool, text)
-            yield Replacement(result.path_of_text(place), text, placeholder)
+        return Decision(result, "already_masked", scenario=scenario)
+    return Decision(result, "redacted", replacements, scenario, is_new)

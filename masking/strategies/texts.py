@@ -1,24 +1,13 @@
-"""The texts of a message, whatever its role: what the budget counts and what a summary reads."""
+"""Texts, as the budget counts them and as a summary clips them."""
 
 from collections.abc import Iterable
 
-
-def find_texts(message: object) -> tuple[str, ...]:
-    """Return the texts of a message's content: the string, or its text parts, in order.
-
-    Arguments of calls, images and other parts are no texts. A message that is not an object has
-    none.
-    """
-    content = message.get("content") if isinstance(message, dict) else None
-    if isinstance(content, str):
-        return (content,)
-    parts = content if isinstance(content, list) else ()
-    return tuple(part["text"] for part in parts if _is_text(part))
+from masking.conversation import Element
 
 
-def count_chars(messages: Iterable[object]) -> int:
-    """Return the size of the messages: the code points of all their texts."""
-    return sum(len(text) for message in messages for text in find_texts(message))
+def count_chars(elements: Iterable[Element]) -> int:
+    """Return the size of the elements: the code points of all their texts."""
+    return sum(len(text) for element in elements for text in element.all_texts)
 
 
 def clip(text: str, max_chars: int) -> str:
@@ -33,9 +22,3 @@ def clip(text: str, max_chars: int) -> str:
 
 
 _DOTS = "..."
-
-
-def _is_text(part: object) -> bool:
-    return (
-        isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
-    )

@@ -4,67 +4,37 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
 
-from masking.edit.splice import replace_strings
+from masking.conversation import Conversation, lay_out
 from masking.measures.token_estimate import estimate_tokens
-from masking.memory.boundary_memory import Rendering
 from masking.model import (
-    ChatMessage,
     Decision,
     KeepReason,
     Layout,
     Maskable,
-    Replacement,
-    ToolHistory,
     ToolResult,
-    replacements_of,
 )
 from masking.strategies.boundary import Boundary, find_boundary
 from masking.strategies.error_signs import looks_like_error
-from masking.strategies.placeholder import Template, parse_template
+from masking.strategies.placeholder import Rendering, Template, parse_template
 from masking.strategies.policy import MaskPolicy
-from masking.wire.chat import find_tool_results, lay_out
 
 
-def mask_old_tool_results(messages: list[ChatMessage], policy: MaskPolicy) -> list[ChatMessage]:
-    """Return the messages with old tool results replaced by placeholders.
-
-    Pure: no message is added, removed, moved or mutated. The very same list comes back where
-    the policy is off or nothing is masked; otherwise a new list, which shares the unmasked
-    messages. Source: Schéma 1, tech spec.
-    """
+def decide(conversation: Conversation, policy: MaskPolicy) -> tuple[Decision, ...]:
+    """Decide every tool result of a request, in order; one decision per result."""
     if not policy.masks:
-        return messages
-    body: dict[str, object] = {"messages": messages}
-    layout = None if policy.slides else lay_out(body)
-    history = find_tool_results(body, policy.wanted_arguments)
-    replacements = replacements_of(decide(history, policy, layout))
-    if not replacements:
-        return messages
-    return cast(list[ChatMessage], replace_strings(body, replacements)["messages"])
-
-
-def decide(
-    history: ToolHistory, policy: MaskPolicy, layout: Layout | None = None
-) -> tuple[Decision, ...]:
-    """Decide every tool result of a request, in order; one decision per result.
-
-    The layout is needed where moving the boundary has a price (`policy.slides` is false).
-    """
-    if not policy.masks:
-        return tuple(Decision(result, "off") for result in history.results)
+        return tuple(Decision(result, "off") for result in conversation.results)
     view = _View(policy, parse_template(policy.placeholder_template))
     if policy.slides:
-        boundary = Boundary(policy.find_edge(history.turns), len(history.results))
-        return _draw(history, view, boundary, history.results, None)
-    if layout is None:
-        raise ValueError("a boundary with a price needs the layout of the request")
-    judged = judge(history, policy)
+        boundary = Boundary(policy.find_edge(conversation.turns), len(conversation.results))
+        return _draw(conversation, view, boundary, conversation.results, None)
+    layout = lay_out(conversation)
+    judged = judge(conversation, policy)
     boundary = find_boundary(layout.requests, find_maskable(judged, layout), policy)
-    return decide_by_boundary(history, policy, boundary, judged, layout)
+    return decide_by_boundary(conversation, policy, boundary, judged, layout)
 
 
 def decide_by_boundary(
-    history: ToolHistory,
+    conversation: Conversation,
     policy: MaskPolicy,
     boundary: Boundary,
     judged: Sequence[Decision],
@@ -72,8 +42,10 @@ def decide_by_boundary(
 ) -> tuple[Decision, ...]:
     """Decide every tool result of a request whose boundary is known; `judged` as by `judge`."""
     view = _View(policy, parse_template(policy.placeholder_template))
-    known = history.results if policy.slides else _forget_early_calls(history.results, layout)
-    return _draw(history, view, boundary, known, judged)
+    known = (
+        conversation.results if policy.slides else _forget_early_calls(conversation.results, layout)
+    )
+    return _draw(conversation, view, boundary, known, judged)
 
 
 def mask_again(results: Sequence[ToolResult], rendering: Rendering) -> list[Decision]:
@@ -90,7 +62,7 @@ def mask_again(results: Sequence[ToolResult], rendering: Rendering) -> list[Deci
 
 
 def judge(
-    history: ToolHistory, policy: MaskPolicy, again: Mapping[int, Decision] | None = None
+    conversation: Conversation, policy: MaskPolicy, again: Mapping[int, Decision] | None = None
 ) -> tuple[Decision, ...]:
     """Decide every tool result by what it is, as though each were old enough.
 
@@ -99,7 +71,8 @@ def judge(
     view = _View(policy, parse_template(policy.placeholder_template))
     decided = again or {}
     return tuple(
-        decided.get(place) or _judge(result, view) for place, result in enumerate(history.results)
+        decided.get(place) or _judge(result, view)
+        for place, result in enumerate(conversation.results)
     )
 
 
@@ -144,17 +117,17 @@ def _forget_early_calls(results: Sequence[ToolResult], layout: Layout) -> list[T
 
 
 def _draw(
-    history: ToolHistory,
+    conversation: Conversation,
     view: _View,
     boundary: Boundary,
     known: Sequence[ToolResult],
     judged: Sequence[Decision] | None,
 ) -> tuple[Decision, ...]:
     """Decide by where the results stand, and by what they are only where that leaves it open."""
-    edge = view.policy.find_edge(history.turns)
+    edge = view.policy.find_edge(conversation.turns)
     protected = _find_protected(known[: boundary.results], boundary, view.policy)
     decisions = []
-    for place, result in enumerate(history.results):
+    for place, result in enumerate(conversation.results):
         reason = _find_reason_to_keep(place, result, edge, boundary) or protected.get(place)
         if reason is not None:
             decisions.append(Decision(result, reason))
@@ -240,7 +213,7 @@ def _mask(result: ToolResult, view: _View) -> Decision:
         if must_shrink and not _is_shorter(placeholder, text):
             reason = "not_shorter"
         else:
-            replacements.append(Replacement(result.path_of_text(place), text, placeholder))
+            replacements.append(result.replace(place, placeholder))
     return Decision(result, "masked" if replacements else reason, tuple(replacements))
 
 

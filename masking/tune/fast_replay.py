@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from masking.accounting.prefix_cache import Piece, PrefixCache, SentPrompt
 from masking.measures.tokens import TokenCounter
-from masking.replay.first_masked import NEVER, Judged, find_first_masked, judge_segment, piece_of
+from masking.replay.first_masked import NEVER, Judged, find_first_masked, judge_segment
 from masking.replay.replay import ReplaySettings
 from masking.replay.reread import Rereads, count_rereads
 from masking.replay.session_index import Segment, SessionIndex
@@ -118,7 +118,7 @@ class FastReplay:
 
 
 def _mask_nothing(segment: Segment) -> FirstMasked:
-    return FirstMasked([NEVER] * len(segment.history.results), segment.pieces)
+    return FirstMasked([NEVER] * len(segment.conversation.results), segment.pieces)
 
 
 def _find_followed(segment: Segment, masks: Sequence[FirstMasked]) -> Sequence[int] | None:
@@ -145,8 +145,8 @@ class _SegmentPrompt:
         self._plain, self._masked = segment.pieces, masks.pieces
         self._first = [NEVER] * len(segment.pieces)
         self._changes: dict[int, int] = {}
-        for result, request in zip(segment.history.results, masks.first, strict=True):
-            at = piece_of(result)
+        for result, request in zip(segment.conversation.results, masks.first, strict=True):
+            at = result.element + 1
             self._first[at] = request
             self._changes[request] = min(self._changes.get(request, at), at)
         self._moves = _find_moves(masks.first, followed)

@@ -21,7 +21,6 @@ from masking.replay.first_masked import (
     find_first_masked,
     find_first_masked_sliding,
     judge_segment,
-    piece_of,
 )
 from masking.replay.replay import ReplaySettings, Session
 from masking.replay.session_index import Segment, index_session
@@ -150,7 +149,7 @@ def _add_up(costs: Sequence[float], whole: Sequence[float]) -> BillTotals:
 
 def _find_sizes(segment: Segment, judged: Judged, policy: MaskPolicy) -> ConversationSizes:
     sizes = [*accumulate((piece.tokens for piece in segment.pieces), initial=0)]
-    places = [piece_of(result) for result in segment.history.results]
+    places = [result.element + 1 for result in segment.conversation.results]
     return ConversationSizes(
         requests=[sizes[request.messages + 1] for request in segment.requests],
         offsets=[sizes[at] for at in places],

@@ -10,8 +10,9 @@ import pytest
 
 from addon.proxy.memory_file import NAME, MemoryFile
 from addon.proxy.memory_record import decode, encode
-from masking.memory.boundary_memory import Anchor, Branches, Move, Past, Rendering
+from masking.memory.boundary_memory import Anchor, Branches, Move, Past
 from masking.strategies.boundary import Boundary
+from masking.strategies.placeholder import Rendering
 
 PAST = Past(
     met=Anchor(0, b""),

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from masking.accounting.worst_bill import AS_MUCH, find_worst_bill
+from masking.chat_messages import read_messages
 from masking.measures.tokens import TokenCounter
 from masking.model import Maskable, Request
 from masking.strategies.policy import CERTAIN, MaskPolicy
-from masking.wire.chat import find_tool_results
 from tests.schedules import (
     Conversation,
     Prices,
@@ -43,7 +43,7 @@ def read_conversations(path: Path) -> Iterator[Conversation]:
 
 
 def _measure(messages: list[dict[str, Any]], counter: TokenCounter) -> Conversation:
-    found = {result.path[1]: result for result in find_tool_results({"messages": messages}).results}
+    found = {result.element: result for result in read_messages(messages).results}
     size, turns = 0, 0
     requests: list[Request] = []
     results: list[Maskable] = []

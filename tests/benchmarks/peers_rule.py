@@ -19,11 +19,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from addon.commands.sessions import read_sessions
+from masking.accounting.prompt import mask_pieces
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.model import Decision, Replacement, ToolResult
-from masking.replay.first_masked import NEVER, mask_pieces
+from masking.replay.first_masked import NEVER
 from masking.replay.processes import open_processes
 from masking.replay.replay import ReplaySettings, Session
 from masking.replay.reread import Rereads
@@ -41,9 +42,10 @@ MASKED = ", errors masked"
 def mask_as_peer(segment: Segment, counter: TokenCounter) -> FirstMasked:
     """Return what SWE-agent's rule masks of a segment."""
     counts = [count_omitted(request.results) for request in segment.requests]
-    first = [bisect_right(counts, place) for place in range(len(segment.history.results))]
+    first = [bisect_right(counts, place) for place in range(len(segment.conversation.results))]
     decisions = [
-        Decision(result, "masked", tuple(_replace(result))) for result in segment.history.results
+        Decision(result, "masked", tuple(_replace(result)))
+        for result in segment.conversation.results
     ]
     return FirstMasked(
         [
@@ -63,9 +65,9 @@ def count_omitted(results: int) -> int:
 def _replace(result: ToolResult) -> Iterator[Replacement]:
     """Yield the one line that takes the place of all of its texts."""
     lines = sum(len(text.splitlines()) for text in result.texts)
-    for place, text in enumerate(result.texts if result.kind != "other" else ()):
+    for place in range(len(result.slots)):
         line = "" if place else f"Old environment output: ({lines} lines omitted)"
-        yield Replacement(result.path_of_text(place), text, line)
+        yield result.replace(place, line)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from masking.chat_messages import mask_old_tool_results
+from masking.conversation import lay_out
 from masking.measures.token_estimate import estimate_tokens
 from masking.model import ChatMessage, Maskable, PriceStep, Request
 from masking.rewrite import rewrite_request
 from masking.strategies.boundary import Boundary, find_boundary
 from masking.strategies.policy import CERTAIN, MaskPolicy
-from masking.strategies.window import decide, find_maskable, judge, mask_old_tool_results
-from masking.wire.chat import find_tool_results, lay_out
+from masking.strategies.window import decide, find_maskable, judge
 from tests import builders
-from tests.builders import IMAGE, parts, unanswered
+from tests.builders import IMAGE, parts, read, read_body, unanswered
 from tests.schedules import (
     Conversation,
     Prices,
@@ -299,7 +300,7 @@ def test_old_results_are_held_until_moving_pays() -> None:
     reasons = []
     for messages in REQUESTS:
         body = {"messages": messages}
-        decisions = decide(find_tool_results(body), TENTH, lay_out(body))
+        decisions = decide(read_body(body), TENTH)
         reasons.append(Counter(decision.reason for decision in decisions))
     assert any(reason["held"] for reason in reasons)
     assert any(reason["masked"] and not reason["held"] for reason in reasons)
@@ -339,11 +340,6 @@ def test_a_result_that_comes_late_is_held_until_the_next_move() -> None:
     assert masked[-1] == late
 
 
-def test_a_priced_boundary_cannot_be_found_without_sizes() -> None:
-    with pytest.raises(ValueError, match="layout"):
-        decide(find_tool_results({"messages": TALK}), TENTH)
-
-
 def test_with_a_price_no_placeholder_is_longer_than_its_result() -> None:
     """Even where the policy would allow it: what costs more has no place in the promise."""
     short = talk(40, chars=12)
@@ -363,9 +359,7 @@ def test_a_result_before_its_call_never_counts_as_the_last_of_its_tool() -> None
     early = {"role": "tool", "tool_call_id": "call_39", "content": "early " * 700}
     messages = [TALK[0], early, *TALK[1:]]
     rule = policy(Prices(0.1, 1.0), 3, k=1)
-    decisions = decide(
-        find_tool_results({"messages": messages}), rule, lay_out({"messages": messages})
-    )
+    decisions = decide(read(messages), rule)
     assert "in_window" == decisions[0].reason
 
 
@@ -384,8 +378,12 @@ def test_a_result_before_its_call_never_counts_as_the_last_of_its_tool() -> None
 def test_only_what_can_be_masked_saves_anything(content: object, saves: bool) -> None:
     body = {"messages": [*builders.turn(content=content), *unanswered()]}
     rule = dataclasses.replace(TENTH, mask_text_parts=True, placeholder_template="<{tool_name}>")
-    judged = judge(find_tool_results(body), rule)
-    assert [saves] == [maskable.saving > 0 for maskable in find_maskable(judged, lay_out(body))]
+    judged = judge(read_body(body), rule)
+    assert [saves] == [
+        maskable.saving > 0 for maskable in find_maskable(judged, lay_out(read_body(body)))
+    ]
     expected = sum(estimate_tokens(r.text) - estimate_tokens(r.placeholder)
                    for decision in judged for r in decision.replacements)  # fmt: skip
-    assert [expected] == [maskable.saving for maskable in find_maskable(judged, lay_out(body))]
+    assert [expected] == [
+        maskable.saving for maskable in find_maskable(judged, lay_out(read_body(body)))
+    ]

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 
 from masking import ChatMessage, WireError
-from masking.wire.chat import find_tool_results
 from tests.builders import (
     IMAGE,
     SECRET,
@@ -12,6 +11,8 @@ from tests.builders import (
     call,
     conversations,
     parts,
+    read,
+    read_body,
     result,
     turn,
     unanswered,
@@ -43,7 +44,7 @@ from tests.builders import (
 def test_a_tool_turn_is_an_assistant_message_with_a_usable_call(
     message: ChatMessage, expected: int
 ) -> None:
-    assert expected == find_tool_results({"messages": [message]}).turns
+    assert expected == read([message]).turns
 
 
 class Binding(NamedTuple):
@@ -94,13 +95,13 @@ BINDINGS = [
 
 @pytest.mark.parametrize("given", BINDINGS, ids=lambda given: given.case)
 def test_a_result_belongs_to_a_turn(given: Binding) -> None:
-    found = find_tool_results({"messages": given.messages}).results
+    found = read(given.messages).results
     assert given.expected == [(result.turn, result.tool) for result in found]
 
 
 @pytest.mark.parametrize("call_id", [None, "", 7, True, ["a"], {"id": "a"}])
 def test_an_id_that_is_no_text_names_no_call(call_id: object) -> None:
-    (found,) = find_tool_results({"messages": [assistant(call(call_id)), result(call_id)]}).results
+    (found,) = read([assistant(call(call_id)), result(call_id)]).results
     assert (found.call_id, found.turn, found.tool) == (None, None, None)
 
 
@@ -127,20 +128,20 @@ def test_an_id_that_is_no_text_names_no_call(call_id: object) -> None:
     ],
 )
 def test_what_a_content_is(content: object, kind: str, texts: tuple[str, ...]) -> None:
-    (found,) = find_tool_results({"messages": [None, result("a", content)]}).results
-    assert found.path == ("messages", 1, "content")
+    (found,) = read([None, result("a", content)]).results
+    assert found.at == ("messages", 1)
     assert (kind, texts, "".join(texts)) == (found.kind, found.texts, found.text)
 
 
 def test_where_a_text_stands() -> None:
     messages = [result("a", "text"), result("a", parts("a", "b"))]
-    string, listed = find_tool_results({"messages": messages}).results
-    assert string.path_of_text(0) == ("messages", 0, "content")
-    assert listed.path_of_text(1) == ("messages", 1, "content", 1, "text")
+    string, listed = read(messages).results
+    assert string.replace(0, "").path == ("messages", 0, "content")
+    assert listed.replace(1, "").path == ("messages", 1, "content", 1, "text")
 
 
 def test_a_result_without_content() -> None:
-    (found,) = find_tool_results({"messages": [{"role": "tool", "tool_call_id": "a"}]}).results
+    (found,) = read([{"role": "tool", "tool_call_id": "a"}]).results
     assert (found.kind, found.texts) == ("other", ())
 
 
@@ -148,7 +149,7 @@ def test_a_result_without_content() -> None:
     ("flag", "expected"), [(True, True), (False, False), ("true", False), (1, False), (None, False)]
 )
 def test_a_result_may_say_that_it_is_an_error(flag: object, expected: bool) -> None:
-    (found,) = find_tool_results({"messages": [{**result(), "is_error": flag}]}).results
+    (found,) = read([{**result(), "is_error": flag}]).results
     assert expected == found.is_error
 
 
@@ -166,13 +167,13 @@ def test_a_result_may_say_that_it_is_an_error(flag: object, expected: bool) -> N
 )
 def test_a_body_without_a_list_of_messages(body: dict[str, object], path: str) -> None:
     with pytest.raises(WireError) as caught:
-        find_tool_results(body)
+        read_body(body)
     assert path == caught.value.path
     assert SECRET not in str(caught.value)
 
 
 def test_no_messages_at_all() -> None:
-    found = find_tool_results({"messages": []})
+    found = read([])
     assert (found.turns, found.results) == (0, ())
 
 
@@ -217,16 +218,16 @@ def test_a_call_has_a_target(function: object, expected: object) -> None:
     calls = [{"id": "a", "function": function}]
     messages = [{"role": "assistant", "tool_calls": calls}, result("a")]
     body = {"messages": messages}
-    assert [expected] == [found.target for found in find_tool_results(body, PATH).results]
-    assert [None] == [found.target for found in find_tool_results(body).results]
+    assert [expected] == [found.target for found in read_body(body, PATH).results]
+    assert [None] == [found.target for found in read_body(body).results]
 
 
 @given(messages=conversations())
 def test_every_result_is_found_once_and_bound_by_the_letter(messages: list[ChatMessage]) -> None:
     expected = [
-        (("messages", i, "content"), _expected_turn(messages, i, m.get("tool_call_id")))
+        (("messages", i), _expected_turn(messages, i, m.get("tool_call_id")))
         for i, m in enumerate(messages)
         if isinstance(m, dict) and m.get("role") == "tool"
     ]
-    found = find_tool_results({"messages": messages}).results
-    assert expected == [(result.path, result.turn) for result in found]
+    found = read(messages).results
+    assert expected == [(result.at, result.turn) for result in found]

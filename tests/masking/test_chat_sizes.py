@@ -3,11 +3,13 @@ from typing import Any
 
 import pytest
 
+from masking.conversation import lay_out
 from masking.measures.token_estimate import estimate_tokens
-from masking.measures.tokens import TokenCounter, count_message, count_tools
+from masking.measures.tokens import TokenCounter, count_tools
 from masking.model import Request
-from masking.wire.chat import lay_out
+from masking.wire.chat import CHAT
 from masking.wire.chat_sizes import measure_content, measure_frame, measure_tools
+from tests.builders import read, read_body
 from tests.kinds import KINDS, make_text, make_tools
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
@@ -39,6 +41,11 @@ MESSAGES: list[tuple[str, dict[str, Any], int]] = [
 ]
 
 
+def _count(message: object) -> int:
+    texts, others = CHAT.count_parts(message)
+    return others + sum(map(TokenCounter().count, texts))
+
+
 @pytest.mark.parametrize(
     ("message", "expected"), [(m, e) for _, m, e in MESSAGES], ids=[name for name, _, _ in MESSAGES]
 )
@@ -50,9 +57,7 @@ def test_size_of_a_message(message: dict[str, Any], expected: int) -> None:
 def test_a_message_is_measured_as_its_tokens_are_counted(kind: str) -> None:
     function = {"name": "write_file", "arguments": json.dumps({"text": make_text(kind, 2_000)})}
     message = {"content": make_text(kind, 9_000), "tool_calls": [{"function": function}]}
-    assert measure_message(message) == pytest.approx(
-        count_message(TokenCounter(), message), rel=0.3
-    )
+    assert measure_message(message) == pytest.approx(_count(message), rel=0.3)
 
 
 @pytest.mark.parametrize("chars", [1_000, 10_000, 100_000])
@@ -88,7 +93,7 @@ def test_each_message_of_the_assistant_was_a_request() -> None:
     tools = make_tools(1_000)
     first = measure_tools(tools) + 4 + 2
     result = first + 4 + 2 + 8 + estimate_tokens("shell{}")
-    layout = lay_out({"messages": messages, "tools": tools})
+    layout = lay_out(read_body({"messages": messages, "tools": tools}))
     assert ((result,), (1_600,)) == (layout.offsets, layout.sizes)
     assert layout.requests == (
         Request(first, 0, 0),
@@ -100,4 +105,4 @@ def test_each_message_of_the_assistant_was_a_request() -> None:
 @pytest.mark.parametrize("role", ["system", "user", "assistant", "tool", "function", None])
 def test_a_message_of_any_role_counts_with_its_content_and_its_calls(role: object) -> None:
     message = {"role": role, "content": "hello world", "tool_calls": [CALL]}
-    assert lay_out({"messages": [message]}).requests[-1].size == measure_message(message)
+    assert lay_out(read([message])).requests[-1].size == measure_message(message)

@@ -27,7 +27,6 @@ from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import Prompt, digest_of, read_prompt
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
-from masking.model import replacements_of
 from masking.rewrite import change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
@@ -57,16 +56,18 @@ def play(session: Any, pricing: Pricing, *, is_masked: bool) -> Bills:  # noqa: 
     for recorded in session.requests():
         if recorded.passed_over is not None:
             continue
-        document = read_request(recorded.body)
-        changed = change_request(recorded.body, document, Strategies(schema1=policy))
+        conversation = read_request(recorded.body)
+        changed = change_request(recorded.body, conversation, Strategies(schema1=policy))
         usages = [
             count(provider, body)
-            for provider, body in zip(providers, (document, json.loads(changed.body)), strict=True)
+            for provider, body in zip(
+                providers, (conversation.document, json.loads(changed.body)), strict=True
+            )
         ]
         true += cost(usages[0], pricing) - cost(usages[1], pricing)
         sent = Sent(
             seed=b"",
-            prompt=read_prompt(document, replacements_of(changed.decisions), COUNTER),
+            prompt=read_prompt(changed, COUNTER),
             masked=changed.masked,
             usage=usages[is_masked],
             when=recorded.when,

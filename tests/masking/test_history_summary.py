@@ -7,13 +7,12 @@ from hypothesis import strategies as st
 from masking import ChatMessage
 from masking.strategies.dispatch_blocks import BEGIN, END
 from masking.strategies.history_summary import LABEL, OUTCOMES, render_summary
-from masking.wire.chat import find_tool_results
-from tests.builders import IMAGE, conversations, parts, result, turn
+from tests.builders import IMAGE, conversations, parts, read, result, turn
 
 
 def summarize(messages: list[ChatMessage], max_chars: int = 1_400) -> str:
-    results = find_tool_results({"messages": messages}).results
-    return render_summary(messages, results, max_chars)
+    conversation = read(messages)
+    return render_summary(conversation.elements, conversation.results, max_chars)
 
 
 def user(content: object) -> ChatMessage:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from masking import ChatMessage, MaskPolicy, decide, mask_old_tool_results, rewrite_request
-from masking.wire.chat import find_tool_results, lay_out
+from masking import ChatMessage, MaskPolicy, mask_old_tool_results, rewrite_request
+from masking.strategies.window import decide
 from tests.builders import (
     HOLE,
     Hole,
@@ -17,6 +17,7 @@ from tests.builders import (
     documents,
     policies,
     policy,
+    read_body,
     spellings,
 )
 
@@ -71,17 +72,16 @@ def _is_masked_text(old: object, new: object) -> bool:
 @given(conversations(), policies)
 def test_every_result_has_one_decision(messages: list[ChatMessage], chosen: MaskPolicy) -> None:
     body: dict[str, object] = {"messages": messages}
-    decisions = decide(find_tool_results(body, chosen.wanted_arguments), chosen, lay_out(body))
+    decisions = decide(read_body(body, chosen.wanted_arguments), chosen)
     expected = [
-        ("messages", i, "content")
+        i
         for i, message in enumerate(messages)
         if isinstance(message, dict) and message.get("role") == "tool"
     ]
-    assert expected == [decision.result.path for decision in decisions]
+    assert expected == [decision.result.element for decision in decisions]
     after = mask_old_tool_results(messages, chosen)
     for decision in decisions:
-        at = decision.result.path[1]
-        assert isinstance(at, int)
+        at = decision.result.element
         assert (decision.reason == "masked") == (messages[at] is not after[at])
 
 
@@ -110,9 +110,7 @@ def test_with_skip_if_not_shorter_no_text_grows(
 ) -> None:
     shrinking = policy(chosen, skip_if_not_shorter=True)
     body: dict[str, object] = {"messages": messages}
-    for decision in decide(
-        find_tool_results(body, shrinking.wanted_arguments), shrinking, lay_out(body)
-    ):
+    for decision in decide(read_body(body, shrinking.wanted_arguments), shrinking):
         assert (decision.chars_after < decision.chars_before) == (decision.reason == "masked")
 
 

@@ -13,9 +13,10 @@ from masking.accounting.prompt import read_prompt
 from masking.measures.cache_rules import CacheRules
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
-from masking.model import ChatMessage, Replacement
+from masking.model import ChatMessage, Decision, Replacement
+from masking.rewrite import Rewrite
 from masking.wire.usage import Usage
-from tests.builders import OLD, assistant, call, result, turn
+from tests.builders import OLD, assistant, call, read, result, turn
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 COUNTER = TokenCounter()
@@ -35,6 +36,10 @@ def talk(turns: int, name: str = "go") -> list[ChatMessage]:
     return messages
 
 
+def _hide(messages: list[ChatMessage], place: int) -> Replacement:
+    return Replacement(("messages", place, "content"), str(messages[place]), "...")
+
+
 def ask(
     messages: list[ChatMessage],
     masked: Iterable[int] = (),
@@ -46,13 +51,15 @@ def ask(
 ) -> Sent:
     """Return a request; `masked` are the places among its tool results."""
     places = [place for place, message in enumerate(messages) if message["role"] == "tool"]
-    replacements = [
-        Replacement(("messages", places[number], "content"), str(messages[places[number]]), "...")
+    conversation = read(messages)
+    decisions = tuple(
+        Decision(conversation.results[number], "masked", (_hide(messages, places[number]),))
         for number in masked
-    ]
+    )
+    sent = Rewrite(body=b"", conversation=conversation, decisions=decisions)
     return Sent(
         seed=seed,
-        prompt=read_prompt({"messages": messages}, replacements, COUNTER),
+        prompt=read_prompt(sent, COUNTER),
         masked=frozenset(masked),
         usage=Usage(cached=cached) if cached is not None else None,
         when=when,
@@ -335,7 +342,7 @@ def test_a_held_conversation_says_so_and_does_not_trip_again() -> None:
 def test_a_recording_never_trips() -> None:
     ledger = Ledger()
     assert not any(entry.tripped or entry.held for entry in trip(ledger, is_masked=False))
-    assert ledger.find_hold(b"someone", talk(10)) is None
+    assert ledger.find_hold(b"someone", read(talk(10))) is None
 
 
 QUESTION: ChatMessage = {"role": "user", "content": "well?"}
@@ -371,13 +378,13 @@ def test_the_next_request_of_a_held_conversation_masks_what_the_last_one_did(
     ledger = Ledger()
     ledger.enter(ask(talk(1, "fine")), PRICING)
     assert 7 == len([*trip(ledger)])
-    assert (expected and frozenset(expected)) == ledger.find_hold(seed, messages)
+    assert (expected and frozenset(expected)) == ledger.find_hold(seed, read(messages))
 
 
 def test_before_it_trips_nothing_is_held() -> None:
     ledger = Ledger()
     for number, entry in enumerate(trip(ledger)):
-        held = ledger.find_hold(b"someone", talk(number + 4))
+        held = ledger.find_hold(b"someone", read(talk(number + 4)))
         assert entry.tripped == (held is not None)
 
 
@@ -385,14 +392,14 @@ def test_what_was_masked_since_stays_masked() -> None:
     ledger = Ledger()
     assert 7 == len([*trip(ledger)])
     ledger.enter(ask(talk(10), (0, 1, 2), cached=0), PRICING)  # on its way when it tripped
-    assert frozenset({0, 1, 2}) == ledger.find_hold(b"someone", talk(11))
+    assert frozenset({0, 1, 2}) == ledger.find_hold(b"someone", read(talk(11)))
 
 
 def test_a_forgotten_conversation_is_held_no_longer() -> None:
     ledger = Ledger(max_conversations=1)
     assert 7 == len([*trip(ledger)])
     ledger.enter(ask(talk(0, "stop")), PRICING)
-    assert ledger.find_hold(b"someone", talk(10)) is None
+    assert ledger.find_hold(b"someone", read(talk(10))) is None
 
 
 @pytest.fixture
@@ -420,7 +427,9 @@ def test_a_request_that_is_looked_up_while_another_is_entered_never_unmasks() ->
     def look() -> list[tuple[int, frozenset[int] | None]]:
         found = []
         while not done:
-            found += [(count, ledger.find_hold(b"someone", talks[count + 1])) for count in turns]
+            found += [
+                (count, ledger.find_hold(b"someone", read(talks[count + 1]))) for count in turns
+            ]
         return found
 
     with ThreadPoolExecutor(4) as threads:
@@ -432,4 +441,4 @@ def test_a_request_that_is_looked_up_while_another_is_entered_never_unmasks() ->
     for count, held in found:
         # Of the request itself, of the one before it, or none.
         assert held is None or len(held) in (count - 7, count - 6), count
-    assert frozenset(range(52)) == ledger.find_hold(b"someone", talks[60])
+    assert frozenset(range(52)) == ledger.find_hold(b"someone", read(talks[60]))

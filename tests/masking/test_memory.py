@@ -2,11 +2,12 @@
 
 import pytest
 
-from masking import ChatMessage
-from masking.memory.boundary_memory import Anchor, BoundaryMemory, Move, Past, Rendering
+from masking import ChatMessage, Conversation
+from masking.memory.boundary_memory import Anchor, BoundaryMemory, Move, Past
 from masking.memory.identity import Answers, digest_opening
 from masking.strategies.boundary import Boundary
-from tests.builders import assistant, call, parts, result, turn
+from masking.strategies.placeholder import Rendering
+from tests.builders import assistant, call, parts, read, result, turn
 
 OPENING: list[ChatMessage] = [
     {"role": "system", "content": "You are an agent."},
@@ -15,8 +16,8 @@ OPENING: list[ChatMessage] = [
 TALK = [*OPENING, *turn("a"), *turn("b"), *turn("c")]
 
 
-def body(messages: list[ChatMessage]) -> dict[str, object]:
-    return {"model": "gpt-4o", "messages": messages}
+def body(messages: list[ChatMessage]) -> Conversation:
+    return read(messages)
 
 
 def anchor(count: int, messages: list[ChatMessage] = TALK) -> Anchor:

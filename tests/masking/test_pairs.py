@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from masking import ChatMessage
 from masking.strategies.pairs import close_over_pairs, find_pairs, keeps_pairs
-from tests.builders import assistant, call, conversations, result, turn, unanswered
+from masking.wire.chat import CHAT
+from tests.builders import assistant, call, conversations, read, result, turn, unanswered
 
 USER: ChatMessage = {"role": "user", "content": "go on"}
 TWO_CALLS = assistant(call("a"), call("b"))
@@ -48,8 +49,14 @@ CASES = [
 
 @pytest.mark.parametrize("given", CASES, ids=lambda given: given.case)
 def test_pairs(given: Case) -> None:
-    assert given.pairs == find_pairs(given.messages)
-    assert given.closed == close_over_pairs(given.kept, given.pairs)
+    assert given.pairs == _find(given.messages)
+    assert given.closed == close_over_pairs(
+        given.kept, {result: frozenset({call}) for result, call in given.pairs.items()}
+    )
+
+
+def _find(messages: list[ChatMessage]) -> dict[int, int]:
+    return {result: only for result, (only,) in find_pairs(read(messages).elements, CHAT).items()}
 
 
 class Check(NamedTuple):
@@ -79,15 +86,17 @@ CHECKS = [
 @pytest.mark.parametrize("given", CHECKS, ids=lambda given: given.case)
 def test_a_reduction_keeps_pairs(given: Check) -> None:
     after = [USER if at is None else given.before[at] for at in given.origins]
-    assert given.expected == keeps_pairs(find_pairs(given.before), after, given.origins)
+    pairs = find_pairs(read(given.before).elements, CHAT)
+    assert given.expected == keeps_pairs(pairs, read(after).elements, given.origins, CHAT)
 
 
 @given(conversations(), st.sets(st.integers(0, 30)))
 def test_whatever_is_closed_over_keeps_its_pairs(
     messages: list[ChatMessage], wanted: set[int]
 ) -> None:
-    pairs = find_pairs(messages)
+    elements = read(messages).elements
+    pairs = find_pairs(elements, CHAT)
     closed = close_over_pairs(wanted & set(range(len(messages))), pairs)
     assert closed == close_over_pairs(closed, pairs)
     origins = sorted(closed)
-    assert keeps_pairs(pairs, [messages[at] for at in origins], origins)
+    assert keeps_pairs(pairs, [elements[at] for at in origins], origins, CHAT)

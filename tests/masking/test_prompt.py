@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 from masking import MaskPolicy, rewrite_request
 from masking.accounting.prefix_cache import Piece
-from masking.accounting.prompt import Prompt, digest_of, digest_of_message, read_prompt
-from masking.measures.tokens import TokenCounter, count_message, count_tools
-from masking.model import Replacement, replacements_of
+from masking.accounting.prompt import digest_element, digest_of, read_prompt
+from masking.measures.tokens import TokenCounter, count_tools
+from masking.model import Decision, Replacement, replacements_of
 from masking.rewrite import Rewrite
+from masking.wire.chat import CHAT
 from tests.builders import (
     IMAGE,
     MASK_ALL,
@@ -21,9 +22,11 @@ from tests.builders import (
     parts,
     policies,
     policy,
+    read_body,
     result,
     texts,
     turn,
+    unchanged,
 )
 
 COUNTER = TokenCounter()
@@ -33,17 +36,26 @@ def mask(document: object, chosen: MaskPolicy = MASK_ALL) -> Rewrite:
     return rewrite_request(json.dumps(document).encode(), chosen)
 
 
-def read(masked: Rewrite) -> Prompt:
-    return read_prompt(masked.document, replacements_of(masked.decisions), COUNTER)
+def _count(message: object) -> int:
+    texts, others = CHAT.count_parts(message)
+    return others + sum(map(COUNTER.count, texts))
+
+
+def _replace(document: dict[str, Any], replacements: tuple[Replacement, ...]) -> Rewrite:
+    conversation = read_body(document)
+    decision = Decision(conversation.results[0], "masked", replacements)
+    return Rewrite(body=b"", conversation=conversation, decisions=(decision,))
 
 
 def test_a_prompt_is_its_tools_and_then_its_messages() -> None:
     tools = [{"type": "function", "function": {"name": "shell"}}]
     messages: list[dict[str, object]] = [{"role": "user", "content": "go"}, *turn()]
-    prompt = read_prompt({"messages": messages, "tools": tools, "model": "m"}, (), COUNTER)
+    prompt = read_prompt(
+        unchanged(read_body({"messages": messages, "tools": tools, "model": "m"})), COUNTER
+    )
     assert prompt.before == (
-        Piece(digest_of(tools), count_tools(COUNTER, tools)),
-        *(Piece(digest_of_message(m), count_message(COUNTER, m)) for m in messages),
+        Piece(digest_of([tools]), count_tools(COUNTER, tools)),
+        *(Piece(digest_element(CHAT, m), _count(m)) for m in messages),
     )
     assert prompt.before == prompt.after
     assert 0 == prompt.altered
@@ -52,7 +64,7 @@ def test_a_prompt_is_its_tools_and_then_its_messages() -> None:
 def test_a_masked_result_is_another_piece_by_as_much_smaller_as_its_placeholder() -> None:
     messages = [*turn("a"), *turn("b", parts(OLD, "x", OLD)), *turn("c")]
     masked = mask({"messages": messages}, policy(mask_text_parts=True))
-    prompt = read(masked)
+    prompt = read_prompt(masked, COUNTER)
     changed = [b != a for b, a in zip(prompt.before, prompt.after, strict=True)]
     assert [False, False, True, False, True, False, False] == changed
     placeholder = COUNTER.count("<a|shell|330>")
@@ -68,7 +80,7 @@ def test_a_masked_result_is_another_piece_by_as_much_smaller_as_its_placeholder(
 def test_another_placeholder_in_another_place_is_another_piece(one: str) -> None:
     document = {"messages": [*turn(), *turn()]}
     found = {
-        read_prompt(document, replacements, COUNTER).after[2].digest
+        read_prompt(_replace(document, replacements), COUNTER).after[2].digest
         for replacements in (
             (),
             (Replacement(("messages", 1, "content"), OLD, one),),
@@ -84,7 +96,7 @@ def test_the_prompt_shrinks_by_what_its_replacements_save(
     document: dict[str, object], chosen: MaskPolicy
 ) -> None:
     masked = mask(document, chosen)
-    prompt, replacements = read(masked), replacements_of(masked.decisions)
+    prompt, replacements = read_prompt(masked, COUNTER), replacements_of(masked.decisions)
     saved = sum(COUNTER.count(r.text) - COUNTER.count(r.placeholder) for r in replacements)
     assert prompt.tokens_before - prompt.tokens_after == saved
     assert all(piece.tokens >= 0 for piece in (*prompt.before, *prompt.after))
@@ -95,8 +107,8 @@ def test_what_is_not_masked_is_the_same_before_and_after(
     document: dict[str, object], chosen: MaskPolicy
 ) -> None:
     masked = mask(document, chosen)
-    prompt = read(masked)
-    changed = {r.path[1] for r in replacements_of(masked.decisions)}
+    prompt = read_prompt(masked, COUNTER)
+    changed = {d.result.element for d in masked.decisions if d.replacements}
     for place, (before, after) in enumerate(zip(prompt.before, prompt.after, strict=True), -1):
         assert (place not in changed) == (before == after)
         assert (place not in changed) == (before.digest == after.digest)
@@ -128,17 +140,9 @@ def test_nothing_raises(odd: object) -> None:
         {"messages": [{"role": "tool", "content": odd}], "tools": [odd]},
         {"messages": [{"role": "tool", "content": [odd]}], "tools": odd},
         {"messages": [odd, {"role": odd, "tool_calls": [odd], "cache_control": odd}]},
-        {"messages": odd},
-        {},
     ):
-        prompt = read_prompt(document, (), COUNTER)
+        prompt = read_prompt(unchanged(read_body(document)), COUNTER)
         assert prompt.tokens_before == prompt.tokens_after >= 0
-
-
-def test_a_replacement_in_no_message_changes_nothing() -> None:
-    document = {"messages": {"a": {"content": OLD}}}
-    prompt = read_prompt(document, [Replacement(("messages", "a", "content"), OLD, "x")], COUNTER)
-    assert prompt.before == prompt.after
 
 
 json_values: st.SearchStrategy[Any] = st.recursive(
@@ -182,7 +186,7 @@ MESSAGE = {"role": "assistant", "content": "a", "tool_calls": [call()]}
     ],
 )
 def test_a_message_with_anything_else_in_it_is_another(other: dict[str, object]) -> None:
-    assert digest_of_message(MESSAGE) != digest_of_message(other)
+    assert digest_element(CHAT, MESSAGE) != digest_element(CHAT, other)
 
 
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -213,9 +217,11 @@ MARK = {"cache_control": {"type": "ephemeral"}}
 )
 def test_a_cache_marker_makes_no_other_message(plain: object, marked: object) -> None:
     """As mini-swe-agent moves it on to the last message of every request."""
-    assert digest_of_message(plain) == digest_of_message(marked)
+    assert digest_element(CHAT, plain) == digest_element(CHAT, marked)
 
 
 def test_a_marker_inside_a_calls_arguments_is_no_marker() -> None:
     asked = {"role": "assistant", "content": None, "tool_calls": [{"id": "a", **MARK}]}
-    assert digest_of_message(asked) != digest_of_message({**asked, "tool_calls": [{"id": "a"}]})
+    assert digest_element(CHAT, asked) != digest_element(
+        CHAT, {**asked, "tool_calls": [{"id": "a"}]}
+    )

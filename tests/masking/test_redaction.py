@@ -2,15 +2,16 @@ import copy
 import dataclasses
 import json
 import re
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, overload
+from typing import Any, Final, NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from masking import ChatMessage, ConfigError, MaskPolicy, mask_old_tool_results
+from masking.chat_messages import redact_tool_results
 from masking.edit.splice import decode, splice
+from masking.model import Edits, replacements_of
 from masking.strategies.redaction import (
     RedactionCounts,
     RedactionPolicy,
@@ -20,9 +21,7 @@ from masking.strategies.redaction import (
     decide_redactions,
     describe_redaction,
     parse_switch,
-    redact_tool_results,
 )
-from masking.wire.chat import find_tool_results
 from tests.builders import (
     IMAGE,
     MASK_ALL,
@@ -36,6 +35,7 @@ from tests.builders import (
     documents,
     parts,
     policy,
+    read,
     result,
     spellings,
     turn,
@@ -80,7 +80,7 @@ def redaction(**changes: object) -> RedactionPolicy:
 
 
 def decide(messages: list[Any], chosen: RedactionPolicy = NAMED) -> Redactions:
-    return decide_redactions(find_tool_results({"messages": messages}), messages, chosen)
+    return decide_redactions(read(messages), chosen)
 
 
 MATRIX = [
@@ -262,7 +262,7 @@ def test_decisions_their_scenarios_and_reasons(given: Case) -> None:
     assert given.found == [(decision.scenario, decision.reason) for decision in found.decisions]
     assert given.malformed == found.malformed
     assert [*given.contents] == [
-        decision.position for decision in found.decisions if decision.replacements
+        decision.result.element for decision in found.decisions if decision.replacements
     ]
 
 
@@ -474,46 +474,10 @@ def test_with_one_template_the_window_leaves_redacted_results_alone(
     after = mask_old_tool_results(redacted, windowed)
     for decision in decide(messages, chosen).decisions:
         if decision.reason in ("redacted", "already_masked"):
-            assert redacted[decision.position] is after[decision.position]
+            assert redacted[decision.result.element] is after[decision.result.element]
 
 
 # How much of a request is looked at.
-
-
-class Counted(Sequence[object]):
-    """Messages that count how often one of them is taken."""
-
-    def __init__(self, messages: Sequence[object]) -> None:
-        self.messages = messages
-        self.taken: list[int] = []
-
-    def __len__(self) -> int:
-        return len(self.messages)
-
-    @overload
-    def __getitem__(self, at: int) -> object: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[object]: ...
-    def __getitem__(self, at: int | slice) -> object:
-        assert isinstance(at, int)
-        self.taken.append(at)
-        return self.messages[at]
-
-
-@pytest.mark.parametrize("rounds", [1, 20, 400])
-def test_each_message_from_the_first_named_result_on_is_read_once(rounds: int) -> None:
-    messages = [USER, *turn("x"), *[m for n in range(rounds) for m in streamed(f"s{n}")], ANSWER]
-    counted = Counted(messages)
-    decide_redactions(find_tool_results({"messages": messages}), counted, NAMED)
-    assert [*range(4, len(messages))] == sorted(counted.taken)
-
-
-@pytest.mark.parametrize("chosen", [NAMED, RedactionPolicy(), redaction(tool_names=())])
-def test_without_a_named_result_nothing_is_read(chosen: RedactionPolicy) -> None:
-    messages = [*turn("x"), ANSWER]
-    counted = Counted(messages)
-    decide_redactions(find_tool_results({"messages": messages}), counted, chosen)
-    assert [] == counted.taken
 
 
 # For every conversation: the contract once more, said naively.
@@ -637,7 +601,7 @@ def test_one_decision_per_result_with_its_scenario(
 ) -> None:
     found = decide(messages, chosen)
     results = [n for n, m in enumerate(messages) if isinstance(m, dict) and m.get("role") == "tool"]
-    assert results == [decision.position for decision in found.decisions]
+    assert results == [decision.result.element for decision in found.decisions]
     assistants = [
         n for n, m in enumerate(messages) if isinstance(m, dict) and m.get("role") == "assistant"
     ]
@@ -696,8 +660,8 @@ def test_its_replacements_can_be_spliced(
     document: dict[str, Any], spelling: Spelling, chosen: RedactionPolicy
 ) -> None:
     body = spelling.spell(document).encode()
-    read: Any = decode(body)
-    replacements = decide(read["messages"], chosen).replacements
-    after: Any = decode(splice(body, read, replacements) if replacements else body)
-    assert redact_tool_results(read["messages"], chosen) == after["messages"]
-    assert {**read, "messages": None}.keys() == {**after, "messages": None}.keys()
+    decoded: Any = decode(body)
+    edits = Edits(replacements_of(decide(decoded["messages"], chosen).decisions))
+    after: Any = decode(splice(body, decoded, edits) if edits.replacements else body)
+    assert redact_tool_results(decoded["messages"], chosen) == after["messages"]
+    assert {**decoded, "messages": None}.keys() == {**after, "messages": None}.keys()

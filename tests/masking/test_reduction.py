@@ -4,12 +4,15 @@ from typing import NamedTuple
 import pytest
 
 from masking import ChatMessage
+from masking.chat_messages import edit_messages, reduce_history
 from masking.strategies import reduction
 from masking.strategies.dispatch_blocks import BEGIN, END
 from masking.strategies.history_summary import LABEL, OUTCOMES
-from masking.strategies.reduction import ReductionOptions, plan_reduction, reduce_history
+from masking.strategies.reduction import ReductionOptions, plan_reduction
+from masking.strategies.reduction_plan import ReductionPlan
 from masking.strategies.texts import count_chars
-from tests.builders import IMAGE, OLD, assistant, call, parts, result, turn, unanswered
+from masking.wire.chat import CHAT
+from tests.builders import IMAGE, OLD, assistant, call, parts, read, result, turn, unanswered
 
 
 def options(max_input_chars: int = 1, **changes: object) -> ReductionOptions:
@@ -105,7 +108,7 @@ def test_no_more_is_done_than_the_budget_asks_for(given: Stage) -> None:
 
 @pytest.mark.parametrize("given", STAGES, ids=lambda given: given.case)
 def test_the_plan_tells_the_sizes(given: Stage) -> None:
-    plan = plan_reduction(STORY, given.options)
+    plan = plan_reduction(read(STORY), given.options)
     assert (_ALL, given.size) == (plan.size_before, plan.size_after)
 
 
@@ -329,6 +332,10 @@ MASKS = [
 ]  # fmt: skip
 
 
+def _size(message: object) -> int:
+    return count_chars([CHAT.read_element(message)])
+
+
 @pytest.mark.parametrize("given", MASKS, ids=lambda given: given.case)
 def test_what_is_masked(given: Mask) -> None:
     fill = result("filled", "x" * 2_000)
@@ -338,8 +345,8 @@ def test_what_is_masked(given: Mask) -> None:
     assert {**given.message, "content": given.content} == {"content": None, **after.messages[1]}
     assert (after.messages[1] is given.message) == (given.masked == 0)
     assert given.masked + 1 == after.masked_count
-    saved = count_chars([given.message]) - count_chars([{"content": given.content}])
-    assert saved == after.masked_chars - (2_000 - count_chars([after.messages[3]]))
+    saved = _size(given.message) - _size({"content": given.content})
+    assert saved == after.masked_chars - (2_000 - _size(after.messages[3]))
 
 
 def test_a_result_in_a_pair_that_is_kept_is_not_masked() -> None:
@@ -365,26 +372,35 @@ _SOURCES = [user("Fix it"), *turn("a", "3 passed"), *turn("b"), *recent()]
 
 
 def test_a_result_that_was_settled_before_is_not_masked_again() -> None:
-    plan = plan_reduction(_SENT, options(300), settled={0})
-    assert [GONE, MASKED] == [m["content"] for m in plan.apply(_SENT) if m["role"] == "tool"]
+    plan = plan_reduction(read(_SENT), options(300), settled={0})
+    assert [GONE, MASKED] == [
+        m["content"] for m in edit_messages(read(_SENT), plan.edits) if m["role"] == "tool"
+    ]
     assert 1 == plan.masked_count
 
 
+def _say(plan: ReductionPlan) -> str:
+    assert isinstance(plan.summary, dict)
+    return str(plan.summary["content"])
+
+
 def test_a_summary_quotes_the_sources() -> None:
-    plan = plan_reduction(_SENT, _SUM_UP, settled={0}, sources=_SOURCES)
+    plan = plan_reduction(read(_SENT), _SUM_UP, settled={0}, sources=read(_SOURCES))
     assert "summarization" == plan.stage
-    assert f"{OUTCOMES}\n- shell: 3 passed\n- shell: old output" in str(plan.summary)
+    assert f"{OUTCOMES}\n- shell: 3 passed\n- shell: old output" in _say(plan)
 
 
 @pytest.mark.parametrize("sources", [None, _SENT])
 def test_a_summary_quotes_no_placeholders(sources: list[ChatMessage] | None) -> None:
-    plan = plan_reduction(_SENT, _SUM_UP, settled={0}, sources=sources)
-    assert f"{OUTCOMES}\n- shell: old output" in str(plan.summary)
+    plan = plan_reduction(
+        read(_SENT), _SUM_UP, settled={0}, sources=None if sources is None else read(sources)
+    )
+    assert f"{OUTCOMES}\n- shell: old output" in _say(plan)
 
 
 def test_sources_of_another_conversation_are_an_error() -> None:
     with pytest.raises(ValueError, match="zip"):
-        plan_reduction(_SENT, _SUM_UP, sources=[user(), *recent(8)])
+        plan_reduction(read(_SENT), _SUM_UP, sources=read([user(), *recent(8)]))
 
 
 # The pairs are looked at after each stage.

@@ -6,12 +6,14 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from masking import ChatMessage
+from masking.chat_messages import edit_messages, reduce_history
 from masking.strategies.dispatch_blocks import BEGIN, END, find_blocks
 from masking.strategies.pairs import find_pairs
-from masking.strategies.reduction import ReductionOptions, plan_reduction, reduce_history
+from masking.strategies.reduction import ReductionOptions, plan_reduction
 from masking.strategies.reduction_plan import ReductionPlan
-from masking.strategies.texts import count_chars, find_texts
-from tests.builders import conversations, parts, texts, turn
+from masking.strategies.texts import count_chars
+from masking.wire.chat import CHAT
+from tests.builders import conversations, parts, read, texts, turn
 
 Reduction = tuple[list[ChatMessage], ReductionOptions]
 
@@ -37,7 +39,7 @@ def reductions(draw: st.DrawFn) -> Reduction:
     share = draw(st.sampled_from([0.01, 0.3, 0.5, 0.7, 0.9, 0.99, 0.99, 1.0]))
     return messages, ReductionOptions(
         enabled=True,
-        max_input_chars=int(count_chars(messages) * share),
+        max_input_chars=int(count_chars(read(messages).elements) * share),
         preserve_recent_raw_turns=draw(st.sampled_from([1, 1, 2, 2, 4, 0, -1, 99])),
         summary_max_chars=draw(st.sampled_from([40, 40, 90, 200, 1_400, 1, 0, -1])),
         observation_masking=draw(st.sampled_from([True, True, False])),
@@ -45,11 +47,24 @@ def reductions(draw: st.DrawFn) -> Reduction:
     )
 
 
+def edited(messages: list[ChatMessage], plan: ReductionPlan) -> list[ChatMessage]:
+    return edit_messages(read(messages), plan.edits) if plan.changes else messages
+
+
+def pair(messages: list[ChatMessage]) -> dict[int, int]:
+    """Return by the position of each result that of its call."""
+    return {result: only for result, (only,) in find_pairs(read(messages).elements, CHAT).items()}
+
+
+def texts_of(message: object) -> tuple[str, ...]:
+    return CHAT.read_element(message).all_texts
+
+
 def plan_of(reduction: Reduction) -> tuple[ReductionPlan, list[int | None]]:
     messages, options = reduction
-    plan = plan_reduction(messages, options)
+    plan = plan_reduction(read(messages), options)
     event(str(plan.stage))
-    return plan, plan.order(len(messages))
+    return plan, plan.edits.order(len(messages))
 
 
 @given(reductions())
@@ -81,7 +96,7 @@ def test_reducing_twice_equals_once(reduction: Reduction) -> None:
 def test_each_pair_stays_whole_or_goes_whole(reduction: Reduction) -> None:
     messages, _ = reduction
     plan, order = plan_of(reduction)
-    before, after = find_pairs(messages), find_pairs(plan.apply(messages))
+    before, after = pair(messages), pair(edited(messages, plan))
     assert all((result in order) == (call in order) for result, call in before.items())
     assert {order[result]: order[call] for result, call in after.items()} == {
         result: call for result, call in before.items() if result in order
@@ -96,8 +111,8 @@ def test_messages_keep_their_order_and_what_is_not_masked_is_the_same_object(
     plan, order = plan_of(reduction)
     kept = [at for at in order if at is not None]
     assert sorted(set(kept)) == kept
-    masked = {replacement.path[1] for replacement in plan.replacements}
-    for at, new in zip(order, plan.apply(messages), strict=True):
+    masked = {replacement.path[1] for replacement in plan.edits.replacements}
+    for at, new in zip(order, edited(messages, plan), strict=True):
         if at is not None:
             assert (new is not messages[at]) == (at in masked)
 
@@ -106,13 +121,13 @@ def test_messages_keep_their_order_and_what_is_not_masked_is_the_same_object(
 def test_no_result_grows_and_no_block_is_lost(reduction: Reduction) -> None:
     messages, _ = reduction
     plan, order = plan_of(reduction)
-    for at, new in zip(order, plan.apply(messages), strict=True):
+    for at, new in zip(order, edited(messages, plan), strict=True):
         if at is None or new is messages[at]:
             continue
         old = messages[at]
         assert "tool" == old["role"]
         assert {**old, "content": None} == {**new, "content": None}
-        before, after = find_texts(old), find_texts(new)
+        before, after = texts_of(old), texts_of(new)
         assert len(before) == len(after)
         assert all(a == b or 0 < len(a) < len(b) for a, b in zip(after, before, strict=True))
         assert find_blocks("".join(before)) == find_blocks("".join(after))
@@ -123,9 +138,9 @@ def test_the_numbers_are_true(reduction: Reduction) -> None:
     messages, options = reduction
     plan, order = plan_of(reduction)
     after = reduce_history(messages, options)
-    assert after.messages == plan.apply(messages)
-    assert after.final_size == plan.size_after == count_chars(after.messages)
-    assert plan.size_before == count_chars(messages)
+    assert after.messages == edited(messages, plan)
+    assert after.final_size == plan.size_after == count_chars(read(after.messages).elements)
+    assert plan.size_before == count_chars(read(messages).elements)
     assert after.dropped_count == len(messages) - sum(at is not None for at in order)
     assert after.reduced == (after.messages is not messages) == plan.changes
     assert 0 <= after.masked_chars
@@ -143,9 +158,9 @@ def test_a_stage_is_taken_only_where_it_ends_within_the_budget_or_is_the_last(
     assert ("fallback" == after.invariant_status) == (after.reduction_stage == "fallback")
     if after.reduction_stage is None:
         is_short = len(messages) <= 2 or options.max_input_chars <= 0
-        assert is_short or count_chars(messages) <= options.max_input_chars
+        assert is_short or count_chars(read(messages).elements) <= options.max_input_chars
     elif after.reduction_stage != "fallback":
-        assert after.final_size <= options.max_input_chars < count_chars(messages)
+        assert after.final_size <= options.max_input_chars < count_chars(read(messages).elements)
 
 
 @given(reductions())
@@ -184,6 +199,6 @@ def test_without_masking_the_later_stages_leave_the_same_messages(reduction: Red
 def test_what_is_settled_is_not_masked(reduction: Reduction, settled: set[int]) -> None:
     messages, options = reduction
     tools = [n for n, m in enumerate(messages) if isinstance(m, dict) and m.get("role") == "tool"]
-    plan = plan_reduction(messages, options, settled)
-    masked = {replacement.path[1] for replacement in plan.replacements}
+    plan = plan_reduction(read(messages), options, settled)
+    masked = {replacement.path[1] for replacement in plan.edits.replacements}
     assert not masked & {tools[place] for place in settled if place < len(tools)}

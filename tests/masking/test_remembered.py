@@ -12,7 +12,7 @@ from masking import ChatMessage, MaskPolicy
 from masking.memory.boundary_memory import BoundaryMemory
 from masking.rewrite import Rewrite, change_request
 from masking.strategies.order import Strategies
-from tests.builders import IMAGE, OLD, conversations, parts, policies, turn
+from tests.builders import IMAGE, OLD, conversations, parts, policies, read, turn
 
 LIFETIME = 300.0
 TENTH = MaskPolicy(
@@ -45,14 +45,14 @@ class Session:
         self.memory = memory
 
     def send(self, messages: list[ChatMessage], now: float = 0.0, *, held: bool = False) -> Rewrite:
-        document: dict[str, object] = {"messages": messages}
-        body = json.dumps(document).encode()
+        body = json.dumps({"messages": messages}).encode()
+        conversation = read(messages)
         strategies = Strategies(schema1=self.policy)
         only = frozenset[int]() if held else None
         if self.memory is None:
-            return change_request(body, document, strategies, only)
-        occasion = self.memory.meet(document, now, LIFETIME)
-        outcome = change_request(body, document, strategies, only, occasion)
+            return change_request(body, conversation, strategies, only)
+        occasion = self.memory.meet(conversation, now, LIFETIME)
+        outcome = change_request(body, conversation, strategies, only, occasion)
         self.memory.keep(occasion, outcome.past)
         return outcome
 

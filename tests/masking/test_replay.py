@@ -14,7 +14,7 @@ from masking.accounting.prompt import read_prompt
 from masking.accounting.sizes import measure
 from masking.measures.price_settings import CachePricing, PriceSettings
 from masking.measures.tokens import TokenCounter
-from masking.model import ChatMessage, replacements_of
+from masking.model import ChatMessage
 from masking.replay.comparison import compare
 from masking.replay.replay import RecordedRequest, ReplayedRequest, ReplaySettings, Session, replay
 from masking.wire.usage import Usage
@@ -67,8 +67,7 @@ def test_each_request_is_masked_as_the_addon_would() -> None:
     ratios = dataclasses.replace(SHARED, cache_read_ratio=0.5)
     for recorded, request in zip(LONG.recorded, play(LONG), strict=True):
         expected = rewrite_request(recorded.body, ratios)
-        replacements = replacements_of(expected.decisions)
-        prompt = read_prompt(expected.document, replacements, COUNTER)
+        prompt = read_prompt(expected, COUNTER)
         assert tuple(d.reason for d in expected.decisions) == request.reasons
         assert measure(expected, recorded.body, prompt, COUNTER) == request.sizes
         assert prompt.tokens_before == request.entry.cost.before.prompt

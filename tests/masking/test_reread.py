@@ -10,8 +10,7 @@ from hypothesis import given
 from masking.model import ChatMessage
 from masking.replay.first_masked import NEVER
 from masking.replay.reread import Reference, Rereads, count_rereads, find_references
-from masking.wire.chat import find_tool_results
-from tests.builders import conversations
+from tests.builders import conversations, read, read_body
 
 
 def asks(*calls: tuple[str, object], content: str | None = None, call_id: str = "a") -> ChatMessage:
@@ -49,8 +48,7 @@ def references(messages: list[object], **others: object) -> list[Reference]:
         for place, message in enumerate(messages)
         if isinstance(message, dict) and message.get("role") == "assistant"
     ]
-    results = find_tool_results(document).results
-    return [*find_references(document, results, {p: n for n, p in enumerate(places)})]
+    return [*find_references(read_body(document), {p: n for n, p in enumerate(places)})]
 
 
 def refers(messages: list[object], **others: object) -> Reference:
@@ -241,10 +239,9 @@ def test_tool_schemas_nested_too_deeply_show_nothing() -> None:
 
 def test_calls_that_answered_no_request_are_not_looked_at() -> None:
     messages = [*LIST, opens("src/parser.py"), shows("x", "z"), opens("src/main.py")]
-    results = find_tool_results({"messages": messages}).results
-    assert () == find_references({"messages": messages}, results, {})
-    assert 1 == len(find_references({"messages": messages}, results, {4: 9}))
-    assert () == find_references({}, (), {})
+    assert () == find_references(read(messages), {})
+    assert 1 == len(find_references(read(messages), {4: 9}))
+    assert () == find_references(read([]), {})
 
 
 LINE = "    return parse(tokens, strict=True)"
@@ -375,7 +372,7 @@ def test_any_arguments_will_do(given: object) -> None:
 @given(conversations())
 def test_any_conversation_will_do(messages: list[ChatMessage]) -> None:
     found = references([*messages])
-    results = find_tool_results({"messages": messages}).results
+    results = read(messages).results
     assert all(
         place in range(len(results)) and list(places) == sorted(places)
         for reference in found

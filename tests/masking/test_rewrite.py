@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking import ChatMessage, MaskPolicy, Rewrite, WireError, rewrite_request
-from masking.edit.splice import replace_strings
-from masking.model import places_masked, replacements_of
+from masking.edit.splice import apply
+from masking.model import Decision, Edits, places_masked, replacements_of
 from masking.rewrite import change_request, read_request
 from masking.strategies.order import Strategies
 from tests.builders import (
@@ -41,10 +41,10 @@ def test_masks_the_old_results_and_says_what_was_decided() -> None:
     )
     assert [d.reason for d in found.decisions] == ["masked", "masked", "in_window"]
     assert (3, [d.result for d in found.decisions]) == (
-        found.history.turns,
-        [*found.history.results],
+        found.conversation.turns,
+        [*found.conversation.results],
     )
-    assert json.loads(body) == found.document
+    assert json.loads(body) == found.conversation.document
 
 
 @pytest.mark.parametrize(
@@ -244,8 +244,8 @@ def test_holding_only_ever_takes_away(
     assert (masked if only is None else masked & only) == places_masked(held.decisions)
     for place, (one, other) in enumerate(zip(free.decisions, held.decisions, strict=True)):
         if place in masked and only is not None and place not in only:
-            assert (one.result, "held", ()) == other
+            assert Decision(one.result, "held") == other
         else:
             assert one == other
-    expected = replace_strings(json.loads(body), replacements_of(held.decisions))
+    expected = apply(json.loads(body), Edits(replacements_of(held.decisions)))
     assert repr(expected) == repr(json.loads(held.body))

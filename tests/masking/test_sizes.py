@@ -7,16 +7,27 @@ from masking import MaskPolicy, rewrite_request
 from masking.accounting.prompt import read_prompt
 from masking.accounting.sizes import Sizes, measure
 from masking.measures.tokens import TokenCounter
-from masking.model import ToolHistory, replacements_of
+from masking.model import replacements_of
 from masking.rewrite import Rewrite
-from tests.builders import MASK_ALL, OLD, documents, policies, policy, result, turn, unanswered
+from tests.builders import (
+    MASK_ALL,
+    OLD,
+    documents,
+    policies,
+    policy,
+    read,
+    result,
+    turn,
+    unanswered,
+    unchanged,
+)
 
 COUNTER = TokenCounter()
 
 
 def take(body: bytes, chosen: MaskPolicy = MASK_ALL) -> tuple[Rewrite, Sizes]:
     masked = rewrite_request(body, chosen)
-    prompt = read_prompt(masked.document, replacements_of(masked.decisions), COUNTER)
+    prompt = read_prompt(masked, COUNTER)
     return masked, measure(masked, body, prompt, COUNTER)
 
 
@@ -34,7 +45,7 @@ def test_everything_is_counted_before_and_after() -> None:
     body = json.dumps({"messages": CONVERSATION}, ensure_ascii=False).encode()
     masked, sizes = take(body)
     text, placeholder = COUNTER.count(OLD), COUNTER.count(PLACEHOLDER)
-    tokens = read_prompt({"messages": CONVERSATION}, (), COUNTER).tokens_before
+    tokens = read_prompt(unchanged(read(CONVERSATION)), COUNTER).tokens_before
     assert sizes == Sizes(
         messages=8,
         tool_turns=3,
@@ -66,7 +77,7 @@ def test_without_a_prompt_and_a_counter_tokens_are_not_known(
 ) -> None:
     body = json.dumps({"messages": CONVERSATION}).encode()
     masked = rewrite_request(body, MASK_ALL)
-    prompt = read_prompt(masked.document, (), COUNTER) if has_prompt else None
+    prompt = read_prompt(masked, COUNTER) if has_prompt else None
     sizes = measure(masked, body, prompt, COUNTER if has_counter else None)
     assert (None, None, None, None) == (
         sizes.tool_tokens_before,
@@ -104,8 +115,7 @@ def test_where_nothing_is_masked_before_is_after(messages: object, chosen: MaskP
 def test_bytes_that_are_no_text_are_counted_as_well() -> None:
     masked = Rewrite(
         body=b"\xff",
-        document={"messages": None},
-        history=ToolHistory(turns=0, results=()),
+        conversation=read([]),
         decisions=(),
     )
     sizes = measure(masked, b"\xff\xfe")

@@ -6,7 +6,8 @@ import pytest
 
 import masking.edit.splice
 from masking import Replacement, WireError
-from masking.edit.splice import decode, replace_strings, splice
+from masking.edit.splice import apply, decode, splice
+from masking.model import Edits
 from tests.builders import SECRET
 
 HEAD = '{"role":"assistant","tool_calls":[{"id":"a"}]}'
@@ -24,10 +25,16 @@ def splice_texts(body: bytes, changes: dict[tuple[str | int, ...], str]) -> byte
     """Exchange the strings at these paths."""
     document = decode(body)
     assert isinstance(document, dict)
-    return splice(body, document, [
-        Replacement(path, _get(document, path), placeholder)
-        for path, placeholder in changes.items()
-    ])  # fmt: skip
+    return splice(
+        body,
+        document,
+        Edits(
+            tuple(
+                Replacement(path, _get(document, path), placeholder)
+                for path, placeholder in changes.items()
+            )
+        ),
+    )
 
 
 def _get(document: object, path: tuple[str | int, ...]) -> str:
@@ -281,7 +288,7 @@ def test_a_replacement_that_is_not_of_this_body_harms_nothing(
 ) -> None:
     before = b'{"messages":[{},{"content":"old"}]}'
     try:
-        after = splice(before, other, [Replacement(path, "old", "<new>")])
+        after = splice(before, other, Edits((Replacement(path, "old", "<new>"),)))
     except (WireError, LookupError, TypeError):
         return
     assert before.replace(b"old", b"<new>") == after
@@ -344,10 +351,10 @@ def test_what_is_no_json_is_an_error_that_repeats_nothing(source: bytes) -> None
     assert SECRET not in str(caught.value)
 
 
-def test_replace_strings_shares_what_it_leaves() -> None:
+def test_apply_shares_what_it_leaves() -> None:
     document: dict[str, object] = {"messages": [{"content": "kept"}, {"content": "old"}], "x": []}
     before = json.dumps(document)
-    after = replace_strings(document, [Replacement(PATH, "old", "<new>")])
+    after = apply(document, Edits((Replacement(PATH, "old", "<new>"),)))
     assert after == {"messages": [{"content": "kept"}, {"content": "<new>"}], "x": []}
     assert before == json.dumps(document)
     assert after["x"] is document["x"]
@@ -363,4 +370,4 @@ def test_a_text_that_nearly_matches_everywhere_takes_the_exact_road() -> None:
     replacement = Replacement(("messages", 1, "content"), f"{quotes}x", "gone")
     document = json.loads(body)
     expected = json.dumps({"messages": [kept, {**old, "content": "gone"}]}).encode()
-    assert expected == splice(body, document, [replacement])
+    assert expected == splice(body, document, Edits((replacement,)))

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.accounting.prompt import read_prompt
+from masking.chat_messages import mask_old_tool_results, redact_tool_results, reduce_history
 from masking.errors import WireError
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
 from masking.rewrite import Rewrite, change_request, read_request, rewrite_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.redaction import RedactionPolicy, redact_tool_results
-from masking.strategies.reduction import ReductionOptions, reduce_history
-from masking.strategies.window import mask_old_tool_results
+from masking.strategies.redaction import RedactionPolicy
+from masking.strategies.reduction import ReductionOptions
 from tests.builders import MASK_ALL, OLD, TEMPLATE, documents, policies, turn, unanswered
 
 OFF = Strategies()
@@ -217,7 +217,7 @@ def test_bytes_and_messages_agree_whatever_is_on(
     if not policy.masks and not redaction.redacts:
         assert repr(reduce_history(messages, reduction).messages) == repr(arrived)
     counted = Counter(decision.reason for decision in found.decisions)
-    assert len(found.history.results) == counted.total()
+    assert len(found.conversation.results) == counted.total()
 
 
 @given(documents(), redactions, policies)
@@ -242,6 +242,6 @@ def test_a_result_that_is_shorter_than_the_least_is_left_alone(least: int, expec
 
 def test_a_dropped_message_is_no_part_of_the_prompt() -> None:
     found = change(TALK, Strategies(reduction=replace(REDUCE, max_input_chars=400)))
-    prompt = read_prompt(found.document, (), TokenCounter(), found.plan)
+    prompt = read_prompt(found, TokenCounter())
     assert len(prompt.after) < len(prompt.before) == prompt.altered
     assert [0, 0, 0, len(OLD)] == [decision.chars_after for decision in found.decisions]

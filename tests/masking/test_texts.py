@@ -1,7 +1,8 @@
 import pytest
 
-from masking.strategies.texts import clip, count_chars, find_texts
-from tests.builders import IMAGE, assistant, call, parts
+from masking.strategies.texts import clip, count_chars
+from masking.wire.chat import CHAT
+from tests.builders import IMAGE, assistant, call, parts, read
 
 ASTRAL = "😀"
 COMBINING = "e\u0301"
@@ -31,7 +32,7 @@ LONE = "\ud83d"
     ],
 )
 def test_the_texts_of_a_message(message: object, expected: tuple[str, ...]) -> None:
-    assert expected == find_texts(message)
+    assert expected == CHAT.read_element(message).all_texts
 
 
 def test_the_size_is_that_of_all_texts_in_code_points() -> None:
@@ -42,7 +43,7 @@ def test_the_size_is_that_of_all_texts_in_code_points() -> None:
         assistant(call()),
         None,
     ]
-    assert 3 + 1 + 2 + 1 == count_chars(messages)
+    assert 3 + 1 + 2 + 1 == count_chars(read(messages).elements)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@ from typing import NamedTuple
 
 import pytest
 
-from masking import ChatMessage, MaskPolicy, decide, mask_old_tool_results
+from masking import ChatMessage, MaskPolicy, mask_old_tool_results
+from masking.conversation import lay_out
 from masking.measures.token_estimate import estimate_tokens
-from masking.strategies.window import find_maskable, judge
-from masking.wire.chat import find_tool_results, lay_out
+from masking.strategies.window import decide, find_maskable, judge
 from tests.builders import (
     IMAGE,
     MASK_ALL,
@@ -16,6 +16,7 @@ from tests.builders import (
     call,
     parts,
     policy,
+    read,
     result,
     turn,
     unanswered,
@@ -259,7 +260,7 @@ every_case = pytest.mark.parametrize("given", CASES, ids=lambda given: given.cas
 @every_case
 def test_decisions_and_their_reasons(given: Case) -> None:
     decisions = decide(
-        find_tool_results({"messages": given.messages}, given.policy.wanted_arguments),
+        read(given.messages, given.policy.wanted_arguments),
         given.policy,
     )
     assert given.reasons == [decision.reason for decision in decisions]
@@ -317,7 +318,7 @@ def test_one_message_object_in_two_places() -> None:
 def test_words_make_an_error_up_to_the_policys_length(chars: int, reason: str) -> None:
     limited = policy(keep_errors=True, error_words_max_chars=200)
     messages = [*turn(content="timeout".ljust(chars, "x")), *unanswered()]
-    (decision,) = decide(find_tool_results({"messages": messages}), limited)
+    (decision,) = decide(read(messages), limited)
     assert reason == decision.reason
 
 
@@ -333,7 +334,7 @@ def test_the_tech_specs_placeholder() -> None:
 def test_a_decision_gives_its_lengths() -> None:
     content = parts(OLD, "x")
     messages = [*turn(content=content), *turn("b", OLD)]
-    old, new = decide(find_tool_results({"messages": messages}), _PARTS)
+    old, new = decide(read(messages), _PARTS)
     assert (len(OLD) + 1, len(masked()) + 1) == (old.chars_before, old.chars_after)
     assert (len(OLD), len(OLD)) == (new.chars_before, new.chars_after)
 
@@ -348,8 +349,8 @@ def test_a_template_with_a_digit_beside_the_count_is_recognised() -> None:
 def test_what_a_placeholder_saves_is_in_estimated_tokens_and_never_less_than_nothing() -> None:
     texts = ("x", NO_SHORTER, make_text("Python", 9_000), make_text("padded table", 9_000))
     messages = [m for n, text in enumerate(texts) for m in turn(f"call_{n}", content=text)]
-    judged = judge(find_tool_results({"messages": messages}), MASK_ALL)
-    found = find_maskable(judged, lay_out({"messages": messages}))
+    judged = judge(read(messages), MASK_ALL)
+    found = find_maskable(judged, lay_out(read(messages)))
     saved = [
         estimate_tokens(text) - estimate_tokens(masked(f"call_{n}", chars=len(text)))
         for n, text in enumerate(texts)

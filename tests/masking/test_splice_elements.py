@@ -6,46 +6,55 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import masking.edit.splice_messages
 from masking import ChatMessage, Replacement, WireError
-from masking.edit.splice import decode
-from masking.edit.splice_messages import splice_messages
+from masking.edit import splice as splicing
+from masking.edit.splice import apply, decode, splice
+from masking.model import Edits
 from masking.strategies.reduction import ReductionOptions, plan_reduction
-from masking.strategies.reduction_plan import ReductionPlan
 from masking.strategies.texts import count_chars
-from tests.builders import HOLE, SECRET, Hole, Spelling, conversations, documents, spellings, texts
+from tests.builders import (
+    HOLE,
+    SECRET,
+    Hole,
+    Spelling,
+    conversations,
+    documents,
+    read,
+    read_body,
+    spellings,
+    texts,
+)
+
+LIST = ("messages",)
 
 JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 
 
 def plan(
     *dropped: int, summary: str | None = None, at: int = 0, masks: Mapping[int, str] | None = None
-) -> ReductionPlan:
+) -> Edits:
     """Drop these messages, put this summary there, and mask old texts that read `old`."""
     replacements = tuple(
         Replacement(("messages", place, "content"), "old", new)
         for place, new in (masks or {}).items()
     )
-    return ReductionPlan(
-        size_before=0,
-        size_after=0,
-        replacements=replacements,
-        dropped=frozenset(dropped),
-        summary=summary,
-        summary_at=at,
-    )
+    return Edits(replacements, frozenset(dropped), _say(summary), at)
 
 
-def carry_out(body: bytes, edits: ReductionPlan) -> bytes:
+def _say(summary: str | None) -> object:
+    return None if summary is None else {"role": "user", "content": summary}
+
+
+def carry_out(body: bytes, edits: Edits) -> bytes:
     document = decode(body)
     assert isinstance(document, dict)
-    return splice_messages(body, document, edits)
+    return splice(body, document, edits, LIST)
 
 
 class Case(NamedTuple):
     case: str
     before: str
-    plan: ReductionPlan
+    plan: Edits
     after: str
 
 
@@ -135,14 +144,14 @@ def test_no_change_gives_back_the_very_same_bytes() -> None:
 )
 @pytest.mark.parametrize("body", [f'{{"messages":[1,"{SECRET}",3]}}', '{"messages":[]}', "{}"])
 def test_what_was_not_made_for_this_body_harms_nothing(
-    body: str, document: Mapping[str, object], edits: ReductionPlan
+    body: str, document: Mapping[str, object], edits: Edits
 ) -> None:
     try:
-        after = splice_messages(body.encode(), document, edits)
+        after = splice(body.encode(), document, edits, LIST)
     except WireError as error:
         assert SECRET not in str(error)  # noqa: PT017
     else:
-        assert {"messages": edits.apply(json.loads(body)["messages"])} == json.loads(after)
+        assert apply(json.loads(body), edits, LIST) == json.loads(after)
 
 
 def test_a_summary_that_no_json_can_spell_is_an_error() -> None:
@@ -152,7 +161,7 @@ def test_a_summary_that_no_json_can_spell_is_an_error() -> None:
 
 
 def test_what_is_not_proven_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(masking.edit.splice_messages, "_spell", lambda *_: "null")
+    monkeypatch.setattr(splicing, "_spell", lambda *_: "null")
     with pytest.raises(WireError):
         carry_out(b'{"messages":[1,2]}', plan(0, summary="sum"))
 
@@ -171,7 +180,7 @@ def test_however_deep_the_right_bytes_or_a_wire_error(place: str) -> None:
 
 
 @st.composite
-def edits(draw: st.DrawFn, messages: list[ChatMessage]) -> ReductionPlan:
+def edits(draw: st.DrawFn, messages: list[ChatMessage]) -> Edits:
     """A plan of any shape, whatever a reduction would do."""
     dropped = draw(st.sets(st.integers(0, len(messages) - 1), max_size=len(messages)))
     before = next((at for at in range(len(messages)) if at in dropped), 0)
@@ -183,14 +192,7 @@ def edits(draw: st.DrawFn, messages: list[ChatMessage]) -> ReductionPlan:
         if isinstance(message, dict) and isinstance(message.get("content"), str)
     ]
     masks = draw(st.lists(st.sampled_from(strings), unique=True, max_size=3)) if strings else []
-    return ReductionPlan(
-        size_before=0,
-        size_after=0,
-        replacements=tuple(r for r in strings if r in masks),
-        dropped=frozenset(dropped),
-        summary=summary,
-        summary_at=at,
-    )
+    return Edits(tuple(r for r in strings if r in masks), frozenset(dropped), _say(summary), at)
 
 
 @settings(max_examples=300)
@@ -202,7 +204,7 @@ def test_bytes_differ_only_where_something_was_masked_dropped_or_put_in(
     assert isinstance(messages, list)
     chosen = data.draw(edits(messages)) if messages else plan()
     after = carry_out(spelling.spell(document).encode(), chosen).decode()
-    expected = chosen.apply(messages)
+    expected = apply({"messages": messages}, chosen, LIST)["messages"]
     holes = list(_punch(chosen, messages))
     found_in_holes = []
     at = 0
@@ -217,7 +219,7 @@ def test_bytes_differ_only_where_something_was_masked_dropped_or_put_in(
     assert JSON.decode(expected_text) == JSON.decode(after)
 
 
-def _punch(chosen: ReductionPlan, messages: list[ChatMessage]) -> Iterator[object]:
+def _punch(chosen: Edits, messages: list[ChatMessage]) -> Iterator[object]:
     """Yield the messages afterwards, with a hole for whatever is new."""
     masked = {replacement.path[1] for replacement in chosen.replacements}
     for at in chosen.order(len(messages)):
@@ -234,14 +236,18 @@ def test_a_reduction_in_bytes_is_the_one_of_the_list(
     body = spelling.spell({"model": "m", "messages": messages}).encode()
     document = decode(body)
     assert isinstance(document, dict)
-    budget = max(1, int(count_chars(messages) * share))
+    budget = max(1, int(count_chars(read(messages).elements) * share))
     options = ReductionOptions(
         enabled=True,
         max_input_chars=budget,
         preserve_recent_raw_turns=recent,
         summary_max_chars=90,
     )
-    chosen = plan_reduction(document["messages"], options)
-    after = decode(splice_messages(body, document, chosen))
-    expected = decode(spelling.spell({"model": "m", "messages": chosen.apply(messages)}).encode())
+    conversation = read_body(document)
+    chosen = plan_reduction(conversation, options).edits
+    after = decode(
+        splice(body, document, chosen, LIST) if chosen.moves or chosen.replacements else body
+    )
+    edited = apply({"messages": messages}, chosen, LIST)
+    expected = decode(spelling.spell({"model": "m", **edited}).encode())
     assert expected == after

@@ -1,0 +1,103 @@
+"""The strategies as functions of a list of Chat Completions messages. All of them are pure."""
+
+from dataclasses import dataclass
+from typing import cast
+
+from masking.conversation import Conversation, read_conversation, with_targets
+from masking.edit.splice import apply
+from masking.model import ChatMessage, Edits, replacements_of
+from masking.strategies.policy import MaskPolicy
+from masking.strategies.redaction import RedactionPolicy, decide_redactions
+from masking.strategies.reduction import ReductionOptions, plan_reduction
+from masking.strategies.reduction_plan import InvariantStatus, ReductionStage
+from masking.strategies.texts import count_chars
+from masking.strategies.window import decide
+from masking.wire.chat import CHAT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReductionResult:
+    """A conversation as it was reduced, and how.
+
+    reduced: whether anything about the messages is different.
+    dropped_count: how many of them are gone; a summary that came is not set off against them.
+    invariant_status: "fallback" where the last stage was reached, whether or not that was enough.
+    masked_count, masked_chars: the results that the first stage masked and the characters that
+        took away, also where a later stage then removed these results altogether.
+    reduction_stage: the last stage that was needed; None where none was.
+    """
+
+    messages: list[ChatMessage]
+    reduced: bool
+    dropped_count: int
+    invariant_status: InvariantStatus
+    masked_count: int
+    masked_chars: int
+    reduction_stage: ReductionStage | None
+
+    @property
+    def final_size(self) -> int:
+        """The size of the messages in code points, be it within the budget or not."""
+        return count_chars(map(CHAT.read_element, self.messages))
+
+
+def read_messages(messages: list[ChatMessage]) -> Conversation:
+    """Read a list of messages as a request that holds nothing else."""
+    return read_conversation({"messages": messages}, CHAT)
+
+
+def edit_messages(conversation: Conversation, edits: Edits) -> list[ChatMessage]:
+    """Return the messages with the edits carried out; the unchanged ones are shared."""
+    edited = apply(conversation.document, edits, CHAT.list_path)
+    return cast(list[ChatMessage], edited["messages"])
+
+
+def mask_old_tool_results(messages: list[ChatMessage], policy: MaskPolicy) -> list[ChatMessage]:
+    """Return the messages with old tool results replaced by placeholders.
+
+    No message is added, removed, moved or mutated. The very same list comes back where the policy
+    is off or nothing is masked; otherwise a new list, which shares the unmasked messages.
+    Source: Schéma 1, tech spec.
+    """
+    if not policy.masks:
+        return messages
+    conversation = with_targets(read_messages(messages), policy.wanted_arguments)
+    replacements = replacements_of(decide(conversation, policy))
+    return edit_messages(conversation, Edits(replacements)) if replacements else messages
+
+
+def redact_tool_results(messages: list[ChatMessage], policy: RedactionPolicy) -> list[ChatMessage]:
+    """Return the messages with the named tools' results replaced once they were answered.
+
+    No message is added, removed, moved or mutated. The very same list comes back where the policy
+    is off or nothing is redacted; otherwise a new list, which shares the other messages.
+    """
+    if not policy.redacts:
+        return messages
+    conversation = read_messages(messages)
+    replacements = replacements_of(decide_redactions(conversation, policy).decisions)
+    return edit_messages(conversation, Edits(replacements)) if replacements else messages
+
+
+def reduce_history(messages: list[ChatMessage], options: ReductionOptions) -> ReductionResult:
+    """Bring a conversation within its budget (see `plan_reduction` for the stages).
+
+    No message is mutated, those that stay as they are are shared. The very same list comes back
+    where nothing is different: reduction is off, there are two messages at most, they are within
+    the budget, or there is nothing that may go.
+
+    Masked is a content that is a string, and of one that is a list of nothing but text parts each
+    text by itself; no part is added, removed or emptied. Other contents stay, as do texts that
+    would not get shorter. What is not text has no size.
+    """
+    conversation = read_messages(messages)
+    plan = plan_reduction(conversation, options)
+    return ReductionResult(
+        messages=edit_messages(conversation, plan.edits) if plan.changes else messages,
+        reduced=plan.changes,
+        dropped_count=len(plan.dropped),
+        invariant_status=plan.invariant_status,
+        masked_count=plan.masked_count,
+        masked_chars=plan.masked_chars,
+        reduction_stage=plan.stage,
+    )

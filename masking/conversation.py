@@ -1,0 +1,329 @@
+"""A read-only index of a request: its elements, the calls in them, and the results bound to them.
+
+Every wire format's history is one list that grows at its end. A format reads one element of it at a
+time, without its neighbours, so that what was read is a function of the element alone. What takes
+more than one element is found here: which call a result answers, in which tool turn, and after how
+many requests. Nothing is copied or converted: a text is kept with the path where it stands.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import orjson
+
+from masking.errors import WireError
+from masking.model import ContentKind, Layout, Path, Request, Target, ToolResult
+
+Speaker = Literal["system", "user", "assistant", "tool", "unknown"]
+"""Who speaks in an element; `unknown` where it is no object, or names nobody that is known."""
+
+
+class Call(NamedTuple):
+    """A tool call. `arguments` are as the request has them: JSON text, or a decoded object."""
+
+    call_id: str | None
+    tool: str | None
+    arguments: object
+
+
+class Result(NamedTuple):
+    """A tool result as its element alone tells it.
+
+    `slots` are the paths of its `texts` within the element. Where a slot holds an object, its text
+    is that object's JSON, and `wrap` is the key under which a placeholder stands in its place.
+    """
+
+    call_id: str | None
+    kind: ContentKind
+    texts: tuple[str, ...]
+    slots: tuple[Path, ...]
+    is_error: bool = False
+    wrap: str | None = None
+
+
+class Element(NamedTuple):
+    """One element of a request's list; `texts` are the speaker's own, without those of results."""
+
+    speaker: Speaker
+    texts: tuple[str, ...] = ()
+    calls: tuple[Call, ...] = ()
+    results: tuple[Result, ...] = ()
+
+    @property
+    def all_texts(self) -> tuple[str, ...]:
+        """The speaker's own texts, and then those of the results."""
+        return (*self.texts, *(text for result in self.results for text in result.texts))
+
+    @property
+    def is_turn(self) -> bool:
+        """Whether it holds a call that a result can answer."""
+        return any(call.call_id for call in self.calls)
+
+
+UNKNOWN = Element("unknown")
+
+
+class ElementSize(NamedTuple):
+    """The estimated tokens of an element; of each result, what stands before it there, and its own.
+
+    A result's own tokens are those of its content, without what its message costs.
+    """
+
+    total: int
+    results: tuple[tuple[int, int], ...] = ()
+
+
+class WireFormat(NamedTuple):
+    """How one wire format is read: data and functions of one element, for all strategies alike.
+
+    name: as records and messages spell it.
+    path_ending: how the path of its requests ends, without the query.
+    list_path: where its list stands in a request.
+    read_element: one element, without its neighbours; never raises.
+    measure_element: its size, in estimated tokens.
+    find_tools: the tool schemas.
+    find_head_texts: the texts that stand beside the list, those of a system prompt.
+    measure_head: the size of both.
+    find_cache_lifetimes: how long a request asks for its prompt to be kept, as spelled.
+    unmark: the element without cache marks, in its plainest spelling: as a prompt cache sees it.
+    count_parts: the texts of an element that are tokens of the prompt, and what else it costs.
+    user_message: an element in which the user says this text.
+    answers_in_runs: whether elements of the assistant that follow each other are one answer.
+    """
+
+    name: str
+    path_ending: str
+    list_path: Path
+    read_element: Callable[[object], Element]
+    measure_element: Callable[[object], ElementSize]
+    find_tools: Callable[[Mapping[str, object]], object]
+    find_head_texts: Callable[[Mapping[str, object]], Sequence[str]]
+    measure_head: Callable[[Mapping[str, object]], int]
+    find_cache_lifetimes: Callable[[Mapping[str, object]], Iterator[str]]
+    unmark: Callable[[object], object]
+    count_parts: Callable[[object], tuple[Sequence[str], int]]
+    user_message: Callable[[str], object]
+    answers_in_runs: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """A request, read once: its elements in order, its tool turns, its tool results in order.
+
+    `document` is the decoded request, `items` are the elements of its list as they are spelled.
+    Turns are answered or not.
+    """
+
+    wire: WireFormat
+    document: Mapping[str, object]
+    items: Sequence[object]
+    elements: tuple[Element, ...]
+    turns: int
+    results: tuple[ToolResult, ...]
+
+    @property
+    def model(self) -> str | None:
+        """The model that the request names in its body."""
+        model = self.document.get("model")
+        return model if isinstance(model, str) else None
+
+
+def read_conversation(document: Mapping[str, object], wire: WireFormat) -> Conversation:
+    """Read a decoded request.
+
+    Raises WireError where the list is missing or no list. An element that is no object, and a
+    field of an unexpected type, is passed over.
+    """
+    items = _find_list(document, wire.list_path)
+    return _index(wire, document, items, tuple(map(wire.read_element, items)))
+
+
+def read_again(
+    before: Conversation, document: Mapping[str, object], changed: Iterable[int]
+) -> Conversation:
+    """Read a request of which only these elements have changed since it was read `before`."""
+    items = _find_list(document, before.wire.list_path)
+    elements = [*before.elements]
+    for at in changed:
+        elements[at] = before.wire.read_element(items[at])
+    return _index(before.wire, document, items, tuple(elements))
+
+
+def with_targets(conversation: Conversation, arguments: Sequence[str]) -> Conversation:
+    """Return the request with the targets of its results, if any are asked for.
+
+    The first of the `arguments` that a call has, a non-empty string, tells its target.
+    """
+    if not arguments:
+        return conversation
+    _, results = bind(conversation.elements, conversation.wire, arguments)
+    return replace(conversation, results=results)
+
+
+def _index(
+    wire: WireFormat,
+    document: Mapping[str, object],
+    items: Sequence[object],
+    elements: tuple[Element, ...],
+) -> Conversation:
+    turns, results = bind(elements, wire)
+    return Conversation(
+        wire=wire,
+        document=document,
+        items=items,
+        elements=elements,
+        turns=turns,
+        results=results,
+    )
+
+
+def bind(
+    elements: Sequence[Element], wire: WireFormat, target_arguments: Sequence[str] = ()
+) -> tuple[int, tuple[ToolResult, ...]]:
+    """Count the tool turns, and bind the results to them.
+
+    Ids are re-used in real traffic, so a result belongs to the nearest earlier turn that declared
+    its id, and one that comes before its call to the first later turn that does.
+    """
+    turns = 0
+    declared: dict[str | None, _Declared] = {}
+    waiting: dict[str, list[int]] = {}
+    results: list[ToolResult] = []
+    counts_on = False
+    for at, element in enumerate(elements):
+        if element.speaker != "assistant":
+            counts_on = False
+        elif declares := {call.call_id: call for call in element.calls if call.call_id}:
+            turns += not counts_on
+            counts_on = wire.answers_in_runs
+            for declared_id, call in declares.items():
+                target = _find_target(call, target_arguments) if target_arguments else None
+                declared[declared_id] = (turns - 1, call.tool, target)
+                for early in waiting.pop(declared_id, ()) if waiting else ():
+                    results[early] = results[early]._replace(
+                        turn=turns - 1, tool=call.tool, target=target
+                    )
+        for result in element.results:
+            call_id = result.call_id
+            turn, tool, target = declared.get(call_id, _UNDECLARED)
+            if turn is None and call_id is not None:
+                waiting.setdefault(call_id, []).append(len(results))
+            results.append(
+                ToolResult(
+                    (*wire.list_path, at),
+                    result.slots,
+                    call_id,
+                    tool,
+                    turn,
+                    result.kind,
+                    result.texts,
+                    result.is_error,
+                    target,
+                    result.wrap,
+                )
+            )
+    return turns, tuple(results)
+
+
+_Declared = tuple[int, str | None, Target | None]
+"""The last turn that declared an id, the tool it called there, and about what."""
+
+_UNDECLARED = (None, None, None)
+
+
+def lay_out(conversation: Conversation) -> Layout:
+    """Return the sizes in a request, in estimated tokens; each answer of the assistant was one."""
+    wire = conversation.wire
+    size = wire.measure_head(conversation.document)
+    requests: list[Request] = []
+    offsets: list[int] = []
+    turns_before: list[int] = []
+    sizes: list[int] = []
+    turns = 0
+    counts_on = has_turn = False
+    for element, item in zip(conversation.elements, conversation.items, strict=True):
+        total, contents = wire.measure_element(item)
+        if element.speaker == "assistant":
+            if not counts_on:
+                requests.append(Request(size, turns, len(offsets)))
+                has_turn = False
+            counts_on = wire.answers_in_runs
+            if element.is_turn and not has_turn:
+                turns += 1
+                has_turn = True
+        else:
+            counts_on = False
+        for before, own in contents:
+            offsets.append(size + before)
+            turns_before.append(turns)
+            sizes.append(own)
+        size += total
+    requests.append(Request(size, turns, len(offsets)))
+    return Layout(tuple(requests), tuple(offsets), tuple(turns_before), tuple(sizes))
+
+
+def find_answers(elements: Sequence[Element], *, in_runs: bool) -> Iterator[range]:
+    """Yield the positions of each answer of the assistant, oldest first.
+
+    An answer is one element, or where a format has them `in_runs`, all that follow each other.
+    """
+    start: int | None = None
+    for at, element in enumerate(elements):
+        if start is not None and (element.speaker != "assistant" or not in_runs):
+            yield range(start, at)
+            start = None
+        if start is None and element.speaker == "assistant":
+            start = at
+    if start is not None:
+        yield range(start, len(elements))
+
+
+def find_opening(conversation: Conversation) -> list[str]:
+    """Return the texts of a request up to what the user says first, included.
+
+    Where a tool turn comes before it, those before that turn, and without either, those before the
+    first answer of the assistant: a conversation that has masked results keeps its opening.
+    """
+    head = conversation.wire.find_head_texts(conversation.document)
+    opening = conversation.elements[: _find_end(conversation.elements)]
+    return [*head, *(text for element in opening for text in element.all_texts)]
+
+
+def _find_end(elements: Sequence[Element]) -> int:
+    answered = len(elements)
+    for at, element in enumerate(elements):
+        if element.speaker == "user":
+            return at + 1
+        if element.speaker == "assistant":
+            answered = min(answered, at)
+            if element.is_turn:
+                return at
+    return answered
+
+
+def _find_list(document: Mapping[str, object], path: Path) -> list[object]:
+    value: Any = document
+    place = "body"
+    for key in path:
+        if not isinstance(value, dict) or key not in value:
+            raise WireError(f"no {key}", place)
+        value, place = value[key], f"{place}.{key}"
+    if not isinstance(value, list):
+        raise WireError(f"expected list, got {type(value).__name__}", place)
+    return value
+
+
+def _find_target(call: Call, names: Sequence[str]) -> Target | None:
+    """Return what a call is about: the first of these arguments that is a non-empty string."""
+    arguments = call.arguments
+    if isinstance(arguments, str) and any(f'"{name}"' in arguments for name in names):
+        try:
+            arguments = orjson.loads(arguments)
+        except orjson.JSONDecodeError:
+            return None
+    if not isinstance(arguments, dict):
+        return None
+    paths = (arguments.get(name) for name in names)
+    path = next((path for path in paths if isinstance(path, str) and path), None)
+    return None if path is None else (call.tool, path)
