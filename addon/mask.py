@@ -32,7 +32,7 @@ logger = logging.getLogger("observation_masking")
 
 
 class _Open(NamedTuple):
-    """A request on its way; `measuring` is None where there is nothing to measure, or not yet."""
+    """A request on its way; `measuring` is None if there is nothing to measure, or not yet."""
 
     rewritten: Rewritten
     copy: ResponseCopy
@@ -40,7 +40,7 @@ class _Open(NamedTuple):
 
 
 class ObservationMasking:
-    """The hooks: each one guards, hands over to a function, and lets the traffic go."""
+    """The hooks: each guards, calls a function, and lets the traffic pass."""
 
     def __init__(self) -> None:
         self._config: ConfigFile | None = None
@@ -57,7 +57,7 @@ class ObservationMasking:
         loader.add_option("mask_config", str, "", "The configuration file of observation-masking.")
 
     def configure(self, updated: set[str]) -> None:
-        """Validate the options; a mistake stops the start, or undoes a change later on."""
+        """Validate the options. A mistake stops the start, or undoes a later change."""
         try:
             if mistake := find_option_mistake(ctx.options):
                 raise ConfigError(*mistake)
@@ -74,7 +74,7 @@ class ObservationMasking:
             logger.info(render_start(self._config))
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
-        """Let uploads that are no chat requests through as they come."""
+        """Stream uploads that are not chat requests."""
         if not is_chat_request(flow.request) and is_bulk(flow.request):
             flow.request.stream = True
 
@@ -99,7 +99,7 @@ class ObservationMasking:
             self._open[flow] = _Open(rewritten, found.copy, measuring)
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
-        """Let streams and downloads through as they come; keep a copy of what is to be read."""
+        """Stream event streams and downloads; keep a copy of those that are to be read."""
         if flow.response is None or flow.response.stream:
             return
         if found := self._open.get(flow):
@@ -131,7 +131,7 @@ class ObservationMasking:
             logger.info(str(self._mcp.totals))
 
     def _masks_response(self, flow: http.HTTPFlow) -> bool:
-        """Whether a response is an MCP server's, and is to be masked."""
+        """Whether a response comes from an MCP server and is to be masked."""
         settings = self._read_settings()
         is_there = is_opened(flow.request.pretty_host, settings.hosts)
         return is_there and self._mcp.responseheaders(flow, settings.mcp)
@@ -143,7 +143,7 @@ class ObservationMasking:
         self._metrics.configure(config.settings.metrics)
 
     def _read_settings(self) -> Settings:
-        """Return what the file says now."""
+        """Return what the configuration file says now."""
         if self._config is None:
             return Settings()
         if self._config.refresh():
@@ -152,7 +152,7 @@ class ObservationMasking:
         return self._config.settings
 
     def _finish(self, flow: http.HTTPFlow, error: Interruption | None) -> None:
-        """Hand over a request that has come to its end; a recording gets what streamed by."""
+        """Record a request that has come to its end; give a recording what was streamed."""
         found = self._open.pop(flow, None)
         if found is None:
             return

@@ -5,14 +5,15 @@ from typing import NamedTuple
 from addon.metrics.record import RequestRecord
 
 _TELLING = 0.01
-"""Part of a bill by which a warm cache must make it differ, to be worth a word."""
+"""The part of a bill by which a warm cache must change it to be mentioned."""
 
 
 class Savings(NamedTuple):
-    """What masking saved, as records have it; below 0 a loss.
+    """What masking saved, as in records; less than 0 is a loss.
 
-    `dollars` are those of the requests whose price was known, None where there was none, and
-    `unpriced` counts the others. The errors say by how much it may be off, either way.
+    dollars: of the requests whose price was known; None if there was none.
+    unpriced: the number of the other requests.
+    *_error: by how much the amount may be off either way.
     """
 
     tokens: float = 0.0
@@ -23,7 +24,7 @@ class Savings(NamedTuple):
 
 
 def read_savings(record: RequestRecord) -> Savings:
-    """Return what was saved in a record's conversation up to it."""
+    """Return what was saved in a record's conversation so far."""
     return Savings(
         record.net_tokens or 0.0,
         record.net_tokens_error or 0.0,
@@ -34,7 +35,7 @@ def read_savings(record: RequestRecord) -> Savings:
 
 
 def read_total_savings(record: RequestRecord) -> Savings:
-    """Return what was saved in all conversations up to a record."""
+    """Return what was saved in all conversations so far."""
     return Savings(
         record.total_net_tokens or 0.0,
         record.total_net_tokens_error or 0.0,
@@ -47,9 +48,8 @@ def read_total_savings(record: RequestRecord) -> Savings:
 def render_cost(record: RequestRecord) -> str:
     """Return what a request cost: `cost $0.0267 -> $0.0155 (-42% ±3)`, in tokens without a price.
 
-    Of several amounts in tokens only the last one names them.
-
-    Where what was saved may as well be nothing, it says so: `cost $0.0155, about as unmasked`.
+    Of several amounts in tokens only the last has its unit. If what was saved may as well be
+    nothing, the words say so: `cost $0.0155, about as unmasked`.
     """
     before, warm = record.cost_tokens_before or 0.0, record.cost_tokens_before_warm or 0.0
     after, error = record.cost_tokens_after or 0.0, record.saved_tokens_error or 0.0
@@ -69,9 +69,9 @@ def render_cost(record: RequestRecord) -> str:
 
 
 def render_savings(savings: Savings) -> str:
-    """Return what masking saved: `+$1.2000 ±0.1000`, in input tokens where not all is priced.
+    """Return what masking saved: `+$1.2000 ±0.1000`, or in input tokens unless all is priced.
 
-    It is `about 0` where it may as well be nothing, or a loss where it is a gain.
+    It is `about 0` if the error is as large as the amount.
     """
     amount, error, form, unit, end = savings.tokens, savings.tokens_error, "{:,.0f}", "", ""
     if savings.dollars is None or savings.unpriced:
@@ -88,13 +88,13 @@ def render_savings(savings: Savings) -> str:
 
 
 def render_error(share: float, form: str) -> str:
-    """Return a margin of error in percent, to stand behind its amount; nothing where it is 0."""
+    """Return a margin of error in percent, to follow its amount; nothing if it is 0."""
     rendered = form.format(100 * share)
     return f" ±{rendered}" if float(rendered) else ""
 
 
 def render_prices(record: RequestRecord) -> str:
-    """Return the prices that hold, and why: `cached at 0.5 (price list)`."""
+    """Return the prices, and where they come from: `cached at 0.5 (price list)`."""
     read, write = record.price_read_ratio or 0.0, record.price_write_ratio or 0.0
     written = f", written at {write:g}" if write != 1 else ""
     return f"cached at {read:g}{written} ({record.price_source})"

@@ -1,4 +1,4 @@
-"""What the log says where the boundary of a conversation comes to be held: once for each."""
+"""What the log says, once, when the boundary of a conversation is held."""
 
 from addon.metrics.record import RequestRecord
 
@@ -10,7 +10,7 @@ class HoldWarnings:
         self._held: set[tuple[bool, int | None]] = set()
 
     def find(self, record: RequestRecord) -> list[str]:
-        """Return what to say of a request that has come to its end."""
+        """Return what to say about a request that has come to its end."""
         conversation = (record.replay, record.conversation)  # numbered apart
         if not record.boundary_held or conversation in self._held:
             return []
@@ -19,10 +19,10 @@ class HoldWarnings:
 
 
 def render_hold(record: RequestRecord) -> str:
-    """Return the line that tells a person that the boundary of a conversation stands still.
+    """Return the line that tells a user that the boundary of a conversation is held.
 
-    A provider that caches nothing at all is better served by a window that slides, which saves
-    more than half of the tokens where a boundary that stands still saves a fifth.
+    If a provider caches nothing at all, a sliding window is better: it saves more than half of the
+    tokens where a held boundary saves a fifth.
     """
     held = (
         f"{record.host} no longer caches what conversation {record.conversation} sends since its "

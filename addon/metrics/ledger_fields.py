@@ -1,4 +1,4 @@
-"""The fields of a record that the ledger gives: what a request cost, and at which prices."""
+"""The fields of a record that come from the ledger: what a request cost, and at which prices."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,7 @@ def describe_pricing(pricing: Pricing | None) -> Mapping[str, object]:
 
 
 def describe_entry(entry: Entry | None) -> Mapping[str, object]:
-    """Return the fields of a record that tell what a request cost; null is what is not known."""
+    """Return the fields of a record that say what a request cost; null for what is not known."""
     if entry is None:
         return dict.fromkeys(_ENTRY_FIELDS)
     cost = entry.cost

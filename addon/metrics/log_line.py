@@ -1,4 +1,4 @@
-"""The line that tells a person what became of a request."""
+"""The line that tells a user what became of a request."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from addon.metrics.record import RequestRecord
 
 
 def render_line(record: RequestRecord) -> str:
-    """Return the line that tells a person what became of a request."""
+    """Return the line that tells a user what became of a request."""
     words = (
         "replay" if record.replay else None,
         record.host,

@@ -1,7 +1,7 @@
-"""Logs in the thread of the event loop, whichever thread has something to say.
+"""Logs in the thread of the event loop, whichever thread a line comes from.
 
-mitmproxy prints its own lines there, and prints text and line end apart: what another thread logs
-would run into them.
+mitmproxy prints its own lines there, and prints a text and its line end separately: lines logged
+by another thread would run into them.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ logger = logging.getLogger("observation_masking")
 
 
 class LoopLog:
-    """Takes lines from any thread; as long as it knows of no event loop it logs them at once."""
+    """Takes lines from any thread; without an event loop it logs them at once."""
 
     def __init__(self) -> None:
         self._lines: SimpleQueue[tuple[int, str]] = SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
-        """Log from now on in the thread of the event loop that runs here, if one does."""
+        """From now on, log in the thread of the event loop that is running here, if any."""
         with contextlib.suppress(RuntimeError):
             self._loop = asyncio.get_running_loop()
 
@@ -40,7 +40,7 @@ class LoopLog:
             self.log(logging.WARNING, line)
 
     def flush(self) -> None:
-        """Log what waits, in order; to be called in the thread of the loop."""
+        """Log the waiting lines, in order. To be called in the thread of the loop."""
         with contextlib.suppress(Empty):
             while True:
                 logger.log(*self._lines.get_nowait())

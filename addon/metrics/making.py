@@ -1,4 +1,4 @@
-"""A request that has come to its end becomes a record."""
+"""Makes the record of a request that has come to its end."""
 
 from dataclasses import asdict
 
@@ -12,7 +12,7 @@ from masking.wire.usage import Usage
 
 
 def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
-    """Return the record of a request, `entry` being what the ledger has of it."""
+    """Return the record of a request; `entry` is its entry in the ledger."""
     rewritten, measured, usage = answered.rewritten, answered.measured, answered.usage or Usage()
     fields: dict[str, object] = {
         **describe_software(rewritten.received.settings),

@@ -1,6 +1,6 @@
 """One record per request, and a list of sinks that each record goes to.
 
-All of it happens in one thread of its own, after the request has left. Nothing here decides what
+All of it happens in a thread of its own, after the request has left. Nothing here decides what
 becomes of a request.
 """
 
@@ -36,18 +36,18 @@ from masking.rewrite import Rewrite
 from masking.wire.usage import read_usage
 
 Sink = Callable[[RequestRecord], object]
-"""What a record goes to; it is called in one thread, and what it raises is a warning."""
+"""Called with each record, in one thread; what it raises is a warning."""
 
 Measuring = Future[Measured | None]
 
 _MAX_PENDING_BYTES = 16_000_000
-"""Bodies that wait to be measured; beyond this, tokens are not counted."""
+"""The most bytes of bodies that may wait to be measured; beyond this, tokens are not counted."""
 
 
 class Metrics:
-    """Takes requests from any thread, measures and records them in its own.
+    """Takes requests from any thread; measures and records them in its own.
 
-    `enter` is the ledger's part: called there with what was answered, it returns the entry.
+    `enter` enters an answered request in the ledger, and returns its entry. It is called there.
     """
 
     def __init__(self, enter: Callable[[Answered], Entry | None]) -> None:
@@ -70,7 +70,7 @@ class Metrics:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Load now what would stop everything for a moment later; in the thread of the log."""
+        """Load what would later stop everything for a moment. To be called in the log's thread."""
         self._log.start()
         self._worker.submit(load_o200k_base)
         self._worker.submit(lambda: find_pricing(PriceSettings(), "localhost", "none"))
@@ -128,7 +128,7 @@ class Metrics:
         self._worker.submit(job)
 
     def close(self) -> None:
-        """Wait for all that is pending, and close the file."""
+        """Wait for all pending jobs, and close the file."""
         self._worker.close()
         self._log.flush()
         self._file.close()

@@ -1,6 +1,6 @@
-"""What the log says of prices, once for each host: what is assumed, and what looks wrong.
+"""What the log says about prices, once for each host: what is assumed, and what looks wrong.
 
-Nothing is learned from an answer: each warning names the line to set.
+Prices are never learned from answers: each warning names the line to set.
 """
 
 import json
@@ -20,14 +20,14 @@ class _Host:
 
 
 class PriceWarnings:
-    """Remembers what was said of each host; of many hosts, of those that were used last."""
+    """Remembers what was said about each host, for the hosts that were used last."""
 
     def __init__(self, max_hosts: int = _MAX_HOSTS) -> None:
         self._max_hosts = max_hosts
         self._hosts: OrderedDict[str, _Host] = OrderedDict()
 
     def find(self, record: RequestRecord) -> list[str]:
-        """Return what to say of a request that has come to its end."""
+        """Return what to say about a request that has come to its end."""
         if record.price_source is None:
             return []
         host = self._hosts.setdefault(record.host, _Host())

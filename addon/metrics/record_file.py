@@ -20,10 +20,10 @@ def default_path() -> Path:
 
 
 class RecordFile:
-    """An append-only file of JSON lines that is rotated once and never grows beyond its size.
+    """An append-only file of JSON lines that is rotated once and never exceeds its size.
 
-    A file that cannot be written is a warning, once, and records are then lost, not requests. The
-    file that holds when the configuration names none is that of live traffic alone.
+    A file that cannot be written is one warning; records are then lost, requests are not. The
+    default file is for live traffic only.
     """
 
     def __init__(self, settings: MetricsSettings) -> None:
@@ -34,7 +34,7 @@ class RecordFile:
 
     @property
     def path(self) -> Path:
-        """Where the records go. Raises RuntimeError for the home of no user."""
+        """Where the records go. Raises RuntimeError if the user has no home."""
         return Path(self._name).expanduser() if self._name else default_path()
 
     def write(self, record: Mapping[str, object]) -> None:
@@ -64,8 +64,8 @@ class RecordFile:
             self.close()
             self.path.replace(f"{self.path}.1")
             file = self._open()
-        # Nothing is buffered: what a full disk does not take is lost here, and not found again
-        # when the file is closed.
+        # Nothing is buffered: what a full disk does not take fails here, and not when the file is
+        # closed.
         if file.write(line) < len(line):
             raise OSError(0, "the disk is full")
 

@@ -13,13 +13,13 @@ _MAX_WARNINGS = 1_000
 
 
 class RedactionTrace:
-    """Remembers what it has warned of: a conversation repeats its messages at every turn."""
+    """Remembers its warnings, because a conversation repeats its messages at every turn."""
 
     def __init__(self) -> None:
         self._warned: set[str] = set()
 
     def log(self, redactions: Redactions) -> None:
-        """Log what was decided in a request; never content."""
+        """Log what was decided for a request, never content."""
         for decision in redactions.decisions:
             if decision.is_new:
                 logger.info(f"redacted {_render(decision)}")

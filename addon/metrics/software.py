@@ -9,8 +9,8 @@ from masking.errors import ConfigError
 from masking.measures.price_list_check import open_list
 
 RECORD_SCHEMA = 2
-"""What the fields of a record mean. Records that do not tell it are of the first schema, which is
-the same without the fields of this module, `price_entry` and `net_unpriced`."""
+"""The version of a record's fields. Records without it are of version 1, which lacks the fields of
+this module, `price_entry` and `net_unpriced`."""
 
 
 @functools.lru_cache(8)

@@ -1,6 +1,6 @@
 """The stages that a request passes through: received, rewritten, answered. None is ever changed.
 
-They live in memory alone, and hold what no record may tell: whose request it is, its settings, the
+They exist in memory only, and hold what no record may tell: whose request it is, its settings, the
 digests of its prompt.
 """
 
@@ -21,11 +21,13 @@ Interruption = Literal["client left", "provider failed", "proxy ended"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """A request as it came in; its names are `printable`.
+    """A request as it arrived; its names are `printable`.
 
-    `account` tells its credential apart from others; `settings` are those in force. `replay` says
-    that it comes out of a recording, `answers_masked` that its answer is, or will be, one to the
-    masked prompt, where that of a recording is one to the prompt before masking.
+    account: tells its credential apart from others.
+    settings: those in force.
+    replay: whether it comes from a recording.
+    answers_masked: whether its answer is one to the masked prompt; that of a recording is one to
+        the prompt before masking.
     """
 
     time: datetime
@@ -39,10 +41,9 @@ class Received:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priced:
-    """What a request says of itself, and what its tokens cost.
+    """What a request says about itself, and what its tokens cost.
 
-    `seed` tells host, model and credential apart from others. The cache ratios are those that the
-    boundary is drawn by.
+    `seed` tells host, model and credential apart. The boundary is drawn by the cache ratios.
     """
 
     model: str | None
@@ -57,9 +58,11 @@ class Priced:
 class Rewritten:
     """A request as it goes on; bytes as on the wire.
 
-    `passed_through` says why it goes on untouched. `priced` is None where it could not be read,
-    `prefix` where nothing is remembered of conversations. `masked` are the places of the tool
-    results that are masked. `hook_us` are the microseconds that it waited for us.
+    priced: None if the request could not be read.
+    prefix: None if nothing is remembered of conversations.
+    masked: the places of the tool results that are masked.
+    passed_through: why it goes on untouched; None if it does not.
+    hook_us: the microseconds that it waited for the addon.
     """
 
     received: Received
@@ -74,7 +77,7 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What was measured of a request; `prompt` is None where its tokens were not counted."""
+    """What was measured of a request; `prompt` is None if its tokens were not counted."""
 
     sizes: Sizes
     prompt: Prompt | None
@@ -84,7 +87,7 @@ class Measured:
 class Answered:
     """A request that has come to its end, with an answer or without one.
 
-    `measured` is None where it could not be read, `usage` where the provider reported none.
+    `measured` is None if it could not be read, `usage` if the provider reported none.
     """
 
     rewritten: Rewritten

@@ -1,4 +1,4 @@
-"""What a run came to."""
+"""The totals of a run."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from addon.metrics.record import RequestRecord
 
 @dataclass(slots=True)
 class Tally:
-    """What some requests came to."""
+    """The totals of some requests."""
 
     requests: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
@@ -55,7 +55,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Totals:
-    """What a run came to; requests out of a recording, none of which was sent, are told apart."""
+    """The totals of a run; requests from a recording, which were not sent, are counted apart."""
 
     sent: Tally = field(default_factory=Tally)
     replayed: Tally = field(default_factory=Tally)

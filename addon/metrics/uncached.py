@@ -1,4 +1,4 @@
-"""Hosts that seem to sell no cached tokens: many requests in a row had none that should have."""
+"""Hosts that seem to sell no cached tokens: many requests in a row that should have had some."""
 
 import json
 from collections import Counter
@@ -8,17 +8,17 @@ from addon.metrics.record_file import RecordFile
 from masking.config_tables import MetricsSettings
 
 MANY = 20
-"""So many requests in a row are no accident."""
+"""This many requests in a row are no accident."""
 
 _LARGE = 2_000
-"""Tokens that should have been cached, twice what most providers ask for at least."""
+"""The tokens that should have been cached; most providers require half as many at least."""
 
 
 def count_uncached(count: int, record: Mapping[str, object]) -> int:
     """Return how many requests in a row had nothing from the cache, with this one.
 
-    `record` is a request's, or has its fields; `count` is that of the requests before it. A
-    provider that does not report cached tokens says nothing of its cache.
+    `record` has the fields of a request's record; `count` is for the requests before it. A
+    provider that does not report cached tokens says nothing about its cache.
     """
     cached, predicted = record.get("cached_tokens"), record.get("predicted_cached_tokens")
     read = record.get("price_read_ratio")
@@ -31,7 +31,7 @@ def count_uncached(count: int, record: Mapping[str, object]) -> int:
 
 
 def find_uncached(lines: Iterable[str]) -> list[str]:
-    """Return the hosts that seem to sell no cached tokens, by the lines of a file of records."""
+    """Return the hosts that seem to sell no cached tokens, by the lines of a record file."""
     counts: Counter[str] = Counter()
     for line in lines:
         try:
@@ -44,7 +44,7 @@ def find_uncached(lines: Iterable[str]) -> list[str]:
 
 
 def read_uncached(settings: MetricsSettings) -> list[str]:
-    """Return these hosts by the records that the configuration has kept; none where it has none."""
+    """Return these hosts by the configured record file; none if there is no such file."""
     try:
         with RecordFile(settings).path.open(encoding="utf-8", errors="replace") as lines:
             return find_uncached(lines)
@@ -53,7 +53,7 @@ def read_uncached(settings: MetricsSettings) -> list[str]:
 
 
 def render_uncached(host: str) -> str:
-    """Return what is to be said of such a host, with the line to set."""
+    """Return what to say about such a host, with the line to set."""
     name = json.dumps(host, ensure_ascii=False)
     return (
         f"{host} has reported no cached tokens on {MANY} requests in a row that should have had "

@@ -1,4 +1,4 @@
-"""A thread of its own, so that nothing that is counted or written is in the traffic's way."""
+"""A thread of its own, so that counting and writing never delay the traffic."""
 
 import logging
 from collections.abc import Callable
@@ -11,13 +11,13 @@ _Result = TypeVar("_Result")
 
 
 class Worker:
-    """Does one job after another, in order; a job that fails is a warning."""
+    """Does jobs one after the other; a job that fails is a warning."""
 
     def __init__(self, name: str) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
 
     def submit(self, job: Callable[[], _Result]) -> "Future[_Result | None]":
-        """Have a job done soon; its result is None where it fails, and after the end."""
+        """Do a job soon. Its result is None if it fails, or if the worker is closed."""
         try:
             return self._thread.submit(guard, job)
         except RuntimeError:  # closed: the proxy is ending
@@ -26,12 +26,12 @@ class Worker:
             return missed
 
     def close(self) -> None:
-        """Wait for all that is pending."""
+        """Wait for all pending jobs."""
         self._thread.shutdown(wait=True)
 
 
 def guard(job: Callable[[], _Result]) -> _Result | None:
-    """Do a job; one that fails is a warning, without its message, which may quote content."""
+    """Do a job. A failure is a warning, without its message, which may quote content."""
     try:
         return job()
     except Exception as error:  # noqa: BLE001 - a record that fails must not fail the next one

@@ -1,4 +1,4 @@
-"""What a flow of mitmproxy's says of a request, and of how it ended."""
+"""What a mitmproxy flow says about a request, and about how it ended."""
 
 from datetime import UTC, datetime
 
@@ -11,12 +11,12 @@ from masking.config import Settings
 
 
 def is_replayed(flow: http.HTTPFlow) -> bool:
-    """Whether a flow comes out of a recording, or is sent once more by mitmproxy."""
+    """Whether a flow comes from a recording, or is sent again by mitmproxy."""
     return not flow.live or flow.is_replay is not None
 
 
 def read_received(flow: http.HTTPFlow, settings: Settings) -> Received:
-    """Return a request as it came in."""
+    """Return a request as it arrived."""
     return Received(
         time=datetime.now(UTC),
         host=printable(flow.request.pretty_host),

@@ -1,4 +1,4 @@
-"""Masks requests, and owns what that takes: the ledger, and what is remembered of conversations.
+"""Masks requests, and owns what that needs: the ledger, and the memory of conversations.
 
 Whatever goes wrong in here, the client's own bytes go out.
 """
@@ -29,7 +29,7 @@ from masking.wire.cache_marks import has_cache_mark
 
 
 class Outcome(NamedTuple):
-    """How a request goes on; without a `rewrite`, and its `original` body, as it came."""
+    """How a request goes on; without a `rewrite` it goes on as it came."""
 
     rewritten: Rewritten
     rewrite: Rewrite | None = None
@@ -39,8 +39,8 @@ class Outcome(NamedTuple):
 class Masker:
     """Masks the requests of a run.
 
-    Recordings that are played again have a ledger of their own, and no memory: what was sent once
-    must not change what is sent now.
+    Replayed recordings have a ledger of their own and no memory, because what was sent then must
+    not change what is sent now.
     """
 
     def __init__(self, memory_file: MemoryFile) -> None:
@@ -49,15 +49,15 @@ class Masker:
         self._memory: BoundaryMemory | None = None
 
     async def mask(self, flow: http.HTTPFlow, received: Received) -> Outcome:
-        """Mask a request where it stands, in a thread of its own."""
+        """Mask a request in place, in a thread."""
         is_remembered = received.settings.memory.enabled and not received.replay
         memory = await self._open_memory() if is_remembered else None
         return await asyncio.to_thread(self._mask, flow, received, memory)
 
     def enter(self, answered: Answered) -> Entry | None:
-        """Enter a request in the ledger; None where the provider did not take it.
+        """Enter a request in the ledger; None if the provider did not take it.
 
-        To be called in one thread, in the order in which requests were answered.
+        Call this in one thread, in the order in which requests were answered.
         """
         rewritten, measured = answered.rewritten, answered.measured
         priced, prompt = rewritten.priced, measured.prompt if measured else None
@@ -75,13 +75,13 @@ class Masker:
         return ledger.enter(sent, priced.pricing)
 
     def close(self) -> None:
-        """Write down what is remembered."""
+        """Write what is remembered to its file."""
         self._memory_file.close()
 
     def _mask(
         self, flow: http.HTTPFlow, received: Received, memory: BoundaryMemory | None
     ) -> Outcome:
-        # Each step adds to what is known; what it raises must not lose what was known before.
+        # Each step adds to what is known, so that an exception does not lose what was known before.
         rewritten = leave_untouched(flow, received)
         try:
             original = read_body(flow.request)
@@ -108,7 +108,7 @@ class Masker:
         return Outcome(rewritten, rewrite, original)
 
     async def _open_memory(self) -> BoundaryMemory:
-        """Return what is remembered, read from the file when it is first wanted."""
+        """Return the memory, which is read from its file when it is first needed."""
         if self._memory is None:
             memory = BoundaryMemory(self._memory_file.write)
             memory.load(await asyncio.to_thread(self._memory_file.read))
@@ -117,7 +117,7 @@ class Masker:
 
 
 def leave_untouched(flow: http.HTTPFlow, received: Received) -> Rewritten:
-    """Return a request that goes on as it came, as far as is known yet."""
+    """Return a request that goes on as it came, with what is known so far."""
     size = len(flow.request.raw_content or b"")
     return Rewritten(received=received, bytes_before=size, bytes_after=size)
 
@@ -125,7 +125,7 @@ def leave_untouched(flow: http.HTTPFlow, received: Received) -> Rewritten:
 def _price(
     received: Received, conversation: Conversation, original: bytes
 ) -> tuple[Priced, Strategies]:
-    """Return what a request costs, and the strategies under these prices."""
+    """Return the prices of a request, and the strategies under these prices."""
     settings = received.settings
     name = conversation.model
     model = None if name is None else printable(name)
@@ -151,7 +151,7 @@ def _find_occasion(
     strategies: Strategies,
     memory: BoundaryMemory | None,
 ) -> Occasion | None:
-    """Return what is remembered of a request's conversation; what goes out whole is forgotten."""
+    """Return what is remembered of a request's conversation; forget it if all is sent whole."""
     if memory is None:
         return None
     if not strategies.schema1.masks:

@@ -1,7 +1,7 @@
-"""Leaves alone whom we must not disturb: their TLS is passed on unopened.
+"""Passes TLS on unopened where the addon must not interfere.
 
-That is a host the configuration excludes, and, for a while, a host whose certificate, made by the
-proxy, a client has just refused: that client's next connections to it are its own again.
+That is at hosts that the configuration excludes, and, for a while, where a client has just refused
+the certificate that the proxy made for a host.
 """
 
 import logging
@@ -38,7 +38,7 @@ def is_opened(host: str, hosts: HostSettings) -> bool:
 
 
 class Passthrough:
-    """The TLS hooks. A program that distrusts the proxy is told from others at its address."""
+    """The TLS hooks. A program that does not trust the proxy is told apart from others."""
 
     def __init__(self, hosts: Callable[[], HostSettings], trust: Trust | None = None) -> None:
         self._hosts = hosts
@@ -46,7 +46,7 @@ class Passthrough:
         self._programs: dict[str, tuple[object, ...]] = {}
 
     def render_total(self) -> str:
-        """Return what the totals of a run say of it, nothing where there is nothing to say."""
+        """Return what the totals of a run say about it; nothing if there is nothing to say."""
         counts = self._trust.passed.most_common()
         if not counts:
             return ""
@@ -89,7 +89,7 @@ class Passthrough:
             )
 
     def _read_peer(self, data: tls.ClientHelloData | tls.TlsData, sni: str | None) -> Peer | None:
-        """Return who wants to reach whom; None where it is the proxy itself that is spoken to."""
+        """Return who wants to reach whom; None if the client addresses the proxy itself."""
         client, server = data.context.client, data.context.server.address
         if server is None:
             return None

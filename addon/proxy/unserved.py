@@ -19,7 +19,7 @@ _FORMATS = {
 """By the name of a format, the end of its path."""
 
 _MAX_NAMED = 1_000
-"""Hosts and formats that are told apart; all further ones count as one."""
+"""Hosts and formats that are counted apart; all further ones count as one."""
 
 _MAX_SHOWN = 10
 """Hosts and formats that the totals of a run name."""
@@ -55,7 +55,7 @@ class Unserved:
         self.counts[place] += 1
 
     def render_total(self) -> str:
-        """Return what the totals of a run say of it, nothing where there is nothing to say."""
+        """Return what the totals of a run say about it; nothing if there is nothing to say."""
         if not self.counts:
             return ""
         counts = self.counts.most_common()

@@ -1,7 +1,7 @@
 """What a request cost, and what it would have cost without masking, the prompt cache included.
 
 Of the two prompts, the agent's and the masked one, only one was sent, and for that one the
-provider reported what it took. The other is reckoned from it.
+provider reported its tokens. The other's are estimated from it.
 """
 
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ Basis = Literal["reported", "simulated"]
 """Where the cached tokens of the prompt that was sent come from."""
 
 _MAX_TOKENS = 10**12
-"""A count beyond this, or below 0, is a provider's slip, and counts as not reported."""
+"""A count beyond this, or below 0, is a provider's mistake, and counts as not reported."""
 
 
 class PromptTokens(NamedTuple):
-    """A prompt as it is known beforehand: its tokens, and those of a prefix sent before.
+    """A prompt as we count it: its tokens, and those of a prefix that was sent before.
 
-    `altered` are its tokens up to the end of the last message that is masked in one of the two,
-    `pieces` how many pieces the prefix has.
+    altered: its tokens up to the end of the last message that differs between the two prompts.
+    pieces: how many pieces the prefix has.
     """
 
     tokens: int
@@ -41,8 +41,8 @@ class PromptTokens(NamedTuple):
 class Bill(NamedTuple):
     """What a prompt costs: its tokens, those of them that are cached, and the price.
 
-    `cost` is in input-token equivalents: what as many plain input tokens of a prompt below every
-    price step would cost. `dollars` is None where the price is not known. The answer is in neither.
+    `cost` is in input-token equivalents: as much as this many plain input tokens of a prompt below
+    every price step cost. `dollars` is None if the price is not known. Neither includes the answer.
     """
 
     prompt: float
@@ -53,13 +53,14 @@ class Bill(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """A request's bill before and after masking, and what the cache was predicted to hold of it.
+    """A request's bill before and after masking, and what the cache was predicted to hold.
 
-    `before_warm` is the bill without masking had the provider's cache lost nothing; in `before`
-    it has lost as much as it had on the prompt that was sent. `predicted` are the tokens of the
-    sent prompt that should have been cached, and `share` is the part of such tokens that were.
-    `margin` is by how much the bill of the prompt that was not sent may be off, and so what was
-    saved, in input-token equivalents.
+    before: the bill without masking, if the cache lost the same part of both prompts.
+    before_warm: the bill without masking, if the cache had lost nothing.
+    predicted: the tokens of the sent prompt that should have been cached.
+    share: the part of the predicted tokens that were cached.
+    margin: by how much the bill of the prompt that was not sent, and so the saving, may be off, in
+        input-token equivalents.
     """
 
     before: Bill
@@ -72,29 +73,29 @@ class Cost:
 
     @property
     def saved(self) -> float:
-        """What masking saved, in input-token equivalents; less than 0 where it cost more."""
+        """What masking saved, in input-token equivalents; less than 0 if it cost more."""
         return self.before.cost - self.after.cost
 
     @property
     def saved_dollars(self) -> float | None:
-        """The same in US dollars; None where the price is not known."""
+        """The same in US dollars; None if the price is not known."""
         if self.before.dollars is None or self.after.dollars is None:
             return None
         return self.before.dollars - self.after.dollars
 
     @property
     def dollar_margin(self) -> Margin:
-        """The margin in US dollars; none where the price is not known."""
+        """The margin in US dollars; none if the price is not known."""
         return self.margin.scale((self.before.dollars or 0.0) / (self.before.cost or 1.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedRequest:
-    """What is known of a request that was answered, whichever of its two prompts was sent.
+    """What is known of an answered request, whichever of its two prompts was sent.
 
-    `counts` tells which that was, and what the provider's counts say of both; `usage` is what the
-    provider reported, without slips. `usual_share` is the share that the last request's cache held,
-    for where nothing was predicted to be cached.
+    counts: which prompt was sent, and what the provider's counts say about both.
+    usage: what the provider reported, without mistakes.
+    usual_share: the share of the request before; it holds if nothing was predicted to be cached.
     """
 
     before: PromptTokens
@@ -113,10 +114,11 @@ class _Counted(NamedTuple):
 
 
 class _CacheRead(NamedTuple):
-    """What was read from the cache of the prompt that was sent, in tokens.
+    """What was read from the cache for the prompt that was sent, in tokens.
 
-    `held` are those of the `predicted` ones that were, `share` the part they are, and `surplus`
-    what was read beyond them. What is within the error of a prediction counts as predicted.
+    held: the predicted tokens that were read.
+    share: their part of the predicted tokens.
+    surplus: what was read beyond them. What is within a prediction's error counts as predicted.
     """
 
     predicted: int
@@ -127,10 +129,11 @@ class _CacheRead(NamedTuple):
 
 
 class _OtherRead(NamedTuple):
-    """What would have been read of the prompt that was not sent, in tokens.
+    """What would have been read for the prompt that was not sent, in tokens.
 
-    `warm` is what a cache that lost nothing would have had of the prefix that was sent before,
-    `held` what this one had of it; `cached` and `cached_warm` are these with what others had sent.
+    warm: what a cache that lost nothing would have held of the prefix that was sent before.
+    held: what this cache held of it.
+    cached, cached_warm: `held` and `warm`, with what other requests had sent.
     """
 
     warm: float
@@ -143,10 +146,10 @@ def bill_request(request: CountedRequest, pricing: Pricing) -> Cost:
     """Return what a request cost, and what it would have cost with the prompt that was not sent."""
     # Both prompts in the provider's tokens. Only the sent one was counted.
     sent, other = _count_prompts(request)
-    # What the cache gave, by report or prediction, and what it would have given of the other one.
+    # What was read from the cache, by report or prediction, and would have been for the other one.
     read = _read_sent(request, sent, pricing.cache)
     other_read = _read_other(request, sent, other, read, pricing.cache)
-    # What that costs. Of the other prompt the same part of what is not cached is written.
+    # What that costs. The same part of what is not cached is written for the other prompt.
     written = request.usage.written
     uncached = _find_price_of_uncached(sent.tokens - read.cached, written, pricing.write)
     sent_warm = max(read.cached, read.predicted)
@@ -154,7 +157,7 @@ def bill_request(request: CountedRequest, pricing: Pricing) -> Cost:
     paid_warm = _bill(sent.tokens, sent_warm, uncached, pricing)
     reckoned = _bill(other.tokens, other_read.cached, uncached, pricing)
     reckoned_warm = _bill(other.tokens, other_read.cached_warm, uncached, pricing)
-    # Which of the two is the one before masking, and how far the reckoned one may be off.
+    # Which of the two is the one before masking, and how far the estimated one may be off.
     is_masked, is_same = request.counts.is_masked, request.before == request.after
     margin = _find_margin(request.counts, other, read, other_read, uncached, pricing)
     return Cost(
@@ -180,11 +183,11 @@ def _count_prompts(request: CountedRequest) -> tuple[_Counted, _Counted]:
 
 
 def _read_sent(request: CountedRequest, sent: _Counted, rules: CacheRules) -> _CacheRead:
-    """Return what was read of the prompt that was sent: as reported, or else as predicted."""
+    """Return what was read for the prompt that was sent, as reported or else as predicted."""
     common, reported = sent.common, request.usage.cached
     predicted = rules.round(common.tokens)
     if not reported and not rules.round(common.tokens - common.error):
-        predicted = 0  # it may well be too short to be cached: that it is not tells nothing
+        predicted = 0  # perhaps too short to be cached: then a cache that has none lost nothing
     cached = float(min(predicted if reported is None else reported, sent.tokens))
     allowed = 0.0 if request.counts.last is None else rules.block + common.error
     if abs(cached - predicted) <= allowed:
@@ -198,19 +201,19 @@ def _read_sent(request: CountedRequest, sent: _Counted, rules: CacheRules) -> _C
 def _read_other(
     request: CountedRequest, sent: _Counted, other: _Counted, read: _CacheRead, rules: CacheRules
 ) -> _OtherRead:
-    """Return what would have been read of the prompt that was not sent.
+    """Return what would have been read for the prompt that was not sent.
 
-    Where fewer tokens were cached than predicted, for they expired or were evicted, the other
-    prompt's are fewer in the same proportion; where more were, others had sent them, and the other
-    prompt has them, too.
+    If fewer tokens were cached than predicted, they expired or were evicted, and the other prompt
+    has fewer in the same proportion. If more were cached, other requests had sent them, and the
+    other prompt has them, too.
     """
     warm = min(rules.round(other.common.tokens), other.tokens)
     held = warm * read.held / read.predicted if read.predicted else warm * request.usual_share
     surplus = read.surplus
     if sent.known.common == other.known.common:
-        # As much of both had been sent before: what was read of the one would have been of the
-        # other. Where that reaches beyond all that is masked, as after a restart, of which nothing
-        # is known, then the other prompt is cached up to the same place.
+        # The same prefix of both had been sent before: what was read for the one would have been
+        # read for the other. If it reaches beyond all that is masked, as after a restart, of which
+        # nothing is known, the other prompt is cached up to the same place.
         altered = sent.known.altered * sent.tokens / max(1, sent.known.tokens)
         if read.cached < max(read.predicted + 1, altered):
             return _OtherRead(warm, held, read.cached, max(read.cached, read.predicted))
@@ -219,7 +222,7 @@ def _read_other(
 
 
 def _find_price_of_uncached(tokens: float, written: int | None, write: float) -> float:
-    """Return the mean price of tokens that are not cached: all written, unless told otherwise."""
+    """Return the mean price of tokens that are not cached: all are written, unless reported."""
     if written is None or tokens <= 0:
         return write
     share = min(1.0, written / tokens)
@@ -243,11 +246,11 @@ def _find_margin(
     """Return by how much the bill of the prompt that was not sent may be off.
 
     An error in what was masked before is in the whole prompt and in its cached part alike, so it
-    costs what a cached token does. Where the cache lost something, the other prompt might have lost
-    as many tokens, and not as large a share. The cache rounds to blocks: an error that is small
-    beside one seldom moves the prefix to another, and then by all of it.
+    costs as much as cached tokens do. If the cache lost something, the other prompt might have lost
+    as many tokens, rather than as large a share. The cache rounds to blocks: an error much smaller
+    than a block seldom changes the block in which the prefix ends, and then by a whole block.
     """
-    dearer = uncached - pricing.read  # what a token costs more that is not cached
+    dearer = uncached - pricing.read  # what an uncached token costs more
     broken = dearer * read.share
     error, block = other.common.error, pricing.cache.block
     shared = min(error, counts.last.difference.error if counts.last else 0.0)
@@ -261,7 +264,7 @@ def _find_margin(
 
 
 def drop_slips(usage: Usage) -> Usage:
-    """Return what a provider reported, without counts that cannot be."""
+    """Return what a provider reported, without impossible counts."""
     return Usage(
         prompt=_plausible(usage.prompt),
         cached=_plausible(usage.cached),

@@ -1,7 +1,7 @@
 """The ledger: what masking saved, conversation by conversation, the provider's cache included.
 
 A request continues the latest conversation of the same host, model and credential whose messages
-it begins with. What is remembered is digests, a bounded number of them, in memory only.
+it begins with. Only digests are remembered, a bounded number of them, and in memory only.
 """
 
 import threading
@@ -26,10 +26,11 @@ _MAX_CONVERSATIONS = 1_000
 
 @dataclass(slots=True)
 class Savings:
-    """What masking saved so far, less than 0 where it cost more than it saved.
+    """What masking saved so far, with margins of error; less than 0 if it cost more than it saved.
 
-    `tokens` are input-token equivalents; `dollars` those of the requests whose price was known,
-    None where there was none; `unpriced` counts the others. Each has its margin of error.
+    tokens: in input-token equivalents.
+    dollars: of the requests whose price was known; None if there was none.
+    unpriced: the number of the other requests.
     """
 
     tokens: float = 0.0
@@ -53,8 +54,8 @@ class Savings:
 class ConversationState:
     """What is known of a conversation: its number, its savings, what its last request masked.
 
-    `share` is the usual share of `masking.accounting.cost.bill_request`, `counts` what its
-    provider counted.
+    share: the `usual_share` of its next request (see `masking.accounting.cost`).
+    counts: what the provider counted.
     """
 
     number: int
@@ -67,10 +68,11 @@ class ConversationState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A request that was sent: `seed` tells host, model and credential apart.
+    """A request that was sent.
 
-    `masked` are the places of the tool results that were masked, counted from 0; `is_masked`
-    whether the prompt after masking was the one sent, or that before it, as in a recording.
+    seed: tells host, model and credential apart.
+    masked: the places of the tool results that were masked, counted from 0.
+    is_masked: whether the prompt after masking was sent, or the one before it, as in a recording.
     """
 
     seed: bytes
@@ -83,10 +85,12 @@ class Sent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A request in the ledger; `savings` are its conversation's after it, `total` everyone's.
+    """A request in the ledger.
 
-    `moved` says whether more was masked than in the request before, if that is known, `held`
-    whether the boundary of the conversation is held, and `tripped` whether that begins here.
+    savings, total: what has been saved up to it, in its conversation and in all.
+    moved: whether more was masked than in the request before, if that is known.
+    held: whether the boundary of the conversation is held.
+    tripped: whether that begins with this request.
     """
 
     cost: Cost
@@ -132,11 +136,10 @@ class Ledger:
         )
 
     def find_hold(self, seed: bytes, request: Conversation) -> frozenset[int] | None:
-        """Return what alone may be masked where a request continues a held conversation.
+        """Return the only results that may be masked if a request continues a held conversation.
 
-        These are the places of the tool results that the request before it has masked; None where
-        nothing is held, and where that request is not known, so that nothing is ever unmasked.
-        For any thread.
+        These are the places of the tool results that the request before it masked. None if nothing
+        is held, or if that request is not known; so nothing is ever unmasked. For any thread.
         """
         if not self._holds_any:
             return None
@@ -150,15 +153,15 @@ class Ledger:
             return self._latest[prefixes[found - 1]].masked if is_next else None
 
     def _find(self, prefixes: Sequence[bytes]) -> int:
-        """Return how many of its messages a known conversation has; 0 where none is known."""
+        """Return how many of the messages a known conversation has; 0 if none is known."""
         counts = range(len(prefixes), 0, -1)
         return next((count for count in counts if prefixes[count - 1] in self._latest), 0)
 
     def _continue(self, sent: Sent) -> tuple[ConversationState, bool]:
         """Return the conversation that the request continues, and whether its boundary moved.
 
-        It is remembered as continued and with what is masked now, both at once: `find_hold` must
-        not find the one without the other.
+        Its new end and what is masked now are remembered at once, because `find_hold` must not
+        find one without the other.
         """
         prefixes = chain(sent.seed, [piece.digest for piece in sent.prompt.before[1:]])
         with self._lock:
