@@ -7,7 +7,7 @@ import codecs
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from io import BufferedReader
@@ -177,7 +177,9 @@ def _parse(document: object, place: str, name: str) -> RecordedConversation:
         got = type(document).__name__
         raise ValueError(f"{place}: expected object with messages, got {got}")
     if "messages" not in document:
-        raise ValueError(f"{place}: expected object with messages, got one without")
+        found = next((name for key, name in _OTHER_LISTS.items() if key in document), None)
+        hint = "got one without" if found is None else f"got what looks like {found}"
+        raise ValueError(f"{place}: expected object with messages, {hint}")
     tools, model, own_name = (document.get(key) for key in ("tools", "model", "name"))
     return RecordedConversation(
         name=own_name if isinstance(own_name, str) and own_name else name,
@@ -196,7 +198,40 @@ def _parse_messages(messages: object, place: str) -> tuple[ChatMessage, ...]:
         if not isinstance(message, dict):
             got = type(message).__name__
             raise ValueError(f"{place}: expected object, got {got} in 'messages[{index}]'")
+        if (problem := _find_other_format(message)) is not None:
+            raise ValueError(
+                f"{place}: expected messages of Chat Completions, got {problem} in "
+                f"'messages[{index}]'"
+            )
+    if messages and not any(isinstance(message.get("role"), str) for message in messages):
+        raise ValueError(f"{place}: expected messages of Chat Completions, got none with a role")
     return tuple(messages)
+
+
+_OTHER_LISTS = {
+    "input": "a request of OpenAI Responses (input)",
+    "contents": "a request of Gemini (contents)",
+    "conversations": "ShareGPT (conversations)",
+    "mapping": "an export of ChatGPT (mapping)",
+}
+"""Where other formats have their messages."""
+
+_OTHER_PARTS = {
+    **dict.fromkeys(("tool_use", "tool_result"), "a part of Anthropic Messages"),
+    **dict.fromkeys(("input_text", "output_text"), "a part of OpenAI Responses"),
+    **dict.fromkeys(("tool-call", "tool-result"), "a part of the AI SDK"),
+}
+"""Types of content parts that Chat Completions does not have, and that carry what we count."""
+
+
+def _find_other_format(message: Mapping[str, object]) -> str | None:
+    """Return what shows that a message is of another format: its tool calls would not be found."""
+    if "parts" in message and "content" not in message:
+        return "one with parts in place of content"
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    types = [part.get("type") for part in parts if isinstance(part, dict)]
+    return next((name for kind, name in _OTHER_PARTS.items() if kind in types), None)
 
 
 def _are_messages(items: list[object]) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from masking import ChatMessage
@@ -198,6 +198,40 @@ def test_every_form_is_read(
             spell([{"text": SECRET}]),
             "#1: expected object with messages, got one without",
             id="objects that are neither conversations nor messages",
+        ),
+        *(
+            pytest.param(
+                "a.json",
+                spell({key: [{"role": "user", "text": SECRET}]}),
+                f": expected object with messages, got what looks like {expected} ({key})",
+                id=f"another format's {key}",
+            )
+            for key, expected in (
+                ("input", "a request of OpenAI Responses"),
+                ("contents", "a request of Gemini"),
+                ("conversations", "ShareGPT"),
+                ("mapping", "an export of ChatGPT"),
+            )
+        ),
+        *(
+            pytest.param(
+                "a.jsonl",
+                spell(talk(ASK), talk(ASK, {"role": "assistant", **message})),
+                f":2: expected messages of Chat Completions, got {expected} in 'messages[1]'",
+                id=f"a message with {expected}",
+            )
+            for message, expected in (
+                ({"content": [{"type": "tool_use", "x": SECRET}]}, "a part of Anthropic Messages"),
+                ({"content": [{"type": "output_text"}]}, "a part of OpenAI Responses"),
+                ({"content": [SECRET, {"type": "tool-call"}]}, "a part of the AI SDK"),
+                ({"parts": [{"text": SECRET}]}, "one with parts in place of content"),
+            )
+        ),
+        pytest.param(
+            "a.json",
+            spell({"messages": [{"author": SECRET}, {"role": 1}]}),
+            ": expected messages of Chat Completions, got none with a role",
+            id="messages without a role",
         ),
         pytest.param(
             "a.json",
@@ -436,6 +470,7 @@ def test_any_conversation_makes_the_requests_it_was(
     others: int,
 ) -> None:
     messages = [each for each in document["messages"] if isinstance(each, dict)]  # type: ignore[attr-defined]
+    assume(not messages or any(isinstance(message.get("role"), str) for message in messages))
     document |= {"messages": messages}
     spelled = spelling.spell([document, *[talk()] * others]).encode()
     made, *rest = read_conversations(write(tmp_path_factory.mktemp("any"), "a", pack(spelled)))
