@@ -1,5 +1,6 @@
 """`obsmask replay`: the call, and the order in which its results are told."""
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -65,11 +66,13 @@ def command(
 
 def _check_writable(file: Path) -> None:
     """Raise OSError where a file cannot be written, before any work is done for it."""
-    place = file if file.exists() else file.parent
-    if not place.exists():
-        raise FileNotFoundError(f"{file}: there is no folder {place}")
-    if file.is_dir() or not os.access(place, os.W_OK):
-        raise PermissionError(f"{file}: cannot be written")
+    folder = file.parent
+    if not folder.exists():
+        raise OSError(f"{file}: there is no folder {folder}")
+    if not folder.is_dir():
+        raise OSError(f"{file}: {os.strerror(errno.ENOTDIR)}")
+    if not os.access(file if file.exists() else folder, os.W_OK):
+        raise OSError(f"{file}: {os.strerror(errno.EACCES)}")
 
 
 def _print_tables(replays: list[ReplayResult]) -> None:

@@ -340,6 +340,36 @@ def test_a_value_that_cannot_be_is_refused_and_its_option_named(
     assert problem in said
 
 
+@pytest.mark.parametrize(
+    ("report", "problem"),
+    [
+        pytest.param("none/out.html", "there is no folder none", id="no such folder"),
+        pytest.param("a.json/out.html", "Not a directory", id="a file in place of the folder"),
+    ],
+)
+def test_a_page_that_cannot_be_written_fails_before_any_work(
+    report: str,
+    problem: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "a.json")
+    assert main(["replay", "missing.flow", "--report", report]) == 1
+    assert f"obsmask: {report}: {problem}\n" == capsys.readouterr().err
+
+
+def test_the_table_is_shown_where_the_page_fails_in_the_end(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = written(tmp_path / "a.json")
+    assert main(["replay", str(file), "--report", "/dev/full"]) == 1
+    shown = capsys.readouterr()
+    assert "The prompts of 13 requests" in shown.out
+    assert "No space left on device" in shown.err
+
+
 def test_the_report_is_written_beside_the_table(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
