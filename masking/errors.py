@@ -2,10 +2,13 @@
 
 
 class ConfigError(ValueError):
-    """A setting that cannot be used. It names the setting and never repeats a long value."""
+    """A setting that cannot be used. It names the setting and never repeats a long value.
 
-    def __init__(self, problem: str, path: str) -> None:
-        super().__init__(f"{problem} in '{path}'")
+    Without a path, the problem is the whole sentence.
+    """
+
+    def __init__(self, problem: str, path: str = "") -> None:
+        super().__init__(f"{problem} in '{path}'" if path else problem)
         self.problem = problem
         self.path = path
 

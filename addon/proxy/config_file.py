@@ -104,4 +104,5 @@ def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except (OSError, ValueError) as error:
-        raise ConfigError(getattr(error, "strerror", None) or str(error), str(path)) from None
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(f"cannot read the configuration {path}: {reason}") from None

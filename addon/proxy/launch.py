@@ -93,23 +93,30 @@ def user_bundle() -> Path:
 
     Trusted so far are those in the files that the clients' variables name, and the public ones
     where no variable takes their place. mitmproxy's is made, as mitmproxy itself would on its
-    first start, where there is none yet. Raises OSError where a variable names no readable file.
+    first start, where there is none yet. Raises OSError, naming the variable, where one names no
+    readable file.
     """
     confdir = Path(options.CONF_DIR).expanduser()
     certs.CertStore.from_store(confdir, options.CONF_BASENAME, options.KEY_SIZE)
     authority = confdir / f"{options.CONF_BASENAME}-ca-cert.pem"
-    named = {name: os.environ[name] for name in _CA_VARIABLES if os.environ.get(name)}
-    public = [certifi.where()] if named.keys() <= {_ADDING_VARIABLE} else []
-    files = [*map(Path, dict.fromkeys([*public, *named.values()])), authority]
     folder = platformdirs.user_data_path("observation-masking", appauthor=False)
     folder.mkdir(parents=True, exist_ok=True)
     bundle = folder / "ca-bundle.pem"
-    parts: list[bytes] = []
-    for part in (file.read_bytes() for file in files):
+    named = [name for name in _CA_VARIABLES if os.environ.get(name)]
+    parts = [Path(certifi.where()).read_bytes()] if {*named} <= {_ADDING_VARIABLE} else []
+    for part in (*map(_read_named, named), authority.read_bytes()):
         if not any(part in earlier for earlier in parts):  # a variable may name this very bundle
             parts.append(part)
     bundle.write_bytes(b"\n".join(parts))
     return bundle
+
+
+def _read_named(variable: str) -> bytes:
+    file = os.environ[variable]
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise OSError(f"{variable} names {file}: {error.strerror}") from None
 
 
 def client_environment(url: str, bundle: Path) -> dict[str, str]:

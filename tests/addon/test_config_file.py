@@ -134,8 +134,10 @@ def test_a_name_that_can_be_no_file_is_an_error(name: str, tmp_path: Path) -> No
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="No such file"):
-        ConfigFile(tmp_path / "nowhere.toml")
+    file = tmp_path / "nowhere.toml"
+    problem = f"^cannot read the configuration {file}: No such file or directory$"
+    with pytest.raises(ConfigError, match=problem):
+        ConfigFile(file)
 
 
 def test_an_edit_is_taken_up_once(config: Path) -> None:

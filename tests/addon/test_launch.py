@@ -81,6 +81,15 @@ def test_the_users_bundle_holds_what_the_user_trusted_before(
     assert user_bundle().read_bytes() == before
 
 
+def test_a_variable_that_names_no_file_is_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", f"{home}/none.pem")
+    problem = f"^REQUESTS_CA_BUNDLE names {home}/none.pem: No such file or directory$"
+    with pytest.raises(OSError, match=problem):
+        user_bundle()
+
+
 def test_a_variable_that_adds_authorities_takes_the_place_of_none(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
