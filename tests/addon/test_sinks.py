@@ -1,0 +1,239 @@
+"""Where a record goes: each sink gets each record, and one that fails costs the others nothing."""
+
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from addon.metrics.hold_warnings import HoldWarnings
+from addon.metrics.metrics import Metrics
+from addon.metrics.record import RequestRecord
+from addon.metrics.stages import Answered, Interruption, Priced, Received, Rewritten
+from addon.metrics.totals import Totals
+from masking.config import Settings
+from masking.config_tables import MetricsSettings
+from masking.measures.pricing import Pricing
+from masking.rewrite import change_request, read_request
+from masking.strategies.order import Strategies
+from masking.strategies.policy import MaskPolicy
+from masking.strategies.redaction import RedactionPolicy
+from tests.live.harness import conversation, encoded
+
+
+@pytest.fixture
+def metrics(tmp_path: Path) -> Iterator[Metrics]:
+    metrics = Metrics(lambda _: None)
+    metrics.configure(MetricsSettings(path=str(tmp_path / "requests.jsonl")))
+    yield metrics
+    metrics.close()
+
+
+def rewritten(**changes: object) -> Rewritten:
+    received = Received(
+        time=datetime(2026, 1, 1, tzinfo=UTC), host="h", path="/p", account=b"",
+        settings=Settings(), replay=False, answers_masked=True,
+    )  # fmt: skip
+    return Rewritten(received=received, bytes_before=10, bytes_after=10, **changes)  # type: ignore[arg-type]
+
+
+def priced(model: str | None) -> Priced:
+    return Priced(
+        model=model, stream=False, seed=b"", pricing=Pricing(0.1, 1.0),
+        cache_read_ratio=0.1, cache_write_ratio=1.0,
+    )  # fmt: skip
+
+
+def test_each_sink_gets_each_record_and_one_that_fails_is_a_warning(
+    metrics: Metrics, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    got: list[RequestRecord] = []
+
+    def fail(record: RequestRecord) -> None:
+        raise ValueError("s3cr3t")
+
+    metrics.sinks[:0] = [fail]
+    metrics.sinks.append(got.append)
+    for status in (200, 500):
+        metrics.finish(rewritten(), status=status)
+    metrics.close()
+    assert [record.status for record in got] == [200, 500]
+    assert len((tmp_path / "requests.jsonl").read_text().splitlines()) == 2
+    assert str(metrics.totals).startswith("2 requests: 2 with masking on (1 failed)")
+    assert caplog.messages == ["something was not recorded: ValueError"] * 2
+
+
+def test_what_comes_after_the_end_is_not_recorded(metrics: Metrics) -> None:
+    metrics.close()
+    metrics.finish(rewritten(), status=200)
+    metrics.close()
+    assert str(metrics.totals).startswith("0 requests")
+
+
+def test_a_ledger_that_fails_costs_the_record_alone(caplog: pytest.LogCaptureFixture) -> None:
+    def enter(answered: Answered) -> None:
+        raise ZeroDivisionError
+
+    metrics = Metrics(enter)
+    metrics.finish(rewritten())
+    metrics.close()
+    assert caplog.messages == ["something was not recorded: ZeroDivisionError"]
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [(10, True), (16_000_000, False)], ids=["a few wait", "too many wait"]
+)
+def test_tokens_are_counted_as_long_as_not_too_much_waits(
+    metrics: Metrics, size: int, expected: bool
+) -> None:
+    body = encoded(conversation())
+    rewrite = change_request(body, read_request(body), Settings().strategies)
+    got: list[RequestRecord] = []
+    metrics.sinks.append(got.append)
+    metrics.measure(rewrite, bytes(size))
+    measuring = metrics.measure(rewrite, body)
+    metrics.finish(rewritten(priced=priced("gpt-4o")), measuring)
+    metrics.close()
+    assert [record.tool_results for record in got] == [5]
+    assert [record.request_tokens_before is not None for record in got] == [expected]
+    assert [record.tokenizer_exact for record in got] == [True if expected else None]
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "expected"),
+    [
+        (200, None, True),
+        (200, "client left", True),
+        (200, "proxy ended", False),
+        (200, "provider failed", False),
+        (400, None, False),
+        (None, "client left", False),
+    ],
+)
+def test_a_provider_takes_a_request_that_it_answers(
+    status: int | None, error: Interruption | None, expected: bool
+) -> None:
+    answered = Answered(rewritten=rewritten(), status=status, error=error)
+    assert answered.was_taken is expected
+
+
+# What is said of a boundary that is held
+
+
+def held(conversation: int = 3, /, **fields: object) -> RequestRecord:
+    return RequestRecord.model_validate(
+        {"time": "2026-01-01", "host": "llm.example", "path": "/p", "masking": "on"}
+        | {"conversation": conversation, "boundary_held": True, "prompt_tokens": 9_000}
+        | {"cached_tokens": 100, **fields}
+    )
+
+
+def test_a_held_boundary_is_told_once_for_each_conversation() -> None:
+    warnings = HoldWarnings()
+    records = [
+        held(boundary_held=False),
+        held(),
+        held(),
+        held(4),
+        held(),
+        held(4),
+        held(replay=True),
+    ]
+    assert [len(warnings.find(record)) for record in records] == [0, 1, 0, 1, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({"cached_tokens": 100}, False, id="some are cached"),
+        pytest.param({"cached_tokens": 0}, True, id="none is cached"),
+        pytest.param({"cached_tokens": None}, True, id="none is reported"),
+        pytest.param({"cached_tokens": None, "prompt_tokens": None}, False, id="no usage at all"),
+    ],
+)
+def test_the_line_to_set_is_named_where_nothing_is_cached(
+    fields: dict[str, object], expected: bool
+) -> None:
+    (warning,) = HoldWarnings().find(held(**fields))
+    assert warning.startswith("llm.example no longer caches what conversation 3 sends since its")
+    assert ('uncached = ["llm.example"]' in warning) is expected
+
+
+# The totals
+
+
+def count(*records: dict[str, object]) -> str:
+    totals = Totals()
+    for fields in records:
+        least = {"time": "2026-01-01", "host": "h", "path": "/p", "masking": "on"}
+        totals.add(RequestRecord.model_validate({**least, **fields}))
+    return str(totals)
+
+
+MEASURED: dict[str, object] = {
+    "masked": 2, "redacted": 1, "reduction_stage": "masking",
+    "request_tokens_before": 100, "request_tokens_after": 50,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        pytest.param(
+            [{}, {"masking": "off", "status": 500}],
+            "2 requests: 1 with masking on (0 failed), 1 with masking off (1 failed); "
+            "0 results masked, 0 tokens",
+            id="failures by whether masking is on",
+        ),
+        pytest.param(
+            [MEASURED, MEASURED],
+            "2 requests: 2 with masking on (0 failed); 4 results masked, 200 -> 100 tokens (-50%); "
+            "2 results redacted; 2 reduced by masking",
+            id="sums of what was measured",
+        ),
+        pytest.param(
+            [{"passed_through": "signed"}, {"passed_through": "signed"}, {"passed_through": "x"}],
+            "3 requests: 3 with masking on (0 failed); 0 results masked, 0 tokens; "
+            "passed through: 2 signed, 1 x",
+            id="why requests passed through",
+        ),
+        pytest.param(
+            [
+                {"conversation": 1, "total_net_tokens": 5.0, "boundary_held": True},
+                {"conversation": 1, "total_net_tokens": 9.0, "boundary_held": True},
+            ],
+            "2 requests: 2 with masking on (0 failed); 0 results masked, 0 tokens; "
+            "net +9 input tokens; 1 conversations with a held boundary",
+            id="the last savings, and each held conversation once",
+        ),
+        pytest.param(
+            [{"replay": True, **MEASURED}],
+            "1 replayed requests, none of them sent: 2 results masked, 100 -> 50 tokens (-50%); "
+            "1 results redacted; 1 reduced by masking",
+            id="replayed requests alone",
+        ),
+        pytest.param(
+            [{}, {"replay": True}],
+            "1 requests: 1 with masking on (0 failed); 0 results masked, 0 tokens; "
+            "1 replayed requests, none of them sent: 0 results masked, 0 tokens",
+            id="replayed requests apart from those that were sent",
+        ),
+    ],
+)
+def test_the_totals_tell(records: list[dict[str, object]], expected: str) -> None:
+    assert count(*records) == expected
+
+
+def test_redactions_are_traced(metrics: Metrics, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    request = conversation()
+    request["messages"].append({"role": "assistant", "content": "So it is."})
+    body = encoded(request)
+    strategies = Strategies(
+        schema1=MaskPolicy(), redaction=RedactionPolicy(True, ("shell",), "[cut]")
+    )
+    rewrite = change_request(body, read_request(body), strategies)
+    metrics.measure(rewrite, body)
+    metrics.close()
+    assert len([each for each in caplog.messages if each.startswith("redacted {")]) == 5
