@@ -7,6 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from masking import ChatMessage, Conversation, MaskPolicy, Rewrite
@@ -25,6 +26,11 @@ SECRET: Final = "s3cr3t"
 
 MASK_ALL: Final = MaskPolicy(True, 1, False, None, TEMPLATE)
 """Masks every string result but the last turn's."""
+
+
+def examples(times: float) -> settings:
+    """Try so many times as many examples as the profile says."""
+    return settings(max_examples=round(times * settings().max_examples))
 
 
 def policy(base: MaskPolicy = MASK_ALL, /, **changes: object) -> MaskPolicy:

@@ -5,8 +5,11 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-settings.register_profile("suite", deadline=None, max_examples=150, print_blob=True)
-settings.load_profile("suite")
+# The quick one tries the same examples each time, so that a run depends on the change alone; the
+# deep one (`--hypothesis-profile=deep`) looks for new ones. Neither has a clock.
+settings.register_profile("quick", deadline=None, max_examples=50, derandomize=True)
+settings.register_profile("deep", deadline=None, max_examples=300, print_blob=True)
+settings.load_profile("quick")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -182,6 +182,7 @@ def test_a_mistake_taken_back_is_worth_a_line(config: Path) -> None:
 # In a running proxy
 
 
+@pytest.mark.live
 @pytest.mark.parametrize(
     ("pricing", "movement"),
     [
@@ -209,6 +210,7 @@ def test_the_start_says_which_file_and_what_it_does(
         assert words in live.proxy.log
 
 
+@pytest.mark.live
 def test_a_foreign_file_leaves_the_shipped_one_in_force(upstream: Upstream, tmp_path: Path) -> None:
     with running_addon(tmp_path, upstream, config=FOREIGN) as live:
         assert f"{tmp_path}/config.toml has no [observation_masking] table" in live.proxy.log
@@ -219,6 +221,7 @@ FORGETFUL = b"[observation_masking.memory]\nenabled = false\n"
 """Else what was masked once would stay so."""
 
 
+@pytest.mark.live
 def test_edits_take_effect_on_the_next_request(upstream: Upstream, tmp_path: Path) -> None:
     """And a wrong one leaves the policy as it was, with one line that says why."""
     with running_addon(
@@ -244,6 +247,7 @@ def written(path: Path, data: bytes) -> Path:
 # In a proxy that does not start
 
 
+@pytest.mark.live
 @pytest.mark.parametrize(
     ("arguments", "reasons"),
     [
@@ -279,6 +283,7 @@ def test_a_mistake_stops_the_start_and_says_why(
     assert "Traceback" not in ended.stdout
 
 
+@pytest.mark.live
 def test_launching_with_a_mistake_raises_with_the_reason(
     upstream: Upstream, tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ def replay(capsys: pytest.CaptureFixture[str], *paths: Path) -> Any:  # noqa: AN
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.live
 def test_a_masked_recording_is_replayed_by_what_the_client_wrote(
     masked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -59,6 +60,7 @@ def test_a_masked_recording_is_replayed_by_what_the_client_wrote(
     assert replay(capsys, tmp_path / "session.flow") == replay(capsys, masked)
 
 
+@pytest.mark.live
 def test_a_masked_recording_is_scrubbed_with_what_the_client_wrote(
     masked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,6 +116,7 @@ REFUSED = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.live
 @REFUSED
 @pytest.mark.parametrize("command", ["replay", "tune", "compare"])
 def test_a_recording_that_tells_nothing_is_refused_by_its_name(
@@ -131,6 +134,7 @@ def test_a_recording_that_tells_nothing_is_refused_by_its_name(
     assert problem in said
 
 
+@pytest.mark.live
 @REFUSED
 def test_in_a_folder_it_is_left_out_by_its_name(
     make: Callable[[Path, Path], Path],

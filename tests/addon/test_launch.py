@@ -32,6 +32,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.live
 def test_a_proxy_is_there_within_the_block_and_gone_behind_it(tmp_path: Path) -> None:
     with running_proxy(tmp_path, env=environment(tmp_path)) as proxy:
         socket.create_connection(("127.0.0.1", proxy.port)).close()
@@ -40,6 +41,7 @@ def test_a_proxy_is_there_within_the_block_and_gone_behind_it(tmp_path: Path) ->
         socket.create_connection(("127.0.0.1", proxy.port))
 
 
+@pytest.mark.live
 def test_a_proxy_is_gone_behind_a_block_that_raises(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), running_proxy(tmp_path, env=environment(tmp_path)) as it:
         raise ZeroDivisionError
@@ -47,6 +49,7 @@ def test_a_proxy_is_gone_behind_a_block_that_raises(tmp_path: Path) -> None:
         socket.create_connection(("127.0.0.1", it.port))
 
 
+@pytest.mark.live
 def test_a_proxy_that_does_not_start_says_why(tmp_path: Path) -> None:
     launched = running_proxy(tmp_path, "--mode", "nonsense", env=environment(tmp_path))
     with pytest.raises(RuntimeError, match="nonsense"), launched:
@@ -59,6 +62,7 @@ def test_a_bundle_holds_the_public_authorities_and_the_others(tmp_path: Path) ->
     ssl.create_default_context(cafile=str(bundle))
 
 
+@pytest.mark.live
 def test_the_users_bundle_holds_the_authority_that_the_proxy_will_use(home: Path) -> None:
     bundle = user_bundle()
     assert certificates(bundle) == certificates(Path(certifi.where())) + 1

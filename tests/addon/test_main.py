@@ -23,6 +23,7 @@ DOLLARS_A_TOKEN = 2.5e-6
 """What gpt-4o, which the sessions were recorded with, takes for a plain input token."""
 
 
+@pytest.mark.live
 def test_the_demo_shows_each_request_and_the_way_on(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -46,6 +47,7 @@ def demo_rows(shown: str) -> list[list[str]]:
     return [cells for cells in lines if cells[2:3] == ["of"] and cells[0].isdecimal()]
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("strategy", ["redaction", "reduction", "all"])
 def test_the_demo_shows_the_other_strategies_too(
     strategy: str, capsys: pytest.CaptureFixture[str]
@@ -60,6 +62,7 @@ def test_the_demo_shows_the_other_strategies_too(
     assert "only when that pays" not in " ".join(shown.split())
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("strategy", ["redaction", "reduction", "all"])
 def test_the_demo_claims_no_more_than_a_replay(
     strategy: str, capsys: pytest.CaptureFixture[str]
@@ -98,6 +101,7 @@ def test_a_scrubbed_recording_holds_as_many_requests(tmp_path: Path) -> None:
     assert b"weekly report" not in out.read_bytes()
 
 
+@pytest.mark.live
 def test_expectations_are_written_and_compared(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -114,6 +118,7 @@ def test_expectations_are_written_and_compared(
 METRICS = "[observation_masking.metrics]\n"
 
 
+@pytest.mark.live
 @pytest.mark.parametrize(
     "metrics",
     [

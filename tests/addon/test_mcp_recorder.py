@@ -18,6 +18,7 @@ def bodies(path: Path) -> list[tuple[bytes | None, bytes | None]]:
     ]
 
 
+@pytest.mark.live
 def test_the_shipped_recording_regenerates(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -39,12 +40,14 @@ def test_without_the_package_it_says_what_is_wanted(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.live
 def test_a_client_that_takes_too_long_leaves_no_recording(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="the client had not ended after 0 seconds"):
         record_mcp(tmp_path / "out.flow", time_limit=0)
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.live
 def test_a_client_that_fails_leaves_no_recording(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -183,6 +183,7 @@ def test_totals_of_nothing_say_so() -> None:
 MONEY = ("cost_", "saved_", "net_", "total_net_")
 
 
+@pytest.mark.live
 def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) -> None:
     body = encoded(conversation(turns=4, text="word " * 200))
     upstream.sink.answers[CHAT] = answer(json.dumps({"usage": USAGE}).encode())
@@ -258,6 +259,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
     assert 300 < saved < 400
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("config", [ON, OFF])
 def test_records_that_cannot_be_written_are_no_reason_to_hold_back_a_request(
     upstream: Upstream, tmp_path: Path, config: bytes
@@ -270,6 +272,7 @@ def test_records_that_cannot_be_written_are_no_reason_to_hold_back_a_request(
     assert "Traceback" not in live.proxy.log
 
 
+@pytest.mark.live
 def test_a_full_disk_loses_records_and_nothing_else(upstream: Upstream, tmp_path: Path) -> None:
     config = ON + b'[observation_masking.metrics]\npath = "/dev/full"\n'
     with running_addon(tmp_path, upstream, config=config) as live:
@@ -285,6 +288,7 @@ SECRETS = {
 }
 
 
+@pytest.mark.live
 def test_no_content_and_no_credential_is_in_any_record_log_or_mark(
     upstream: Upstream, tmp_path: Path
 ) -> None:
@@ -337,6 +341,7 @@ def recorded(
     return live, plain, streamed * 2
 
 
+@pytest.mark.live
 def test_a_recording_holds_what_was_sent_and_what_was_answered(
     recorded: tuple[Live, bytes, bytes],
 ) -> None:
@@ -350,6 +355,7 @@ def test_a_recording_holds_what_was_sent_and_what_was_answered(
     assert [len(flow.metadata["observation_masking"]) for flow in flows] == [5, 5]
 
 
+@pytest.mark.live
 def test_a_recording_holds_the_clients_own_bodies(recorded: tuple[Live, bytes, bytes]) -> None:
     flows = read_flows(recorded[0].folder / "out.flow")
     assert [BODY, encoded(conversation(stream=True))] == [find_original(flow) for flow in flows]
@@ -365,6 +371,7 @@ def replay(
     return ended.stdout
 
 
+@pytest.mark.live
 def test_replaying_a_recording_masks_nothing_further(
     recorded: tuple[Live, bytes, bytes], tmp_path: Path
 ) -> None:
@@ -376,6 +383,7 @@ def test_replaying_a_recording_masks_nothing_further(
     assert log.count("replay localhost gpt-4o 200: masked 0 of 5") == 2
 
 
+@pytest.mark.live
 def test_replaying_a_recording_counts_what_it_holds(
     recorded: tuple[Live, bytes, bytes], tmp_path: Path
 ) -> None:
@@ -389,6 +397,7 @@ def test_replaying_a_recording_counts_what_it_holds(
     assert "2 replayed requests, none of them sent: 6 results masked, " in ended.stdout
 
 
+@pytest.mark.live
 def test_replayed_requests_leave_no_records_among_those_of_live_traffic(
     recorded: tuple[Live, bytes, bytes], tmp_path: Path
 ) -> None:
@@ -397,6 +406,7 @@ def test_replayed_requests_leave_no_records_among_those_of_live_traffic(
     assert log.count("replayed requests leave no records among those of live traffic") == 1
 
 
+@pytest.mark.live
 def test_replayed_requests_leave_records_in_a_file_of_their_own(
     recorded: tuple[Live, bytes, bytes], tmp_path: Path
 ) -> None:

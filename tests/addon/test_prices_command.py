@@ -282,6 +282,7 @@ def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
         yield running
 
 
+@pytest.mark.live
 @pytest.mark.parametrize(
     ("pattern", "source", "is_told"),
     [

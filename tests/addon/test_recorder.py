@@ -40,6 +40,7 @@ def bodies(path: Path) -> list[tuple[bytes | None, bytes | None]]:
     ]
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("agent", ["openai", "openai-stream"])
 def test_records_a_short_scenario(agent: str, tmp_path: Path) -> None:
     out = tmp_path / "short.flow"
@@ -55,6 +56,7 @@ def test_records_a_short_scenario(agent: str, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["short.flow"]
 
 
+@pytest.mark.live
 def test_one_question_follows_the_answer_to_another(tmp_path: Path) -> None:
     tasks = tuple(replace(task, turns=task.turns[-1:]) for task in QUESTIONS.tasks[:2])
     out = tmp_path / "two.flow"
@@ -68,6 +70,7 @@ def test_one_question_follows_the_answer_to_another(tmp_path: Path) -> None:
     assert contents[6] == "[Errno 2] No such file or directory: 'logs/refused.log'\n"
 
 
+@pytest.mark.live
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="tracebacks differ between Pythons")
 @pytest.mark.parametrize("name", ["openai-scratch", "openai-stream-scratch", "openai-questions"])
 def test_shipped_recordings_regenerate(name: str, tmp_path: Path) -> None:
@@ -91,6 +94,7 @@ def test_a_package_without_the_studio_says_what_is_wanted(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.live
 def test_a_client_that_stops_early_leaves_no_recording(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="the client stopped at turn 0 of 2"):
         record("openai", tmp_path / "out.flow", scenario=SHORT, time_limit=0)
@@ -116,6 +120,7 @@ def test_a_scenario_is_scripted_in_the_clients_own_tools(agent: str) -> None:
     assert not any("{work}" in each.arguments for each in calls)
 
 
+@pytest.mark.live
 def test_the_recorders_proxy_goes_nowhere_else(tmp_path: Path) -> None:
     with (
         Provider(lambda _: Reply(content="Hello."), tls_folder=tmp_path) as provider,
@@ -128,6 +133,7 @@ def test_the_recorders_proxy_goes_nowhere_else(tmp_path: Path) -> None:
         assert provider.requests == []
 
 
+@pytest.mark.live
 def test_one_connection_carries_many_requests(tmp_path: Path) -> None:
     url = "https://api.openai.com/v1/chat/completions"
     with (

@@ -46,6 +46,7 @@ def beside(name: str) -> Path:
     return QUESTIONS.with_suffix(f".{name}.toml")
 
 
+@pytest.mark.live
 @cases(recordings())
 def test_a_replay_yields_what_is_expected(recording: Path, config: Path | None) -> None:
     assert expected(recording, config) == replay_recording(recording, config)
@@ -61,6 +62,7 @@ def test_a_recording_is_worth_replaying(recording: Path, config: Path | None) ->
     assert last["request_tokens_after"] < last["request_tokens_before"]
 
 
+@pytest.mark.live
 def test_the_switch_of_the_environment_changes_no_expectation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

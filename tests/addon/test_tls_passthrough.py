@@ -83,6 +83,7 @@ def test_the_totals_name_the_hosts_with_the_most_unopened_connections(
     )
 
 
+@pytest.mark.live
 @pytest.mark.parametrize(
     ("hosts", "is_left_alone"),
     [
@@ -103,6 +104,7 @@ def test_the_configuration_says_whose_tls_is_opened(
     assert len(live.records()) == (0 if is_left_alone else 1)
 
 
+@pytest.mark.live
 def test_hosts_are_those_behind_the_proxy_not_the_proxy_itself(
     upstream: Upstream, tmp_path: Path
 ) -> None:
@@ -121,6 +123,7 @@ def test_hosts_are_those_behind_the_proxy_not_the_proxy_itself(
     assert arrived == [masked(BODY)] * 2
 
 
+@pytest.mark.live
 def test_an_edit_of_the_hosts_is_taken_up_although_no_request_is_seen(
     upstream: Upstream, tmp_path: Path
 ) -> None:

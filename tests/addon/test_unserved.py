@@ -66,6 +66,7 @@ def test_nothing_is_said_where_there_was_none() -> None:
     assert Unserved().render_total() == ""
 
 
+@pytest.mark.live
 @pytest.mark.parametrize(("config", "expected"), [(ON, 1), (OFF, 0)], ids=["on", "off"])
 def test_a_user_is_told_as_long_as_masking_is_on(
     tmp_path: Path, config: bytes, expected: int

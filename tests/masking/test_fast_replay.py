@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from addon.commands.sessions import read_sessions
@@ -20,7 +20,7 @@ from masking.replay.replay import RecordedRequest, ReplaySettings, Session, repl
 from masking.replay.session_index import index_session
 from masking.strategies.policy import MaskPolicy
 from masking.tune.fast_replay import BilledSession, FastReplay
-from tests.builders import MASK_ALL, conversations, policies, policy
+from tests.builders import MASK_ALL, conversations, examples, policies, policy
 from tests.places import CONVERSATIONS
 from tests.sessions import CHATS, WHEN, Talk, grow, work, write_body
 
@@ -266,7 +266,7 @@ chosen_policies = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(0.7)
 @given(sessions(), chosen_policies, pricings, st.sampled_from([None, 0.0, 3.0]), st.booleans())
 def test_it_agrees_with_a_replay_of_anything(
     session: Talk, chosen: MaskPolicy, pricing: CachePricing, ttl: float | None, slides: bool

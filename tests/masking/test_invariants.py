@@ -4,7 +4,7 @@ import copy
 import json
 from collections.abc import Iterator
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from masking import ChatMessage, MaskPolicy, mask_old_tool_results, rewrite_request
@@ -15,6 +15,7 @@ from tests.builders import (
     Spelling,
     conversations,
     documents,
+    examples,
     policies,
     policy,
     read_body,
@@ -85,7 +86,7 @@ def test_every_result_has_one_decision(messages: list[ChatMessage], chosen: Mask
         assert (decision.reason == "masked") == (messages[at] is not after[at])
 
 
-@settings(max_examples=60)
+@examples(0.4)
 @given(conversations(), policies)
 def test_a_growing_conversation_never_unmasks(
     messages: list[ChatMessage], chosen: MaskPolicy
@@ -114,7 +115,7 @@ def test_with_skip_if_not_shorter_no_text_grows(
         assert (decision.chars_after < decision.chars_before) == (decision.reason == "masked")
 
 
-@settings(max_examples=300)
+@examples(2)
 @given(documents(), spellings, policies)
 def test_bytes_differ_only_inside_the_masked_strings(
     document: dict[str, object], spelling: Spelling, chosen: MaskPolicy

@@ -5,7 +5,7 @@ import re
 from typing import Any, Final, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from masking import ChatMessage, ConfigError, MaskPolicy, mask_old_tool_results
@@ -33,6 +33,7 @@ from tests.builders import (
     call,
     conversations,
     documents,
+    examples,
     parts,
     policy,
     read,
@@ -643,7 +644,7 @@ def test_twice_equals_once(messages: list[ChatMessage], chosen: RedactionPolicy)
     assert [d.scenario for d in before.decisions] == [d.scenario for d in after.decisions]
 
 
-@settings(max_examples=60)
+@examples(0.4)
 @given(chats, redactions)
 def test_a_growing_conversation_never_takes_a_redaction_back(
     messages: list[ChatMessage], chosen: RedactionPolicy

