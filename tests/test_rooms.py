@@ -16,8 +16,11 @@ from tests.places import ROOT
 NAMES = ("masking.errors", "masking.model", "masking.host_names")
 LEAVES = (*NAMES, "masking.measures", "masking.conversation", "masking.edit")
 PATH = (*LEAVES, "masking.strategies", "masking.memory", "masking.wire", "masking.rewrite")
-REPLAY = (*PATH, "masking.accounting", "masking.replay")
-CORE = (*REPLAY, "masking.tune", "masking.report", "masking.config_tables", "masking.config")
+UP_TO_REPLAY = (*PATH, "masking.accounting", "masking.replay")
+CORE = (
+    *(*UP_TO_REPLAY, "masking.tune", "masking.report"),
+    *("masking.config_tables", "masking.config", "masking.chat_messages"),
+)
 SEES_MASKING = ("masking", *CORE)
 
 ALLOWED: Mapping[str, tuple[str, ...]] = {
@@ -28,23 +31,24 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     # Leaves: they know a text, a path or a price, and no strategy.
     "masking.measures": NAMES,
     "masking.conversation": NAMES,
-    "masking.edit": (*NAMES, "masking.conversation"),
+    "masking.edit": NAMES,
     # A strategy is told a conversation, and a format does not know what becomes of it: a new one
     # of either must need no change of the other.
     "masking.strategies": LEAVES,
     "masking.wire": LEAVES,
     # What was sent before is remembered in the strategies' terms, whatever format it was in.
     "masking.memory": (*LEAVES, "masking.strategies"),
-    # The one place where formats, strategies and what is remembered meet.
-    "masking.rewrite": tuple(room for room in PATH if room != "masking.rewrite"),
+    # Where formats, strategies and what is remembered meet: for bytes, and for a list of messages.
+    "masking.rewrite": (*LEAVES, "masking.strategies", "masking.memory", "masking.wire"),
+    "masking.chat_messages": (*LEAVES, "masking.strategies", "masking.wire"),
     # The settings of the strategies; nothing that works knows where its settings came from.
     "masking.config_tables": (*LEAVES, "masking.strategies"),
     "masking.config": (*LEAVES, "masking.strategies", "masking.config_tables"),
     # Off a request's path, each upon the one before.
     "masking.accounting": PATH,
     "masking.replay": (*PATH, "masking.accounting"),
-    "masking.tune": REPLAY,
-    "masking.report": REPLAY,
+    "masking.tune": UP_TO_REPLAY,
+    "masking.report": UP_TO_REPLAY,
     # The public face: nothing inside imports it.
     "masking": CORE,
     # The engines' side. Metrics decide nothing and know no engine.
@@ -66,11 +70,6 @@ MITMPROXY = ("addon.mask", "addon.proxy", "addon.recordings")
 """Where mitmproxy may be imported: the core and the commands' own work do without it."""
 
 LEFT: Mapping[tuple[str, str], str] = {
-    ("masking.edit", "masking.strategies"): "messages are dropped by a plan of reduction's",
-    ("masking.strategies", "masking.wire"): "strategies read a request by the format's keys",
-    ("masking.strategies", "masking.memory"): "the window takes what was sent from its table",
-    ("masking.memory", "masking.wire"): "a conversation is known again by the format's keys",
-    ("masking.wire", "masking.strategies"): "the texts of a result stand with the strategies",
     ("addon.commands", "mitmproxy"): "the demo reads a recording itself",
 }
 """Arrows that are still there and should not be, with what they come from. It only gets shorter."""
