@@ -16,9 +16,8 @@ from addon.commands.replay_tables import (
     render_passed_over,
     render_prices,
 )
-from addon.commands.replaying import ReplayResult, render_json, replay_paths
+from addon.commands.replaying import ReplayResult, render_json, replay_paths, write_report
 from masking.replay.pauses import Pause
-from masking.report.page import render_report
 
 
 @click.command("replay")
@@ -60,7 +59,7 @@ def command(
     else:
         _print_tables(replays)
     if report:
-        report.write_text(render_report(replays[0].comparisons), encoding="utf-8")
+        write_report(report, replays[0], paths, pause)
         print(report, file=sys.stderr)
 
 

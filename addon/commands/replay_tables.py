@@ -17,8 +17,7 @@ from masking.replay.assumed_prices import AssumedPrice, find_assumed_prices
 from masking.replay.comparison import Comparison
 from masking.replay.replay import ReplaySettings
 from masking.replay.summary import CostUnit, Summary, summarize
-
-_UNITS: dict[CostUnit, str] = {"usd": "US dollars", "input_tokens": "plain input tokens"}
+from masking.report.text import UNITS, printable
 
 _MOST_MODELS = 3
 
@@ -58,7 +57,7 @@ class ReplayTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield what is printed."""
         summary = [*self.totals, *self.rows][0].summary
-        unit = _UNITS[summary.cost_unit]
+        unit = UNITS[summary.cost_unit]
         yield f"The prompts of {summary.requests:,} requests; costs in {unit}\n"
         whole = self._render((*self.first, *_TOKENS, *_COSTS, *_CALLS))
         if self._measure(whole, console, options) <= options.max_width:
@@ -71,7 +70,7 @@ class ReplayTable:
 
     def _measure(self, whole: Table, console: Console, options: ConsoleOptions) -> int:
         """Return how wide a screen must be for the table, its names folded."""
-        longest = max(cell_len(_printable(row.name)) for row in (*self.rows, *self.totals))
+        longest = max(cell_len(printable(row.name)) for row in (*self.rows, *self.totals))
         unbounded = options.update(max_width=_UNBOUNDED)
         found = Measurement.get(console, unbounded, whole).maximum
         return found - max(0, longest - _LEAST_NAME)
@@ -84,7 +83,7 @@ class ReplayTable:
         for section in (self.rows, self.totals):
             for name, summary in section:
                 cells = _describe(summary)
-                table.add_row(escape(_printable(name)), *(cells[column] for column in columns[1:]))
+                table.add_row(escape(printable(name)), *(cells[column] for column in columns[1:]))
             table.add_section()
         return table
 
@@ -124,7 +123,7 @@ def render_assumed(replay: ReplayResult) -> str | None:
 
 
 def _describe_assumed(assumed: AssumedPrice) -> str:
-    model = _printable(assumed.model or "a model without a name")
+    model = printable(assumed.model or "a model without a name")
     known = "is not known" if assumed.maker is None else f"as {assumed.maker}"
     return f"{model} {known} (cached at {assumed.read:g}, written at {assumed.write:g})"
 
@@ -175,7 +174,3 @@ def _render_share(count: int, calls: int) -> str:
 
 def _render_cost(cost: float, unit: CostUnit) -> str:
     return f"{cost:,.4f}" if unit == "usd" else f"{cost:,.0f}"
-
-
-def _printable(name: str) -> str:
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)

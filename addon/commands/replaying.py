@@ -5,6 +5,8 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from datetime import datetime
+from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +23,8 @@ from masking.replay.pauses import Pause, pause_sessions
 from masking.replay.processes import open_processes
 from masking.replay.replay import ReplayedRequest, ReplaySettings, Session
 from masking.replay.summary import summarize
+from masking.report.origin import Origin
+from masking.report.page import render_report
 
 _FEW = 8
 """Up to so many sessions are replayed here: starting all cores takes a second or two."""
@@ -107,3 +111,17 @@ def _describe_request(request: ReplayedRequest) -> dict[str, object]:
         **asdict(request.sizes),
         **describe_entry(request.entry),
     }
+
+
+def write_report(
+    path: Path, replay: ReplayResult, sources: Sequence[Path], pause: Pause | None
+) -> None:
+    """Write the page of a replay of these files and folders. Raises OSError."""
+    origin = Origin(
+        created=datetime.now().astimezone(),
+        version=version("observation-masking"),
+        sources=tuple(map(str, sources)),
+        settings=replay.settings,
+        pause=pause,
+    )
+    path.write_text(render_report(replay.comparisons, origin), encoding="utf-8")

@@ -6,7 +6,7 @@ from typing import Literal
 
 from masking.accounting.cost import Bill, Cost
 from masking.accounting.margin import NO_MARGIN, Margin
-from masking.accounting.worst_bill import find_worst_bill
+from masking.accounting.worst_bill import WorstBill, find_worst_bill
 from masking.replay.comparison import Comparison
 from masking.replay.replay import ReplayedRequest
 from masking.replay.reread import Rereads
@@ -63,6 +63,7 @@ def summarize(comparisons: Sequence[Comparison], unit: CostUnit | None = None) -
     sliding = [request for comparison in comparisons for request in comparison.sliding]
     rereads = sum((each.chosen_rereads for each in comparisons), start=Rereads())
     rereads_sliding = sum((each.sliding_rereads for each in comparisons), start=Rereads())
+    worst = [find_worst(comparison.chosen) for comparison in comparisons]
     unit = unit or find_unit(requests)
     before = _add_bills(unit, (request.entry.cost.before for request in requests))
     after = _add_bills(unit, (request.entry.cost.after for request in requests))
@@ -84,7 +85,7 @@ def summarize(comparisons: Sequence[Comparison], unit: CostUnit | None = None) -
         cost_after=after,
         saved_error=add_margins(unit, (request.entry.cost for request in requests)).width,
         delta_percent=_percent(after, before),
-        worst_percent=_find_worst_percent(comparison.chosen for comparison in comparisons),
+        worst_percent=max(((bill.part - 1) * 100 for bill in worst if bill), default=None),
         calls=rereads.calls,
         rereads=rereads.either,
         quotes=rereads.quoted,
@@ -114,15 +115,12 @@ def add_margins(unit: CostUnit, costs: Iterable[Cost]) -> Margin:
     return sum(margins, start=NO_MARGIN)
 
 
-def _find_worst_percent(conversations: Iterable[Sequence[ReplayedRequest]]) -> float | None:
-    bills = (
-        find_worst_bill(
-            (request.entry.cost.after.cost for request in requests),
-            (request.entry.cost.before.cost for request in requests),
-        )
-        for requests in conversations
+def find_worst(requests: Sequence[ReplayedRequest]) -> WorstBill | None:
+    """Return the worst moment of a conversation; None where no request costs anything."""
+    costs = [request.entry.cost for request in requests]
+    return find_worst_bill(
+        (cost.after.cost for cost in costs), (cost.before.cost for cost in costs)
     )
-    return max(((bill.part - 1) * 100 for bill in bills if bill), default=None)
 
 
 def _percent(after: float, before: float) -> float | None:

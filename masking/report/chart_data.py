@@ -1,0 +1,94 @@
+"""What the page's script draws, as one block of JSON: costs, tokens, the masking map, the moves."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from itertools import groupby
+
+from masking.accounting.cost import Bill
+from masking.model import Reason
+from masking.replay.boundary_moves import Value, find_moves
+from masking.replay.comparison import Comparison
+from masking.replay.summary import CostUnit, find_unit
+from masking.report.overview import POLICIES, PolicyKey
+from masking.report.reasons import REASON_TEXTS
+from masking.report.text import UNITS, pluralize, printable
+
+_VALUES: dict[CostUnit, Value] = {
+    "usd": lambda bill: bill.dollars or 0.0,
+    "input_tokens": lambda bill: bill.cost,
+}
+_DIGITS: dict[CostUnit, int] = {"usd": 8, "input_tokens": 2}
+
+
+def describe_charts(comparisons: Sequence[Comparison]) -> dict[str, object]:
+    """Return the page's data; requests and results count from 0 in it."""
+    return {
+        "policies": {policy.key: policy.name for policy in POLICIES},
+        "units": UNITS,
+        "reasons": {text.letter: [reason, text.label] for reason, text in REASON_TEXTS.items()},
+        "conversations": [_describe_conversation(each) for each in comparisons],
+    }
+
+
+def _describe_conversation(comparison: Comparison) -> dict[str, object]:
+    """Return one conversation: in US dollars where all of its own prices are known."""
+    unit = find_unit(comparison.chosen)
+    value, bills = _VALUES[unit], find_bills(comparison)
+    return {
+        "name": printable(comparison.name),
+        "about": _introduce(comparison),
+        "unit": unit,
+        "series": {key: _describe_bills(bills[key], unit) for key in bills},
+        "map": [_spell_reasons(request.reasons) for request in comparison.chosen],
+        "moves": [
+            {**asdict(move), "net": move.net} for move in find_moves(comparison.chosen, value)
+        ],
+    }
+
+
+def find_bills(comparison: Comparison) -> dict[PolicyKey, list[Bill]]:
+    """Return what each request costs, by policy."""
+    return {
+        "everything": [request.entry.cost.before for request in comparison.chosen],
+        "sliding": [request.entry.cost.after for request in comparison.sliding],
+        "chosen": [request.entry.cost.after for request in comparison.chosen],
+    }
+
+
+def _introduce(comparison: Comparison) -> str:
+    """Return a sentence on a conversation: its models, its window, and what its cache rests on."""
+    requests = comparison.chosen
+    models = sorted({printable(request.model or "an unknown model") for request in requests})
+    reported = sum(request.entry.cost.basis == "reported" for request in requests)
+    if not reported:
+        cached = "simulated"
+    elif reported == len(requests):
+        cached = "as the provider reported them"
+    else:
+        cached = f"as reported for {pluralize(reported, 'request')}, simulated for the others"
+    return (
+        f"{pluralize(len(requests), 'request')} to {', '.join(models)}; "
+        f"window of {pluralize(comparison.window_turns, 'turn')}; cached tokens {cached}."
+    )
+
+
+def _describe_bills(bills: Sequence[Bill], unit: CostUnit) -> dict[str, list[float]]:
+    value = _VALUES[unit]
+    return {
+        "prompt": _round((bill.prompt for bill in bills), 1),
+        "cached": _round((bill.cached for bill in bills), 1),
+        "cost": _round(map(value, bills), _DIGITS[unit]),
+    }
+
+
+def _round(values: Iterable[float], digits: int) -> list[float]:
+    """Round, and spell whole numbers without a fraction: the page is the smaller for it."""
+    rounded = (round(value, digits) for value in values)
+    return [int(value) if value == int(value) else value for value in rounded]
+
+
+def _spell_reasons(reasons: Sequence[Reason]) -> str:
+    """Return a row of the masking map: a letter for each result, runs as `12m`."""
+    letters = (REASON_TEXTS[reason].letter for reason in reasons)
+    runs = ((letter, len([*run])) for letter, run in groupby(letters))
+    return "".join(f"{length if length > 1 else ''}{letter}" for letter, length in runs)

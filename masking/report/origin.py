@@ -1,0 +1,74 @@
+"""How a report came about: when, from which recordings, under which settings and prices."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import NamedTuple
+
+from masking.measures.pricing import Pricing
+from masking.replay.comparison import Comparison
+from masking.replay.pauses import Pause
+from masking.replay.replay import ReplaySettings
+from masking.strategies.policy import MaskPolicy
+
+_GIVEN_BY_PRICES = ("cache_read_ratio", "cache_write_ratio", "price_steps", "shortest_prefix")
+_SETTINGS = [field.name for field in fields(MaskPolicy) if field.name not in _GIVEN_BY_PRICES]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """When a report was made, by which version, of which `sources`: files and folders."""
+
+    created: datetime
+    version: str
+    sources: tuple[str, ...]
+    settings: ReplaySettings
+    pause: Pause | None = None
+
+    def list_settings(self) -> list[tuple[str, str]]:
+        """Return the settings of the replay, by the names that files and options give them."""
+        policy, others = self.settings.policy, self.settings.others
+        known: dict[str, object] = {name: getattr(policy, name) for name in _SETTINGS}
+        known["cache_pricing"] = self.settings.price_settings.cache_pricing
+        known["redaction.enabled"] = others.redaction.redacts
+        known["reduction.enabled"] = others.reduction.reduces
+        known["memory.enabled"] = self.settings.remembers
+        known["--model"] = self.settings.model
+        known["--cache-ttl"] = self.settings.ttl
+        known["--pause"] = self.pause
+        return [(name, _spell(value)) for name, value in known.items() if value is not None]
+
+
+def _spell(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+class PriceRow(NamedTuple):
+    """What was billed for a model: prices of cached and written tokens, and where they are from."""
+
+    model: str
+    read: str
+    write: str
+    source: str
+    requests: int
+
+
+def list_prices(comparisons: Iterable[Comparison]) -> Sequence[PriceRow]:
+    """Return the prices of all requests, the commonest first."""
+    counts = Counter(
+        (request.model or "unknown", *request.pricing.ratios, _describe_source(request.pricing))
+        for comparison in comparisons
+        for request in comparison.chosen
+    )
+    return [
+        PriceRow(model, f"{read:.3g}", f"{write:.3g}", source, requests)
+        for (model, read, write, source), requests in counts.most_common()
+    ]
+
+
+def _describe_source(pricing: Pricing) -> str:
+    names = {"config": "given", "price list": "price list", "assumed": "assumed"}
+    entry = f", {pricing.entry}" if pricing.entry and pricing.source != "config" else ""
+    return names[pricing.source] + entry

@@ -1,0 +1,174 @@
+"""What a page says of all conversations: a headline, a row for each policy and for each of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from masking.replay.comparison import Comparison
+from masking.replay.summary import CostUnit, Summary, add_margins, find_worst, summarize
+from masking.report.text import choose_money, pluralize, spell_count, spell_percent
+
+PolicyKey = Literal["everything", "sliding", "chosen"]
+
+
+class Policy(NamedTuple):
+    """One of the three policies that are set beside each other."""
+
+    key: PolicyKey
+    name: str
+    meaning: str
+
+
+POLICIES = (
+    Policy("everything", "Everything sent", "nothing is masked"),
+    Policy("sliding", "Sliding window", "a result is masked as soon as it has left the window"),
+    Policy("chosen", "Chosen settings", "the settings of this replay"),
+)
+
+
+class Amount(NamedTuple):
+    """Something saved, as it is spelled."""
+
+    text: str
+    is_loss: bool = False
+
+
+class Headline(NamedTuple):
+    """What the page comes to, in a few words and in a sentence."""
+
+    title: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRow:
+    """What a policy comes to. `share` is its bill as a part of the highest, in percent."""
+
+    policy: Policy
+    bill: str
+    saved: Amount
+    rereads: str
+    quotes: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationRow:
+    """What a conversation comes to; `number` counts from 0, None stands for all of them."""
+
+    number: int | None
+    name: str
+    requests: str
+    tokens_before: str
+    tokens_after: str
+    everything: str
+    sliding: str
+    chosen: str
+    saved: Amount
+    rereads: str
+    quotes: str
+    worst: str
+
+
+def describe_headline(summary: Summary, conversations: int) -> Headline:
+    """Return what the chosen settings save, with what that is a part of."""
+    before, after, unit = summary.cost_before, summary.cost_after, summary.cost_unit
+    spell, saved = choose_money(unit, before), before - after
+    prompts = f"the prompts of {pluralize(summary.requests, 'request')} in "
+    prompts += pluralize(conversations, "conversation")
+    what = f"{spell(after)} with the chosen settings, and {spell(before)} with everything sent"
+    sentence = f"For {prompts} the bill is {what}."
+    if unit == "input_tokens":
+        sentence += " Not all prices are known, so it is counted in plain input tokens."
+    if saved:
+        sentence += f" What is saved may be off by {spell(summary.saved_error)} either way."
+    part = _spell_part(abs(saved) / before) if before else "0%"
+    if not saved or abs(saved) <= summary.saved_error:
+        return Headline("You save about nothing", sentence)
+    verb, more = ("save", "") if saved > 0 else ("pay", " more")
+    if unit == "input_tokens":
+        return Headline(f"You {verb} {part}{more}", sentence)
+    return Headline(f"You {verb} {spell(abs(saved))}{more}, {part}", sentence)
+
+
+def _spell_part(part: float) -> str:
+    return spell_percent(part, 0 if part >= 0.1 else 1)
+
+
+def list_policies(comparisons: Sequence[Comparison]) -> list[PolicyRow]:
+    """Return a row for each policy, all conversations together."""
+    summary = summarize(comparisons)
+    unit, calls, before = summary.cost_unit, summary.calls, summary.cost_before
+    sliding = [request.entry.cost for each in comparisons for request in each.sliding]
+    costs = (before, summary.cost_sliding, summary.cost_after)
+    errors = (0.0, add_margins(unit, sliding).width, summary.saved_error)
+    rereads = (0, summary.rereads_sliding, summary.rereads)
+    quotes = (0, summary.quotes_sliding, summary.quotes)
+    spell, most = choose_money(unit, max(costs)), max(costs)
+    return [
+        PolicyRow(
+            policy=policy,
+            bill=spell(cost),
+            saved=describe_saving(before, cost, error),
+            rereads=_spell_share(reread, calls),
+            quotes=_spell_share(quoted, calls),
+            share=100 * cost / most if most else 0.0,
+        )
+        for policy, cost, error, reread, quoted in zip(
+            POLICIES, costs, errors, rereads, quotes, strict=True
+        )
+    ]
+
+
+def list_conversations(comparisons: Sequence[Comparison]) -> list[ConversationRow]:
+    """Return a row for each conversation, and, where there are several, one for all of them."""
+    unit = summarize(comparisons).cost_unit
+    rows = [
+        _describe([each], unit, number, each.name, _describe_worst(each))
+        for number, each in enumerate(comparisons)
+    ]
+    if len(rows) == 1:
+        return rows
+    return [*rows, _describe(comparisons, unit, None, "All conversations", "")]
+
+
+def _describe(
+    comparisons: Sequence[Comparison], unit: CostUnit, number: int | None, name: str, worst: str
+) -> ConversationRow:
+    summary = summarize(comparisons, unit)
+    spell = choose_money(unit, summary.cost_before)
+    return ConversationRow(
+        number=number,
+        name=name,
+        requests=spell_count(summary.requests),
+        tokens_before=spell_count(summary.tokens_before),
+        tokens_after=spell_count(summary.tokens_after),
+        everything=spell(summary.cost_before),
+        sliding=spell(summary.cost_sliding),
+        chosen=spell(summary.cost_after),
+        saved=describe_saving(summary.cost_before, summary.cost_after, summary.saved_error),
+        rereads=_spell_share(summary.rereads, summary.calls),
+        quotes=_spell_share(summary.quotes, summary.calls),
+        worst=worst,
+    )
+
+
+def _describe_worst(comparison: Comparison) -> str:
+    worst = find_worst(comparison.chosen)
+    if worst is None or worst.part <= 1:
+        return "never above"
+    return f"+{spell_percent(worst.part - 1)}, request {worst.request + 1:,}"
+
+
+def describe_saving(before: float, after: float, error: float) -> Amount:
+    """Return what was saved, and how far that may be off; `about 0` where it may be nothing."""
+    if not before or before == after:
+        return Amount("0.0%")
+    if abs(before - after) <= error:
+        return Amount("about 0")
+    off = f" ±\N{NO-BREAK SPACE}{spell_percent(error / before)}" if error else ""
+    return Amount(spell_percent(1 - after / before) + off, after > before)
+
+
+def _spell_share(count: int, calls: int) -> str:
+    return spell_percent(count / calls) if calls else ""

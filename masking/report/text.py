@@ -1,0 +1,43 @@
+"""Numbers and names as a page spells them."""
+
+import math
+from collections.abc import Callable
+
+from masking.replay.summary import CostUnit
+
+UNITS: dict[CostUnit, str] = {"usd": "US dollars", "input_tokens": "plain input tokens"}
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def spell_count(value: float) -> str:
+    """Return a whole number: `12,345`."""
+    return f"{value:,.0f}".replace("-", MINUS)
+
+
+def spell_percent(part: float, digits: int = 1) -> str:
+    """Return a part of 1 in percent: `12.3%`."""
+    return f"{100 * part:.{digits}f}%".replace("-", MINUS)
+
+
+def choose_money(unit: CostUnit, most: float) -> Callable[[float], str]:
+    """Return how amounts up to `most` are spelled: dollars with three significant digits of it."""
+    if unit == "input_tokens":
+        return spell_count
+    digits = min(8, max(2, 2 - math.floor(math.log10(most or 1))))
+
+    def spell(amount: float) -> str:
+        sign = MINUS if round(amount, digits) < 0 else ""
+        return f"{sign}${abs(amount):,.{digits}f}"
+
+    return spell
+
+
+def pluralize(count: int, noun: str) -> str:
+    """Return so many of something: `1 request`, `2,000 requests`."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def printable(name: str) -> str:
+    """Return a name that can stand on a screen: no controls, no marks that turn the line around."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)

@@ -1,0 +1,96 @@
+"""The moves of a boundary: what each took out, what it cost, and when it has paid off."""
+
+import dataclasses
+from itertools import accumulate
+
+import pytest
+
+from masking.measures.price_settings import CachePricing
+from masking.replay.boundary_moves import Value, find_moves
+from masking.replay.replay import ReplayedRequest
+from masking.wire.usage import Usage
+from tests.builders import policy
+from tests.replays import POLICY, Talk, in_dollars, in_tokens, replayed
+
+
+def test_moves_are_told_where_more_is_masked_than_before() -> None:
+    requests = replayed(Talk()).chosen
+    masked = [sum(reason == "masked" for reason in request.reasons) for request in requests]
+    expected = [
+        (place, after - before)
+        for place, (before, after) in enumerate(zip([0, *masked], masked, strict=False))
+        if after > before
+    ]
+    moves = find_moves(requests, in_tokens)
+    assert len(moves) > 1
+    assert expected == [(move.request, move.results) for move in moves]
+
+
+@pytest.mark.parametrize("value", [in_tokens, in_dollars])
+@pytest.mark.parametrize("pricing", [(0.5, 1.0), (0.1, 1.25), "none", (1.0, 1.0)])
+def test_the_nets_of_all_moves_are_what_was_saved(value: Value, pricing: CachePricing) -> None:
+    requests = replayed(Talk(), pricing).chosen
+    costs = [request.entry.cost for request in requests]
+    saved = sum(value(cost.before) - value(cost.after) for cost in costs)
+    assert saved == pytest.approx(sum(move.net for move in find_moves(requests, value)))
+
+
+def test_a_moves_price_is_what_writing_anew_costs_beyond_reading() -> None:
+    requests = replayed(Talk(), (0.4, 1.25)).chosen
+    move, *_ = find_moves(requests, in_tokens)
+    before, after = (requests[place].entry.cost for place in (move.request - 1, move.request))
+    assert before.after.prompt - after.after.cached == pytest.approx(move.uncached, abs=128)
+    assert after.before.prompt - after.after.prompt == move.removed
+    assert move.uncached - move.removed == move.rewritten > 0
+    assert (1.25 - 0.4) * move.rewritten == pytest.approx(move.price)
+    assert move.price == pytest.approx(move.paid)
+
+
+def test_without_the_move_that_request_would_have_cost_its_price_less() -> None:
+    """What was to be masked would have been read from the cache, and the new part written."""
+    requests = replayed(Talk(), (0.4, 1.25)).chosen
+    move, *_ = find_moves(requests, in_tokens)
+    cost = requests[move.request].entry.cost
+    unmoved = 0.4 * cost.before.cached + 1.25 * (cost.before.prompt - cost.before.cached)
+    moved = cost.after.cost
+    assert unmoved + move.price - 0.4 * move.removed == pytest.approx(moved)
+
+
+def test_a_move_has_paid_off_when_it_has_saved_its_price() -> None:
+    requests = replayed(Talk(), (0.5, 1.0)).chosen
+    move, *later = find_moves(requests, in_tokens)
+    assert move.repaid_at is not None
+    assert later
+    saved = [request.entry.cost.saved for request in requests[: later[0].request]]
+    expected = next(n for n, net in enumerate(accumulate(saved)) if n >= move.request and net >= 0)
+    assert expected == move.repaid_at
+    assert move.net > 0
+
+
+def test_a_move_that_has_not_paid_off_says_so() -> None:
+    move = find_moves(replayed(Talk(), "none").chosen, in_tokens)[-1]
+    assert move.net < 0
+    assert move.repaid_at is None
+
+
+def test_what_no_cache_held_is_no_price_of_a_move() -> None:
+    nothing_cached = Talk(usage=Usage(prompt=8_000, cached=0))
+    moves = find_moves(replayed(nothing_cached).chosen, in_tokens)
+    assert moves
+    assert {0.0} == {move.price for move in moves} == {move.uncached for move in moves}
+
+
+def test_a_first_request_that_is_masked_moves_for_nothing() -> None:
+    requests = replayed(Talk()).chosen[-1:]
+    entry = dataclasses.replace(requests[0].entry, moved=True)
+    first: ReplayedRequest = dataclasses.replace(requests[0], entry=entry)
+    (move,) = find_moves([first], in_tokens)
+    assert (0, sum(r == "masked" for r in first.reasons)) == (move.request, move.results)
+    assert (0.0, 0) == (move.price, move.repaid_at)
+
+
+def test_placeholders_that_are_longer_still_have_a_share() -> None:
+    longer = policy(POLICY, placeholder_template="longer " * 900, skip_if_not_shorter=False)
+    moves = find_moves(replayed(Talk(turns=6), "none", longer).chosen, in_tokens)
+    assert moves
+    assert all(move.removed < 0 and move.net < 0 for move in moves)

@@ -1,0 +1,252 @@
+"""What a report says of all conversations, and how it came about."""
+
+import dataclasses
+from itertools import accumulate
+
+import pytest
+
+from masking.measures.price_settings import CachePricing
+from masking.replay.comparison import Comparison
+from masking.replay.pauses import Pause
+from masking.replay.replay import ReplayedRequest
+from masking.replay.reread import Rereads
+from masking.replay.summary import CostUnit, Summary, find_worst, summarize
+from masking.report.chart_data import find_bills
+from masking.report.origin import Origin, list_prices
+from masking.report.overview import (
+    Amount,
+    describe_headline,
+    describe_saving,
+    list_conversations,
+    list_policies,
+)
+from masking.report.text import choose_money, pluralize, printable, spell_count, spell_percent
+from masking.wire.usage import Usage
+from tests.replays import NOON, Talk, in_tokens, replayed, settings
+
+
+def summed(before: float, after: float, error: float = 0.0, unit: CostUnit = "usd") -> Summary:
+    return dataclasses.replace(
+        summarize([replayed(Talk(turns=1))]),
+        requests=42,
+        cost_unit=unit,
+        cost_before=before,
+        cost_after=after,
+        saved_error=error,
+    )
+
+
+@pytest.mark.parametrize(
+    ("summary", "expected"),
+    [
+        pytest.param(summed(0.817, 0.719), "You save $0.098, 12%", id="saved"),
+        pytest.param(summed(81.7, 80.9), "You save $0.80, 1.0%", id="a little"),
+        pytest.param(summed(0.5, 0.55), "You pay $0.050 more, 10%", id="lost"),
+        pytest.param(summed(0.5, 0.49, 0.02), "You save about nothing", id="within the error"),
+        pytest.param(summed(0.5, 0.5), "You save about nothing", id="nothing"),
+        pytest.param(summed(0.0, 0.0), "You save about nothing", id="free of charge"),
+        pytest.param(summed(9e3, 6e3, unit="input_tokens"), "You save 33%", id="saved in tokens"),
+        pytest.param(
+            summed(6e3, 9e3, unit="input_tokens"), "You pay 50% more", id="lost in tokens"
+        ),
+    ],
+)
+def test_the_headline_says_what_is_saved(summary: Summary, expected: str) -> None:
+    assert expected == describe_headline(summary, 2).title
+
+
+@pytest.mark.parametrize(
+    ("summary", "expected"),
+    [
+        pytest.param(
+            summed(0.817, 0.719, 0.02),
+            "For the prompts of 42 requests in 2 conversations the bill is $0.719 with the chosen "
+            "settings, and $0.817 with everything sent. What is saved may be off by $0.020 either "
+            "way.",
+            id="in dollars",
+        ),
+        pytest.param(
+            summed(9e3, 9e3, unit="input_tokens"),
+            "For the prompts of 42 requests in 2 conversations the bill is 9,000 with the chosen "
+            "settings, and 9,000 with everything sent. Not all prices are known, so it is counted "
+            "in plain input tokens.",
+            id="in tokens",
+        ),
+    ],
+)
+def test_the_headline_is_explained(summary: Summary, expected: str) -> None:
+    assert expected == describe_headline(summary, 2).sentence
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "error", "expected"),
+    [
+        (200.0, 150.0, 0.0, Amount("25.0%")),
+        (200.0, 150.0, 3.0, Amount("25.0% ±\xa01.5%")),
+        (200.0, 250.0, 3.0, Amount("\N{MINUS SIGN}25.0% ±\xa01.5%", is_loss=True)),
+        (200.0, 198.0, 3.0, Amount("about 0")),
+        (200.0, 200.0, 3.0, Amount("0.0%")),
+        (0.0, 0.0, 0.0, Amount("0.0%")),
+    ],
+)
+def test_a_saving_is_told_with_its_error(
+    before: float, after: float, error: float, expected: Amount
+) -> None:
+    assert expected == describe_saving(before, after, error)
+
+
+def test_each_policy_has_its_bill_and_its_calls() -> None:
+    found = dataclasses.replace(
+        replayed(Talk()),
+        sliding_rereads=Rereads(calls=15, either=3, quoted=6),
+        chosen_rereads=Rereads(calls=15, either=1),
+    )
+    rows = list_policies([found, found])
+    assert ["everything", "sliding", "chosen"] == [row.policy.key for row in rows]
+    assert ["0.0%", "20.0%", "6.7%"] == [row.rereads for row in rows]
+    assert ["0.0%", "40.0%", "0.0%"] == [row.quotes for row in rows]
+    costs = [2 * sum(bill.dollars or 0.0 for bill in bills) for bills in find_bills(found).values()]
+    spell = choose_money("usd", max(costs))
+    assert [spell(cost) for cost in costs] == [row.bill for row in rows]
+    assert [100 * cost / max(costs) for cost in costs] == pytest.approx([r.share for r in rows])
+    assert "0.0%" == rows[0].saved.text
+
+
+def free(request: ReplayedRequest) -> ReplayedRequest:
+    """Return a request that costs nothing."""
+    cost = request.entry.cost
+    bills = [bill._replace(cost=0.0, dollars=0.0) for bill in (cost.before, cost.after)]
+    changed = dataclasses.replace(cost, before=bills[0], after=bills[1])
+    return dataclasses.replace(request, entry=dataclasses.replace(request.entry, cost=changed))
+
+
+def test_what_is_free_of_charge_has_no_share_and_no_worst_moment() -> None:
+    whole = replayed(Talk(turns=0))
+    requests = tuple(free(request) for request in whole.chosen)
+    comparison = dataclasses.replace(
+        whole,
+        chosen=requests,
+        sliding=requests,
+        chosen_rereads=Rereads(),
+        sliding_rereads=Rereads(),
+    )
+    assert [0.0] * 3 == [row.share for row in list_policies([comparison])]
+    (row,) = list_conversations([comparison])
+    assert ("never above", "", "") == (row.worst, row.rereads, row.quotes)
+
+
+@pytest.mark.parametrize(
+    ("models", "first"),
+    [
+        pytest.param(("gpt-4o", "gpt-4o-mini"), "$", id="all prices known"),
+        pytest.param(("gpt-4o", "nobody's"), "", id="one price not known"),
+    ],
+)
+def test_all_conversations_are_in_one_unit_and_all_is_their_sum(
+    models: tuple[str, str], first: str
+) -> None:
+    comparisons = [replayed(Talk(turns=8 + n, model=m)) for n, m in enumerate(models)]
+    *rows, total = list_conversations(comparisons)
+    assert [0, 1, None] == [row.number for row in (*rows, total)]
+    assert all(row.chosen.startswith(first) for row in (*rows, total))
+    assert first == "$" or rows[0].chosen[0].isdigit()
+    tokens = [int(row.tokens_before.replace(",", "")) for row in (*rows, total)]
+    assert tokens[0] + tokens[1] == tokens[2]
+    assert ("19", "") == (total.requests, total.worst)
+
+
+def test_tokens_are_those_of_the_table_in_the_terminal() -> None:
+    comparison = replayed(Talk(usage=Usage(prompt=9_000)))
+    summary = summarize([comparison])
+    (row,) = list_conversations([comparison])
+    assert (15 * 9_000, f"{15 * 9_000:,}") == (summary.tokens_before, row.tokens_before)
+    assert spell_count(summary.tokens_after) == row.tokens_after
+
+
+@pytest.mark.parametrize("pricing", ["none", (0.5, 1.0)])
+def test_the_worst_moment_is_the_highest_bill_beside_that_of_everything(
+    pricing: CachePricing,
+) -> None:
+    comparison = replayed(Talk(), pricing)
+    bills = find_bills(comparison)
+    chosen = accumulate(map(in_tokens, bills["chosen"]))
+    everything = accumulate(map(in_tokens, bills["everything"]))
+    excess = [100 * (paid / full - 1) for paid, full in zip(chosen, everything, strict=True)]
+    worst = find_worst(comparison.chosen)
+    assert worst is not None
+    assert max(excess) == pytest.approx(100 * (worst.part - 1))
+    assert excess.index(max(excess)) == worst.request
+    (row,) = list_conversations([comparison])
+    assert f"+{max(excess):.1f}%, request {worst.request + 1}" == row.worst
+
+
+# How the report came about.
+
+
+def test_the_settings_have_the_names_of_files_and_options() -> None:
+    replay = dataclasses.replace(settings("auto"), model="gpt-4o", ttl=300.0)
+    origin = Origin(
+        created=NOON, version="1", sources=("a",), settings=replay, pause=Pause(10, 600.0)
+    )
+    found = dict(origin.list_settings())
+    assert ("true", "3", '"auto"') == tuple(
+        found[name] for name in ("enabled", "window_turns", "cache_pricing")
+    )
+    assert ('"gpt-4o"', "300.0", "[10, 600.0]") == tuple(
+        found[name] for name in ("--model", "--cache-ttl", "--pause")
+    )
+    assert "cache_read_ratio" not in found
+
+
+def test_what_is_not_set_is_left_out() -> None:
+    origin = Origin(created=NOON, version="1", sources=("a",), settings=settings())
+    assert {"--model", "--cache-ttl", "--pause"}.isdisjoint(dict(origin.list_settings()))
+
+
+@pytest.mark.parametrize(
+    ("talk", "pricing", "expected"),
+    [
+        (Talk(), (0.1, 1.25), ("gpt-4o", "0.1", "1.25", "given", 15)),
+        (Talk(), "auto", ("gpt-4o", "0.5", "1", "price list, gpt-4o of OpenAI", 15)),
+        (Talk(model=None), "auto", ("unknown", "0.1", "1.25", "assumed", 15)),
+    ],
+)
+def test_prices_are_told_with_their_source(
+    talk: Talk, pricing: CachePricing, expected: tuple[object, ...]
+) -> None:
+    assert [expected] == list_prices([replayed(talk, pricing)])
+
+
+def test_the_commonest_price_comes_first() -> None:
+    found: list[Comparison] = [replayed(Talk(turns=n, model=m)) for n, m in ((2, "a"), (5, "b"))]
+    assert ["b", "a"] == [row.model for row in list_prices(found)]
+
+
+# Numbers and names.
+
+
+@pytest.mark.parametrize(
+    ("unit", "most", "amount", "expected"),
+    [
+        ("usd", 0.817, 0.098, "$0.098"),
+        ("usd", 81.7, 0.098, "$0.10"),
+        ("usd", 0.0, 0.0, "$0.00"),
+        ("usd", 1e-12, 1e-9, "$0.00000000"),
+        ("usd", 0.5, -0.049, "\N{MINUS SIGN}$0.049"),
+        ("usd", 0.5, -0.0001, "$0.000"),
+        ("input_tokens", 1e6, -12_345.6, "\N{MINUS SIGN}12,346"),
+    ],
+)
+def test_money_has_three_digits_of_the_most(
+    unit: CostUnit, most: float, amount: float, expected: str
+) -> None:
+    assert expected == choose_money(unit, most)(amount)
+
+
+def test_numbers_are_spelled() -> None:
+    assert ("12.3%", "\N{MINUS SIGN}12%") == (spell_percent(0.123), spell_percent(-0.123, 0))
+    assert ("1 request", "2,000 requests") == (pluralize(1, "request"), pluralize(2_000, "request"))
+
+
+def test_what_is_not_printable_is_replaced() -> None:
+    assert "a\ufffdb\ufffd\ufffd é" == printable("a\x1bb\u202e\ud800 é")

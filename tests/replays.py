@@ -1,0 +1,61 @@
+"""Conversations that grow turn by turn, replayed: for the tests of what a report shows."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+
+from masking.accounting.cost import Bill
+from masking.measures.price_settings import CachePricing, PriceSettings
+from masking.measures.tokens import TokenCounter
+from masking.model import ChatMessage
+from masking.replay.comparison import Comparison, compare
+from masking.replay.replay import RecordedRequest, ReplaySettings
+from masking.strategies.policy import MaskPolicy
+from masking.wire.usage import Usage
+from tests.builders import OLD, turn
+
+COUNTER = TokenCounter()
+POLICY = MaskPolicy(True, 3, skip_if_not_shorter=True)
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+def in_tokens(bill: Bill) -> float:
+    return bill.cost
+
+
+def in_dollars(bill: Bill) -> float:
+    assert bill.dollars is not None
+    return bill.dollars
+
+
+@dataclass(frozen=True)
+class Talk:
+    """A conversation of so many tool turns, one request each and a first one; a `Session`."""
+
+    turns: int = 14
+    name: str = "a talk"
+    model: str | None = "gpt-4o"
+    usage: Usage | None = None
+    content: str = OLD * 10
+
+    def requests(self) -> Iterator[RecordedRequest]:
+        messages: list[ChatMessage] = [{"role": "user", "content": "go " * 600}]
+        for number in range(self.turns + 1):
+            body = {"model": self.model, "messages": messages}
+            when = NOON + timedelta(seconds=number)
+            yield RecordedRequest(body=json.dumps(body).encode(), when=when, usage=self.usage)
+            messages = [*messages, *turn(f"call_{number}", f"{number} {self.content}")]
+
+
+def settings(pricing: CachePricing = (0.5, 1.0), policy: MaskPolicy = POLICY) -> ReplaySettings:
+    return ReplaySettings(policy=policy, price_settings=PriceSettings(pricing))
+
+
+@cache
+def replayed(
+    talk: Talk, pricing: CachePricing = (0.5, 1.0), policy: MaskPolicy = POLICY
+) -> Comparison:
+    (found,) = compare(talk, settings(pricing, policy), COUNTER)
+    return found
