@@ -1,25 +1,13 @@
 """What was decided, written on the flow: for mitmproxy's own interfaces, and for recordings."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Sequence
 
 from mitmproxy import http
 
-from masking.model import CHANGES, Decision, Reason
+from masking.model import CHANGES, REASONS, Decision
 
 METADATA = "observation_masking"
-
-Strategy = Literal["schema1", "redaction", "reduction"]
-
-_STRATEGIES: Mapping[Reason, Strategy] = {
-    "redacted": "redaction",
-    "in_use": "redaction",
-    "other_tool": "redaction",
-    "reduced": "reduction",
-    "dropped": "reduction",
-}
-"""Who decides for a reason; for all others it is Schéma 1."""
 
 
 def mark(flow: http.HTTPFlow, decisions: Sequence[Decision]) -> None:
@@ -47,7 +35,7 @@ def _describe(decision: Decision) -> dict[str, str | int | None]:
         "call_id": _storable(result.call_id),
         "tool": _storable(result.tool),
         "turn": result.turn,
-        "strategy": _STRATEGIES.get(decision.reason, "schema1"),
+        "strategy": REASONS[decision.reason].strategy,
         "reason": decision.reason,
         "chars_before": decision.chars_before,
         "chars_after": decision.chars_after,
