@@ -13,7 +13,7 @@ Path = tuple[str | int, ...]
 """Where a value is in a JSON document: object keys and array indices, from the root."""
 
 ContentKind = Literal["string", "text_parts", "other"]
-"""What a result's content is: a string, a non-empty list of nothing but text parts, the rest."""
+"""What a result's content is: a string, a non-empty list of text parts alone, or anything else."""
 
 Strategy = Literal["schema1", "redaction", "reduction"]
 
@@ -40,7 +40,7 @@ Reason = ChangeReason | KeepReason
 
 
 class ReasonInfo(NamedTuple):
-    """What a reason means: who decides so, one sentence for people, one letter for a map."""
+    """What a reason means: whose it is, what it says of a result, and a letter for maps."""
 
     strategy: Strategy
     sentence: str
@@ -48,26 +48,26 @@ class ReasonInfo(NamedTuple):
 
 
 REASONS: Mapping[Reason, ReasonInfo] = {
-    "masked": ReasonInfo("schema1", "replaced by a placeholder, as it is old enough", "M"),
-    "redacted": ReasonInfo("redaction", "replaced, as the assistant has answered since", "R"),
-    "reduced": ReasonInfo("reduction", "replaced, to bring the history within its budget", "B"),
-    "dropped": ReasonInfo("reduction", "gone with its message, for the same budget", "D"),
-    "off": ReasonInfo("schema1", "the strategy is off", "-"),
-    "bad_id": ReasonInfo("schema1", "it names no call", "?"),
+    "masked": ReasonInfo("schema1", "old enough, and replaced by a placeholder", "M"),
+    "redacted": ReasonInfo("redaction", "answered since, and replaced by a placeholder", "R"),
+    "reduced": ReasonInfo("reduction", "replaced to bring the history within its budget", "B"),
+    "dropped": ReasonInfo("reduction", "dropped with its message for the same budget", "D"),
+    "off": ReasonInfo("schema1", "kept, as the window is off", "-"),
+    "bad_id": ReasonInfo("schema1", "names no call", "?"),
     "orphan": ReasonInfo("schema1", "no call in the request has its id", "?"),
-    "in_window": ReasonInfo("schema1", "among the last tool turns", "w"),
+    "in_window": ReasonInfo("schema1", "in one of the last tool turns", "w"),
     "held": ReasonInfo("schema1", "old enough, but moving the boundary does not pay yet", "h"),
     "last_k": ReasonInfo("schema1", "among the last results of its tool", "k"),
     "latest": ReasonInfo("schema1", "the latest result of its target", "l"),
-    "error": ReasonInfo("schema1", "it reads like an error", "e"),
-    "not_string": ReasonInfo("schema1", "its content is more than text", "n"),
-    "already_masked": ReasonInfo("schema1", "it is a placeholder already", "m"),
+    "error": ReasonInfo("schema1", "looks like an error", "e"),
+    "not_string": ReasonInfo("schema1", "more than text", "n"),
+    "already_masked": ReasonInfo("schema1", "already a placeholder", "m"),
     "too_short": ReasonInfo("schema1", "shorter than min_chars", "s"),
-    "not_shorter": ReasonInfo("schema1", "its placeholder would not be shorter", "s"),
-    "other_tool": ReasonInfo("redaction", "no result of a tool that is redacted", "o"),
-    "in_use": ReasonInfo("redaction", "the assistant has not answered since", "u"),
+    "not_shorter": ReasonInfo("schema1", "would not get shorter", "s"),
+    "other_tool": ReasonInfo("redaction", "of a tool that is not redacted", "o"),
+    "in_use": ReasonInfo("redaction", "not answered by the assistant yet", "u"),
 }
-"""Every reason, in the order in which people read them; log, report, page and docs quote it."""
+"""Every reason, in the order in which people read them. All that explains a reason quotes it."""
 
 CHANGES: tuple[ChangeReason, ...] = get_args(ChangeReason)
 """The reasons by which a result is changed; all others keep it."""
@@ -79,11 +79,14 @@ Target = tuple[str | None, str]
 class ToolResult(NamedTuple):
     """One tool result of a request, bound to its call.
 
-    `at` is the path of the element that holds it, `slots` are the paths of its `texts` from there.
-    `call_id` is None where the result names no call, `turn` where no turn declares the call, `tool`
-    where the name is unknown, `target` where the call has none or nobody asks. `texts` are those
-    in its content, in order, whatever else the content holds; `wrap` is as in
-    `conversation.Result`. Turns count from 0, the oldest.
+    at: the path of the element that holds it.
+    slots: the paths of its `texts` from there.
+    call_id: None if the result names no call.
+    tool: None if the name is unknown.
+    turn: the turn that declares the call, counted from 0, the oldest; None if no turn does.
+    texts: those in its content, in order, whatever else the content holds.
+    target: None if the call has none or nobody asks.
+    wrap: as in `conversation.Result`.
     """
 
     at: Path
@@ -99,7 +102,7 @@ class ToolResult(NamedTuple):
 
     @property
     def element(self) -> int:
-        """Where its element stands in the request's list, counted from 0."""
+        """The position of its element in the request's list, counted from 0."""
         return cast(int, self.at[-1])
 
     @property
@@ -108,13 +111,13 @@ class ToolResult(NamedTuple):
         return self.texts[0] if len(self.texts) == 1 else "".join(self.texts)
 
     def replace(self, place: int, placeholder: str) -> "Replacement":
-        """Return the edit of the text at `place`; not for a content of the kind `other`."""
+        """Return the replacement of the text at `place`; not for contents of the kind `other`."""
         path = (*self.at, *self.slots[place])
         return Replacement(path, self.texts[place], placeholder, self.wrap)
 
 
 class Request(NamedTuple):
-    """One request of the conversation: its size, unmasked; its tool turns; its tool results."""
+    """A request of a conversation: its unmasked size, its tool turns, and its tool results."""
 
     size: float
     turns: int
@@ -124,9 +127,10 @@ class Request(NamedTuple):
 class Layout(NamedTuple):
     """The sizes in a request, in any unit, the same throughout.
 
-    `requests` are all that the conversation has had, oldest first, this one last; `offsets` the
-    size of everything before each of its tool results, `turns` the tool turns before it, `sizes`
-    that of its content.
+    requests: all requests of the conversation so far, oldest first, this one last.
+    offsets: the size of everything before each tool result.
+    turns: the number of tool turns before each tool result.
+    sizes: the size of each tool result's content.
     """
 
     requests: tuple[Request, ...]
@@ -136,11 +140,13 @@ class Layout(NamedTuple):
 
 
 class Maskable(NamedTuple):
-    """A tool result as the boundary sees it, sizes in any unit, the same throughout.
+    """A tool result as the boundary sees it; sizes are in any unit, the same throughout.
 
-    `offset` is the size of everything before it, unmasked; `saving` what masking it saves on each
-    request, 0 where it is never masked, less where its placeholder is longer; `tool` None where it
-    takes no part in the last K, `target` None where it has none.
+    offset: the unmasked size of everything before it.
+    saving: what masking it saves on each request; 0 if it is never masked, less than 0 if its
+        placeholder is longer.
+    tool: None if it does not count among the last K of a tool.
+    target: None if it has none.
     """
 
     turn: int | None
@@ -151,7 +157,7 @@ class Maskable(NamedTuple):
 
 
 class PriceStep(NamedTuple):
-    """A prompt of more than `above` tokens costs `factor` times as much, every token of it.
+    """Every token of a prompt of more than `above` tokens costs `factor` times as much.
 
     The factor is relative to the price of prompts below the first step.
     """
@@ -161,10 +167,10 @@ class PriceStep(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """A text, where it stands, and the placeholder that takes its place.
+    """A text, its path, and the placeholder that takes its place.
 
-    Where `wrap` is given, the text is the JSON of an object, and the placeholder comes into an
-    object with this one key.
+    If `wrap` is given, the text is the JSON of an object, and the placeholder is put into an object
+    with this one key.
     """
 
     path: Path
@@ -174,16 +180,16 @@ class Replacement(NamedTuple):
 
     @property
     def value(self) -> object:
-        """The JSON value that comes to stand there."""
+        """The JSON value that is put there."""
         return self.placeholder if self.wrap is None else {self.wrap: self.placeholder}
 
 
 class Edits(NamedTuple):
-    """All that is to be done to a request: texts that are replaced, elements that go or come.
+    """All that is to be done to a request: texts to replace, elements to drop and to insert.
 
-    The replacements are in the order of the request. `inserted` is a new element, None where
-    there is none, and `inserted_at` its position: the same before and after the drop, as all that
-    precedes it is kept.
+    The replacements are in the order of the request. `inserted` is a new element, None if there is
+    none, and `inserted_at` its position, which is the same before and after the drop, because
+    everything before it is kept.
     """
 
     replacements: tuple[Replacement, ...] = ()
@@ -193,11 +199,11 @@ class Edits(NamedTuple):
 
     @property
     def moves(self) -> bool:
-        """Whether elements go or come."""
+        """Whether elements are dropped or inserted."""
         return bool(self.dropped) or self.inserted is not None
 
     def order(self, count: int) -> list[int | None]:
-        """Return the positions that stay of so many elements; None is the inserted one."""
+        """Return the positions that stay, of `count` elements; None is the inserted one."""
         kept: list[int | None] = [at for at in range(count) if at not in self.dropped]
         if self.inserted is not None:
             kept.insert(self.inserted_at, None)
@@ -209,11 +215,11 @@ Scenario = Literal[1, 2, 3, 4, 5]
 
 
 class Decision(NamedTuple):
-    """What becomes of one tool result, and why; only what got a placeholder has replacements.
+    """What becomes of a tool result, and why; it has replacements only if it gets a placeholder.
 
-    `scenario` is None but where redaction has looked at what follows the result. `is_new` tells a
-    result that is redacted in this request from one that was in the one before, which held what
-    stands before the assistant's last answer.
+    scenario: None unless redaction has looked at what follows the result.
+    is_new: whether the result is redacted for the first time; the request before ended before the
+        assistant's last answer.
     """
 
     result: ToolResult
@@ -229,17 +235,17 @@ class Decision(NamedTuple):
 
     @property
     def chars_after(self) -> int:
-        """Code points that are left of them, placeholders included."""
+        """Code points that are left of them, with the placeholders."""
         if self.reason == "dropped":
             return 0
         return self.chars_before + sum(len(r.placeholder) - len(r.text) for r in self.replacements)
 
 
 def replacements_of(decisions: Iterable[Decision]) -> tuple[Replacement, ...]:
-    """All replacements of a request, in the order in which they stand in it."""
+    """Return all replacements of a request, in its order."""
     return tuple(r for decision in decisions for r in decision.replacements)
 
 
 def places_masked(decisions: Iterable[Decision]) -> frozenset[int]:
-    """Which tool results of a request are masked, counted from 0."""
+    """Return the places of the tool results that are masked, counted from 0."""
     return frozenset(n for n, decision in enumerate(decisions) if decision.reason == "masked")

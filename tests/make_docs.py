@@ -19,6 +19,7 @@ from addon.commands.options import POLICY_KEYS
 from addon.metrics.mcp_record import McpRecord
 from addon.metrics.record import RequestRecord
 from addon.metrics.record_fields import describe_fields
+from masking.model import REASONS
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import RedactionPolicy
 from masking.strategies.reduction import ReductionOptions
@@ -114,7 +115,19 @@ def _describe_option(option: click.Option) -> str:
     return f"{_escape(option.help or '')}{default}"
 
 
+def list_reasons(_: str) -> Iterator[str]:
+    """Yield the reasons by which a tool result is changed or kept."""
+    yield "| reason | by | the result |"
+    yield "|---|---|---|"
+    for reason, info in REASONS.items():
+        yield f"| `{reason}` | {_STRATEGIES[info.strategy]} | {_escape(info.sentence)} |"
+
+
+_STRATEGIES = {"schema1": "window", "redaction": "redaction", "reduction": "reduction"}
+
+
 LISTS: Mapping[str, Callable[[str], Iterator[str]]] = {
+    "reasons": list_reasons,
     "settings": list_settings,
     "python": list_python,
     "record": list_record,

@@ -6,7 +6,6 @@ import re
 import shlex
 from importlib.util import find_spec
 from pathlib import Path
-from typing import get_args
 
 import click
 import pytest
@@ -15,7 +14,6 @@ from pydantic_core import to_json
 from addon.commands.main import main, obsmask
 from masking.config_tables import Tables
 from masking.measures.price_settings import OwnPrice
-from masking.model import KeepReason
 from tests.benchmarks import assumed
 from tests.make_docs import fill
 from tests.pages import find_broken_links, find_pages
@@ -75,12 +73,6 @@ def test_every_key_is_described(table: str) -> None:
     described = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     keys = json.loads(to_json(Tables()))[table]
     assert sorted(keys) == sorted(described)
-
-
-def test_every_reason_is_described() -> None:
-    section = TEXT.partition("| reason | the result |")[2].partition("\n\n")[0]
-    described = re.findall(r"`(\w+)`", "".join(re.findall(r"^\|([^|]*)\|", section, re.MULTILINE)))
-    assert sorted(get_args(KeepReason)) == sorted(described)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

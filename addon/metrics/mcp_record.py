@@ -12,15 +12,13 @@ class McpRecord(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    kind: Annotated[Literal["mcp"], means("An MCP response, where `chat` is a chat request.")] = (
-        "mcp"
-    )
-    record_schema: Annotated[int, means("The schema of these fields; 1 where it is left out.")] = 1
+    kind: Annotated[Literal["mcp"], means("An MCP response; `chat` is a chat request.")] = "mcp"
+    record_schema: Annotated[int, means("The version of these fields; 1 if it is left out.")] = 1
     software_version: Annotated[
         str | None, means("The version of observation-masking that made the record.")
     ] = None
     config_digest: Annotated[str | None, means("A digest of the settings in force.")] = None
-    price_list_date: Annotated[str | None, means("The day of the price list.")] = None
+    price_list_date: Annotated[str | None, means("The date of the price list.")] = None
     time: Annotated[str, means("When the response came to its end, in UTC (ISO 8601).")]
     host: Annotated[str, means("The host of the server.")]
     path: Annotated[str, means("The path of the request, without the query.")]
@@ -28,7 +26,7 @@ class McpRecord(BaseModel):
     passed_through: Annotated[str | None, means("Why it, or a part of it, was sent untouched.")] = (
         None
     )
-    replay: Annotated[bool, means("Whether it comes out of a recording.")] = False
+    replay: Annotated[bool, means("Whether it comes from a recording.")] = False
     cut_strings: Annotated[int, means("Strings that were cut.")] = 0
-    cut_chars_before: Annotated[int, means("They, before that.", "characters")] = 0
-    cut_chars_after: Annotated[int, means("They, after that.", "characters")] = 0
+    cut_chars_before: Annotated[int, means("Their characters before.", "characters")] = 0
+    cut_chars_after: Annotated[int, means("Their characters after.", "characters")] = 0
