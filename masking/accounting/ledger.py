@@ -6,7 +6,6 @@ it begins with. Only digests are remembered, a bounded number of them, and in me
 
 import threading
 from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -14,8 +13,9 @@ from datetime import datetime
 from masking.accounting.breaker import Breaker
 from masking.accounting.cost import Cost, CountedRequest, PromptTokens, bill_request, drop_slips
 from masking.accounting.counts import Counts, take_counts
+from masking.accounting.latest_requests import LatestRequests, chain
 from masking.accounting.margin import NO_MARGIN, Margin
-from masking.accounting.prefix_cache import Piece, PrefixCache, SentPrompt, chain
+from masking.accounting.prefix_cache import Piece, PrefixCache, SentPrompt
 from masking.accounting.prompt import Prompt, digest_element
 from masking.conversation import Conversation
 from masking.measures.pricing import Pricing
@@ -107,8 +107,7 @@ class Ledger:
 
     def __init__(self, max_conversations: int = _MAX_CONVERSATIONS) -> None:
         self.total = Savings()
-        self._max_conversations = max_conversations
-        self._latest: OrderedDict[bytes, ConversationState] = OrderedDict()
+        self._latest: LatestRequests[ConversationState] = LatestRequests(max_conversations)
         self._cache_before, self._cache_after = PrefixCache(), PrefixCache()
         self._opened = 0
         self._holds_any = False
@@ -145,17 +144,12 @@ class Ledger:
             return None
         prefixes = chain(seed, [digest_element(request.wire, item) for item in request.items])
         with self._lock:
-            found = self._find(prefixes)
-            if not found or not self._latest[prefixes[found - 1]].breaker.tripped:
+            continued = self._latest.find(prefixes)
+            if continued is None or not continued.conversation.breaker.tripped:
                 return None
-            new = request.elements[found:]
+            new = request.elements[continued.messages :]
             is_next = sum(element.speaker == "assistant" for element in new) <= 1
-            return self._latest[prefixes[found - 1]].masked if is_next else None
-
-    def _find(self, prefixes: Sequence[bytes]) -> int:
-        """Return how many of the messages a known conversation has; 0 if none is known."""
-        counts = range(len(prefixes), 0, -1)
-        return next((count for count in counts if prefixes[count - 1] in self._latest), 0)
+            return continued.conversation.masked if is_next else None
 
     def _continue(self, sent: Sent) -> tuple[ConversationState, bool]:
         """Return the conversation that the request continues, and whether its boundary moved.
@@ -165,15 +159,13 @@ class Ledger:
         """
         prefixes = chain(sent.seed, [piece.digest for piece in sent.prompt.before[1:]])
         with self._lock:
-            if found := self._find(prefixes):
-                conversation = self._latest.pop(prefixes[found - 1])
-            else:
+            continued = self._latest.find(prefixes)
+            if continued is None:
                 self._opened += 1
                 conversation = ConversationState(self._opened)
-            if prefixes:
-                self._latest[prefixes[-1]] = conversation
-            while len(self._latest) > self._max_conversations:
-                self._latest.popitem(last=False)
+            else:
+                conversation = continued.conversation
+            self._latest.replace(continued, prefixes, conversation)
             moved = conversation.masked is not None and not sent.masked <= conversation.masked
             conversation.masked = sent.masked
         return conversation, moved

@@ -6,8 +6,7 @@ tokens. The cache matches whole pieces from the front; a changed piece ends the 
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from hashlib import blake2b
-from itertools import accumulate, count
+from itertools import count
 from typing import NamedTuple
 
 
@@ -104,12 +103,3 @@ class PrefixCache:
         while self._max_prefixes is not None and len(self._last_used) > self._max_prefixes:
             dropped, _ = self._last_used.popitem(last=False)
             del self._longer[self._steps.pop(dropped)]
-
-
-def chain(seed: bytes, digests: Sequence[bytes]) -> list[bytes]:
-    """Return a digest of every prefix of a sequence, the shortest first."""
-    return [*accumulate(digests, _extend, initial=seed)][1:]
-
-
-def _extend(prefix: bytes, digest: bytes) -> bytes:
-    return blake2b(prefix + digest, digest_size=16).digest()

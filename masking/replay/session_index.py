@@ -12,7 +12,8 @@ from datetime import datetime
 from itertools import accumulate
 from typing import NamedTuple
 
-from masking.accounting.prefix_cache import Piece, chain
+from masking.accounting.latest_requests import LatestRequests, chain
+from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import digest_element, digest_head, digest_of, read_pieces
 from masking.conversation import Conversation, find_answers, lay_out, with_targets
 from masking.errors import WireError
@@ -167,7 +168,7 @@ class _Indexer:
         self.segments: list[_GrowingSegment] = []
         self.order: list[RequestPlace] = []
         self._settings = settings
-        self._latest: dict[bytes, int] = {}
+        self._latest: LatestRequests[int] = LatestRequests()
 
     def take(self, recorded: RecordedRequest, conversation: Conversation) -> None:
         """Take in a request, the next of the session."""
@@ -175,7 +176,8 @@ class _Indexer:
         seed = digest_of([recorded.host, model, recorded.account])
         wire = conversation.wire
         prefixes = chain(seed, [digest_element(wire, item) for item in conversation.items])
-        found = self._find_latest(prefixes)
+        continued = self._latest.find(prefixes)
+        found = None if continued is None else continued.conversation
         head = digest_head(conversation)
         if found is None or self.segments[found].head != head:
             pricing = self._settings.find_pricing(recorded, model)
@@ -193,11 +195,4 @@ class _Indexer:
         self.order.append(RequestPlace(found, len(segment.sent)))
         segment.conversation = conversation
         segment.sent.append((recorded.when, len(prefixes)))
-        if prefixes:
-            self._latest[prefixes[-1]] = found
-
-    def _find_latest(self, prefixes: list[bytes]) -> int | None:
-        for prefix in reversed(prefixes):
-            if prefix in self._latest:
-                return self._latest.pop(prefix)
-        return None
+        self._latest.replace(continued, prefixes, found)

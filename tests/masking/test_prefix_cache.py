@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.accounting.prefix_cache import Piece, PrefixCache, SentPrompt, chain
+from masking.accounting.prefix_cache import Piece, PrefixCache, SentPrompt
 from masking.measures.cache_rules import OPENAI, CacheRules, find_rules
 
 ANTHROPIC, DEEPSEEK = find_rules("anthropic"), find_rules("deepseek")
@@ -208,16 +208,3 @@ def test_a_small_cache_never_claims_more(
     for said, compared in play(requests, ttl, cache):
         assert said <= compared
         assert len(cache._last_used) <= max_prefixes
-
-
-digests = st.lists(st.sampled_from([b"a" * 16, b"b" * 16]), max_size=6)
-
-
-@given(st.sampled_from([b"s", b"t"]), st.sampled_from([b"s", b"t"]), digests, digests)
-def test_chains_are_equal_as_far_as_the_sequences_are(
-    seed: bytes, other_seed: bytes, one: list[bytes], other: list[bytes]
-) -> None:
-    chained, other_chained = chain(seed, one), chain(other_seed, other)
-    assert (len(one), len(other)) == (len(chained), len(other_chained))
-    for end, (a, b) in enumerate(zip(chained, other_chained, strict=False), 1):
-        assert (a == b) == (seed == other_seed and one[:end] == other[:end])

@@ -1,0 +1,67 @@
+"""Conversations by their latest requests: which of them a request continues.
+
+A request continues the conversation whose latest request has the longest list of messages that it
+begins with. Only digests are remembered.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from hashlib import blake2b
+from itertools import accumulate
+from typing import Generic, NamedTuple, TypeVar
+
+_Conversation = TypeVar("_Conversation")
+
+
+class Continued(NamedTuple, Generic[_Conversation]):
+    """A conversation that a request continues, and how many messages its latest request had."""
+
+    conversation: _Conversation
+    messages: int
+
+
+class LatestRequests(Generic[_Conversation]):
+    """Whatever stands for a conversation, by the messages of its latest request.
+
+    At most `max_conversations`, those that were continued last; None is no bound.
+    """
+
+    def __init__(self, max_conversations: int | None = None) -> None:
+        self._max_conversations = max_conversations
+        self._latest: OrderedDict[bytes, _Conversation] = OrderedDict()
+
+    def find(self, prefixes: Sequence[bytes]) -> Continued[_Conversation] | None:
+        """Return what a request continues, by what `chain` returns of its messages."""
+        for messages in range(len(prefixes), 0, -1):
+            if (found := self._latest.get(prefixes[messages - 1])) is not None:
+                return Continued(found, messages)
+        return None
+
+    def replace(
+        self,
+        continued: Continued[_Conversation] | None,
+        prefixes: Sequence[bytes],
+        conversation: _Conversation,
+    ) -> None:
+        """Remember a request as a conversation's latest, in place of the one that it continues.
+
+        One without messages is not remembered: no request continues it.
+        """
+        if continued is not None:
+            del self._latest[prefixes[continued.messages - 1]]
+        if prefixes:
+            self._latest[prefixes[-1]] = conversation
+        if self._max_conversations is not None and len(self._latest) > self._max_conversations:
+            self._latest.popitem(last=False)
+
+
+def chain(seed: bytes, digests: Sequence[bytes]) -> list[bytes]:
+    """Return a digest of every prefix of a sequence, the shortest first.
+
+    Sequences with different seeds have nothing in common.
+    """
+    return [*accumulate(digests, _extend, initial=seed)][1:]
+
+
+def _extend(prefix: bytes, digest: bytes) -> bytes:
+    return blake2b(prefix + digest, digest_size=16).digest()
