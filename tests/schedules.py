@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from masking.measures.pricing import Pricing
 from masking.model import Maskable, Request
 from masking.strategies.boundary import find_boundary
 from masking.strategies.policy import MaskPolicy
@@ -17,11 +18,6 @@ from masking.strategies.policy import MaskPolicy
 class Conversation(NamedTuple):
     requests: Sequence[Request]
     results: Sequence[Maskable]
-
-
-class Prices(NamedTuple):
-    read: float
-    write: float
 
 
 Masks = frozenset[int]
@@ -55,12 +51,12 @@ def _masks(conversation: Conversation, boundary: tuple[int, int]) -> Masks:
     )
 
 
-def bills(conversation: Conversation, masks: Sequence[Masks], prices: Prices) -> list[float]:
+def bills(conversation: Conversation, masks: Sequence[Masks], prices: Pricing) -> list[float]:
     """Return the bill up to each request."""
     return list(accumulate(costs_of(conversation, masks, prices)))
 
 
-def costs_of(conversation: Conversation, masks: Sequence[Masks], prices: Prices) -> list[float]:
+def costs_of(conversation: Conversation, masks: Sequence[Masks], prices: Pricing) -> list[float]:
     """Return what each request costs."""
     costs = []
     size, before = 0.0, frozenset[int]()
@@ -89,7 +85,7 @@ def find_edges(conversation: Conversation, window: int) -> list[int]:
     return [max(0, request.turns - window) for request in conversation.requests]
 
 
-def optimum(conversation: Conversation, window: int, prices: Prices) -> float:
+def optimum(conversation: Conversation, window: int, prices: Pricing) -> float:
     """Return the bill of the cheapest schedule, known only afterwards.
 
     A dynamic programme over the request at which the boundary last moved; when it moves it moves
@@ -121,7 +117,7 @@ def _masks_at(conversation: Conversation, edges: Sequence[int], request: int) ->
     return _masks(conversation, (edges[request], conversation.requests[request].results))
 
 
-def _plain_costs(conversation: Conversation, prices: Prices) -> list[float]:
+def _plain_costs(conversation: Conversation, prices: Pricing) -> list[float]:
     sizes = [0.0, *(request.size for request in conversation.requests)]
     return [prices.read * before + prices.write * (now - before) for before, now in pairwise(sizes)]
 
@@ -132,14 +128,14 @@ def _standing(
     masked: Masks,
     after: int,
     until: int,
-    prices: Prices,
+    prices: Pricing,
 ) -> float:
     requests = plain[after + 1 : until]
     return sum(requests) - prices.read * _saved(conversation, masked) * len(requests)
 
 
 def _moving(
-    conversation: Conversation, before: Masks, masked: Masks, request: int, prices: Prices
+    conversation: Conversation, before: Masks, masked: Masks, request: int, prices: Pricing
 ) -> float:
     sent = conversation.requests[request - 1].size if request else 0.0
     size = conversation.requests[request].size - _saved(conversation, masked)

@@ -16,12 +16,12 @@ from typing import Any
 
 from masking.accounting.worst_bill import AS_MUCH, find_worst_bill
 from masking.chat_messages import read_messages
+from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.model import Maskable, Request
 from masking.strategies.policy import CERTAIN, MaskPolicy
 from tests.schedules import (
     Conversation,
-    Prices,
     costs_of,
     find_edges,
     masks_of_edges,
@@ -31,7 +31,7 @@ from tests.schedules import (
 
 WINDOW = 8
 PLACEHOLDER_TOKENS = 30
-PRICES = (Prices(0.5, 1), Prices(0.25, 1), Prices(0.1, 1), Prices(0.1, 1.25), Prices(0.02, 1))
+PRICES = (Pricing(0.5, 1), Pricing(0.25, 1), Pricing(0.1, 1), Pricing(0.1, 1.25), Pricing(0.02, 1))
 
 
 def read_conversations(path: Path) -> Iterator[Conversation]:
@@ -81,7 +81,7 @@ class Outcome:
     worst: float
 
 
-def compare(conversations: list[Conversation], prices: Prices, max_loss: float = 0.1) -> Outcome:
+def compare(conversations: list[Conversation], prices: Pricing, max_loss: float = 0.1) -> Outcome:
     """Return what the rule costs; `worst` is over all requests of all conversations."""
     policy = MaskPolicy(
         enabled=True,

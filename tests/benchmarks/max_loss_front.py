@@ -21,16 +21,16 @@ from masking.tune.max_loss_front import (
 )
 from masking.tune.optimum import ConversationSizes
 from tests.benchmarks.boundary import PRICES, WINDOW, read_conversations
-from tests.schedules import Conversation, Prices
+from tests.schedules import Conversation
 
 
-def draw(talks: Sequence[Conversation], prices: Prices, losses: Sequence[float]) -> MaxLossFront:
+def draw(talks: Sequence[Conversation], prices: Pricing, losses: Sequence[float]) -> MaxLossFront:
     """Return the front of all conversations together."""
     fronts = (_draw_one(talk, prices, losses) for talk in talks)
     return functools.reduce(MaxLossFront.__add__, fronts, make_empty_front(losses))
 
 
-def _draw_one(talk: Conversation, prices: Prices, losses: Sequence[float]) -> MaxLossFront:
+def _draw_one(talk: Conversation, prices: Pricing, losses: Sequence[float]) -> MaxLossFront:
     policies = [
         MaskPolicy(
             enabled=True,
@@ -45,7 +45,7 @@ def _draw_one(talk: Conversation, prices: Prices, losses: Sequence[float]) -> Ma
         _find_masked(talk, find_boundaries(talk.requests, talk.results, policy))
         for policy in policies
     ]
-    return find_conversation_front(_find_sizes(talk), rule, Pricing(*prices), losses)
+    return find_conversation_front(_find_sizes(talk), rule, prices, losses)
 
 
 def _find_sizes(talk: Conversation) -> ConversationSizes:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from masking.chat_messages import mask_old_tool_results
 from masking.conversation import lay_out
+from masking.measures.pricing import Pricing
 from masking.measures.token_estimate import estimate_tokens
 from masking.model import ChatMessage, Maskable, PriceStep, Request
 from masking.rewrite import rewrite_request
@@ -25,7 +26,6 @@ from tests import builders
 from tests.builders import IMAGE, parts, read, read_body, unanswered
 from tests.schedules import (
     Conversation,
-    Prices,
     bills,
     find_edges,
     masks_of_edges,
@@ -36,10 +36,16 @@ from tests.schedules import (
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
 
-PRICES = [Prices(0.5, 1.0), Prices(0.25, 1.0), Prices(0.1, 1.0), Prices(0.1, 1.25), Prices(0.02, 1)]
+PRICES = [
+    Pricing(0.5, 1.0),
+    Pricing(0.25, 1.0),
+    Pricing(0.1, 1.0),
+    Pricing(0.1, 1.25),
+    Pricing(0.02, 1),
+]
 
 
-def policy(prices: Prices, window: int = 2, k: int | None = None, loss: float = 0.1) -> MaskPolicy:
+def policy(prices: Pricing, window: int = 2, k: int | None = None, loss: float = 0.1) -> MaskPolicy:
     return MaskPolicy(
         enabled=True,
         window_turns=window,
@@ -80,14 +86,14 @@ conversations = st.builds(
 )
 
 
-def unmasked(conversation: Conversation, prices: Prices) -> list[float]:
+def unmasked(conversation: Conversation, prices: Pricing) -> list[float]:
     nothing = [frozenset[int]()] * len(conversation.requests)
     return bills(conversation, nothing, prices)
 
 
 @given(conversations, st.sampled_from(PRICES), st.integers(1, 4), st.sampled_from([0.0, 0.05, 0.1]))
 def test_the_promise_holds_at_every_request(
-    conversation: Conversation, prices: Prices, window: int, loss: float
+    conversation: Conversation, prices: Pricing, window: int, loss: float
 ) -> None:
     masks = masks_of_rule(conversation, policy(prices, window, loss=loss))
     paid = bills(conversation, masks, prices)
@@ -99,7 +105,7 @@ def test_the_promise_holds_at_every_request(
 
 @given(conversations, st.sampled_from(PRICES), st.integers(1, 4))
 def test_the_promise_holds_where_a_conversation_ends_right_after_a_move(
-    conversation: Conversation, prices: Prices, window: int
+    conversation: Conversation, prices: Pricing, window: int
 ) -> None:
     """Every move is somebody's last request; and it has not yet saved anything."""
     masks = masks_of_rule(conversation, policy(prices, window))
@@ -110,7 +116,7 @@ def test_the_promise_holds_where_a_conversation_ends_right_after_a_move(
 
 @given(conversations, st.sampled_from(PRICES), st.integers(1, 4), st.sampled_from([None, 1, 2]))
 def test_the_boundary_never_goes_back_and_never_passes_the_edge(
-    conversation: Conversation, prices: Prices, window: int, k: int | None
+    conversation: Conversation, prices: Pricing, window: int, k: int | None
 ) -> None:
     rule = policy(prices, window, k)
     found = [
@@ -128,7 +134,7 @@ STEPS = (PriceStep(20_000, 2.0), PriceStep(50_000, 2.5))
 
 
 def stepped_bills(
-    conversation: Conversation, masks: list[frozenset[int]], prices: Prices
+    conversation: Conversation, masks: list[frozenset[int]], prices: Pricing
 ) -> list[float]:
     """Return what has been paid up to each request where long prompts are dearer."""
     flat = [0.0, *bills(conversation, masks, prices)]
@@ -146,7 +152,7 @@ def stepped_bills(
 
 @given(conversations, st.sampled_from(PRICES), st.integers(1, 4), st.sampled_from([0.0, 0.05, 0.1]))
 def test_the_promise_holds_where_long_prompts_are_dearer(
-    conversation: Conversation, prices: Prices, window: int, loss: float
+    conversation: Conversation, prices: Pricing, window: int, loss: float
 ) -> None:
     rule = dataclasses.replace(policy(prices, window, loss=loss), price_steps=STEPS)
     masks = masks_of_rule(conversation, rule)
@@ -161,7 +167,7 @@ def test_the_promise_holds_where_long_prompts_are_dearer(
 def test_getting_below_a_price_step_is_a_gain() -> None:
     """At a fiftieth for cached tokens nothing else would make the boundary move so early."""
     conversation = converse([(20, [4_000])] * 12, opening=1_000)
-    prices = Prices(0.02, 1.0)
+    prices = Pricing(0.02, 1.0)
     steps = (PriceStep(40_000, 10.0),)
     flat, stepped = (
         find_boundary(
@@ -176,7 +182,9 @@ def test_getting_below_a_price_step_is_a_gain() -> None:
 
 @given(conversations, st.integers(1, 4))
 def test_without_a_discount_it_is_the_windows_edge(conversation: Conversation, window: int) -> None:
-    found = find_boundary(conversation.requests, conversation.results, policy(Prices(1, 1), window))
+    found = find_boundary(
+        conversation.requests, conversation.results, policy(Pricing(1, 1), window)
+    )
     last = conversation.requests[-1]
     assert Boundary(max(0, last.turns - window), last.results) == found
 
@@ -187,7 +195,7 @@ def test_without_a_discount_it_is_the_windows_edge(conversation: Conversation, w
     ).map(converse),
     st.sampled_from(PRICES),
 )
-def test_the_optimum_is_that_of_all_schedules(conversation: Conversation, prices: Prices) -> None:
+def test_the_optimum_is_that_of_all_schedules(conversation: Conversation, prices: Pricing) -> None:
     edges = find_edges(conversation, 2)
     schedules = (
         steps
@@ -201,7 +209,7 @@ def test_the_optimum_is_that_of_all_schedules(conversation: Conversation, prices
 
 
 @pytest.mark.parametrize("prices", PRICES)
-def test_results_that_arrive_evenly_are_masked_in_the_end_and_that_pays(prices: Prices) -> None:
+def test_results_that_arrive_evenly_are_masked_in_the_end_and_that_pays(prices: Pricing) -> None:
     conversation = converse([(200, [5_000])] * 60, opening=20_000)
     paid = bills(conversation, masks_of_rule(conversation, policy(prices, 8)), prices)[-1]
     best = optimum(conversation, 8, prices)
@@ -212,7 +220,7 @@ def test_results_that_arrive_evenly_are_masked_in_the_end_and_that_pays(prices: 
 def test_a_huge_result_about_to_leave_the_window_is_waited_for() -> None:
     """By rent alone the boundary would move at once, and again a turn later."""
     conversation = converse([(20, [300])] * 10 + [(20, [60_000])] + [(20, [300])] * 12)
-    masks = masks_of_rule(conversation, policy(Prices(0.1, 1.0), 3, loss=10.0))
+    masks = masks_of_rule(conversation, policy(Pricing(0.1, 1.0), 3, loss=10.0))
     moves = sum(masks[n] != masks[n - 1] for n in range(1, len(masks)))
     assert moves <= 3
 
@@ -222,7 +230,7 @@ def test_the_last_of_a_tool_stay_behind_the_boundary() -> None:
     conversation = converse([(20, [5_000])] * 40)
     found = {
         k: find_boundary(
-            conversation.requests, conversation.results, policy(Prices(0.1, 1.0), 2, k)
+            conversation.requests, conversation.results, policy(Pricing(0.1, 1.0), 2, k)
         ).turn
         for k in (None, 1, 5, 50)
     }
@@ -254,7 +262,7 @@ def one_target_again_and_again(count: int) -> Conversation:
 def test_work_is_linear_in_the_conversation(
     shape: Callable[[int], Conversation], k: int | None
 ) -> None:
-    rule = dataclasses.replace(policy(Prices(0.1, 1.25), 8, k), keep_latest_turns=24)
+    rule = dataclasses.replace(policy(Pricing(0.1, 1.25), 8, k), keep_latest_turns=24)
 
     def count_steps(size: int) -> int:
         conversation = shape(size)
@@ -293,7 +301,7 @@ def talk(turns: int, chars: int = 4_000) -> list[ChatMessage]:
 
 TALK = talk(40)
 REQUESTS = [TALK[: n + 1] for n in range(0, len(TALK), 2)]
-TENTH = policy(Prices(0.1, 1.0), 3)
+TENTH = policy(Pricing(0.1, 1.0), 3)
 
 
 def test_old_results_are_held_until_moving_pays() -> None:
@@ -344,7 +352,7 @@ def test_with_a_price_no_placeholder_is_longer_than_its_result() -> None:
     """Even where the policy would allow it: what costs more has no place in the promise."""
     short = talk(40, chars=12)
     assert short is mask_old_tool_results(short, TENTH)
-    assert short != mask_old_tool_results(short, policy(Prices(1.0, 1.0), 3))
+    assert short != mask_old_tool_results(short, policy(Pricing(1.0, 1.0), 3))
 
 
 def test_a_cancelled_request_leaves_the_boundary_where_it_was() -> None:
@@ -358,7 +366,7 @@ def test_a_cancelled_request_leaves_the_boundary_where_it_was() -> None:
 def test_a_result_before_its_call_never_counts_as_the_last_of_its_tool() -> None:
     early = {"role": "tool", "tool_call_id": "call_39", "content": "early " * 700}
     messages = [TALK[0], early, *TALK[1:]]
-    rule = policy(Prices(0.1, 1.0), 3, k=1)
+    rule = policy(Pricing(0.1, 1.0), 3, k=1)
     decisions = decide(read(messages), rule)
     assert "in_window" == decisions[0].reason
 

@@ -2,9 +2,10 @@
 
 import pytest
 
+from masking.measures.pricing import Pricing
 from tests.benchmarks.boundary import PRICES, compare, read_conversations
 from tests.places import CONVERSATIONS
-from tests.schedules import Conversation, Prices
+from tests.schedules import Conversation
 
 pytestmark = pytest.mark.skipif(not CONVERSATIONS.exists(), reason="no conversations at hand")
 
@@ -19,7 +20,7 @@ def conversations() -> list[Conversation]:
 
 @pytest.mark.parametrize("prices", PRICES)
 def test_the_rule_is_near_the_optimum_and_keeps_its_promise(
-    conversations: list[Conversation], prices: Prices
+    conversations: list[Conversation], prices: Pricing
 ) -> None:
     outcome = compare(conversations, prices)
     assert outcome.rule / outcome.optimum <= AT_MOST[prices]
@@ -29,5 +30,5 @@ def test_the_rule_is_near_the_optimum_and_keeps_its_promise(
 def test_a_sliding_window_costs_more_than_it_saves_at_a_tenth(
     conversations: list[Conversation],
 ) -> None:
-    outcome = compare(conversations, Prices(0.1, 1.0))
+    outcome = compare(conversations, Pricing(0.1, 1.0))
     assert outcome.sliding > outcome.everything > outcome.rule

@@ -28,7 +28,7 @@ from tests.benchmarks.boundary import PRICES, read_conversations
 from tests.benchmarks.max_loss_front import draw
 from tests.masking.test_boundary import converse
 from tests.places import CONVERSATIONS
-from tests.schedules import Conversation, Prices, bills, optimum
+from tests.schedules import Conversation, bills, optimum
 from tests.sessions import Talk, grow, work
 
 SHIPPED = MaskPolicy(True, 4, skip_if_not_shorter=True)
@@ -61,11 +61,11 @@ def test_the_rule_is_no_cheaper_than_the_optimum() -> None:
 
 def test_bills_are_those_of_the_cheapest_schedules() -> None:
     talk = converse([(200, [3_000])] * 30, opening=5_000)
-    front = draw([talk], Prices(0.1, 1.0), (0.1, NO_PROMISE))
-    assert pytest.approx(optimum(talk, 8, Prices(0.1, 1.0))) == front.optimum
+    front = draw([talk], Pricing(0.1, 1.0), (0.1, NO_PROMISE))
+    assert pytest.approx(optimum(talk, 8, Pricing(0.1, 1.0))) == front.optimum
     assert pytest.approx(front.optimum) == front.clairvoyant[1].paid
     nothing = [frozenset[int]()] * len(talk.requests)
-    assert pytest.approx(bills(talk, nothing, Prices(0.1, 1.0))[-1]) == front.everything
+    assert pytest.approx(bills(talk, nothing, Pricing(0.1, 1.0))[-1]) == front.everything
 
 
 def test_fronts_add_up() -> None:
@@ -135,7 +135,7 @@ def talks() -> list[Conversation]:
 @pytest.mark.skipif(not CONVERSATIONS.exists(), reason="no conversations at hand")
 @pytest.mark.parametrize("prices", PRICES)
 def test_the_clairvoyant_is_as_far_from_the_optimum_as_was_found_elsewhere(
-    talks: list[Conversation], prices: Prices
+    talks: list[Conversation], prices: Pricing
 ) -> None:
     front = draw(talks, prices, (0.05,))
     assert pytest.approx(EXPECTED[prices], abs=0.001) == front.clairvoyant[0].paid / front.optimum

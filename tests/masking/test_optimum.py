@@ -21,7 +21,6 @@ from masking.tune.optimum import (
 from tests.masking.test_boundary import PRICES, conversations, converse
 from tests.schedules import (
     Conversation,
-    Prices,
     bills,
     find_edges,
     masks_of_edges,
@@ -56,47 +55,47 @@ def first_masked(conversation: Conversation, edges: list[int]) -> list[int]:
 
 @given(conversations, prices_of_all, st.data())
 def test_bills_are_those_of_the_tests_own_reckoning(
-    conversation: Conversation, prices: Prices, data: st.DataObject
+    conversation: Conversation, pricing: Pricing, data: st.DataObject
 ) -> None:
     limits = find_edges(conversation, WINDOW)
     drawn = data.draw(st.tuples(*(st.integers(0, limit) for limit in limits)))
     edges = [*itertools.accumulate(drawn, max)]
-    expected = bills(conversation, masks_of_edges(conversation, edges), prices)
+    expected = bills(conversation, masks_of_edges(conversation, edges), pricing)
     sizes = sizes_of(conversation)
     assert pytest.approx(expected) == add_up_bills(
-        sizes, first_masked(conversation, edges), Pricing(*prices)
+        sizes, first_masked(conversation, edges), pricing
     )
-    plain = bills(conversation, masks_of_edges(conversation, [0] * len(edges)), prices)
-    assert pytest.approx(plain) == add_up_everything(sizes, Pricing(*prices))
+    plain = bills(conversation, masks_of_edges(conversation, [0] * len(edges)), pricing)
+    assert pytest.approx(plain) == add_up_everything(sizes, pricing)
 
 
 @given(conversations, prices_of_all, st.integers(1, 4))
 def test_without_a_promise_the_cheapest_is_the_optimum(
-    conversation: Conversation, prices: Prices, window: int
+    conversation: Conversation, pricing: Pricing, window: int
 ) -> None:
-    sizes, pricing = sizes_of(conversation, window), Pricing(*prices)
+    sizes = sizes_of(conversation, window)
     moves = find_cheapest(sizes, pricing)
     paid = add_up_bills(sizes, apply_moves(sizes, moves), pricing)
-    assert pytest.approx(optimum(conversation, window, prices)) == paid[-1]
+    assert pytest.approx(optimum(conversation, window, pricing)) == paid[-1]
 
 
 @given(small, prices_of_all, st.sampled_from(LOSSES))
 def test_with_a_promise_it_is_the_cheapest_of_all_that_keep_it(
-    conversation: Conversation, prices: Prices, max_loss: float
+    conversation: Conversation, pricing: Pricing, max_loss: float
 ) -> None:
     """Of all, those included that move by less than to the edge."""
     edges = find_edges(conversation, WINDOW)
-    full = bills(conversation, masks_of_edges(conversation, [0] * len(edges)), prices)
+    full = bills(conversation, masks_of_edges(conversation, [0] * len(edges)), pricing)
     schedules = (
         steps
         for steps in itertools.product(*(range(edge + 1) for edge in edges))
         if list(steps) == sorted(steps)
     )
     paid_by_all = (
-        bills(conversation, masks_of_edges(conversation, steps), prices) for steps in schedules
+        bills(conversation, masks_of_edges(conversation, steps), pricing) for steps in schedules
     )
     cheapest = min(paid[-1] for paid in paid_by_all if keeps(paid, full, max_loss))
-    sizes, pricing = sizes_of(conversation), Pricing(*prices)
+    sizes = sizes_of(conversation)
     paid = add_up_bills(sizes, apply_moves(sizes, find_cheapest(sizes, pricing, max_loss)), pricing)
     assert pytest.approx(cheapest) == paid[-1]
 
@@ -109,9 +108,9 @@ def keeps(paid: list[float], full: list[float], max_loss: float) -> bool:
 
 @given(conversations, prices_of_all, st.sampled_from(LOSSES))
 def test_the_promise_holds_at_every_request(
-    conversation: Conversation, prices: Prices, max_loss: float
+    conversation: Conversation, pricing: Pricing, max_loss: float
 ) -> None:
-    sizes, pricing = sizes_of(conversation), Pricing(*prices)
+    sizes = sizes_of(conversation)
     paid = add_up_bills(sizes, apply_moves(sizes, find_cheapest(sizes, pricing, max_loss)), pricing)
     assert keeps(paid, add_up_everything(sizes, pricing), max_loss)
 
