@@ -13,10 +13,17 @@ from addon.commands.options import paths_argument, read_replay_settings, replay_
 from addon.commands.replay_tables import (
     render_assumed,
     render_conversations,
+    render_masked_before,
     render_passed_over,
     render_prices,
 )
-from addon.commands.replaying import ReplayResult, render_json, replay_paths, write_report
+from addon.commands.replaying import (
+    ReplayResult,
+    find_masked_before,
+    render_json,
+    replay_paths,
+    write_report,
+)
 from masking.replay.pauses import Pause
 
 
@@ -53,7 +60,9 @@ def command(
     if report:
         _check_writable(report)
     progress = Console(stderr=True)
-    replays = [replay_paths(paths, settings, progress, pause) for settings in settings_list]
+    replays = replay_paths(paths, settings_list, progress, pause)
+    if masked := find_masked_before(replays[0]):
+        print(render_masked_before(masked), file=sys.stderr)
     if as_json:
         print(render_json(replays[0]))
     else:

@@ -20,6 +20,7 @@ from masking.replay.summary import CostUnit, Summary, summarize
 from masking.report.text import UNITS, printable
 
 _MOST_MODELS = 3
+_MOST_NAMES = 3
 
 _TOKENS = ("tokens before", "tokens after")
 _COSTS = ("all sent", "sliding", "chosen", "saved")
@@ -126,6 +127,16 @@ def _describe_assumed(assumed: AssumedPrice) -> str:
     model = printable(assumed.model or "a model without a name")
     known = "is not known" if assumed.maker is None else f"as {assumed.maker}"
     return f"{model} {known} (cached at {assumed.read:g}, written at {assumed.write:g})"
+
+
+def render_masked_before(names: Sequence[str]) -> str:
+    """Return a warning that these conversations were recorded with their results masked."""
+    shown = ", ".join(map(printable, names[:_MOST_NAMES]))
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return (
+        f"obsmask: {shown}{more}: recorded with old results masked already. What masking saves "
+        "there, and what it costs, these figures cannot say."
+    )
 
 
 def render_passed_over(replay: ReplayResult) -> str:

@@ -42,15 +42,27 @@ _Part = tuple[list[Comparison], Counter[str]]
 
 
 def replay_paths(
-    paths: Sequence[Path], settings: ReplaySettings, console: Console, pause: Pause | None = None
-) -> ReplayResult:
-    """Replay all sessions of these files and folders under one policy, with a progress bar.
+    paths: Sequence[Path],
+    settings_list: Sequence[ReplaySettings],
+    console: Console,
+    pause: Pause | None = None,
+) -> list[ReplayResult]:
+    """Replay all sessions of these files and folders under each policy, with progress bars.
 
     A `pause` is added to the times that they tell.
 
     Raises OSError and ValueError, naming the file, and ValueError where nothing can be replayed.
     """
     sessions = pause_sessions(read_sessions(paths), pause)
+    replays = [_replay(sessions, settings, console) for settings in settings_list]
+    if not all(replay.comparisons for replay in replays):
+        raise ValueError(f"no request to replay in {', '.join(map(str, paths))}")
+    return replays
+
+
+def _replay(
+    sessions: Sequence[Session], settings: ReplaySettings, console: Console
+) -> ReplayResult:
     with Progress(console=console, disable=not console.is_terminal) as progress:
         found = progress.track(
             _compare_all(sessions, settings), len(sessions), description="replay"
@@ -60,8 +72,6 @@ def replay_paths(
         for more, obstacles in found:
             comparisons += more
             passed_over += obstacles
-    if not comparisons:
-        raise ValueError(f"no request to replay in {', '.join(map(str, paths))}")
     return ReplayResult(settings, comparisons, passed_over)
 
 
@@ -83,6 +93,18 @@ def _compare(session: Session, settings: ReplaySettings) -> _Part:
 def _counter() -> TokenCounter:
     """Return this process's own."""
     return TokenCounter()
+
+
+def find_masked_before(replay: ReplayResult) -> list[str]:
+    """Return the names of the conversations with results that were masked when recorded.
+
+    Looked for where the window slides, and judges all results that it has left behind.
+    """
+    return [
+        comparison.name
+        for comparison in replay.comparisons
+        if any("already_masked" in request.reasons for request in comparison.sliding)
+    ]
 
 
 def render_json(replay: ReplayResult) -> str:

@@ -162,3 +162,25 @@ def test_of_a_recording_that_is_cut_off_the_whole_flows_are_replayed(
         assert len(BODIES) - 1 == json.loads(shown)["total"]["requests"]
         assert f"obsmask: {cut} is no complete mitmproxy recording: " in said
         assert f"; only the {len(BODIES) - 1} flows before that are read\n" in said
+
+
+def test_several_prices_read_a_recording_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut = cut_off(SESSION, tmp_path / "cut.flow")
+    assert main(["replay", str(cut), "--prices", "0.1,1", "--prices", "0.5,1"]) == 0
+    assert 1 == capsys.readouterr().err.count("is no complete mitmproxy recording")
+
+
+def test_a_recording_from_behind_a_masking_proxy_is_warned_of(
+    masked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It holds no word of the addon's, but placeholders."""
+    flows = list(read_flows(masked))
+    for flow in flows:
+        flow.metadata.clear()
+    write_flows(tmp_path / "behind.flow", flows)
+    assert main(["replay", str(tmp_path / "behind.flow"), "--json"]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith("obsmask: behind")
+    assert ": recorded with old results masked already. " in said

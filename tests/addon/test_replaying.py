@@ -253,7 +253,7 @@ def test_the_table_has_a_row_for_each_conversation_and_one_for_all(
 
 @pytest.mark.parametrize(("width", "tables"), [(80, 2), (120, 1)])
 def test_a_table_that_is_too_wide_becomes_two(width: int, tables: int) -> None:
-    found = replay_paths([SESSION, CHATS[1]], SETTINGS, Console(quiet=True))
+    (found,) = replay_paths([SESSION, CHATS[1]], [SETTINGS], Console(quiet=True))
     with (console := Console(width=width)).capture() as capture:
         console.print(render_conversations(found.comparisons))
     shown = capture.get()
