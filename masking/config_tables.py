@@ -80,19 +80,19 @@ class _Table(BaseModel):
 class Schema1Table(_Table):
     """`MaskPolicy` and where its prices come from. The descriptions are what a user reads."""
 
-    enabled: bool = Field(default=True, description="Mask old tool results at all.")
+    enabled: bool = Field(default=True, description="Mask old tool results.")
     window_turns: int = Field(
-        default=8, description="Keep the results of so many last tool turns; 0 masks nothing."
+        default=8, description="Keep the results of the last N tool turns; 0 masks nothing."
     )
     keep_errors: bool = Field(default=True, description="Keep results that look like an error.")
     error_words_max_chars: int = Field(
-        default=2_000, description="Up to this length, a single word makes a result an error."
+        default=2_000, description="In results of up to N characters, a single word makes an error."
     )
     keep_last_k_per_tool: int = Field(
         default=0, description="Keep the last K results of each tool; 0 is off."
     )
     keep_latest_turns: int = Field(
-        default=0, description="Keep the latest result of each target for so many turns; 0 is off."
+        default=0, description="Keep the latest result of each target for N turns; 0 is off."
     )
     target_arguments: tuple[str, ...] = Field(
         default=("file_path", "path", "filename", "filePath"),
@@ -107,14 +107,16 @@ class Schema1Table(_Table):
     mask_text_parts: bool = Field(
         default=True, description="Also mask results that are a list of nothing but text parts."
     )
-    min_chars: int = Field(default=0, description="Leave results alone that are shorter than this.")
+    min_chars: int = Field(
+        default=0, description="Leave results alone that are shorter than N characters."
+    )
     cache_pricing: Annotated[CachePricing, PlainValidator(_read_cache_pricing)] = "auto"
     assumed_prices: Annotated[tuple[float, float], PlainValidator(read_prices)] = (
         PriceSettings().assumed
     )
     max_loss: float = Field(
         default=0.1,
-        description="Never bill a conversation more than 1 + this times the unmasked one.",
+        description="At no request may the bill exceed 1 + this times that of sending everything.",
     )
 
     @model_validator(mode="after")

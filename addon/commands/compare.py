@@ -11,7 +11,13 @@ from rich.progress import Progress
 from rich.table import Table
 
 from addon.commands.consoles import open_console
-from addon.commands.options import paths_argument, policy_options, read_policy, whole_number
+from addon.commands.options import (
+    PolicyCommand,
+    paths_argument,
+    policy_options,
+    read_policy,
+    whole_number,
+)
 from addon.commands.sessions import read_sessions
 from masking.errors import WireError
 from masking.measures.price_settings import PriceSettings
@@ -28,7 +34,7 @@ PRICES = ((1.0, 1.0), (0.5, 1.0), (0.1, 1.0))
 _TOKENS_AT = PRICES[1]
 
 
-@click.command("compare")
+@click.command("compare", cls=PolicyCommand)
 @paths_argument
 @click.option(
     "--reduce-to",

@@ -30,6 +30,19 @@ POLICY_KEYS: Mapping[str, FieldInfo] = {
 }
 """The keys of the configuration that are a policy's; each is an option of the same name."""
 
+
+class PolicyCommand(click.Command):
+    """Lists the options of a policy apart from the others."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write both lists."""
+        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+        rows = [(each.name in POLICY_KEYS, each.get_help_record(ctx)) for each in options]
+        for heading, is_policy in (("Options", False), ("Policy (default: as configured)", True)):
+            with formatter.section(heading):
+                formatter.write_dl([row for kind, row in rows if row and kind == is_policy])
+
+
 paths_argument = click.argument(
     "paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path)
 )

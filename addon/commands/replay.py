@@ -9,7 +9,12 @@ import click
 from rich.console import Console
 
 from addon.commands.consoles import open_console
-from addon.commands.options import paths_argument, read_replay_settings, replay_options
+from addon.commands.options import (
+    PolicyCommand,
+    paths_argument,
+    read_replay_settings,
+    replay_options,
+)
 from addon.commands.replay_tables import (
     render_assumed,
     render_conversations,
@@ -27,7 +32,7 @@ from addon.commands.replaying import (
 from masking.replay.pauses import Pause
 
 
-@click.command("replay")
+@click.command("replay", cls=PolicyCommand)
 @paths_argument
 @click.option("--json", "as_json", is_flag=True, help="Print everything that was measured.")
 @click.option(

@@ -6,14 +6,19 @@ import click
 from rich.console import Console
 
 from addon.commands.consoles import open_console
-from addon.commands.options import paths_argument, read_replay_settings, replay_options
+from addon.commands.options import (
+    PolicyCommand,
+    paths_argument,
+    read_replay_settings,
+    replay_options,
+)
 from addon.commands.sessions import read_sessions
 from addon.commands.tuning import run_front, run_tune
 from addon.commands.workers import open_workers
 from masking.replay.pauses import Pause, pause_sessions
 
 
-@click.command("tune")
+@click.command("tune", cls=PolicyCommand)
 @paths_argument
 @click.option("--front", is_flag=True, help="Show what each max_loss would cost.")
 @click.option("--scheduler", metavar="tcp://…", help="Run on this Dask cluster.")

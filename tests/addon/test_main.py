@@ -3,12 +3,15 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from addon.commands.demo import RECORDING, SESSIONS
-from addon.commands.main import main
+from addon.commands.main import main, obsmask
 from addon.proxy.launch import ADDON
 from addon.proxy.shipped import shipped
 from addon.recordings.expectations import expectation_file
@@ -180,6 +183,40 @@ def test_a_mistake_is_one_line_that_names_the_place(
 )
 def test_a_call_that_cannot_be_read_exits_with_2(arguments: list[str]) -> None:
     assert main(arguments) == 2
+
+
+NAMES = ("demo", "env", "replay", "tune", "compare", "prices", "record", "scrub", "expect")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_and_option_has_a_help_text(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([name, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"Usage: obsmask {name} ")
+    found = obsmask.get_command(click.Context(obsmask), name)
+    assert found is not None
+    assert found.help
+    assert [] == [o.name for o in found.params if isinstance(o, click.Option) and not o.help]
+
+
+_SHOW_MODULES = """
+import sys
+from addon.commands.main import main
+main(["--help"])
+print(*sys.modules)
+"""
+
+
+def test_the_commands_are_listed_and_nothing_heavy_is_loaded_for_that() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _SHOW_MODULES], capture_output=True, text=True, check=True
+    )
+    listed, _, modules = done.stdout.rstrip().rpartition("\n")
+    assert [*NAMES] == re.findall(r"^  ([a-z]+)  ", listed, re.MULTILINE)
+    heavy = {"mitmproxy", "pydantic", "rich", "masking", "tiktoken"}
+    assert set() == heavy & set(modules.split())
 
 
 def test_tuning_recommends_lines_that_the_configuration_takes(
