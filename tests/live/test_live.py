@@ -4,7 +4,7 @@ import contextlib
 import json
 import subprocess
 import sys
-import time
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -372,31 +372,33 @@ EVENTS = [b'data: {"choices": [], "usage": null}\n\n'] * 4
 LAST = b'data: {"choices": [], "usage": ' + json.dumps(USAGE).encode() + b"}\n\n"
 
 
-def arrivals(live: Live, path: str, body: bytes | None = None) -> tuple[bytes, float]:
-    """Return what arrives at the client, and the seconds from its first to its last piece."""
+def receive(live: Live, path: str, seen: threading.Event, body: bytes | None = None) -> bytes:
+    """Return what arrives at the client, which says when it has seen the first piece of it."""
     with live.client() as client:
         method = "GET" if body is None else "POST"
         with client.stream(method, live.sink.url(path), content=body) as response:
-            pieces = [(time.monotonic(), piece) for piece in response.iter_raw()]
-    return b"".join(piece for _, piece in pieces), pieces[-1][0] - pieces[0][0]
+            pieces = response.iter_raw()
+            first = next(pieces)
+            seen.set()
+            return first + b"".join(pieces)
 
 
 @pytest.mark.parametrize("target", [CHAT, "/mcp/stream"])
 def test_the_first_event_is_not_held_back(either: Live, target: str) -> None:
-    either.sink.answers[target] = stream(*EVENTS, LAST, pause=0.15)
-    arrived, seconds = arrivals(either, target, encoded(conversation(stream=True)))
+    """The others are sent only when it has arrived."""
+    seen = threading.Event()
+    either.sink.answers[target] = stream(*EVENTS, LAST, wait=seen)
+    arrived = receive(either, target, seen, encoded(conversation(stream=True)))
     either.sink.answers.pop(target)
     assert arrived == b"".join((*EVENTS, LAST))
-    assert seconds > 0.15 * len(EVENTS) / 2
 
 
 def test_a_download_is_not_held_back(either: Live) -> None:
-    half = b"0123456789" * 100_000
+    """The second half is sent only when some of the first has arrived."""
+    half, seen = b"0123456789" * 100_000, threading.Event()
     head = b"HTTP/1.1 200 So\r\ncontent-length: %d\r\n\r\n" % (2 * len(half))
-    either.sink.answers["/download"] = [head + half, 0.5, half]
-    arrived, seconds = arrivals(either, "/download")
-    assert arrived == half * 2
-    assert seconds > 0.5 / 2
+    either.sink.answers["/download"] = [head + half, seen, half]
+    assert receive(either, "/download", seen) == half * 2
 
 
 @pytest.mark.parametrize("size", [900_000, 3_000_000])
@@ -434,8 +436,9 @@ def test_the_usage_is_read_on_the_way(either: Live, path: str, reply: Answer) ->
 def test_a_client_that_hangs_up_is_no_failure_of_the_provider(
     either: Live, path: str, streaming: bool
 ) -> None:
-    slow = stream(*EVENTS * 10, LAST, pause=0.05) if streaming else [0.5, *answer()]
-    either.sink.answers[path] = slow
+    recorded = threading.Event()
+    waiting = stream(*EVENTS, LAST, wait=recorded) if streaming else [recorded, *answer()]
+    either.sink.answers[path] = waiting
     body = encoded(conversation(stream=streaming))
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
     tls = ssl_context(either.bundle)
@@ -445,6 +448,7 @@ def test_a_client_that_hangs_up_is_no_failure_of_the_provider(
         if streaming:
             connection.recv(1)
     record = either.record(path)
+    recorded.set()
     assert (record["error"], record["status"]) == ("client left", 200 if streaming else None)
 
 
@@ -556,12 +560,14 @@ def test_http2_on_both_sides_is_masked(modes: Modes, path: str) -> None:
 
 
 def test_an_http2_client_that_hangs_up_is_no_failure(modes: Modes, path: str) -> None:
-    modes.live.sink.answers[path] = stream(*EVENTS * 10, LAST, pause=0.05)
+    recorded = threading.Event()
+    modes.live.sink.answers[path] = stream(*EVENTS, LAST, wait=recorded)
     body = encoded(conversation(stream=True))
     with modes.live.client(http2=True) as client:
         answering = client.stream("POST", modes.http2 + path, content=body)
         next(answering.__enter__().iter_raw())
     assert modes.live.record(path)["error"] == "client left"
+    recorded.set()
 
 
 def test_reverse_mode_masks(modes: Modes, path: str) -> None:
@@ -591,13 +597,15 @@ def test_a_second_proxy_and_a_restart_send_the_same_bytes(
 
 
 def test_the_end_of_the_proxy_ends_what_is_on_its_way(upstream: Upstream, tmp_path: Path) -> None:
-    upstream.sink.answers[f"/end{CHAT}"] = stream(*EVENTS * 20, pause=0.05)
+    ended = threading.Event()
+    upstream.sink.answers[f"/end{CHAT}"] = stream(*EVENTS, wait=ended)
     body = encoded(conversation(stream=True))
     with contextlib.ExitStack() as clients, running_addon(tmp_path, upstream) as live:
         client = clients.enter_context(live.client())
         answering = client.stream("POST", live.sink.url(f"/end{CHAT}"), content=body)
         chunks = clients.enter_context(answering).iter_raw()
         next(chunks)
+    ended.set()
     (record,) = live.records()
     assert (record["error"], record["status"], record["masked"]) == ("proxy ended", 200, 3)
     assert "Addon error" not in live.proxy.log
