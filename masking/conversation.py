@@ -1,9 +1,9 @@
 """A read-only index of a request: its elements, the calls in them, and the results bound to them.
 
 Every wire format's history is one list that grows at its end. A format reads one element of it at a
-time, without its neighbours, so that what was read is a function of the element alone. What takes
+time, without its neighbours, so that what is read is a function of the element alone. What needs
 more than one element is found here: which call a result answers, in which tool turn, and after how
-many requests. Nothing is copied or converted: a text is kept with the path where it stands.
+many requests. Nothing is copied or converted: a text is kept with its path in the document.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,11 +16,11 @@ from masking.errors import WireError
 from masking.model import ContentKind, Layout, Path, Request, Target, ToolResult
 
 Speaker = Literal["system", "user", "assistant", "tool", "unknown"]
-"""Who speaks in an element; `unknown` where it is no object, or names nobody that is known."""
+"""Who speaks in an element; `unknown` if it is no object, or names no known speaker."""
 
 
 class Call(NamedTuple):
-    """A tool call. `arguments` are as the request has them: JSON text, or a decoded object."""
+    """A tool call. The arguments are as in the request: a JSON text, or a decoded object."""
 
     call_id: str | None
     tool: str | None
@@ -28,10 +28,10 @@ class Call(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A tool result as its element alone tells it.
+    """A tool result, as far as its element alone tells.
 
-    `slots` are the paths of its `texts` within the element. Where a slot holds an object, its text
-    is that object's JSON, and `wrap` is the key under which a placeholder stands in its place.
+    `slots` are the paths of its `texts` within the element. If a slot holds an object, its text is
+    that object's JSON, and `wrap` is the key under which a placeholder is put in its place.
     """
 
     call_id: str | None
@@ -43,7 +43,7 @@ class Result(NamedTuple):
 
 
 class Element(NamedTuple):
-    """One element of a request's list; `texts` are the speaker's own, without those of results."""
+    """One element of a request's list; `texts` are the speaker's own, not those of results."""
 
     speaker: Speaker
     texts: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class Element(NamedTuple):
 
     @property
     def all_texts(self) -> tuple[str, ...]:
-        """The speaker's own texts, and then those of the results."""
+        """The speaker's own texts, then those of the results."""
         return (*self.texts, *(text for result in self.results for text in result.texts))
 
     @property
@@ -65,9 +65,10 @@ UNKNOWN = Element("unknown")
 
 
 class ElementSize(NamedTuple):
-    """The estimated tokens of an element; of each result, what stands before it there, and its own.
+    """The size of an element in estimated tokens.
 
-    A result's own tokens are those of its content, without what its message costs.
+    `results` has two sizes for each result: of what stands before it in the element, and of its
+    content.
     """
 
     total: int
@@ -75,21 +76,21 @@ class ElementSize(NamedTuple):
 
 
 class WireFormat(NamedTuple):
-    """How one wire format is read: data and functions of one element, for all strategies alike.
+    """How a wire format is read: data, and functions of one element. All strategies use the same.
 
-    name: as records and messages spell it.
-    path_ending: how the path of its requests ends, without the query.
-    list_path: where its list stands in a request.
-    read_element: one element, without its neighbours; never raises.
-    measure_element: its size, in estimated tokens.
-    find_tools: the tool schemas.
-    find_head_texts: the texts that stand beside the list, those of a system prompt.
-    measure_head: the size of both.
-    find_cache_lifetimes: how long a request asks for its prompt to be kept, as spelled.
-    unmark: the element without cache marks, in its plainest spelling: as a prompt cache sees it.
-    count_parts: the texts of an element that are tokens of the prompt, and what else it costs.
-    user_message: an element in which the user says this text.
-    answers_in_runs: whether elements of the assistant that follow each other are one answer.
+    name: as in records and messages.
+    path_ending: the end of its requests' path, without the query.
+    list_path: where its list is in a request.
+    read_element: reads one element, without its neighbours; never raises.
+    measure_element: returns the size of one element, in estimated tokens.
+    find_tools: returns the tool schemas of a request.
+    find_head_texts: returns the texts beside the list, such as those of a system prompt.
+    measure_head: returns the size of the tool schemas and of these texts.
+    find_cache_lifetimes: returns how long a request asks its prompt to be kept, as spelled.
+    unmark: returns an element as a prompt cache sees it: plainly spelled, without cache marks.
+    count_parts: returns the texts of an element that are tokens, and its other tokens, as a number.
+    user_message: returns an element in which the user says a text.
+    answers_in_runs: whether consecutive elements of the assistant are one answer.
     """
 
     name: str
@@ -111,8 +112,8 @@ class WireFormat(NamedTuple):
 class Conversation:
     """A request, read once: its elements in order, its tool turns, its tool results in order.
 
-    `document` is the decoded request, `items` are the elements of its list as they are spelled.
-    Turns are answered or not.
+    `document` is the decoded request, `items` are the elements of its list as decoded. `turns`
+    counts turns whether they are answered or not.
     """
 
     wire: WireFormat
@@ -132,8 +133,8 @@ class Conversation:
 def read_conversation(document: Mapping[str, object], wire: WireFormat) -> Conversation:
     """Read a decoded request.
 
-    Raises WireError where the list is missing or no list. An element that is no object, and a
-    field of an unexpected type, is passed over.
+    Raises WireError if the list is missing or is no list. Elements that are no objects, and fields
+    of unexpected types, are ignored.
     """
     items = _find_list(document, wire.list_path)
     return _index(wire, document, items, tuple(map(wire.read_element, items)))
@@ -142,7 +143,7 @@ def read_conversation(document: Mapping[str, object], wire: WireFormat) -> Conve
 def read_again(
     before: Conversation, document: Mapping[str, object], changed: Iterable[int]
 ) -> Conversation:
-    """Read a request of which only these elements have changed since it was read `before`."""
+    """Read a request again in which only the elements `changed` differ from `before`."""
     items = _find_list(document, before.wire.list_path)
     elements = [*before.elements]
     for at in changed:
@@ -151,9 +152,9 @@ def read_again(
 
 
 def with_targets(conversation: Conversation, arguments: Sequence[str]) -> Conversation:
-    """Return the request with the targets of its results, if any are asked for.
+    """Return the request with the targets of its results, if any arguments are given.
 
-    The first of the `arguments` that a call has, a non-empty string, tells its target.
+    A call's target is the first of these arguments that is a non-empty string.
     """
     if not arguments:
         return conversation
@@ -183,8 +184,8 @@ def bind(
 ) -> tuple[int, tuple[ToolResult, ...]]:
     """Count the tool turns, and bind the results to them.
 
-    Ids are re-used in real traffic, so a result belongs to the nearest earlier turn that declared
-    its id, and one that comes before its call to the first later turn that does.
+    Ids are reused in real traffic. So a result belongs to the nearest earlier turn that declared
+    its id, or, if it comes before its call, to the first later turn that does.
     """
     turns = 0
     declared: dict[str | None, _Declared] = {}
@@ -233,7 +234,7 @@ _UNDECLARED = (None, None, None)
 
 
 def lay_out(conversation: Conversation) -> Layout:
-    """Return the sizes in a request, in estimated tokens; each answer of the assistant was one."""
+    """Return the sizes in a request, in estimated tokens. Each answer was a request's."""
     wire = conversation.wire
     size = wire.measure_head(conversation.document)
     requests: list[Request] = []
@@ -266,7 +267,7 @@ def lay_out(conversation: Conversation) -> Layout:
 def find_answers(elements: Sequence[Element], *, in_runs: bool) -> Iterator[range]:
     """Yield the positions of each answer of the assistant, oldest first.
 
-    An answer is one element, or where a format has them `in_runs`, all that follow each other.
+    An answer is one element, or, `in_runs`, all consecutive elements of the assistant.
     """
     start: int | None = None
     for at, element in enumerate(elements):
@@ -280,10 +281,10 @@ def find_answers(elements: Sequence[Element], *, in_runs: bool) -> Iterator[rang
 
 
 def find_opening(conversation: Conversation) -> list[str]:
-    """Return the texts of a request up to what the user says first, included.
+    """Return the texts of a request up to and with the first that the user says.
 
-    Where a tool turn comes before it, those before that turn, and without either, those before the
-    first answer of the assistant: a conversation that has masked results keeps its opening.
+    If a tool turn comes first, only those before that turn; if there is neither, those before the
+    first answer of the assistant. So a conversation with masked results keeps its opening.
     """
     head = conversation.wire.find_head_texts(conversation.document)
     opening = conversation.elements[: _find_end(conversation.elements)]

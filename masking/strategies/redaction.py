@@ -1,12 +1,12 @@
-"""Sequence-aware redaction: a named tool's result goes once the assistant has answered.
+"""Sequence-aware redaction: a named tool's result is replaced once the assistant has answered.
 
-The one rule: it is redacted when some later message is the assistant's and calls no tool; until
+The one rule: it is redacted when some later message is the assistant's and calls no tool. Until
 then the model may still be working with it. Source: stream-redaction-design.md.
 
 A scenario is a row of the design's decision matrix, by what follows a result. 1: an answer, and no
-calls before it. 2: calls, and no answer. 3: neither, the conversation ends. 4: as 2, with calls
+calls before it. 2: calls, and no answer. 3: neither; the conversation ends. 4: like 2, with calls
 after a message of the user. 5: calls, then an answer. An answer is a message of the assistant
-without calls, or one that is malformed; a system message is as the user's.
+without calls, or a malformed message. A system message counts as the user's.
 """
 
 from collections import Counter
@@ -21,20 +21,20 @@ from masking.strategies.placeholder import Template, parse_template
 from masking.strategies.policy import DEFAULT_TEMPLATE
 
 SWITCH = "STREAM_REDACTION_ENABLED"
-"""The environment variable that `apply_switch` is given."""
+"""The environment variable whose value `apply_switch` takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedactionPolicy:
     """What may be redacted.
 
-    enabled: off, nothing ever is.
-    tool_names: the tools whose results are, by their exact names; empty, none is.
-    placeholder_template: as `MaskPolicy`'s, and the same by default, so that a result which the
-        window has masked keeps its bytes when it is redacted, and a redacted one in the window.
+    enabled: off, nothing is ever redacted.
+    tool_names: the tools whose results are redacted, by their exact names; empty for none.
+    placeholder_template: as in `MaskPolicy`, and the same by default, so that a result keeps its
+        bytes whichever of the two strategies replaces it.
 
-    Raises ConfigError (a ValueError) for a template with an unknown field or a blank one, and
-    for a string in place of the names.
+    Raises ConfigError (a ValueError) for a template that is blank or has an unknown field, and for
+    a string in place of the names.
     """
 
     enabled: bool = False
@@ -43,7 +43,7 @@ class RedactionPolicy:
 
     def __post_init__(self) -> None:
         parse_template(self.placeholder_template)
-        if isinstance(self.tool_names, str):  # its letters would be taken for names
+        if isinstance(self.tool_names, str):  # its letters would be taken as names
             raise ConfigError("expected names, got str", "tool_names")
 
     @property
@@ -56,8 +56,8 @@ class RedactionPolicy:
 class Redactions:
     """What becomes of a request's tool results, in order.
 
-    `malformed` are the positions of messages that are no object or have no known role and stand
-    after a named tool's result: each counts as an answer.
+    `malformed` are the positions of messages after a named tool's result that are no object or
+    have no known role. Each counts as an answer.
     """
 
     decisions: tuple[Decision, ...]
@@ -65,12 +65,12 @@ class Redactions:
 
     @property
     def settled(self) -> frozenset[int]:
-        """Which tool results are placeholders now, counted from 0: not to be masked again."""
+        """The places of the tool results that are now placeholders, not to be masked again."""
         return frozenset(n for n, d in enumerate(self.decisions) if d.reason in _SETTLED)
 
     @property
     def warning(self) -> str | None:
-        """One line about the malformed messages, for the log; None where there are none."""
+        """A line for the log about the malformed messages; None if there are none."""
         if not self.malformed:
             return None
         first, count = self.malformed[0], len(self.malformed)
@@ -78,7 +78,7 @@ class Redactions:
 
 
 class RedactionCounts(NamedTuple):
-    """The design's measures; `scenarios` counts the results of each, scenario 1 first."""
+    """The measures of the design; `scenarios` counts the results of each, scenario 1 first."""
 
     results: int
     redacted: int
@@ -86,7 +86,7 @@ class RedactionCounts(NamedTuple):
 
     @property
     def share(self) -> float | None:
-        """Redacted results among all, 0 to 1; None where there are none."""
+        """The part of the results that are redacted, 0 to 1; None if there are no results."""
         return self.redacted / self.results if self.results else None
 
 
@@ -98,9 +98,9 @@ def should_redact(tool_name: str, policy: RedactionPolicy) -> bool:
 def decide_redactions(conversation: Conversation, policy: RedactionPolicy) -> Redactions:
     """Decide every tool result of a request, in order.
 
-    A string is replaced whatever its length, as the matrix knows none. So is each text of a list
-    of nothing but text parts: by a placeholder with its own length, no part added, removed or
-    emptied. A content of another kind is left alone. Linear in the conversation.
+    A string is replaced whatever its length, because the matrix has no lengths. In a list of text
+    parts alone, each text is replaced by a placeholder with its own length; no part is added,
+    removed or emptied. Other contents are left alone. Linear in the conversation.
     """
     results = conversation.results
     if not policy.redacts:
@@ -126,9 +126,9 @@ def count_redactions(decisions: Iterable[Decision]) -> RedactionCounts:
 
 
 def describe_redaction(decision: Decision) -> dict[str, str | int | None]:
-    """Return a decision as it may stand in a trace: never content.
+    """Return a decision for a trace, without content.
 
-    Id and tool are the client's own spelling, of any length and with any character in it.
+    Id and tool are in the client's own spelling, of any length and with any characters.
     """
     return {
         "tool_call_id": decision.result.call_id,
@@ -142,7 +142,7 @@ def describe_redaction(decision: Decision) -> dict[str, str | int | None]:
 
 
 def parse_switch(value: str) -> bool | None:
-    """Read a boolean as Go's ParseBool does, in any case; None where it is none of its spellings.
+    """Read a boolean as Go's ParseBool does, in any case; None if it is not one.
 
     Source: https://pkg.go.dev/strconv#ParseBool.
     """
@@ -150,9 +150,9 @@ def parse_switch(value: str) -> bool | None:
 
 
 def apply_switch(policy: RedactionPolicy, value: str | None) -> tuple[RedactionPolicy, str | None]:
-    """Return the policy as the value of `SWITCH` has it, None where it is unset, and a warning.
+    """Return the policy under the value of `SWITCH` (None if it is unset), and a warning.
 
-    A value that is no boolean means true, and the warning names it.
+    A value that is not a boolean means true, and the warning names it.
     """
     if value is None:
         return policy, None
@@ -166,10 +166,10 @@ def apply_switch(policy: RedactionPolicy, value: str | None) -> tuple[RedactionP
 _SPELLINGS = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}
 
 _MAX_VALUE = 40
-"""Characters of a mistaken value that the warning repeats."""
+"""How many characters of a wrong value the warning repeats."""
 
 _Kind = Literal["answer", "malformed", "calls", "result", "user"]
-"""What an element is to the results before it; `user` is whoever else speaks."""
+"""What an element is to the results before it; `user` stands for all other speakers."""
 
 _KINDS: Mapping[Speaker, _Kind] = {
     "system": "user",
@@ -190,15 +190,15 @@ _BEFORE: Mapping[_Kind, Mapping[Scenario, Scenario]] = {
     "calls": {1: 5, 2: 2, 3: 2, 4: 4, 5: 5},
     "user": {1: 1, 2: 4, 3: 3, 4: 4, 5: 5},
 }
-"""The scenario of a result before such a message, by that of a result right after it."""
+"""The scenario of a result before a message of this kind, by that of a result right after it."""
 
 
 _Ahead = Mapping[int, tuple[Scenario, bool]]
-"""By the position of a result: what follows it, and whether the first answer is a new one."""
+"""By the position of a result: what follows it, and whether its first answer is new."""
 
 
 def _look_ahead(elements: Sequence[Element], first: int) -> tuple[_Ahead, tuple[int, ...]]:
-    """Read from the last element back to the one at `first`; also returns the malformed ones."""
+    """Read backwards from the last element to `first`; also return the malformed positions."""
     ahead: dict[int, tuple[Scenario, bool]] = {}
     malformed: list[int] = []
     scenario: Scenario = 3
@@ -228,7 +228,7 @@ def _classify(element: Element) -> _Kind:
 
 
 def _find_reason_to_keep(result: ToolResult, names: Collection[str]) -> KeepReason | None:
-    """Return the first reason that holds whatever follows the result."""
+    """Return the first reason that applies whatever follows the result."""
     if result.call_id is None:
         return "bad_id"
     if result.turn is None:

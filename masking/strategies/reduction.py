@@ -1,7 +1,7 @@
-"""Graduated reduction: old observations are masked, or else old messages summed up, or else cut.
+"""Graduated reduction: old observations are masked, else old messages summarised, else dropped.
 
-The rule: do no more than the budget asks for, and never part a call from its results. Here it is
-decided what is to be done; `ReductionPlan` says it, and `edit` does it.
+The rule: do no more than the budget requires, and never part a call from its results. This module
+decides what is to be done, `ReductionPlan` says it, and `edit` does it.
 Source: history-reducer-design.md.
 """
 
@@ -21,15 +21,15 @@ from masking.strategies.texts import count_chars
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReductionOptions:
-    """When a history is reduced, and to what. Sizes are code points.
+    """When a history is reduced, and to what. Sizes are in code points.
 
-    enabled: off, nothing ever is.
-    max_input_chars: the budget, for the texts of all messages together; 0 or less is off.
-    preserve_recent_raw_turns: so many of the last messages that are not the system's stay as they
-        are, with whatever is paired with them; 0 or less, none of them.
-    summary_max_chars: the length of a summary, at most; 0 or less, none is made.
+    enabled: off, nothing is ever reduced.
+    max_input_chars: the budget for the texts of all messages together; 0 or less is off.
+    preserve_recent_raw_turns: how many of the last messages that are not the system's stay as they
+        are, with what is paired with them; 0 or less for none.
+    summary_max_chars: the longest summary; 0 or less for none.
     observation_masking: off, the stage that masks is left out.
-    max_observation_chars: the length of a placeholder, at most; one character always stays.
+    max_observation_chars: the longest placeholder; one character always stays.
     """
 
     enabled: bool = False
@@ -53,14 +53,13 @@ def plan_reduction(
 ) -> ReductionPlan:
     """Decide what becomes of a conversation that is over its budget.
 
-    The first stage masks the tool results that are not kept, the second puts a summary in the
-    place of all that is not kept, the third leaves only what is kept: what the system says, the
-    last of the other elements, and what is paired with one of them. The last stage is final even
-    where it leaves too much.
+    Kept are the system's elements, the last of the others, and what is paired with one of them.
+    The first stage masks the tool results that are not kept, the second replaces all that is not
+    kept by a summary, the third drops it. The last stage is final even if it leaves too much.
 
-    Where another strategy has been at the conversation: `settled` are the tool results that are
-    its placeholders, counted from 0, which are not masked again; `sources` is the same request
-    with whatever texts of it a summary may quote.
+    If another strategy has changed the conversation, `settled` are the places of the tool results
+    that are its placeholders, which are not masked again, and `sources` is the same request with
+    the texts that a summary may quote.
     """
     size = count_chars(conversation.elements)
     plan = ReductionPlan(size_before=size, size_after=size)
@@ -77,13 +76,13 @@ def plan_reduction(
 
 
 def leaves_nobody(conversation: Conversation, plan: ReductionPlan) -> bool:
-    """Whether nobody but the system would still speak: providers refuse such a request."""
+    """Whether only the system would still speak: providers refuse such a request."""
     left = (e for at, e in enumerate(conversation.elements) if at not in plan.dropped)
     return plan.summary is None and all(element.speaker == "system" for element in left)
 
 
 def set_aside(plan: ReductionPlan) -> ReductionPlan:
-    """Return what is left of a last stage that must not be carried out: nothing is done."""
+    """Return the plan without its last stage, which must not be carried out: it does nothing."""
     return replace(plan, dropped=frozenset(), size_after=plan.size_before)
 
 
@@ -92,7 +91,7 @@ _FEWEST = 2
 
 
 class _History(NamedTuple):
-    """A conversation, and what of it is kept; `left_out` are the positions of all else."""
+    """A conversation, and what of it is kept; `left_out` are the positions of the rest."""
 
     conversation: Conversation
     sources: Conversation
@@ -124,14 +123,14 @@ def _read(
 
 
 def _find_kept(elements: Sequence[Element], recent: int) -> list[int]:
-    """Return the positions that are kept whatever they are paired with."""
+    """Return the positions that are kept, whatever they are paired with."""
     others = [at for at, element in enumerate(elements) if element.speaker != "system"]
     gone = frozenset(others[:-recent] if recent > 0 else others)
     return [at for at in range(len(elements)) if at not in gone]
 
 
 def _is_sound(history: _History, plan: ReductionPlan) -> bool:
-    """Whether each pair is whole or gone; where nothing is dropped, it is."""
+    """Whether each pair is whole or wholly gone."""
     if not plan.dropped:
         return True
     conversation = history.conversation
@@ -162,7 +161,7 @@ def _mask(history: _History, plan: ReductionPlan) -> ReductionPlan:
 
 
 def _replace_texts(result: ToolResult, max_chars: int) -> Iterator[Replacement]:
-    """Yield what becomes of a result: a content that is more than text stays as it is."""
+    """Yield the replacements in a result; a content that is more than text stays as it is."""
     if result.kind == "other" or _has_block_across_parts(result):
         return
     for place, text in enumerate(result.texts):
@@ -196,7 +195,7 @@ def _summarize(history: _History, plan: ReductionPlan) -> ReductionPlan:
 
 
 def _find_outcomes(history: _History) -> Iterator[ToolResult]:
-    """Yield the results that a summary may quote: of those left out, all but placeholders."""
+    """Yield the results that a summary may quote: those left out, except for placeholders."""
     results = zip(history.sources.results, history.conversation.results, strict=True)
     for place, (source, result) in enumerate(results):
         is_placeholder = place in history.settled and source.texts == result.texts

@@ -1,4 +1,4 @@
-"""What is to become of a conversation that is too long: the outcome of a reduction, as edits."""
+"""What is to be done to a conversation that is too long: the outcome of a reduction, as edits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ InvariantStatus = Literal["ok", "fallback"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReductionPlan:
-    """The edits of a reduction; an element that none of them names stays what it is.
+    """The edits of a reduction; all other elements stay as they are.
 
-    size_before, size_after: code points of all texts.
-    stage: the last stage that was needed; None where none was.
-    replaced: by the place of a tool result, what becomes of its texts.
-    dropped: the positions of the elements that go.
-    summary, summary_at: the text of a new element of the user's, None where there is none, and
-        its position, before the drop and after it, as all that precedes it is kept.
+    size_before, size_after: the code points of all texts.
+    stage: the last stage that was needed; None if none was.
+    replaced: the replacements, by the place of a tool result.
+    dropped: the positions of the elements that are dropped.
+    summary, summary_at: a new element of the user's, None if there is none, and its position,
+        which is the same before and after the drop, because everything before it is kept.
     masked_count, masked_chars: see `ReductionResult`.
     """
 
@@ -45,6 +45,6 @@ class ReductionPlan:
 
     @property
     def edits(self) -> Edits:
-        """What is to be done; nothing where the plan changes nothing."""
+        """What is to be done; nothing if the plan changes nothing."""
         replacements = tuple(r for found in self.replaced.values() for r in found)
         return Edits(replacements, self.dropped, self.summary, self.summary_at)

@@ -49,9 +49,9 @@ def decide_by_boundary(
 
 
 def mask_again(results: Sequence[ToolResult], rendering: Rendering) -> list[Decision]:
-    """Mask results in the words in which they were masked before, whatever the settings say now.
+    """Mask results in the same words as before, whatever the settings say now.
 
-    What has become a content that nobody masks stays as it is.
+    A content that has become one which is never masked stays as it is.
     """
     policy = MaskPolicy(True, skip_if_not_shorter=rendering.must_shrink)
     view = _View(policy, parse_template(rendering.template))
@@ -64,9 +64,9 @@ def mask_again(results: Sequence[ToolResult], rendering: Rendering) -> list[Deci
 def judge(
     conversation: Conversation, policy: MaskPolicy, again: Mapping[int, Decision] | None = None
 ) -> tuple[Decision, ...]:
-    """Decide every tool result by what it is, as though each were old enough.
+    """Decide every tool result by what it is, as if each were old enough.
 
-    What is masked `again`, by its place, has been decided already.
+    `again` has the decisions on results that were masked before, by place.
     """
     view = _View(policy, parse_template(policy.placeholder_template))
     decided = again or {}
@@ -79,7 +79,7 @@ def judge(
 def find_maskable(judged: Sequence[Decision], layout: Layout) -> list[Maskable]:
     """Return the tool results as the boundary sees them, in estimated tokens.
 
-    `judged` are what `judge` returns for them.
+    `judged` is what `judge` returns for them.
     """
     known = _forget_early_calls([decision.result for decision in judged], layout)
     return [
@@ -89,7 +89,7 @@ def find_maskable(judged: Sequence[Decision], layout: Layout) -> list[Maskable]:
 
 
 def _find_saving(decision: Decision, size: int) -> int:
-    """Estimated tokens; none where a placeholder is longer than what it replaces."""
+    """Return what a decision saves, in estimated tokens; 0 if its placeholder is longer."""
     replaced = decision.replacements
     if not replaced or len(replaced) < len(decision.result.texts):  # what stays saves nothing
         size = sum(estimate_tokens(r.text) for r in replaced)
@@ -97,16 +97,16 @@ def _find_saving(decision: Decision, size: int) -> int:
 
 
 class _View(NamedTuple):
-    """What a result is judged by, wherever it stands."""
+    """What every result is judged by, wherever it stands."""
 
     policy: MaskPolicy
     template: Template
 
 
 def _forget_early_calls(results: Sequence[ToolResult], layout: Layout) -> list[ToolResult]:
-    """Return the results, without tool and target where the call came only after the result.
+    """Return the results, without tool and target if the call came after the result.
 
-    They were unknown when the boundary last moved, and what was decided then must stand.
+    These were unknown when the boundary last moved, and what was decided then must stand.
     """
     return [
         result._replace(tool=None, target=None)
@@ -123,7 +123,7 @@ def _draw(
     known: Sequence[ToolResult],
     judged: Sequence[Decision] | None,
 ) -> tuple[Decision, ...]:
-    """Decide by where the results stand, and by what they are only where that leaves it open."""
+    """Decide by where a result stands, and by what it is only if that leaves it open."""
     edge = view.policy.find_edge(conversation.turns)
     protected = _find_protected(known[: boundary.results], boundary, view.policy)
     decisions = []
@@ -139,7 +139,7 @@ def _draw(
 def _find_protected(
     known: Sequence[ToolResult], boundary: Boundary, policy: MaskPolicy
 ) -> dict[int, KeepReason]:
-    """Return what stays behind the boundary, as it looked when the boundary last moved."""
+    """Return what is kept behind the boundary, as of when the boundary last moved."""
     last = dict.fromkeys(_find_last_of_each_tool(known, policy.keep_last_k_per_tool or 0), "last_k")
     latest = dict.fromkeys(_find_latest_of_each_target(known, boundary, policy), "latest")
     return cast(dict[int, KeepReason], {**latest, **last})
@@ -157,7 +157,7 @@ def _find_last_of_each_tool(results: Sequence[ToolResult], k: int) -> Iterator[i
 def _find_latest_of_each_target(
     results: Sequence[ToolResult], boundary: Boundary, policy: MaskPolicy
 ) -> Iterator[int]:
-    """Yield the latest result of each target, unless it is too old; turns count as the window's."""
+    """Yield the latest result of each target, unless it is too old; in turns, as the window's."""
     if policy.keep_latest_turns <= 0:
         return
     oldest = boundary.turn + policy.window_turns - policy.keep_latest_turns
@@ -171,7 +171,7 @@ def _find_latest_of_each_target(
 def _find_reason_to_keep(
     place: int, result: ToolResult, edge: int, boundary: Boundary
 ) -> KeepReason | None:
-    """Return the first reason that holds whatever the result is, in the contract's order."""
+    """Return the first reason that applies whatever the result is, in the contract's order."""
     if result.call_id is None:
         return "bad_id"
     if result.turn is None:
@@ -218,5 +218,5 @@ def _mask(result: ToolResult, view: _View) -> Decision:
 
 
 def _is_shorter(placeholder: str, text: str) -> bool:
-    """In characters, which is quickly told, and in estimated tokens."""
+    """Whether it is shorter in characters, which is quickly found, and in estimated tokens."""
     return len(placeholder) < len(text) and estimate_tokens(placeholder) < estimate_tokens(text)
