@@ -17,14 +17,14 @@ from masking.wire.chat import CHAT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReductionResult:
-    """A conversation as it was reduced, and how.
+    """A reduced conversation, and how it was reduced.
 
     reduced: whether anything about the messages is different.
-    dropped_count: how many of them are gone; a summary that came is not set off against them.
-    invariant_status: "fallback" where the last stage was reached, whether or not that was enough.
-    masked_count, masked_chars: the results that the first stage masked and the characters that
-        took away, also where a later stage then removed these results altogether.
-    reduction_stage: the last stage that was needed; None where none was.
+    dropped_count: how many messages were dropped; a summary is not subtracted.
+    invariant_status: "fallback" if the last stage was reached, whether or not that was enough.
+    masked_count, masked_chars: the results that the first stage masked and the characters that this
+        removed, even if a later stage then dropped these results.
+    reduction_stage: the last stage that was needed; None if none was.
     """
 
     messages: list[ChatMessage]
@@ -37,7 +37,7 @@ class ReductionResult:
 
     @property
     def final_size(self) -> int:
-        """The size of the messages in code points, be it within the budget or not."""
+        """The size of the messages in code points, within the budget or not."""
         return count_chars(map(CHAT.read_element, self.messages))
 
 
@@ -55,8 +55,8 @@ def edit_messages(conversation: Conversation, edits: Edits) -> list[ChatMessage]
 def mask_old_tool_results(messages: list[ChatMessage], policy: MaskPolicy) -> list[ChatMessage]:
     """Return the messages with old tool results replaced by placeholders.
 
-    No message is added, removed, moved or mutated. The very same list comes back where the policy
-    is off or nothing is masked; otherwise a new list, which shares the unmasked messages.
+    No message is added, removed, moved or mutated. The very same list comes back if the policy is
+    off or nothing is masked; otherwise a new list, which shares the unmasked messages.
     Source: Schéma 1, tech spec.
     """
     if not policy.masks:
@@ -67,10 +67,10 @@ def mask_old_tool_results(messages: list[ChatMessage], policy: MaskPolicy) -> li
 
 
 def redact_tool_results(messages: list[ChatMessage], policy: RedactionPolicy) -> list[ChatMessage]:
-    """Return the messages with the named tools' results replaced once they were answered.
+    """Return the messages with the named tools' results replaced that have been answered.
 
-    No message is added, removed, moved or mutated. The very same list comes back where the policy
-    is off or nothing is redacted; otherwise a new list, which shares the other messages.
+    No message is added, removed, moved or mutated. The very same list comes back if the policy is
+    off or nothing is redacted; otherwise a new list, which shares the other messages.
     """
     if not policy.redacts:
         return messages
@@ -82,12 +82,12 @@ def redact_tool_results(messages: list[ChatMessage], policy: RedactionPolicy) ->
 def reduce_history(messages: list[ChatMessage], options: ReductionOptions) -> ReductionResult:
     """Bring a conversation within its budget (see `plan_reduction` for the stages).
 
-    No message is mutated, those that stay as they are are shared. The very same list comes back
-    where nothing is different: reduction is off, there are two messages at most, they are within
-    the budget, or there is nothing that may go.
+    No message is mutated; unchanged messages are shared. The very same list comes back if nothing
+    changes: reduction is off, there are at most two messages, they are within the budget, or
+    nothing may be dropped.
 
-    Masked is a content that is a string, and of one that is a list of nothing but text parts each
-    text by itself; no part is added, removed or emptied. Other contents stay, as do texts that
+    A content is masked if it is a string, or a list of text parts alone; then each text is masked
+    by itself, and no part is added, removed or emptied. Other contents stay, and so do texts that
     would not get shorter. What is not text has no size.
     """
     conversation = read_messages(messages)

@@ -29,11 +29,12 @@ from masking.wire.chat import CHAT
 class Rewrite:
     """A request as it is to leave: its body, and what was decided about its tool results.
 
-    `body` is the very object that came in where nothing was changed. `conversation` is the request
-    as it came in. Of each result there is one decision, that of the strategy which settled it.
-    `masked` are the places of the results that the window masks, counted from 0, whoever settled
-    them. `redactions` and `plan` are None where redaction, and reduction, is off, `past` is what
-    is to be remembered of the conversation, None where nothing is.
+    body: the very object that came in, if nothing was changed.
+    conversation: the request as it came in.
+    decisions: one for each result, that of the strategy which settled it.
+    masked: the places of the results that the window masks, whichever strategy settled them.
+    redactions, plan: None if redaction or reduction is off.
+    past: what is to be remembered of the conversation; None if nothing is.
     """
 
     body: bytes
@@ -49,14 +50,14 @@ class Rewrite:
 def rewrite_request(body: bytes, policy: MaskPolicy, wire: WireFormat = CHAT) -> Rewrite:
     """Mask the old tool results of a request.
 
-    Every byte outside the replaced strings stays the client's. Pure; raises WireError where the
-    body is no JSON object with the format's list, and then it is to be sent as it came.
+    No byte outside the replaced strings changes. Pure. Raises WireError if the body is no JSON
+    object with the format's list; it is then to be sent as it came.
     """
     return change_request(body, read_request(body, wire), Strategies(schema1=policy))
 
 
 def read_request(body: bytes, wire: WireFormat = CHAT) -> Conversation:
-    """Decode and read a request. Raises WireError where it is none of this format."""
+    """Decode and read a request. Raises WireError if it is not of this format."""
     document = decode(body)
     if not isinstance(document, dict):
         raise WireError(f"expected object, got {type(document).__name__}")
@@ -72,15 +73,14 @@ def change_request(
 ) -> Rewrite:
     """Apply the strategies to a request: redaction, Schéma 1, reduction.
 
-    Every byte outside the replaced strings stays the client's, and outside the elements that a
-    reduction removes and the one it inserts. Where the boundary is held, `only` are the places of
-    the tool results that the window may mask, counted from 0. With an `occasion` the conversation's
-    past decides what stays masked; without it the request alone. Raises WireError where the edits
-    cannot be made and proven.
+    No byte changes outside the replaced strings, and outside the elements that a reduction removes
+    and the one it inserts. If the boundary is held, `only` has the places of the tool results that
+    the window may mask. With an `occasion` the conversation's past decides what stays masked;
+    without it the request alone does. Raises WireError if the edits cannot be made and proven.
     """
     conversation = with_targets(conversation, strategies.schema1.wanted_arguments)
-    # The window decides as though nothing were redacted: a redaction must not move the boundary
-    # back. Whoever settles a result first has its one decision.
+    # The window decides as if nothing were redacted: a redaction must not move the boundary back.
+    # A result has one decision, that of the first strategy which settles it.
     redactions = (
         decide_redactions(conversation, strategies.redaction)
         if strategies.redaction.redacts
@@ -133,7 +133,7 @@ def _hold(decisions: Sequence[Decision], only: Container[int]) -> tuple[Decision
 
 
 def _settle(decisions: Sequence[Decision], redactions: Redactions) -> tuple[Decision, ...]:
-    """Return the decisions, those being redaction's that it has settled or nobody else made."""
+    """Return the decisions: redaction's where it settled a result or the window is off."""
     settled = redactions.settled
     return tuple(
         redaction if place in settled or decision.reason == "off" else decision
@@ -148,8 +148,8 @@ def _plan(
 ) -> ReductionPlan:
     """Plan a reduction of the request as the other strategies have left it.
 
-    A summary may quote what the window has masked, as it is still the agent's, but nothing that
-    was redacted.
+    A summary may quote what the window has masked, because the agent still has it, but nothing
+    that was redacted.
     """
     changed = [decision for decision in decisions if decision.replacements]
     redacted = [decision for decision in changed if decision.reason == "redacted"]
@@ -165,7 +165,7 @@ _PLACEHOLDERS = ("masked", "redacted", "already_masked")
 
 
 def _edit(conversation: Conversation, decisions: Sequence[Decision]) -> Conversation:
-    """Return the request as it is after these decisions; only what they change is read again."""
+    """Return the request after these decisions; only what they change is read again."""
     if not decisions:
         return conversation
     document = apply(conversation.document, Edits(replacements_of(decisions)))
@@ -173,7 +173,7 @@ def _edit(conversation: Conversation, decisions: Sequence[Decision]) -> Conversa
 
 
 def _carry_out(decisions: Sequence[Decision], plan: ReductionPlan) -> Iterator[Decision]:
-    """Yield the decisions, those about what the plan replaces or drops being the reduction's."""
+    """Yield the decisions: the reduction's for what its plan replaces or drops."""
     for place, decision in enumerate(decisions):
         if decision.result.element in plan.dropped:
             yield Decision(decision.result, "dropped")

@@ -1,7 +1,7 @@
 """Where values stand in a JSON text: those at certain paths, and the elements of a list.
 
-Of a key that stands twice the last one holds. Nothing but what leads to a path is taken apart; the
-rest is skipped value by value.
+If a key occurs twice, the last one holds. Only what leads to a path is taken apart; the rest is
+skipped value by value.
 """
 
 import json
@@ -35,10 +35,10 @@ class Spans:
 
 
 def find_spans(text: str, paths: Iterable[Path], list_path: Path | None = None) -> Spans:
-    """Find values in a JSON text, and the elements of the list at `list_path`, if there is one.
+    """Find values in a JSON text, and the elements of the list at `list_path`, if it is given.
 
-    Raises ValueError where the text is no JSON, or nested too deeply, and LookupError for a path
-    that leads nowhere.
+    Raises ValueError if the text is no JSON or nested too deeply, and LookupError for a path that
+    leads nowhere.
     """
     wanted = {*paths}
     leading = {path[:length] for path in wanted for length in range(len(path))}
@@ -66,7 +66,7 @@ class _Finder:
     spans: Spans = field(default_factory=Spans)
 
     def find(self, start: int, path: Path) -> int:
-        """Look at the value that begins here; return where it ends."""
+        """Read the value that begins at `start`; return where it ends."""
         if path in self.leading and self.text[start] in "{[":
             end = self._walk(start, path)
         else:
@@ -76,7 +76,7 @@ class _Finder:
         return end
 
     def _walk(self, start: int, path: Path) -> int:
-        """Take an object or a list apart that leads on; return where it ends."""
+        """Read the members of an object or a list; return where it ends."""
         text, is_object = self.text, self.text[start] == "{"
         members: dict[str | int, Span] = {}
         at = _skip(text, start + 1)
@@ -96,7 +96,7 @@ class _Finder:
         return at + 1
 
     def _forget(self, path: Path) -> None:
-        """Forget what was found under a key, as it stands there once more."""
+        """Forget what was found under a key, because the key occurs again."""
         found = self.spans.values
         self.spans.values = {at: span for at, span in found.items() if at[: len(path)] != path}
         if self.list_path is not None and self.list_path[: len(path)] == path:

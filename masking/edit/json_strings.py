@@ -1,7 +1,7 @@
-"""Every string value of a JSON text, where it stands: to look at, or to write anew.
+"""Every string value of a JSON text, with its place, for reading or for writing it anew.
 
-All of them, the values of duplicate keys included: where a key stands twice, a path occurs twice,
-and the last one holds. What is not a string value keeps its bytes.
+The values of duplicate keys are included: if a key occurs twice, so does its path, and the last one
+holds. Everything but string values keeps its bytes.
 """
 
 import json
@@ -12,13 +12,13 @@ from typing import NamedTuple
 from masking.model import Path
 
 BOM = "\ufeff"
-"""A byte-order mark, which a text may begin with."""
+"""A byte-order mark, with which a text may begin."""
 
 _BLANKS = re.compile(r"[ \t\r\n]*")
 
 
 class Number(NamedTuple):
-    """A number of a JSON text, which has no value here, only a spelling."""
+    """A number of a JSON text; here it has no value, only a spelling."""
 
     spelling: str
 
@@ -29,7 +29,7 @@ _DECODER = json.JSONDecoder(
 
 
 class Span(NamedTuple):
-    """A string value, and where its token stands in the text, quotes included."""
+    """A string value, and where its token is in the text, with its quotes."""
 
     path: Path
     start: int
@@ -38,9 +38,9 @@ class Span(NamedTuple):
 
 
 def find_strings(text: str) -> Iterator[Span]:
-    """The string values of a JSON text, in its order.
+    """Yield the string values of a JSON text, in its order.
 
-    Raises ValueError where it is no JSON, or nested too deeply.
+    Raises ValueError if the text is no JSON or nested too deeply.
     """
     try:
         _DECODER.decode(text.removeprefix(BOM))
@@ -50,10 +50,10 @@ def find_strings(text: str) -> Iterator[Span]:
 
 
 def edit_strings(text: str, edit: Callable[[Path, str], str]) -> str:
-    """The JSON text with each string value written as `edit(path, value)` says.
+    """Return the JSON text with each string value as `edit(path, value)` returns it.
 
-    A string that stays keeps its spelling; one that changes is escaped to ASCII exactly where its
-    predecessor was. Raises ValueError where the text is no JSON.
+    A string that stays keeps its spelling. One that changes is escaped to ASCII if the old one was
+    ASCII. Raises ValueError if the text is no JSON.
     """
     pieces = []
     done = 0
@@ -69,7 +69,7 @@ def edit_strings(text: str, edit: Callable[[Path, str], str]) -> str:
 
 
 def encode_string(value: str, *, ascii_only: bool) -> str:
-    """Return a text's JSON token: in ASCII where that is asked for, or cannot be helped."""
+    """Return a text's JSON token, in ASCII if that is asked for or cannot be avoided."""
     token = json.dumps(value, ensure_ascii=ascii_only)
     try:
         token.encode()
@@ -79,7 +79,7 @@ def encode_string(value: str, *, ascii_only: bool) -> str:
 
 
 def _find(text: str, at: int, path: Path) -> Generator[Span, None, int]:
-    """Yields the strings of the value at `at`; returns where it ends."""
+    """Yield the strings of the value at `at`; return where it ends."""
     if text[at] in "{[":
         return (yield from _find_members(text, at, path))
     value, end = _DECODER.raw_decode(text, at)

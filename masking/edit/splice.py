@@ -1,10 +1,10 @@
 """Carry out edits on a JSON document: in its bytes, every other byte untouched, or as a value.
 
-Two roads lead through the bytes. The fast one looks for each text's own encoding and cuts it out.
-Whatever it cannot find (another escape style, duplicate keys, elements that go or come) takes the
-exact one, which walks the text to the spans of the values themselves. Either way the outcome is
-proven: it must decode to the document with exactly these edits, or else the other road is taken,
-or else nothing is done.
+There are two ways through the bytes. The fast one looks for each text's own encoding and cuts it
+out. Where it finds none (another escape style, duplicate keys, elements to drop or insert), the
+exact one walks the text to the spans of the values themselves. Either way the outcome is proven: it
+must decode to the document with exactly these edits. If it does not, the other way is taken, and if
+that fails, nothing is done.
 """
 
 import json
@@ -21,23 +21,23 @@ from masking.errors import WireError
 from masking.model import Edits, Path, Replacement
 
 _Tree: TypeAlias = "Replacement | dict[str | int, _Tree]"
-"""The replacements of a document as a tree, keys and indices leading to them."""
+"""The replacements of a document as a tree, by the keys and indices that lead to them."""
 
 _NEEDLE_BYTES = 48
-"""A longer needle makes `bytes.find` slow, and this much is nearly always unique."""
+"""A longer needle makes `bytes.find` slow, and this length is nearly always unique."""
 
 _MAX_NEAR_MISSES = 100
-"""Places that begin like a token and are not it; the exact road is linear whatever stands there."""
+"""How many places may begin like a token without being it; the exact way is always linear."""
 
 _EXACT = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number)
-"""Takes lone surrogates and numbers of any size, and leaves every number as it is spelled."""
+"""Accepts lone surrogates and numbers of any size, and leaves every number as it is spelled."""
 
 
 def decode(body: bytes) -> object:
     """Decode a JSON document in UTF-8, with or without a byte-order mark.
 
-    Takes what the standard library takes: NaN, lone surrogates, duplicate keys (the last one
-    holds). Where one of these occurs, every number comes back as a `Number`. Raises WireError.
+    Accepts what the standard library accepts: NaN, lone surrogates, duplicate keys (the last one
+    holds). If one of these occurs, every number comes back as a `Number`. Raises WireError.
     """
     try:
         document: object = orjson.loads(body)
@@ -47,7 +47,7 @@ def decode(body: bytes) -> object:
 
 
 def decode_exactly(body: bytes) -> object:
-    """Decode as `decode` does, but every number to a `Number`. Raises WireError."""
+    """Decode as `decode` does, but with every number as a `Number`. Raises WireError."""
     try:
         document: object = _EXACT.decode(_as_text(body).removeprefix(BOM))
     except RecursionError:
@@ -60,7 +60,7 @@ def decode_exactly(body: bytes) -> object:
 def apply(document: Mapping[str, object], edits: Edits, list_path: Path = ()) -> dict[str, object]:
     """Return the document with the edits carried out; what is unchanged is shared.
 
-    `list_path` is where the elements stand that go or come.
+    `list_path` is the list from which elements are dropped and into which one is inserted.
     """
     edited = _replace(document, _as_tree(edits.replacements))
     if edits.moves:
@@ -73,9 +73,10 @@ def splice(
 ) -> bytes:
     """Return the body with the edits carried out and every other byte as it was.
 
-    `document` is what `decode(body)` gave. An element that goes takes the comma before it along,
-    and the blanks around that; one that comes gets a comma as the client writes them. The outcome
-    is proven to decode to `apply(document, edits, list_path)`; raises WireError where it does not.
+    `document` is the outcome of `decode(body)`. An element that is dropped goes with the comma
+    before it and the blanks around that; one that is inserted gets a comma as the client writes
+    them. The outcome is proven to decode to `apply(document, edits, list_path)`. Raises WireError
+    if it does not.
     """
     try:
         spliced = None if edits.moves else _cut_quickly(body, edits.replacements)
@@ -134,7 +135,7 @@ def _find_token(body: bytes, token: bytes, at: int) -> int:
 
 
 def _cut_exactly(body: bytes, edits: Edits, list_path: Path) -> bytes:
-    """Write the text anew from the spans of what is replaced, and of the elements that stay."""
+    """Write the text anew, by the spans of what is replaced and of the elements that stay."""
     text = _as_text(body)
     ascii_only = body.isascii()
     at = {replacement.path: replacement for replacement in edits.replacements}
@@ -169,7 +170,7 @@ def _write_elements(
 
 
 def _write(text: str, span: Span, written: Sequence[tuple[Span, str]]) -> str:
-    """Return a part of the text with what is written anew inside of it."""
+    """Return a part of the text with the new tokens inside it."""
     pieces: list[str] = []
     done = span.start
     first = bisect_left(written, span.start, key=lambda each: each[0].start)
@@ -189,7 +190,7 @@ def _as_text(body: bytes) -> str:
 
 
 def _encode(text: str, ascii_only: bool) -> bytes:
-    """Return the JSON token of a text, in the escape style of the body it stands in."""
+    """Return the JSON token of a text, in the escape style of its body."""
     if ascii_only and not text.isascii():
         return json.dumps(text).encode()
     try:
@@ -199,7 +200,7 @@ def _encode(text: str, ascii_only: bool) -> bytes:
 
 
 def _spell(value: object, ascii_only: bool) -> str:
-    """Return the compact JSON of a value of ours, in the escape style of the body it comes into."""
+    """Return the compact JSON of a new value, in the escape style of its body."""
     if isinstance(value, dict):
         members = (
             f"{encode_string(key, ascii_only=ascii_only)}:{_spell(member, ascii_only)}"
@@ -232,7 +233,7 @@ def _replace(value: object, edits: _Tree) -> object:
 
 
 def _rearrange(value: object, edits: Edits, list_path: Path) -> object:
-    """Return a copy along the path, its list with the elements that stay, and the new one."""
+    """Return a copy along the path; its list has the elements that stay, and the new one."""
     if list_path:
         copy: Any = cast(Any, value).copy()
         copy[list_path[0]] = _rearrange(copy[list_path[0]], edits, list_path[1:])
