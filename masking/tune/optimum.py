@@ -84,32 +84,37 @@ def find_cheapest(
     """Return the moves of the cheapest schedule that keeps the promise.
 
     The promise is that at no request the bill so far exceeds `1 + max_loss` times that of sending
-    everything. This is a dynamic programme over the request of the last move. Two schedules with
-    the same last move are alike from there on, so the cheaper of them ends with the smaller bill
-    and keeps the promise more easily. The promise needs to be checked only at moves, because the
-    loss shrinks between them. Time grows with the square of the requests.
+    everything. Time grows with the square of the requests.
     """
+    # A dynamic programme over the request of the last move. Two schedules with the same last move
+    # are alike from there on, so the cheaper of them ends with the smaller bill, and keeps the
+    # promise more easily. Only at moves does the promise have to be checked: the loss shrinks
+    # between them.
     plain = add_up_everything(sizes, pricing)
     ripening = _group(sizes.ripe)
-    paid = {-1: 0.0}
+    bills = {_BEFORE_ALL: 0.0}
     came_from: dict[int, int] = {}
-    in_the_end: dict[int, float] = {}
-    for last in range(-1, len(plain)):
-        if last not in paid:
+    final_bills: dict[int, float] = {}
+    for last in range(_BEFORE_ALL, len(plain)):
+        if last not in bills:
             continue
-        since = _SinceMove(sizes, pricing, plain, last, paid[last])
-        in_the_end[last] = since.pay_before(len(plain))
-        for move, total in since.find_moves(ripening):
-            may_move = total <= (1 + max_loss) * plain[move] * (1 + _ROUNDING)
-            if may_move and total < paid.get(move, math.inf):
-                paid[move], came_from[move] = total, last
-    return _trace(min(in_the_end, key=in_the_end.__getitem__), came_from)
+        standing = _StandingBoundary(sizes, pricing, plain, last, bills[last])
+        final_bills[last] = standing.find_bill_before(len(plain))
+        for move, bill in standing.find_moves(ripening):
+            keeps_promise = bill <= (1 + max_loss) * plain[move] * (1 + _ROUNDING)
+            if keeps_promise and bill < bills.get(move, math.inf):
+                bills[move], came_from[move] = bill, last
+    return _trace(min(final_bills, key=final_bills.__getitem__), came_from)
 
 
-class _SinceMove:
-    """The boundary since its last move at the request `last`; `paid` is the bill up to there.
+_BEFORE_ALL = -1
+"""Stands for the last move where the boundary has never moved: nothing is masked."""
 
-    A `last` of -1 stands for the time before the first request: nothing is masked.
+
+class _StandingBoundary:
+    """The boundary that stands where it moved to at the request `last`, with the bill up to there.
+
+    `_saved` has, for each tool result, what is masked before it, and at its end what is masked.
     """
 
     def __init__(
@@ -118,33 +123,37 @@ class _SinceMove:
         pricing: Pricing,
         plain: Sequence[float],
         last: int,
-        paid: float,
+        bill: float,
     ) -> None:
         self._sizes, self._pricing, self._plain = sizes, pricing, plain
         self._last = last
-        self._excess = paid - (plain[last] if last >= 0 else 0.0)
+        self._excess = bill - (0.0 if last == _BEFORE_ALL else plain[last])
         pairs = zip(sizes.savings, sizes.ripe, strict=True)
         masked = (saving if request <= last else 0.0 for saving, request in pairs)
-        self._kept = [*accumulate(masked, initial=0.0)]
+        self._saved = [*accumulate(masked, initial=0.0)]
 
-    def pay_before(self, request: int) -> float:
-        """Return the bill before a request if the boundary stands still until then."""
-        rent = self._pricing.read * self._kept[-1] * (request - 1 - self._last)
-        return self._excess + (self._plain[request - 1] if request else 0.0) - rent
+    def find_bill_before(self, request: int) -> float:
+        """Return the bill before a request if the boundary stands still until then.
+
+        Each request since the last move has cost as much less as carrying what is masked would
+        have: all of that would have been cached.
+        """
+        carried = self._pricing.read * self._saved[-1] * (request - 1 - self._last)
+        return self._excess + (self._plain[request - 1] if request else 0.0) - carried
 
     def find_moves(self, ripening: Mapping[int, Sequence[int]]) -> Iterator[tuple[int, float]]:
-        """Yield the requests at which the boundary could move next, each with the bill."""
+        """Yield the requests at which the boundary could move next, each with the bill up to it."""
         sizes, (read, write) = self._sizes, self._pricing.ratios
-        first, saved = NEVER, self._kept[-1]
+        first, saved = NEVER, self._saved[-1]
         for move in range(self._last + 1, len(sizes.requests)):
             for place in ripening.get(move, ()):
                 first = min(first, place)
                 saved += sizes.savings[place]
-            if first < NEVER:
-                before = sizes.requests[move - 1] - self._kept[-1] if move else 0.0
-                cached = min(before, sizes.offsets[first] - self._kept[first])
-                size = sizes.requests[move] - saved
-                yield move, self.pay_before(move) + read * cached + write * (size - cached)
+            if first < NEVER:  # the cache ends before the first that is newly masked
+                before = sizes.requests[move - 1] - self._saved[-1] if move else 0.0
+                cached = min(before, sizes.offsets[first] - self._saved[first])
+                cost = read * cached + write * (sizes.requests[move] - saved - cached)
+                yield move, self.find_bill_before(move) + cost
 
 
 def _group(requests: Sequence[int]) -> dict[int, list[int]]:
@@ -157,7 +166,7 @@ def _group(requests: Sequence[int]) -> dict[int, list[int]]:
 
 def _trace(move: int, came_from: dict[int, int]) -> list[int]:
     moves = []
-    while move >= 0:
+    while move != _BEFORE_ALL:
         moves.append(move)
         move = came_from[move]
     return moves[::-1]

@@ -9,6 +9,7 @@ from typing import Any
 
 from masking.conversation import UNKNOWN, Call, Element, ElementSize, Result, Speaker, WireFormat
 from masking.model import ContentKind, Path
+from masking.wire.cache_marks import CACHE_MARK
 from masking.wire.chat_sizes import measure_content, measure_frame, measure_tools
 
 _SPEAKERS: Mapping[object, Speaker] = {
@@ -66,7 +67,7 @@ def find_cache_lifetimes(body: Mapping[str, object]) -> Iterator[str]:
     That is `prompt_cache_retention` of the whole request (OpenAI), and `ttl` in a `cache_control`
     of a tool, a message or a part of it (Anthropic).
     """
-    marks = (item.get(_MARK) for item in _find_markable(body))
+    marks = (item.get(CACHE_MARK) for item in _find_markable(body))
     asked = (mark.get("ttl") for mark in marks if isinstance(mark, dict))
     spelled = (body.get("prompt_cache_retention"), *asked)
     return (spelling for spelling in spelled if isinstance(spelling, str))
@@ -125,7 +126,6 @@ CHAT = WireFormat(
     user_message=say_as_user,
 )
 
-_MARK = "cache_control"
 _MESSAGE_TOKENS = 4
 _CALL_TOKENS = 8
 
@@ -177,7 +177,7 @@ def _unmark_parts(parts: list[object]) -> object:
 
 
 def _without_mark(value: Mapping[str, object]) -> Mapping[str, object]:
-    return {key: item for key, item in value.items() if key != _MARK}
+    return {key: item for key, item in value.items() if key != CACHE_MARK}
 
 
 def _objects(value: object) -> list[dict[str, Any]]:
