@@ -22,7 +22,7 @@ from addon.proxy.mcp_responses import Mcp
 from addon.proxy.memory_file import MemoryFile
 from addon.proxy.requests import is_bulk, is_chat_request, is_event_stream
 from addon.proxy.response_copy import ResponseCopy
-from addon.proxy.startup import find_option_mistake, render_start
+from addon.proxy.startup import find_option_mistake, render_recording, render_start
 from addon.proxy.tls_passthrough import Passthrough, is_opened
 from addon.proxy.unserved import Unserved, find_unserved_format
 from masking.config import Settings
@@ -72,6 +72,8 @@ class ObservationMasking:
         self._is_running = True
         if self._config is not None:
             logger.info(render_start(self._config))
+            if line := render_recording(self._config.settings, ctx.options):
+                logger.info(line)
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Stream uploads that are not chat requests."""
@@ -79,24 +81,12 @@ class ObservationMasking:
             flow.request.stream = True
 
     async def request(self, flow: http.HTTPFlow) -> None:
-        started = time.perf_counter_ns()
-        is_chat, unserved = is_chat_request(flow.request), find_unserved_format(flow.request)
-        if self._config is None or not (is_chat or unserved):
+        if self._config is None:
             return
-        settings = self._read_settings()
-        if not is_opened(flow.request.pretty_host, settings.hosts):
-            return
-        if unserved is not None:
-            if settings.strategies.change:
-                self._unserved.note(unserved, flow.request.pretty_host)
-            return
-        received = read_received(flow, settings)
-        self._open[flow] = found = _Open(leave_untouched(flow, received), ResponseCopy())
-        rewritten, rewrite, original = await self._masker.mask(flow, received)
-        rewritten = replace(rewritten, hook_us=(time.perf_counter_ns() - started) // 1000)
-        measuring = self._metrics.measure(rewrite, original) if rewrite else None
-        if flow in self._open:  # else the proxy ended meanwhile
-            self._open[flow] = _Open(rewritten, found.copy, measuring)
+        if is_chat_request(flow.request):
+            await self._mask(flow)
+        elif (name := find_unserved_format(flow.request)) and self._is_masking(flow):
+            self._unserved.note(name, flow.request.pretty_host)
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
         """Stream event streams and downloads; keep a copy of those that are to be read."""
@@ -129,6 +119,23 @@ class ObservationMasking:
         logger.info(f"{self._metrics.totals}{others}")
         if self._mcp.totals.responses:
             logger.info(str(self._mcp.totals))
+
+    async def _mask(self, flow: http.HTTPFlow) -> None:
+        started, settings = time.perf_counter_ns(), self._read_settings()
+        if not is_opened(flow.request.pretty_host, settings.hosts):
+            return
+        received = read_received(flow, settings)
+        self._open[flow] = found = _Open(leave_untouched(flow, received), ResponseCopy())
+        rewritten, rewrite, original = await self._masker.mask(flow, received)
+        rewritten = replace(rewritten, hook_us=(time.perf_counter_ns() - started) // 1000)
+        measuring = self._metrics.measure(rewrite, original) if rewrite else None
+        if flow in self._open:  # else the proxy ended meanwhile
+            self._open[flow] = _Open(rewritten, found.copy, measuring)
+
+    def _is_masking(self, flow: http.HTTPFlow) -> bool:
+        """Whether the configuration has requests to a host masked."""
+        settings = self._read_settings()
+        return settings.strategies.change and is_opened(flow.request.pretty_host, settings.hosts)
 
     def _masks_response(self, flow: http.HTTPFlow) -> bool:
         """Whether a response comes from an MCP server and is to be masked."""

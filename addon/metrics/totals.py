@@ -55,25 +55,25 @@ class Tally:
 
 @dataclass(slots=True)
 class Totals:
-    """The totals of a run; requests from a recording, which were not sent, are counted apart."""
+    """The totals of a run; requests that mitmproxy replays are counted apart."""
 
-    sent: Tally = field(default_factory=Tally)
+    live: Tally = field(default_factory=Tally)
     replayed: Tally = field(default_factory=Tally)
 
     def add(self, record: RequestRecord) -> None:
         """Count a request that has come to its end."""
-        (self.replayed if record.replay else self.sent).add(record)
+        (self.replayed if record.replay else self.live).add(record)
 
     def __str__(self) -> str:
         count = self.replayed.requests.total()
-        replayed = f"{count} replayed requests, none of them sent: {self.replayed}"
-        if count and not self.sent.requests:
+        replayed = f"{count} replayed requests: {self.replayed}"
+        if count and not self.live.requests:
             return replayed
         rates = ", ".join(
-            f"{self.sent.requests[masking]} with masking {masking} "
-            f"({self.sent.failures[masking]} failed)"
+            f"{self.live.requests[masking]} with masking {masking} "
+            f"({self.live.failures[masking]} failed)"
             for masking in ("on", "off")
-            if self.sent.requests[masking]
+            if self.live.requests[masking]
         )
-        sent = f"{self.sent.requests.total()} requests: {rates or 'none'}; {self.sent}"
-        return f"{sent}; {replayed}" if count else sent
+        live = f"{self.live.requests.total()} requests: {rates or 'none'}; {self.live}"
+        return f"{live}; {replayed}" if count else live

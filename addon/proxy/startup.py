@@ -6,7 +6,8 @@ from importlib.metadata import version
 from mitmproxy.options import Options
 
 from addon.proxy.config_file import ConfigFile
-from masking.config import Settings
+from addon.proxy.original_body import is_recording
+from masking.config import ROOT, Settings
 from masking.measures.price_settings import PriceSettings
 from masking.strategies.policy import MaskPolicy
 
@@ -30,6 +31,16 @@ def render_start(config: ConfigFile) -> str:
     active = [words for words in _render_strategies(settings) if words]
     state = f"ON, {'; '.join(active)}" if active else f"OFF, {_render_off(settings.schema1)}"
     return f"observation-masking {version('observation-masking')} {state} ({config.path})"
+
+
+def render_recording(settings: Settings, options: Options) -> str | None:
+    """Return the line that says that a recording will hold content; None where it holds none."""
+    if not (is_recording(options) and settings.recording.keep_original):
+        return None
+    return (
+        f"{options.save_stream_file} keeps the client's own body of each masked request, so that "
+        f"it can be replayed; [{ROOT}.recording] keep_original = false switches that off"
+    )
 
 
 def _render_strategies(settings: Settings) -> Iterator[str | None]:

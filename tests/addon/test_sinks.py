@@ -209,14 +209,14 @@ MEASURED: dict[str, object] = {
         ),
         pytest.param(
             [{"replay": True, **MEASURED}],
-            "1 replayed requests, none of them sent: 2 results masked, 100 -> 50 tokens (-50%); "
+            "1 replayed requests: 2 results masked, 100 -> 50 tokens (-50%); "
             "1 results redacted; 1 reduced by masking",
             id="replayed requests alone",
         ),
         pytest.param(
             [{}, {"replay": True}],
             "1 requests: 1 with masking on (0 failed); 0 results masked, 0 tokens; "
-            "1 replayed requests, none of them sent: 0 results masked, 0 tokens",
+            "1 replayed requests: 0 results masked, 0 tokens",
             id="replayed requests apart from those that were sent",
         ),
     ],
