@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from masking.replay.comparison import Comparison
 from masking.replay.summary import CostUnit, Summary, add_margins, find_worst, summarize
-from masking.report.text import choose_money, pluralize, spell_count, spell_percent
+from masking.report.text import UNITS, choose_money, pluralize, spell_count, spell_percent
 
 PolicyKey = Literal["everything", "sliding", "chosen"]
 
@@ -76,12 +76,15 @@ def describe_headline(summary: Summary, conversations: int) -> Headline:
     spell, saved = choose_money(unit, before), before - after
     prompts = f"the prompts of {pluralize(summary.requests, 'request')} in "
     prompts += pluralize(conversations, "conversation")
-    what = f"{spell(after)} with the chosen settings, and {spell(before)} with everything sent"
-    sentence = f"For {prompts} the bill is {what}."
-    if unit == "input_tokens":
-        sentence += " Not all prices are known, so it is counted in plain input tokens."
+    counted = "" if unit == "usd" else f" {UNITS[unit]}"
+    sentence = (
+        f"For {prompts} the bill is {spell(after)}{counted} with the chosen settings, and "
+        f"{spell(before)} with everything sent."
+    )
     if saved:
         sentence += f" What is saved may be off by {spell(summary.saved_error)} either way."
+    if unit == "input_tokens":
+        sentence += " Not all prices are known, so nothing is in dollars here."
     part = _spell_part(abs(saved) / before) if before else "0%"
     if not saved or abs(saved) <= summary.saved_error:
         return Headline("You save about nothing", sentence)
@@ -157,7 +160,7 @@ def _describe_worst(comparison: Comparison) -> str:
     worst = find_worst(comparison.chosen)
     if worst is None or worst.part <= 1:
         return "never above"
-    return f"+{spell_percent(worst.part - 1)}, request {worst.request + 1:,}"
+    return f"+{spell_percent(worst.part - 1)}, request\N{NO-BREAK SPACE}{worst.request + 1:,}"
 
 
 def describe_saving(before: float, after: float, error: float) -> Amount:

@@ -67,9 +67,9 @@ def test_the_headline_says_what_is_saved(summary: Summary, expected: str) -> Non
         ),
         pytest.param(
             summed(9e3, 9e3, unit="input_tokens"),
-            "For the prompts of 42 requests in 2 conversations the bill is 9,000 with the chosen "
-            "settings, and 9,000 with everything sent. Not all prices are known, so it is counted "
-            "in plain input tokens.",
+            "For the prompts of 42 requests in 2 conversations the bill is 9,000 plain input "
+            "tokens with the chosen settings, and 9,000 with everything sent. Not all prices are "
+            "known, so nothing is in dollars here.",
             id="in tokens",
         ),
     ],
@@ -177,7 +177,7 @@ def test_the_worst_moment_is_the_highest_bill_beside_that_of_everything(
     assert max(excess) == pytest.approx(100 * (worst.part - 1))
     assert excess.index(max(excess)) == worst.request
     (row,) = list_conversations([comparison])
-    assert f"+{max(excess):.1f}%, request {worst.request + 1}" == row.worst
+    assert f"+{max(excess):.1f}%, request\xa0{worst.request + 1}" == row.worst
 
 
 # How the report came about.
