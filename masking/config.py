@@ -39,7 +39,7 @@ _SCHEMA1, _REDACTION = _SHIPPED.schema1.to_policy(), _SHIPPED.redaction.to_polic
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All of our tables, and the price list that holds, where it is not the shipped one.
+    """All of our tables, and the path of the price list, unless it is the shipped one.
 
     What is left out has the shipped value.
     """
@@ -75,16 +75,16 @@ class Settings:
 
     @cached_property
     def digest(self) -> str:
-        """12 hex digits: the same where all settings are, but for where the records go."""
+        """12 hex digits, the same for equal settings, whatever the file of records."""
         told = to_json(replace(self, metrics=_SHIPPED.metrics))
         return hashlib.blake2b(told, digest_size=6).hexdigest()
 
 
 def parse_settings(data: bytes) -> Settings | None:
-    """Read a TOML file's settings; None where it has no table of ours.
+    """Read the settings of a TOML file; None if it has no table of ours.
 
     Raises ConfigError with the key's full path for an unknown key, a wrong type or a bad value,
-    and for a file that is no TOML.
+    and for a file that is not TOML.
     """
     try:
         document = tomli.loads(data.decode())
@@ -118,7 +118,7 @@ def _read_settings(document: Mapping[str, object]) -> Settings:
 
 
 def _explain(mistake: ErrorDetails, document: Mapping[str, object]) -> ConfigError:
-    """Return what pydantic found as an error that names the key's full path."""
+    """Return pydantic's finding as an error with the key's full path."""
     keys = mistake["loc"]
     path = ROOT + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
     inner = mistake.get("ctx", {}).get("error")
@@ -143,7 +143,7 @@ _EXPECTED = {
     "model_type": "table",
     "dataclass_type": "table",
 }
-"""What belongs there, by pydantic's name for the mistake."""
+"""What was expected, by pydantic's name for the mistake."""
 
 
 def _describe_unknown(mistake: ErrorDetails) -> str:
@@ -173,7 +173,7 @@ def _known_keys(path: Sequence[str | int]) -> list[str]:
 
 
 def _name_type(document: Mapping[str, object], path: Sequence[str | int]) -> str:
-    """Return the name of the type of what stands at a path in our table, as Python has it."""
+    """Return Python's name for the type of the value at a path in our table."""
     found: Any = document[ROOT]
     for key in path:
         found = found[key]

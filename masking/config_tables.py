@@ -1,6 +1,6 @@
-"""The tables of a configuration file: every key, its type, and the value it has when left out.
+"""The tables of a configuration file: every key, its type, and the value it has if left out.
 
-These are the values of the shipped `config.toml`, and this is their one place: the defaults of
+These are the values of the shipped `config.toml`, and this is their only place. The defaults of
 `MaskPolicy` and `RedactionPolicy` are the Python API's.
 """
 
@@ -25,7 +25,7 @@ _CLOSED = (
     *("*.debian.org", "*.ubuntu.com", "*.docker.io", "ghcr.io"),
     *("github.com", "codeload.github.com", "*.githubusercontent.com", "gitlab.com"),
 )
-"""Hosts that an agent's own tools talk to, and that carry no chat."""
+"""Hosts that an agent's own tools talk to. No model is there."""
 
 
 def read_prices(value: object) -> tuple[float, float]:
@@ -72,7 +72,7 @@ Hosts = tuple[Annotated[str, AfterValidator(_read_host)], ...]
 
 
 class _Table(BaseModel):
-    """Unknown keys and other types are mistakes: the string "false" is no boolean."""
+    """Unknown keys and wrong types are mistakes: the string "false" is not a boolean."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -121,7 +121,7 @@ class Schema1Table(_Table):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        self.to_policy()  # says itself what it cannot be
+        self.to_policy()  # raises what is wrong with it
         return self
 
     def to_policy(self) -> MaskPolicy:
@@ -154,7 +154,7 @@ class RedactionTable(_Table):
 class MemorySettings(_Table):
     """Whether the boundary that was sent is remembered by conversation.
 
-    "auto": where one process serves a conversation, as mitmdump does.
+    "auto": if one process serves a conversation, as mitmdump does.
     """
 
     enabled: Annotated[Switch, PlainValidator(_read_switch)] = "auto"
@@ -171,9 +171,9 @@ class MetricsSettings(_Table):
 
 
 class RecordingSettings(_Table):
-    """What a recording of mitmproxy's own (`mitmdump -w`) holds beside what was sent.
+    """What a mitmproxy recording (`mitmdump -w`) holds besides what was sent.
 
-    keep_original: the client's own body of each request that was changed, to replay it by.
+    keep_original: the client's own body of each changed request, for replays.
     """
 
     keep_original: bool = True
@@ -182,11 +182,11 @@ class RecordingSettings(_Table):
 class HostSettings(_Table):
     """Host name patterns (`*` matches anything), in lower case.
 
-    only: where not empty, every other host is left alone.
-    uncached: they sell no cached tokens, so that the window slides there.
-    never: left alone in any case; their TLS is not opened either.
+    only: if not empty, every other host is left alone.
+    uncached: hosts that sell no cached tokens, so that the window slides there.
+    never: hosts that are always left alone; their TLS is not opened either.
 
-    What can be no host is a mistake: an empty name, a URL, a port.
+    A name that cannot be a host's is a mistake: an empty one, a URL, a port.
     """
 
     only: Hosts = ()

@@ -15,7 +15,7 @@ from masking.rewrite import Rewrite
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """The pieces of a request before and after masking, tokens estimated; the tools come first."""
+    """The pieces of a request before and after masking, in estimated tokens; the tools first."""
 
     before: tuple[Piece, ...]
     after: tuple[Piece, ...]
@@ -40,7 +40,7 @@ class Prompt:
 
 
 def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
-    """Read the prompt of a request, as it came and as it left. What has a wrong type is 0."""
+    """Return the prompt of a request, as it came and as it left. A wrong type has no tokens."""
     before = read_pieces(rewrite.conversation, counter)
     after: Sequence[Piece] = mask_pieces(before, rewrite.decisions, counter)
     if rewrite.edits.moves:
@@ -102,7 +102,7 @@ def digest_element(wire: WireFormat, item: object) -> bytes:
 
 
 def digest_of(value: object) -> bytes:
-    """Return a digest of a decoded JSON value: the same for the same text of it."""
+    """Return a digest of a decoded JSON value."""
     return blake2b(_spell(value), digest_size=16).digest()
 
 

@@ -1,4 +1,4 @@
-"""How far a bill has ever been above that of sending everything: what `max_loss` bounds."""
+"""How far a bill has ever exceeded that of sending everything, which `max_loss` bounds."""
 
 from collections.abc import Iterable
 from itertools import accumulate
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class WorstBill(NamedTuple):
-    """The highest bill of a conversation so far, as a `part` of that of sending everything.
+    """The highest bill of a conversation so far, relative to that of sending everything.
 
-    A part of 1 is as much; `request` is the first at which it was that high, counted from 0.
+    `request` is the first request at which it was that high, counted from 0.
     """
 
     part: float
@@ -16,13 +16,13 @@ class WorstBill(NamedTuple):
 
 
 AS_MUCH = WorstBill(1.0, 0)
-"""That of a conversation which costs nothing either way."""
+"""The worst bill of a conversation that costs nothing either way."""
 
 
 def find_worst_bill(costs: Iterable[float], whole: Iterable[float]) -> WorstBill | None:
-    """Return the worst bill of one conversation; None where sending everything costs nothing.
+    """Return the worst bill of one conversation; None if sending everything costs nothing.
 
-    `costs` are those of its requests in order, `whole` those of sending everything.
+    `costs` are the costs of its requests in order, `whole` those with everything sent.
     """
     sums = zip(accumulate(costs), accumulate(whole), strict=True)
     bills = (WorstBill(paid / full, request) for request, (paid, full) in enumerate(sums) if full)

@@ -1,13 +1,14 @@
 """The re-read signal: calls that refer to what the model could no longer see when it made them.
 
-A call refers to tool results in three ways. It repeats an earlier call, same tool and same
-arguments, whose results are all masked; or its arguments hold a name that the request showed in
-masked results and nowhere else; or a whole line (see `masking.replay.quotes`) that it showed
-nowhere else. A name is a path, a file name or an identifier of eight characters at least.
+A call refers to tool results in three ways. It repeats an earlier call, with the same tool and the
+same arguments, whose results are all masked. Its arguments have a name that the request showed in
+masked results alone. Or they have a whole line (see `masking.replay.quotes`) that it showed in
+masked results alone. A name is a path, a file name or an identifier of at least eight characters.
 
-Each may be a coincidence, and a recording made without masking holds such calls, too: the model
-had seen the results. So it is a sign of what a policy may cost, not a count of what it broke. A
-quote is the clearest: an agent cannot spell a line that it no longer sees, and has to read again.
+Each may be a coincidence, and a recording made without masking has such calls, too, because the
+model had seen the results. So this is a sign of what a policy may cost, not a count of what it
+broke. A quote is the clearest sign: an agent cannot spell a line that it no longer sees, and has to
+read it again.
 """
 
 import json
@@ -30,9 +31,10 @@ _ENDS = "./-"
 class Reference(NamedTuple):
     """The tool results that a call refers to, by their places in the request, counted from 0.
 
-    `request` is the number of the request that the call answers, `repeats` are the results of
-    equal calls before it. Each of `names` are the results that alone show a name of its arguments,
-    each of `quotes` those that alone show a line of them.
+    request: the number of the request that the call answers.
+    repeats: the results of equal calls before it.
+    names: for each name in its arguments, the results that alone show it.
+    quotes: for each line in its arguments, the results that alone show it.
     """
 
     request: int
@@ -43,9 +45,9 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rereads:
-    """How many calls there were, how many repeated what was masked, how many named or quoted it.
+    """How many calls there were, and how many of them repeated, named or quoted what was masked.
 
-    `either` counts a call once that repeated or named, `affected` one that did any of the three.
+    `either` counts calls that repeated or named, `affected` those that did any of the three.
     """
 
     calls: int = 0
@@ -56,7 +58,7 @@ class Rereads:
     affected: int = 0
 
     def __add__(self, other: "Rereads") -> "Rereads":
-        """Count two lots of calls together."""
+        """Return the counts of two groups of calls together."""
         sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
         return Rereads(**sums)
 
@@ -64,10 +66,10 @@ class Rereads:
 def find_references(
     conversation: Conversation, answers: Mapping[int, int]
 ) -> tuple[Reference, ...]:
-    """Return what each call refers to that answers a request, in order.
+    """Return what each call that answers a request refers to, in order.
 
-    Linear in the request, but for a call that is made again and again. `answers` gives, by its
-    position, for each element that answered a request the number of that request.
+    `answers` has, by the position of an element that answered a request, the number of the request.
+    Linear in the request, unless a call is made again and again.
     """
     elements, tools = conversation.elements, conversation.wire.find_tools(conversation.document)
     memory = _Memory([call for at in answers for call in map(_read_call, elements[at].calls)])
@@ -91,7 +93,7 @@ def find_references(
 def count_rereads(references: Iterable[Reference], first_masked: Sequence[int]) -> Rereads:
     """Count the calls that refer to what is masked.
 
-    `first_masked` gives for each tool result the request from which on it is masked.
+    `first_masked` has for each tool result the request from which on it is masked.
     """
     calls = repeated = named = quoted = either = affected = 0
     for request, repeats, names, quotes in references:
@@ -115,14 +117,14 @@ def count_rereads(references: Iterable[Reference], first_masked: Sequence[int]) 
 
 
 def _are_masked(places: Sequence[int], first_masked: Sequence[int], request: int) -> bool:
-    """Whether all of them are, the latest first, as it most often is not."""
+    """Whether all of them are masked; checks the latest first, which most often is not."""
     return bool(places) and all(first_masked[place] <= request for place in reversed(places))
 
 
 class _Call(NamedTuple):
-    """A call: its id, if it has one; its tool and arguments, the same for equal ones.
+    """A call: its id, if it has one, and a key that is the same for equal calls.
 
-    `names` and `lines` are those of its arguments.
+    `names` and `lines` are those in its arguments.
     """
 
     call_id: str | None
@@ -132,7 +134,7 @@ class _Call(NamedTuple):
 
 
 class _Memory:
-    """What a conversation has shown so far of what its calls name and quote."""
+    """Which of the names and lines of its calls a conversation has shown so far."""
 
     def __init__(self, calls: Sequence[_Call]) -> None:
         self._names = ShownTexts(frozenset(name for call in calls for name in call.names))
@@ -182,7 +184,7 @@ def _find_names(text: str) -> Iterator[str]:
 
 
 def _is_name(text: str) -> bool:
-    """Whether it is more than a word: a word is all letters, and small ones after the first."""
+    """Whether a text is more than a word, which is all letters, in lower case after the first."""
     return not text.isalpha() or text[1:] != text[1:].lower()
 
 
@@ -207,7 +209,7 @@ def _load(text: str) -> object:
 
 
 def _compact(value: object) -> str:
-    """Return a value as JSON, equal for equal values; nothing where it cannot be spelled."""
+    """Return a value as JSON, equal for equal values; empty if it cannot be written."""
     try:
         return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     except (ValueError, RecursionError):
@@ -215,7 +217,7 @@ def _compact(value: object) -> str:
 
 
 def _leaves(value: object) -> Iterator[str]:
-    """Yield the strings and the numbers in a JSON value, its keys left out."""
+    """Yield the strings and the numbers in a JSON value, without its keys."""
     left = [value]
     while left:
         match left.pop():

@@ -1,7 +1,7 @@
 """A session, decoded once, so that many policies can be tried on it.
 
-It is cut into segments: requests that each begin with all the messages of the one before, under
-the same tools. What is found in the last request of a segment holds for all of them.
+It is cut into segments: requests of which each begins with all messages of the one before, with the
+same tools. What is found in the last request of a segment holds for all of them.
 """
 
 from bisect import bisect_left
@@ -28,7 +28,7 @@ from masking.rewrite import read_request
 class IndexedRequest(NamedTuple):
     """A request of a segment: how many of the last one's messages it had, and what was in them.
 
-    `answers` are messages of the assistant, `turns` and `results` those of tools.
+    `answers` counts the assistant's answers, `turns` and `results` tool turns and tool results.
     """
 
     when: datetime
@@ -40,10 +40,12 @@ class IndexedRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """Requests of which each continues the one before; all but `requests` is the last one's.
+    """Requests of which each continues the one before. Most fields are the last request's.
 
-    `seed` tells prompts apart that have nothing in common, `pieces` are the tool schemas and the
-    messages, and `follows` is the segment whose conversation this one goes on with other tools.
+    seed: tells prompts apart that have nothing in common.
+    follows: the segment whose conversation this one continues with other tools.
+    requests: all requests of the segment.
+    pieces: the tool schemas, then the messages.
     """
 
     seed: bytes
@@ -79,7 +81,7 @@ class SessionIndex:
         return [roots[place.segment] for place in self.order]
 
     def references_by_request(self) -> Mapping[RequestPlace, Sequence[Reference]]:
-        """Return what the calls refer to that answer each request."""
+        """Return, by request, what the calls that answer it refer to."""
         found: defaultdict[RequestPlace, list[Reference]] = defaultdict(list)
         for number, segment in enumerate(self.segments):
             for reference in segment.references:
@@ -90,11 +92,11 @@ class SessionIndex:
 def index_session(
     session: Session, settings: ReplaySettings, counter: TokenCounter
 ) -> SessionIndex:
-    """Decode a session; of the settings only prices, model and time to live matter.
+    """Decode a session. Only prices, model and time to live of the settings matter.
 
-    A body that is no Chat Completions request is passed over. Cache markers in messages are of no
-    account: a message is taken as the last request spells it. Takes as long as decoding and
-    digesting all the requests; the tokens of a message are counted once.
+    A body that is not a Chat Completions request is skipped. Cache marks in messages do not count:
+    a message is as the last request spells it. The time is that of decoding and digesting all
+    requests; the tokens of a message are counted once.
     """
     indexer = _Indexer(settings)
     for recorded in session.requests():
@@ -171,7 +173,7 @@ class _Indexer:
         self._latest: LatestRequests[int] = LatestRequests()
 
     def take(self, recorded: RecordedRequest, conversation: Conversation) -> None:
-        """Take in a request, the next of the session."""
+        """Add the next request of the session."""
         model = self._settings.model or conversation.model
         seed = digest_of([recorded.host, model, recorded.account])
         wire = conversation.wire

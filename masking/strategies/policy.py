@@ -30,7 +30,7 @@ request then stands at 1.105 where 1.1 is promised (`python -m tests.benchmarks.
 
 @dataclass(frozen=True, slots=True)
 class MaskPolicy:
-    """Schéma 1's five settings, in its order, and what was added to them since.
+    """The five settings of Schéma 1, in its order, and those that were added since.
 
     enabled: off, nothing is ever masked.
     window_turns: how many of the last tool turns keep their results; 0 or less is off.
@@ -38,27 +38,26 @@ class MaskPolicy:
     keep_last_k_per_tool: keep the last K results of each tool; None, 0 or less is off.
     placeholder_template: fields {tool_call_id} and {tool_name}, at most 64 code points of each,
         {original_chars} (code points) and {original_tokens} (estimated).
-    skip_if_not_shorter: leave a text alone where its placeholder would not be shorter, both in
-        code points and in estimated tokens; so it is in any case where moving the boundary has a
-        price.
-    mask_text_parts: also mask a content that is a list of nothing but text parts.
+    skip_if_not_shorter: leave a text alone unless its placeholder is shorter, both in code points
+        and in estimated tokens. If moving the boundary has a price, that is always so.
+    mask_text_parts: also mask a content that is a list of text parts alone.
     min_chars: leave a result alone that is shorter than this, in code points; 0 is off.
-    error_words_max_chars: up to this length single words make an error, above it only
-        anchored signs do (see `masking.strategies.error_signs`).
-    cache_read_ratio, cache_write_ratio: what a provider takes for a cached and for a written
-        token, relative to a plain input token; equal, and the window slides at every turn.
+    error_words_max_chars: up to this length a single word makes an error, in longer texts only an
+        anchored sign does (see `masking.strategies.error_signs`).
+    cache_read_ratio, cache_write_ratio: the prices of a cached and of a written token, relative to
+        a plain input token. If they are equal, the window slides at every turn.
     max_loss: at no request of any conversation may the bill, in tokens, have exceeded
-        `1 + max_loss` times that of sending everything (see `boundary.py`). As sizes are
-        estimates, it is kept within a point (see `estimated_loss`).
+        `1 + max_loss` times that of sending everything (see `boundary.py`). Because sizes are
+        estimates, this is kept within a percentage point (see `estimated_loss`).
     keep_latest_turns: keep the latest result of each target (same tool, same path-like argument)
-        that many turns after its call; older ones of the target follow the window; 0 is off.
-    target_arguments: the names of such arguments; the first that a call has tells its target.
-    price_steps: at which sizes a provider takes more for every token of a prompt, lowest first;
-        sizes in tokens. Like the ratios, it is not a key of a file: prices give it.
-    shortest_prefix: a prompt's beginning with fewer tokens is not cached; given like the prices.
+        this many turns after its call; older ones of the target follow the window; 0 is off.
+    target_arguments: the names of such arguments; the first that a call has is its target.
+    price_steps: the sizes, in tokens, from which on every token of a prompt costs more, lowest
+        first. Like the ratios, it is not a key of a file: prices give it.
+    shortest_prefix: a prefix of fewer tokens is not cached. Prices give it, too.
 
-    Raises ConfigError (a ValueError) for a template with an unknown field or a blank one, and
-    for a negative number where there can be none.
+    Raises ConfigError (a ValueError) for a template that is blank or has an unknown field, and for
+    a number that may not be negative.
     """
 
     enabled: bool = False

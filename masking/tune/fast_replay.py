@@ -1,9 +1,9 @@
-"""What a policy comes to on a session: as `masking.replay.replay`, in a hundredth of the time.
+"""What a policy yields on a session: like `masking.replay.replay`, in a hundredth of the time.
 
-Nothing is written and nothing decoded again: where the boundary stands at each request comes from
-one pass over a segment, and between moves nothing changes but the end of the prompt. The cache is
-simulated, whatever the provider reported, and forgets by time alone, never for want of room. This
-is Schéma 1 alone: no other strategy has a part in it.
+Nothing is written, and nothing is decoded again. One pass over a segment gives the boundary at each
+request, and between moves only the end of the prompt changes. The cache is simulated, whatever the
+provider reported, and forgets by time alone, never for lack of room. Only the window is replayed,
+no other strategy.
 """
 
 import dataclasses
@@ -22,11 +22,12 @@ from masking.strategies.policy import MaskPolicy, apply_pricing
 
 
 class BilledRequest(NamedTuple):
-    """A request under a policy: its prompt's tokens, estimated, and what they cost.
+    """A request under a policy: the estimated tokens of its prompt, and what they cost.
 
-    `cost` is in input-token equivalents (see `accounting.cost.Bill`), `dollars` is None where the
-    price is not known, `masked` counts tool results, and `moved` says whether any is masked
-    that was not in the conversation's request before.
+    cost: in input-token equivalents (see `accounting.cost.Bill`).
+    dollars: None if the price is not known.
+    masked: the number of masked tool results.
+    moved: whether one of them was not masked in the conversation's request before.
     """
 
     tokens: int
@@ -45,14 +46,14 @@ class BilledSession:
 
 
 class FirstMasked(NamedTuple):
-    """From which request on each tool result is masked, and the prompt with all of them masked."""
+    """The request from which on each tool result is masked, and the prompt with all masked."""
 
     first: Sequence[int]
     pieces: Sequence[Piece]
 
 
 class FastReplay:
-    """A session on which policies are tried; `plain` is what sending everything comes to."""
+    """A session on which policies are tried; `plain` are its requests with everything sent."""
 
     def __init__(self, index: SessionIndex, counter: TokenCounter) -> None:
         self._index = index
@@ -63,16 +64,16 @@ class FastReplay:
     def replay(
         self, settings: ReplaySettings, believed: tuple[float, float] | None = None
     ) -> BilledSession:
-        """Return what a policy comes to; prices and model are those the session was indexed with.
+        """Return what a policy yields, at the prices with which the session was indexed.
 
-        Where other prices are `believed`, the boundary is drawn by them.
+        If other prices are `believed`, the boundary is drawn by them.
         """
         return self.replay_masks(lambda number, _: self._mask(number, settings, believed))
 
     def replay_masks(self, find: Callable[[int, Segment], FirstMasked]) -> BilledSession:
-        """Return what any rule comes to, which says of each segment, by its number, what it masks.
+        """Return what any rule yields: `find` says for each segment, by number, what is masked.
 
-        Once masked, a result has to stay so.
+        Once masked, a result must stay masked.
         """
         masks = [find(number, each) for number, each in enumerate(self._index.segments)]
         rereads = Rereads()
@@ -122,15 +123,15 @@ def _mask_nothing(segment: Segment) -> FirstMasked:
 
 
 def _find_followed(segment: Segment, masks: Sequence[FirstMasked]) -> Sequence[int] | None:
-    """Return from when on the results were masked in the segment that this one goes on with."""
+    """Return when the results were masked in the segment that this one continues."""
     return None if segment.follows is None else masks[segment.follows].first
 
 
 class _SegmentPrompt:
-    """A segment's prompt, masked, as it grows from request to request.
+    """A segment's masked prompt, as it grows from request to request.
 
     `_first` has for each piece the request from which on it is masked, `_changes` for each request
-    the first piece that is masked from it on.
+    the first piece that is masked from there on.
     """
 
     def __init__(
@@ -184,7 +185,7 @@ class _SegmentPrompt:
 
 
 def _find_moves(first: Sequence[int], followed: Sequence[int] | None) -> set[int]:
-    """Return the requests with a result masked that was not in the conversation's one before."""
+    """Return the requests that mask a result which the conversation's one before did not."""
     moves = {request for request in first if request > 0}
     before = [*(followed or ()), *[NEVER] * len(first)]
     pairs = zip(first, before, strict=False)

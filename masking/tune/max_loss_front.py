@@ -1,9 +1,9 @@
-"""What the promise costs: the bill over that of the cheapest schedule, for each `max_loss`.
+"""What the promise costs: the bill relative to that of the cheapest schedule, for each `max_loss`.
 
-Beside it stands the clairvoyant, who knows how a conversation goes on and keeps the same promise:
-no rule can do better. The boundary's rule decides by estimated tokens, as the addon does; bills are
-in counted ones, with a cache that matches whole messages and has no minimum, so that the cheapest
-schedule can be found exactly. Each segment of a session counts as a conversation of its own.
+Beside it is the bill of the clairvoyant, who knows how a conversation goes on and keeps the same
+promise: no rule can do better. The boundary's rule decides by estimated tokens, as in the addon.
+Bills are in counted tokens, with a cache that matches whole messages and has no minimum, so that
+the cheapest schedule can be found exactly. Each segment of a session counts as a conversation.
 """
 
 import dataclasses
@@ -33,17 +33,18 @@ from masking.tune.optimum import (
 )
 
 NO_PROMISE = 1_000.0
-"""A `max_loss` that is as good as none."""
+"""A `max_loss` that is never reached."""
 
 LOSSES = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, NO_PROMISE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillTotals:
-    """Bills of conversations together, and the worst of each against sending everything.
+    """The bills of conversations together, and the worst of them relative to sending everything.
 
-    `paid` is in input-token equivalents. `worst_end` is the most that a conversation's bill is of
-    that of sending everything, `worst` the most that it was at any request; 1 is as much.
+    paid: in input-token equivalents.
+    worst_end: the highest bill of any conversation at its end, relative to sending everything.
+    worst: the highest bill at any request.
     """
 
     paid: float = 0.0
@@ -51,7 +52,7 @@ class BillTotals:
     worst: float = 0.0
 
     def __add__(self, other: "BillTotals") -> "BillTotals":
-        """Put two lots of conversations together."""
+        """Return the totals of two groups of conversations together."""
         return BillTotals(
             paid=self.paid + other.paid,
             worst_end=max(self.worst_end, other.worst_end),
@@ -73,7 +74,7 @@ class MaxLossFront:
     clairvoyant: tuple[BillTotals, ...]
 
     def __add__(self, other: "MaxLossFront") -> "MaxLossFront":
-        """Put two lots of conversations together, of the same losses."""
+        """Return the front of two groups of conversations together, for the same losses."""
         return MaxLossFront(
             losses=self.losses,
             everything=self.everything + other.everything,
@@ -118,7 +119,7 @@ def find_conversation_front(
 ) -> MaxLossFront:
     """Return the front of one conversation.
 
-    `rule` gives for each loss the request from which on each tool result is masked by the rule.
+    `rule` has for each loss the request from which on the rule masks each tool result.
     """
     whole = find_costs(sizes, [NEVER] * len(sizes.ripe), pricing)
 
