@@ -114,7 +114,7 @@ def render_assumed(replay: ReplayResult) -> str | None:
     if not found:
         return None
     count = sum(assumed.requests for assumed in found)
-    said = [_describe_assumed(assumed) for assumed in found[:_MOST_MODELS]]
+    said = [describe_assumed(assumed) for assumed in found[:_MOST_MODELS]]
     more = len(found) - len(said)
     models = "; ".join([*said, *([f"and {more} more models"] if more else [])])
     return (
@@ -123,7 +123,8 @@ def render_assumed(replay: ReplayResult) -> str | None:
     )
 
 
-def _describe_assumed(assumed: AssumedPrice) -> str:
+def describe_assumed(assumed: AssumedPrice) -> str:
+    """Return which prices were assumed for a model, and why."""
     model = printable(assumed.model or "a model without a name")
     known = "is not known" if assumed.maker is None else f"as {assumed.maker}"
     return f"{model} {known} (cached at {assumed.read:g}, written at {assumed.write:g})"

@@ -9,9 +9,12 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from addon.commands.replay_tables import describe_assumed
 from addon.commands.workers import Workers
 from masking.config import ROOT
 from masking.measures.price_settings import PriceSettings
+from masking.measures.pricing import find_pricing
+from masking.replay.assumed_prices import AssumedPrice
 from masking.replay.replay import ReplaySettings, Session
 from masking.tune.grid import LEAST_WINDOW, Grid, Tuning, find_tunings, tuning_of
 from masking.tune.max_loss_front import NO_PROMISE, BillTotals, MaxLossFront
@@ -47,6 +50,8 @@ def run_tune(
     sweep = Sweep(outcomes=outcomes, present=tuning_of(present), promise=present.policy.max_loss)
     if not outcomes[sweep.off].tokens:
         raise ValueError("no request to try settings on")
+    if count := outcomes[sweep.off].assumed:
+        console.print(_describe_assumed(count, present), highlight=False, markup=False)
     console.print(render_sweep(sweep))
     console.print("\n".join(_explain(sweep)), highlight=False)
     lines = render_settings(recommend(sweep), present.price_settings)
@@ -158,6 +163,19 @@ def _render_saved(cost: float, sweep: Sweep) -> str:
     return f"{1 - cost / everything:.1%}" if everything else ""
 
 
+def _describe_assumed(count: int, settings: ReplaySettings) -> str:
+    reason = ""
+    if settings.model is not None:
+        pricing = find_pricing(settings.price_settings, None, settings.model)
+        maker = None if pricing.entry is None else str(pricing.entry)
+        assumed = AssumedPrice(settings.model, pricing.read, pricing.write, maker, count)
+        reason = f": {describe_assumed(assumed)}"
+    return (
+        f"Prices are assumed for {count:,} requests{reason}.\n"
+        "Set them with --model or --prices, or under prices in the configuration."
+    )
+
+
 def _explain(sweep: Sweep) -> Iterator[str]:
     plain, refused = sweep.outcomes[sweep.off], len(sweep.outcomes) - len(sweep.kept)
     yield CAVEAT
@@ -166,11 +184,6 @@ def _explain(sweep: Sweep) -> Iterator[str]:
         "conversation's bill was above that of sending everything, at any of its requests. The "
         "cache is simulated, and answers are not in the costs."
     )
-    if plain.assumed:
-        yield (
-            f"The prices of {plain.assumed:,} requests are not known and were assumed. Set them "
-            "by --model, --prices, or prices in the configuration."
-        )
     if refused:
         yield (
             f"{refused:,} settings are left out: with them a conversation's bill went more than 2 "

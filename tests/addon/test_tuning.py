@@ -83,15 +83,35 @@ def test_it_prints_the_front_the_caveat_and_the_settings(
     assert (0.1, 1.25) == settings.cache_pricing
 
 
-def test_it_says_which_prices_are_not_known(workers: Workers, console: Console) -> None:
-    settings = dataclasses.replace(
-        SETTINGS, model="nobody-knows", price_settings=PriceSettings("auto")
-    )
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        pytest.param(
+            "nobody-knows",
+            "Prices are assumed for 39 requests: nobody-knows is not known (cached at 0.1, written "
+            "at 1.25). Set them",
+            id="a model that nobody knows",
+        ),
+        pytest.param(
+            "gpt-4o-high",
+            "Prices are assumed for 39 requests: gpt-4o-high as gpt-4o of OpenAI (cached at 0.5, "
+            "written at 1). Set them",
+            id="a variant of a known one",
+        ),
+        pytest.param(
+            None, "Prices are assumed for 39 requests. Set them", id="a recording's own model"
+        ),
+    ],
+)
+def test_it_says_first_which_prices_are_assumed(
+    workers: Workers, console: Console, model: str | None, expected: str
+) -> None:
+    settings = dataclasses.replace(SETTINGS, model=model, price_settings=PriceSettings("auto"))
+    sessions = [grow(work(turns, chars=8_000), model="some") for turns in (12, 25)]
     few = Grid(window_turns=(8,), max_loss=(0.1,), keep_latest_turns=(0,))
-    run_tune(SESSIONS, settings, workers, console, progress=SILENT, grid=few)
-    printed = console.export_text()
-    words = " ".join(printed.split())
-    assert "The prices of 39 requests are not known and were assumed" in words
+    run_tune(sessions, settings, workers, console, progress=SILENT, grid=few)
+    words = " ".join(console.export_text().split())
+    assert words.startswith(expected)
     assert "costs in plain input tokens" in words
 
 
