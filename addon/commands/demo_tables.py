@@ -198,13 +198,13 @@ def _costs(played: PlayedRequest) -> tuple[float, float]:
 
 def render_next_steps(strategy: str, strategies: Sequence[str]) -> str:
     """Return how to start the proxy for an agent of one's own."""
-    others = ", ".join(f"demo {each}" for each in strategies if each != strategy)
+    others = ", ".join(each for each in strategies if each != strategy)
     return (
         "In front of your own agent, in two terminals:\n"
         f"  {_program('mitmdump')} --listen-host {HOST} -s {ADDON}\n"
         f'  eval "$({_program("obsmask")} env)"\n'
         "  [italic]your-agent[/italic]\n"
-        f"More: {others}"
+        f"Other strategies: {_program('obsmask')} demo {others}"
     )
 
 

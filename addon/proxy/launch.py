@@ -24,7 +24,7 @@ MITMDUMP = (sys.executable, "-u", "-c", "from mitmproxy.tools.main import mitmdu
 
 _ADDING_VARIABLE = "NODE_EXTRA_CA_CERTS"
 _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", _ADDING_VARIABLE)
-"""Those but the last take the place of the public authorities."""
+"""All but the last take the place of the public authorities."""
 
 _LISTENING = re.compile(r"listening at \S*:(\d+)")
 _MASKING = re.compile(_LISTENING.pattern + r".*observation-masking \S+ O(?:N|FF)", re.DOTALL)
@@ -55,8 +55,8 @@ def running_proxy(
 ) -> Iterator[Proxy]:
     """Run mitmdump with a script on a free port of loopback; `folder` gets its log and its CA.
 
-    It is asked to end, and has ended, when the block is left, so that what it writes is complete.
-    Raises RuntimeError, with the end of its log, where it does not start.
+    Leaving the block ends it and waits for that, so what it writes is complete then. Raises
+    RuntimeError, with the end of its log, if it does not start.
     """
     confdir, log = folder / "mitmproxy", folder / "mitmdump.log"
     command = [*MITMDUMP, "--listen-host", HOST, "--listen-port", "0", "-s", str(script)]

@@ -1,7 +1,7 @@
 """What replaying a recording must yield: JSON files beside it, made by a real mitmdump.
 
-Beside `session.flow` lies `session.json` for the shipped configuration, and for another one, that
-is `session.NAME.toml`, `session.NAME.json`.
+`session.json` lies beside `session.flow` and belongs to the shipped configuration;
+`session.NAME.json` belongs to the configuration `session.NAME.toml`.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ def find_configs(recording: Path) -> list[Path | None]:
 
 
 def expectation_file(recording: Path, config: Path | None = None) -> Path:
-    """Return where lies what a recording yields under a configuration."""
+    """Return the file that says what a recording yields under a configuration."""
     stem = config.stem if config else name_of(recording)
     return recording.with_name(f"{stem}.json")
 
@@ -47,10 +47,10 @@ def expectation_file(recording: Path, config: Path | None = None) -> Path:
 def replay_recording(recording: Path, config: Path | None = None) -> list[dict[str, Any]]:
     """Replay a recording through mitmdump and a configuration; None is the shipped one.
 
-    Returns, request by request, its record, where records are written at all, and the SHA-256 of
-    a body: the one a chat request would have left with, or else the one of the response that the
-    client would have got. Raises ValueError where the file is no recording, RuntimeError, with
-    mitmdump's log, where mitmdump fails.
+    Returns for each request its record, if records are written, and the SHA-256 of a body: of a
+    chat request the body that would have been sent, of any other the body that the client would
+    have got. Raises ValueError if the file is not a recording, and RuntimeError, with mitmdump's
+    log, if mitmdump fails.
     """
     with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
         folder = Path(name)
@@ -82,9 +82,9 @@ def replay_recording(recording: Path, config: Path | None = None) -> list[dict[s
 
 
 def write_config(folder: Path, pricing: str | None = None, source: Path | None = None) -> Path:
-    """Write a configuration into a folder, with the records going there, too, and without a memory.
+    """Write a configuration into a folder; its records go there, too, and it has no memory.
 
-    It is the shipped one where no `source` is given. With `pricing` its `cache_pricing` is that.
+    It is a copy of `source`, or else of the shipped one. `pricing` replaces its `cache_pricing`.
     """
     text = (source or shipped(NAME)).read_text(encoding="utf-8")
     records = f"path = {json.dumps(str(folder / _RECORDS))}\n"
@@ -100,7 +100,7 @@ def write_config(folder: Path, pricing: str | None = None, source: Path | None =
 
 
 def _read_body(flow: http.HTTPFlow) -> bytes:
-    """Return the body that is the addon's business."""
+    """Return the body that the addon may change."""
     message = flow.request if is_chat_request(flow.request) else flow.response
     return (message.content if message else None) or b""
 

@@ -1,7 +1,8 @@
-"""Recordings: read their flows, write them.
+"""Reads and writes recordings of mitmproxy.
 
-One whose name ends in `.xz` is compressed. Each request of a session repeats the one before it, so
-that less than a hundredth is left of a long one; gzip, which looks back over 32 kB, leaves a fifth.
+A recording whose name ends in `.xz` is compressed. Each request of a session repeats the one before
+it, so a long session shrinks to less than a hundredth; gzip, which looks back over 32 kB, leaves a
+fifth of it.
 """
 
 import lzma
@@ -19,7 +20,7 @@ _DAMAGE = (
     *(FlowReadException, lzma.LZMAError, EOFError),
     *(LookupError, AttributeError, AssertionError),
 )
-"""What mitmproxy's reader and the decompressor raise on what is no recording."""
+"""What mitmproxy's reader and the decompressor raise if a file is not a recording."""
 
 
 def name_of(path: Path) -> str:
@@ -28,10 +29,10 @@ def name_of(path: Path) -> str:
 
 
 def read_flows(path: Path) -> Iterator[http.HTTPFlow]:
-    """The HTTP flows of a recording, one at a time; flows of other kinds are passed over.
+    """Yield the HTTP flows of a recording; flows of other kinds are skipped.
 
-    Raises OSError where the file cannot be opened, and ValueError naming it where it ends in
-    the middle of a flow or is no recording of mitmproxy's at all.
+    Raises OSError if the file cannot be opened, and ValueError, with its name, if it ends in the
+    middle of a flow or is not a recording of mitmproxy's at all.
     """
     with _open(path, "rb") as file:
         try:
@@ -43,7 +44,7 @@ def read_flows(path: Path) -> Iterator[http.HTTPFlow]:
 
 
 def write_flows(path: Path, flows: Iterable[http.HTTPFlow]) -> int:
-    """Write a recording, replacing the file; returns how many flows it holds."""
+    """Write a recording in the place of the file; return how many flows it holds."""
     count = 0
     with _open(path, "wb") as file:
         writer = FlowWriter(file)  # type: ignore[no-untyped-call]

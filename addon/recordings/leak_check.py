@@ -32,7 +32,7 @@ SHORTEST_NAME = 3
 
 
 def check(flow: http.HTTPFlow, number: int) -> None:
-    """Raise ValueError, naming the place and never the find, where something must not get out."""
+    """Raise ValueError if something must not get out; it names the place, not what is there."""
     patterns = SECRETS | _own_names()
     for place, text in _texts(flow):
         for what, pattern in patterns.items():
@@ -42,7 +42,7 @@ def check(flow: http.HTTPFlow, number: int) -> None:
 
 
 def own_home() -> Path | None:
-    """The home folder of whoever runs this; None where that is the root of everything."""
+    """Return the user's home folder; None if that is the root folder."""
     home = Path.home()
     return home if home.name else None
 
@@ -59,7 +59,7 @@ def _texts(flow: http.HTTPFlow) -> Iterator[tuple[str, str]]:
 
 
 def _place(text: str, offset: int) -> str:
-    """Where in a body an offset lies, as a path, or else as a position."""
+    """Return where in a body an offset lies: a path, or else a position."""
     try:
         spans = list(json_strings.find_strings(text))
     except ValueError:
@@ -69,7 +69,7 @@ def _place(text: str, offset: int) -> str:
 
 
 def _own_names() -> dict[str, re.Pattern[str]]:
-    """Patterns for the home folder, the user and the host of whoever runs this."""
+    """Return patterns for the names of the user, of the host and of the home folder."""
     names = {"the user's name": _user(), "the host's name": socket.gethostname().split(".")[0]}
     patterns = {
         what: re.compile(rf"\b{re.escape(name)}\b")

@@ -16,7 +16,8 @@ from addon.proxy.shipped import recordings
 from addon.recordings.flows import name_of, read_flows, write_flows
 from addon.recordings.leak_check import check
 from addon.recordings.provider.script import SIDE_ANSWER
-from addon.recordings.scrub import EPOCH, REQUEST_HEADERS, RESPONSE_HEADERS, OwnRecording, scrub
+from addon.recordings.scrub import EPOCH, REQUEST_HEADERS, RESPONSE_HEADERS, scrub
+from addon.recordings.scrubbed_text import OwnRecording
 from addon.recordings.studio.clients import CLIENTS
 from addon.recordings.studio.mcp_recorder import SERVER
 from addon.recordings.studio.scenario import Scenario, write_project

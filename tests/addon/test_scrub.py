@@ -11,7 +11,8 @@ from mitmproxy.net import encoding
 from mitmproxy.test import tflow
 
 from addon.recordings.flows import read_flows, write_flows
-from addon.recordings.scrub import EPOCH, OwnRecording, fill, scrub, scrub_recording
+from addon.recordings.scrub import EPOCH, scrub, scrub_recording
+from addon.recordings.scrubbed_text import OwnRecording, fill
 from masking.edit.json_strings import edit_strings, find_strings
 from tests.builders import SECRET, Spelling, documents, spellings
 from tests.sessions import CHATS

@@ -1,7 +1,7 @@
-"""A scripted reply in the Chat Completions form: a body, a stream's events, an error, a usage.
+"""Writes a scripted reply as Chat Completions does: a body, a stream's events, an error, a usage.
 
-Everything here is a function of the request and the reply: no clock and no random ids, so that the
-same conversation is answered with the same bytes.
+All of it is a function of the request and the reply, without a clock or random ids, so the same
+conversation gets the same bytes.
 """
 
 import hashlib
@@ -34,11 +34,11 @@ _PIECE = re.compile(r".{16,}?\s+|.+", re.DOTALL)
 
 
 class PromptCache:
-    """The provider's prompt cache: remembers the prefixes it has seen, as digests.
+    """The provider's prompt cache: it remembers the prefixes that it has seen, as digests.
 
-    The rule is OpenAI's: whole messages of the longest common prefix, at least 1,024 tokens, in
-    steps of 128. Tokens are estimated at four characters each. `spell` is applied to each message
-    before it is counted: what differs from run to run must not change a recording's usage.
+    The rule is OpenAI's: the longest common prefix, in whole messages, at least 1,024 tokens, in
+    steps of 128. Four characters count as a token. `spell` is applied to each message before it is
+    counted, because what differs from run to run must not change a recording's usage.
     """
 
     def __init__(self, spell: Spell = str) -> None:
@@ -46,7 +46,7 @@ class PromptCache:
         self._spell = spell
 
     def usage(self, request: Mapping[str, Any], reply: Reply) -> JsonDict:
-        """The usage of this request; remembers its prefixes for the ones to come."""
+        """Return the usage of a request, and remember its prefixes."""
         prompt = cached = 0
         for digest, chars in _prefixes(request, self._spell):
             prompt = chars // CHARS_PER_TOKEN
@@ -64,7 +64,7 @@ class PromptCache:
 
 
 def completion(request: Mapping[str, Any], reply: Reply, usage: JsonDict) -> JsonDict:
-    """The body of an answer that is not streamed."""
+    """Return the body of an answer that is not streamed."""
     message: JsonDict = {"role": "assistant", "content": reply.content, "refusal": None}
     if reply.calls:
         message["tool_calls"] = [
@@ -80,7 +80,7 @@ def completion(request: Mapping[str, Any], reply: Reply, usage: JsonDict) -> Jso
 
 
 def events(request: Mapping[str, Any], reply: Reply, usage: JsonDict) -> Iterator[bytes]:
-    """The events of a streamed answer, `[DONE]` included.
+    """Yield the events of a streamed answer, with `[DONE]` at the end.
 
     The usage comes last, in a chunk without choices, when `stream_options` asks for it.
     """
@@ -94,13 +94,13 @@ def events(request: Mapping[str, Any], reply: Reply, usage: JsonDict) -> Iterato
 
 
 def error(status: int) -> JsonDict:
-    """An error body of OpenAI's form; a status without an entry is a server error."""
+    """Return an error body as OpenAI writes it; a status without an entry is a server error."""
     kind, code, message = _ERRORS.get(status, _ERRORS[500])
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
 def models() -> JsonDict:
-    """The answer to `GET /v1/models`."""
+    """Return the answer to `GET /v1/models`."""
     listed = {"id": "gpt-4o", "object": "model", "created": CREATED, "owned_by": "scripted"}
     return {"object": "list", "data": [listed]}
 
@@ -145,7 +145,7 @@ def _said(reply: Reply) -> str:
 
 
 def _prefixes(request: Mapping[str, Any], spell: Spell) -> Iterator[tuple[bytes, int]]:
-    """Digest and length in characters of the prompt up to each of its messages."""
+    """Yield the digest and the length in characters of the prompt up to each message."""
     opening = json.dumps([request.get("model"), request.get("tools")])
     digest = hashlib.sha256(opening.encode())
     chars = len(opening)

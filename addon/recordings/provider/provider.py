@@ -1,7 +1,7 @@
 """A scripted Chat Completions provider on loopback, for the demo, the tests and the recorder.
 
-What it says comes from a script (`script.py`), how it is spelt from `completions.py`; this is only
-the server: HTTP or TLS, compression, pauses and untimely ends.
+A script (`script.py`) says what it answers, and `completions.py` how that is written. This is the
+server alone: HTTP or TLS, compression, pauses and connections that break.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ from addon.recordings.provider.script import Reply, Script
 
 HOST = "127.0.0.1"
 NAMES = ("api.openai.com", "localhost")
-"""The names the provider's certificate is good for, besides the loopback address."""
+"""The names in the provider's certificate, besides the loopback address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One request as it arrived: `body` still compressed, `request` decoded from it."""
+    """A request as it arrived: `body` is still compressed, `request` is decoded from it."""
 
     path: str
     headers: tuple[tuple[str, str], ...]
@@ -44,13 +44,15 @@ class Received:
 
 
 class Provider:
-    """A provider that follows `script`, for the length of a `with` block, on a port of its own.
+    """A provider that follows a script, within a `with` block, on a port of its own.
 
-    With a `tls_folder` it speaks TLS, under a certificate authority made there on first use, whose
-    PEM file is `ca`; otherwise it speaks plain HTTP. `requests` holds every chat request that
-    could be decoded, in order of arrival. `spell` is the prompt cache's.
+    script: what it answers.
+    tls_folder: where its certificate authority is made on first use; without it the provider
+        speaks plain HTTP.
+    spell: the prompt cache's.
 
-    Raises OSError on entering when no port can be had.
+    `requests` holds each chat request that could be decoded, in order of arrival; `ca` is the
+    authority's PEM file. Raises OSError on entering the block if there is no free port.
     """
 
     def __init__(
@@ -72,7 +74,7 @@ class Provider:
 
     @property
     def url(self) -> str:
-        """The base URL that clients want, `/v1` included."""
+        """The base URL for clients, with `/v1`."""
         return f"{'https' if self._tls else 'http'}://{HOST}:{self.port}/v1"
 
     def __enter__(self) -> Self:
@@ -92,7 +94,7 @@ class Provider:
         self._thread.join()
 
     def reply(self, received: Received, script: Script) -> tuple[Reply, JsonDict]:
-        """Note the request; what the script says to it and the usage to report."""
+        """Note a request; return what the script answers, and the usage to report."""
         self.requests.append(received)
         reply = script(received.request)
         return reply, self._cache.usage(received.request, reply)
@@ -131,12 +133,12 @@ class _Chat(web.RequestHandler):
             self._refuse(reply.status)
             return
         send = self._stream if received.request.get("stream") else self._answer
-        # Cancelled is what is still under way when the provider is left.
+        # Leaving the block cancels the answers that are still under way.
         with contextlib.suppress(iostream.StreamClosedError, asyncio.CancelledError):
             await send(received.request, reply, usage)
 
     def _received(self) -> Received:
-        """The request, decompressed and decoded; ValueError when it cannot be."""
+        """Return the request, decompressed and decoded. Raises ValueError if it cannot be read."""
         body = self.request.body
         name = self.request.headers.get("Content-Encoding", "identity")
         request = json.loads(encoding.decode(body, name) or b"")
@@ -177,7 +179,7 @@ class _Chat(web.RequestHandler):
         self.finish(pack(None))
 
     def _packing(self, reply: Reply) -> Callable[[bytes | None], bytes]:
-        """How to spell each piece of the body; None stands for its end. Sets the header."""
+        """Set the header, and return how each piece of the body is packed; None is its end."""
         if not reply.gzip:
             return lambda piece: piece or b""
         self.set_header("Content-Encoding", "gzip")

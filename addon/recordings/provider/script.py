@@ -1,8 +1,8 @@
-"""What a scripted model says: replies as data, and a script that gives them in order.
+"""What a scripted model answers: replies as data, and a script that gives them in order.
 
-A script is any function from a decoded request to a `Reply`. `ScriptedReplies` is the usual one: it
-keeps no state and finds its place by what the request already holds, so retries, side requests and
-several conversations at once cannot lead it astray.
+A script is any function from a decoded request to a `Reply`. `ScriptedReplies` is the usual one. It
+keeps no state: it finds its place by what the request already holds, so retries, side requests and
+several conversations at once do not confuse it.
 """
 
 import json
@@ -16,7 +16,7 @@ AFTER_THE_END = "The script is over."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One tool call; `arguments` is the text a model would write, JSON or not."""
+    """A tool call; `arguments` is the text that a model would write, whether JSON or not."""
 
     id: str
     tool: str
@@ -25,12 +25,13 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One answer of the provider.
+    """An answer of the provider.
 
-    `status` other than 200 answers with an error body of OpenAI's form. `pause` is the time in
-    seconds between two pieces of a stream (or before the body, when nothing is streamed).
-    `dies_after` closes the connection after that many events of a stream, or, when nothing is
-    streamed, before the answer (0) or in the middle of its body. `gzip` compresses the answer.
+    status: any other than 200 gives an error body as OpenAI writes it.
+    pause: seconds between two pieces of a stream, or before a body that is not streamed.
+    dies_after: the connection is closed after so many events of a stream; without a stream before
+        the answer (0), or in the middle of its body.
+    gzip: the answer is compressed.
     """
 
     content: str | None = None
@@ -46,9 +47,9 @@ Script = Callable[[Mapping[str, Any]], Reply]
 
 @dataclass(frozen=True, slots=True)
 class ScriptedReplies:
-    """Replies given one after the other, each conversation at its own place.
+    """Gives replies one after the other, in each conversation at its own place.
 
-    A request's place is the number of its assistant messages that are the script's own, in order.
+    The place of a request is how many of the script's replies its messages hold, in order.
     A request that offers no tools (a title, a summary) gets `SIDE_ANSWER`; one past the end gets
     `AFTER_THE_END`.
     """
@@ -71,12 +72,12 @@ class ScriptedReplies:
 
 
 def call(call_id: str, tool_name: str, /, **arguments: object) -> Call:
-    """A tool call with its arguments as JSON."""
+    """Return a tool call with its arguments as JSON."""
     return Call(id=call_id, tool=tool_name, arguments=json.dumps(arguments, ensure_ascii=False))
 
 
 def _is_said(reply: Reply, message: Mapping[str, Any]) -> bool:
-    """By tool names, or else by text: agents spell ids and arguments anew, names they keep."""
+    """Compare tool names, or else texts: agents may change ids and arguments, but no names."""
     if message.get("role") != "assistant":
         return False
     tools = [each["function"]["name"] for each in message.get("tool_calls") or ()]

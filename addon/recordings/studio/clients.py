@@ -1,9 +1,9 @@
-"""The clients that can be recorded: how each is installed, started and spoken to, as data.
+"""The clients that can be recorded: how each is installed and started, and what its tools are.
 
-In a command `{task}`, `{work}` and `{package}` stand for the task's text, the folder it is worked
-in and the folder the client is installed in; of several tasks each has an argument of its own. In
-a tool's arguments `{what}` stands for the command or the file's name, `{old}` and `{new}` for the
-texts of an edit, and `{work}` as above.
+In a command `{task}` stands for the task's text, `{work}` for the folder of the project, and
+`{package}` for the folder where the client is installed; with several tasks, the argument with
+`{task}` is repeated. In a tool's arguments `{what}` stands for the command or the file's name,
+`{old}` and `{new}` for the texts of an edit, and `{work}` as above.
 """
 
 import json
@@ -17,10 +17,10 @@ from addon.recordings.studio.scenario import Kind, Scenario, read_scenario
 SHELL_AGENT = Path(__file__).with_name("agents") / "shell_agent.py"
 
 REPAIR = read_scenario("repair")
-"""What a client is recorded with where nothing else is said."""
+"""The scenario of a client that names no other."""
 
 _LONG_MODEL = "gpt-5.5"
-"""A session as long as real ones outgrows the window that clients know gpt-4o to have."""
+"""A session as long as real ones does not fit into the window of gpt-4o."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,12 @@ class Tool:
 class Client:
     """A client: what to install, what to start, which of its tools to call.
 
-    A Python client whose `module` can be imported here needs no installation. Without a `read`
-    tool files are read by a shell command; without an `edit` tool no scenario with edits can be
-    recorded. `last_command` is what a client wants to run at the end instead of hearing a text.
-    `files` are written under its home. `volatile` are patterns of what differs in its results from
-    run to run, and what a recording has in their place.
+    module: a Python client whose module can be imported here is not installed.
+    read: without such a tool, files are read by a shell command.
+    edit: without such a tool, no scenario with edits can be recorded.
+    last_command: what the client runs at the end of a task, where it wants more than a text.
+    files: written under its home.
+    volatile: patterns of what differs in its results from run to run, and what replaces it.
     """
 
     registry: Literal["pypi", "npm"]
@@ -57,7 +58,7 @@ class Client:
 
     @property
     def tools(self) -> Mapping[Kind, Tool]:
-        """The tools it has, by what they do."""
+        """Its tools, by what they do."""
         tools: dict[Kind, Tool | None] = {"read": self.read, "edit": self.edit, "shell": self.shell}
         return {kind: tool for kind, tool in tools.items() if tool}
 
@@ -82,7 +83,7 @@ _OPENCODE_CONFIG = {
 }
 
 _QWEN_SETTINGS = {"model": {"generationConfig": {"contextWindowSize": 272_000}}}
-"""Without it qwen-code takes any model's window for 131,072 tokens, and makes a summary early."""
+"""Without this, qwen-code takes the window for 131,072 tokens, and makes a summary early."""
 
 _QWEN = Client(
     registry="npm",

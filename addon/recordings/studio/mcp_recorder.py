@@ -1,7 +1,7 @@
-"""Makes the recording of an MCP client at work: it, its server and a real mitmdump, on loopback.
+"""Records an MCP client at work: the client, its server and a real mitmdump, all on loopback.
 
-Both are of the mcp package (`agents/mcp_agent.py`), which must be at hand. What is written is
-scrubbed, as that of any other recorder is.
+Client and server are those of the mcp package (`agents/mcp_agent.py`), which must be installed. The
+recording is scrubbed, like any other.
 """
 
 import re
@@ -13,13 +13,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from addon.proxy.launch import HOST, Proxy, running_proxy
-from addon.recordings.scrub import OwnRecording, scrub_recording
+from addon.recordings.scrub import scrub_recording
+from addon.recordings.scrubbed_text import OwnRecording
 from addon.recordings.studio.clients import MCP_FILES
 from addon.recordings.studio.recorder import REDIRECT, Workspace
 from addon.recordings.studio.scenario import write_project
 
 SERVER = "mcp.example"
-"""What the client calls its server, and the recording too; no such host can be (RFC 2606)."""
+"""The server's name in the recording; no such host can exist (RFC 2606)."""
 
 PACKAGE = "mcp>=1.24,<2"
 
@@ -29,14 +30,14 @@ _OWN = OwnRecording(
     server=SERVER,
     spellings=((re.compile(r'(?<="serverInfo":\{"name":"files","version":")[\w.+]+'), "1.0.0"),),
 )
-"""A FastMCP server calls the package's version its own."""
+"""A FastMCP server tells the version of the package."""
 
 
 def record_mcp(out: Path, *, time_limit: float = 60.0) -> int:
-    """Record an MCP client working on a project's files; returns the requests.
+    """Record an MCP client that works on a project's files; return the number of requests.
 
-    `time_limit` is the client's, in seconds. Raises RuntimeError where the mcp package is missing
-    and where the client or the proxy does not do its part; then nothing is written to `out`.
+    The client has `time_limit` seconds. Raises RuntimeError if the mcp package is missing, or if
+    the client or the proxy fails; nothing is written to `out` then.
     """
     if find_spec("mcp") is None:
         raise RuntimeError(f"recording {MCP_FILES} wants the mcp package: pip install '{PACKAGE}'")
@@ -59,7 +60,7 @@ def record_mcp(out: Path, *, time_limit: float = 60.0) -> int:
 
 
 def _run(workspace: Workspace, listening: socket.socket, proxy: Proxy, time_limit: float) -> None:
-    """Let the client work; the server has its process, and the socket."""
+    """Let the client work, with the server in the same process on the listening socket."""
     try:
         done = subprocess.run(  # noqa: S603 - our own script
             [sys.executable, "-P", str(_AGENT), str(listening.fileno()), SERVER],

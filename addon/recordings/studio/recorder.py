@@ -1,8 +1,8 @@
 """Makes a recording: a real client, a real mitmdump and a scripted provider, all on loopback.
 
-The client believes it is talking to api.openai.com; the recorder's own proxy sends that name to
-the provider, without root and without a hosts file, and lets nothing else through. What is written
-in the end is scrubbed (`addon.recordings.scrub`): fit to be published.
+The client believes that it speaks with api.openai.com. The recorder's own proxy sends its requests
+to the provider, without root and without a hosts file, and lets nothing else through. The recording
+is scrubbed (`addon.recordings.scrub`), so that it can be published.
 """
 
 import os
@@ -25,7 +25,8 @@ from addon.proxy.launch import client_environment, running_proxy, write_bundle
 from addon.recordings.leak_check import own_home
 from addon.recordings.provider.provider import HOST, Provider
 from addon.recordings.provider.script import SIDE_ANSWER, Call, Reply, ScriptedReplies, call
-from addon.recordings.scrub import OwnRecording, Spellings, respell, scrub_recording
+from addon.recordings.scrub import scrub_recording
+from addon.recordings.scrubbed_text import OwnRecording, Spellings, respell
 from addon.recordings.studio.clients import AGENTS, CLIENTS, Client, Tool
 from addon.recordings.studio.scenario import Action, Scenario, Task, write_project
 
@@ -38,7 +39,7 @@ _SIGNS = re.compile(r"[^\w.]+")
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """The folders of one recording session; all of them vanish with it."""
+    """The folders of a recording session, which are removed at its end."""
 
     root: Path
 
@@ -62,12 +63,12 @@ class Workspace:
 def record(
     agent: str, out: Path, *, scenario: Scenario | None = None, time_limit: float = 300.0
 ) -> int:
-    """Record `agent` (a name of `CLIENTS`) working on its project; returns the requests.
+    """Record an agent (a name of `CLIENTS`) at work on its project; return the number of requests.
 
-    Installs the client into the user's cache folder where it is missing. A `scenario` takes the
-    place of the client's own. `time_limit` is the client's, in seconds. Raises ValueError for an
-    unknown agent and for a recording that cannot be scrubbed clean, RuntimeError when the client or
-    the proxy does not do its part; then nothing is written to `out`.
+    A client that is missing is installed into the user's cache folder. A `scenario` takes the place
+    of the client's own. The client has `time_limit` seconds. Raises ValueError for an unknown agent
+    and for a recording that cannot be scrubbed clean, and RuntimeError if the client or the proxy
+    fails; nothing is written to `out` then.
     """
     if agent not in CLIENTS:
         raise ValueError(f"unknown agent '{agent}', expected one of {', '.join(AGENTS)}")
@@ -93,10 +94,10 @@ def script_replies(client: Client, work: Path) -> ScriptedReplies:
 
 
 def installed(agent: str) -> Path:
-    """The folder the client is installed in, made on first use.
+    """Return the folder where the client is installed, and install it on first use.
 
-    A Python client that this environment already holds is taken from here. Raises RuntimeError
-    when it cannot be installed; the next call tries again.
+    A Python client of this environment is used as it is. Raises RuntimeError if the client cannot
+    be installed; the next call tries again.
     """
     client = CLIENTS[agent]
     if client.module and find_spec(client.module):
@@ -118,7 +119,7 @@ def _run_session(
     replies: ScriptedReplies,
     time_limit: float,
 ) -> None:
-    """Let the client work through its scenario; `workspace.raw` then holds what was sent."""
+    """Let the client work through its scenario, and record it in `workspace.raw`."""
     spell = partial(respell, spellings=_spellings(client.volatile or {}))
     with Provider(replies, tls_folder=workspace.root / "tls", spell=spell) as provider:
         settings = (
@@ -167,7 +168,7 @@ def _calls(client: Client, actions: Sequence[Action], work: Path) -> Iterator[Ca
 
 
 def _by_command(action: Action) -> Action:
-    """Return the action for a client that has no other tool than a shell."""
+    """Return the action for a client whose only tool is a shell."""
     if action.kind != "read":
         raise ValueError(f"the client has no tool to {action.kind} {action.what}")
     return Action("shell", f"cat {action.what}")
@@ -188,7 +189,7 @@ def _call(tool: Tool, call_id: str, action: Action, work: Path) -> Call:
 
 
 def _run(client: Client, package: Path, workspace: Workspace, proxy: str, time_limit: float) -> str:
-    """Let the client work; gives the end of what it printed."""
+    """Let the client work; return the end of what it printed."""
     for name, text in (client.files or {}).items():
         path = workspace.home / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -222,7 +223,7 @@ def _command(client: Client, package: Path, workspace: Workspace) -> Iterator[st
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the client and whatever it has started; nothing happens when all that is over."""
+    """End the client and all that it has started, if anything still runs."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -231,7 +232,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _environment(client: Client, workspace: Workspace, proxy: str) -> dict[str, str]:
-    """All that the client gets to know; nothing of the user's own environment but the programs."""
+    """Return the client's environment; of the user's own it has the path to programs alone."""
     programs = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     return {
         "PATH": os.pathsep.join(programs),

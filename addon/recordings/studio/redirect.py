@@ -1,8 +1,8 @@
 """A script for the recorders' own mitmdump: every request for the provider goes to loopback.
 
-`mitmdump -s redirect.py --set provider=HOST:PORT --set connection_strategy=lazy` sends
-api.openai.com, or what `provider_name` says, to the provider and keeps every other host out of
-reach. What it records names that host.
+It is started with `--set provider=HOST:PORT --set connection_strategy=lazy`. Requests for
+api.openai.com, or for the host in `provider_name`, go to the provider; others are refused. The
+recording names the host that the client asked for.
 """
 
 from mitmproxy import addonmanager, ctx, http

@@ -1,9 +1,9 @@
 """A scenario: what a user asks of an agent, and what the model does about it, turn by turn.
 
-Scenarios are TOML files in `scenarios/`, each on one of the projects in `projects/`. Both are plain
-files, the same to the byte at every time and place, and no command of theirs prints a time, a user
-or a host. What is to be done is said in words that no client has to share: `read: FILE`,
-`shell: COMMAND` or `edit: NAME`, which names a table of the file's with `path`, `old` and `new`.
+Scenarios are TOML files in `scenarios/`, each about a project in `projects/`. Both are plain files,
+so a recording comes out the same at every time and place, and no command in them prints a time, a
+user or a host. Actions are written in words of no client's own: `read: FILE`, `shell: COMMAND` or
+`edit: NAME`, which names a table of the same file with `path`, `old` and `new`.
 """
 
 import shutil
@@ -23,9 +23,9 @@ _PLAIN: Mapping[str, Kind] = {"read": "read", "shell": "shell"}
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing to do: `read` or `edit` the file, or run the `shell` command, that `what` names.
+    """One thing to do: `what` is the file to `read` or `edit`, or the `shell` command to run.
 
-    An edit puts `new` in the place of `old`, which stands in the file once.
+    An edit puts `new` in the place of `old`, which the file holds once.
     """
 
     kind: Kind
@@ -35,12 +35,12 @@ class Action:
 
 
 Turn = tuple[Action, ...]
-"""What the model does at once; more than one action are parallel calls."""
+"""What the model does at once; several actions are parallel calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the user asks, what the model does about it turn by turn, and what it answers then."""
+    """What the user asks, what the model does about it, turn by turn, and what it answers."""
 
     prompt: str
     turns: tuple[Turn, ...]
@@ -49,24 +49,24 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A conversation: its tasks, one after the other, on the project of that name."""
+    """A conversation about a project: its tasks, one after the other."""
 
     project: str
     tasks: tuple[Task, ...]
 
     @property
     def actions(self) -> Iterator[Action]:
-        """All that is done, in order."""
+        """All its actions, in order."""
         return (action for task in self.tasks for turn in task.turns for action in turn)
 
     @property
     def texts(self) -> frozenset[str]:
-        """All prose in it: what the user says, and what the model does."""
+        """All its prose: the user's, and the model's."""
         return frozenset(text for task in self.tasks for text in (task.prompt, task.answer))
 
 
 def write_project(name: str, folder: Path) -> None:
-    """Write a project into `folder`, which is made where it is missing."""
+    """Write a project into `folder`, which need not exist."""
     unwanted = shutil.ignore_patterns("__pycache__")
     source = PROJECTS / name
     shutil.copytree(
@@ -75,7 +75,7 @@ def write_project(name: str, folder: Path) -> None:
 
 
 def read_scenario(name: str) -> Scenario:
-    """Read one of the scenarios."""
+    """Read the scenario of that name."""
     document = tomli.loads((_SCENARIOS / f"{name}.toml").read_text(encoding="utf-8"))
     edits = document.get("edits", {})
     return Scenario(document["project"], tuple(_read_task(t, edits) for t in document["tasks"]))

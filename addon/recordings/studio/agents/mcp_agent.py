@@ -2,10 +2,9 @@
 
     python mcp_agent.py FD HOST
 
-The server works in the current folder and listens on the socket that is inherited as FD: once as
-one that answers in documents, and once in event streams. The client calls it by the name HOST, so
-that there must be a proxy, HTTP_PROXY, that knows the way. Run as a script, so that it needs
-nothing but the mcp package.
+The server works in the current folder and listens on the socket that it inherits as FD: under one
+path it answers in documents, under another in event streams. The client calls it by the name HOST,
+so a proxy, HTTP_PROXY, must know the way. It is run as a script, and needs the mcp package alone.
 """
 
 import argparse
@@ -47,7 +46,7 @@ def main() -> None:
 
 
 async def _use(url: str) -> None:
-    """Ask for everything once, one after the other."""
+    """Ask for each thing once."""
     async with (
         streamable_http_client(url) as (reading, writing, _),
         ClientSession(reading, writing) as session,
@@ -63,7 +62,7 @@ async def _use(url: str) -> None:
 
 
 async def _hear(progress: float, total: float | None, message: str | None) -> None:
-    """Take note of progress: a server reports it only where somebody wants to know."""
+    """Take note of progress: a server reports it only to a client that asks for it."""
 
 
 def _make_server(name: str) -> FastMCP:
@@ -98,7 +97,7 @@ def _make_server(name: str) -> FastMCP:
 
 
 async def _report(context: _Context, done: int, total: int) -> None:
-    """Report progress within the answer; `Context.report_progress` does not in every version."""
+    """Report progress within the answer, which `Context.report_progress` does not do everywhere."""
     meta = context.request_context.meta
     if meta is not None and meta.progressToken is not None:
         await context.session.send_progress_notification(
@@ -107,7 +106,7 @@ async def _report(context: _Context, done: int, total: int) -> None:
 
 
 def _join(servers: list[FastMCP]) -> Starlette:
-    """Return one application of several, which have different paths."""
+    """Join servers with different paths into one application."""
     apps = [server.streamable_http_app() for server in servers]
 
     @contextlib.asynccontextmanager

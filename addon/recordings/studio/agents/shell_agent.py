@@ -3,8 +3,8 @@
     python shell_agent.py [--stream] [--files] TASK...
 
 It works in the current folder until the model answers without a tool call, prints that answer, and
-goes on with the next task in the same conversation. With `--files` it has a tool that reads files,
-too. Run as a script, so that it needs nothing but the openai package.
+goes on with the next task in the same conversation. With `--files` it also has a tool that reads
+files. It is run as a script, and needs the openai package alone.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def _answer(ask: Callable[[list[Message]], Message], messages: list[Message]) -> str:
-    """Let the model call tools until it answers, all of it in `messages`."""
+    """Let the model call tools until it answers; add all of it to `messages`."""
     while True:
         message = ask(messages)
         messages.append(message)
@@ -81,7 +81,7 @@ def _results(calls: list[dict[str, Any]]) -> Iterator[Message]:
 
 
 def _run(command: str) -> str:
-    """Both outputs of the command, and its exit code where that is not 0."""
+    """Return both outputs of a command, and its exit code if that is not 0."""
     done = subprocess.run(  # noqa: S602 - running what the model says is what an agent does
         command,
         shell=True,
