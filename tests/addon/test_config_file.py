@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from addon.proxy.config_file import ConfigFile, find_config
 from addon.proxy.shipped import shipped
+from addon.proxy.startup import render_start
 from masking.errors import ConfigError
 from tests.live.harness import (
     OFF,
@@ -179,10 +181,9 @@ def test_a_mistake_taken_back_is_worth_a_line(config: Path) -> None:
         assert [file.refresh(), file.refresh()] == [True, False]
 
 
-# In a running proxy
+# What the start says of it
 
 
-@pytest.mark.live
 @pytest.mark.parametrize(
     ("pricing", "movement"),
     [
@@ -198,16 +199,28 @@ def test_a_mistake_taken_back_is_worth_a_line(config: Path) -> None:
         (b"[1, 1]", "moved at every turn"),
     ],
 )
-def test_the_start_says_which_file_and_what_it_does(
-    upstream: Upstream, tmp_path: Path, pricing: bytes, movement: str
+def test_the_start_says_when_the_boundary_is_moved(
+    config: Path, pricing: bytes, movement: str
 ) -> None:
-    (tmp_path / "mine.toml").write_bytes(UNPRICED + b"cache_pricing = " + pricing)
+    config.write_bytes(UNPRICED + b"cache_pricing = " + pricing)
+    words = f"ON, window of 2 tool turns, errors kept, {movement} ({config})"
+    assert f"observation-masking {version('observation-masking')} {words}" == render_start(
+        ConfigFile(config)
+    )
+
+
+# In a running proxy
+
+
+@pytest.mark.live
+def test_the_start_says_which_file_and_what_it_does(upstream: Upstream, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_bytes(ON)
     (tmp_path / "config.toml").write_bytes(FOREIGN)
     with running_addon(
         tmp_path, upstream, "--set", f"mask_config={tmp_path}/mine.toml", config=None
     ) as live:
-        words = f"ON, window of 2 tool turns, errors kept, {movement} ({tmp_path}/mine.toml)"
-        assert words in live.proxy.log
+        words = "ON, window of 2 tool turns, errors kept, moved at every turn"
+        assert f"{words} ({tmp_path}/mine.toml)" in live.proxy.log
 
 
 @pytest.mark.live

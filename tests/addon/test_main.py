@@ -14,7 +14,7 @@ from addon.commands.demo import RECORDING, SESSIONS
 from addon.commands.main import main, obsmask
 from addon.proxy.launch import ADDON
 from addon.proxy.shipped import shipped
-from addon.recordings.expectations import expectation_file
+from addon.recordings.expectations import expectation_file, write_config
 from addon.recordings.flows import read_flows, write_flows
 from masking.config import parse_settings
 from masking.model import CHANGES
@@ -121,7 +121,6 @@ def test_expectations_are_written_and_compared(
 METRICS = "[observation_masking.metrics]\n"
 
 
-@pytest.mark.live
 @pytest.mark.parametrize(
     "metrics",
     [
@@ -130,13 +129,29 @@ METRICS = "[observation_masking.metrics]\n"
         pytest.param(f'{METRICS}max_megabytes = 1\npath = "elsewhere.jsonl"\n', id="a path"),
     ],
 )
+def test_a_recording_is_replayed_with_its_records_kept_apart_and_no_memory(
+    metrics: str, tmp_path: Path
+) -> None:
+    source = tmp_path / "some.off.toml"
+    source.write_text(f"[observation_masking.schema1]\nwindow_turns = 3\n\n{metrics}")
+    (tmp_path / "run").mkdir()
+    settings = parse_settings(write_config(tmp_path / "run", source=source).read_bytes())
+    assert settings is not None
+    assert (str(tmp_path / "run" / "requests.jsonl"), 3, False) == (
+        settings.metrics.path,
+        settings.schema1.window_turns,
+        settings.memory.enabled,
+    )
+
+
+@pytest.mark.live
 def test_a_configuration_beside_a_recording_has_its_own_expectation(
-    metrics: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     recording = tmp_path / "some.flow"
     write_flows(recording, list(read_flows(SESSION))[:2])
     config = tmp_path / "some.off.toml"
-    config.write_text(f"[observation_masking.schema1]\nenabled = false\n\n{metrics}")
+    config.write_text("[observation_masking.schema1]\nenabled = false\n")
     (tmp_path / "other.off.toml").write_text("another recording's")
     assert main(["expect", str(recording)]) == 0
     files = [tmp_path / "some.json", tmp_path / "some.off.json"]

@@ -37,6 +37,13 @@ def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iterator[Live]:
+    """One proxy for all tests that configure it and then ask it at a path of their own."""
+    with running_addon(tmp_path_factory.mktemp("live"), upstream) as running:
+        yield running
+
+
 def ask(live: Live, turns: int, usage: dict[str, object], **headers: str) -> Record:
     """Send the request of a conversation that has so many turns; return its record."""
     number = len(live.records())
@@ -90,17 +97,18 @@ def usage_of(prompt: int, cached: int | None = None) -> dict[str, object]:
     ],
 )  # fmt: skip
 def test_a_record_says_which_prices_hold_and_why(
-    upstream: Upstream,
-    tmp_path: Path,
+    live: Live,
+    request: pytest.FixtureRequest,
     config: bytes,
     host: str,
     model: str,
     drawn: tuple[float, float],
     billed: tuple[str | None, float | None, float | None],
 ) -> None:
-    with running_addon(tmp_path, upstream, config=config) as live:
-        live.send(CHAT, encoded(conversation() | {"model": model}), host=host)
-        record = live.record(CHAT)
+    live.configure(config)
+    path = f"/{abs(hash(request.node.nodeid))}{CHAT}"
+    live.send(path, encoded(conversation() | {"model": model}), host=host)
+    record = live.record(path)
     assert drawn == (record["cache_read_ratio"], record["cache_write_ratio"])
     assert billed == tuple(
         record[f"price_{name}"] for name in ("source", "read_ratio", "write_ratio")

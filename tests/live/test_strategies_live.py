@@ -11,6 +11,7 @@ from masking.config import Settings, parse_settings
 from masking.rewrite import change_request, read_request
 from tests.live.harness import (
     OFF,
+    Live,
     Upstream,
     conversation,
     encoded,
@@ -45,15 +46,30 @@ def expected(body: bytes, config: bytes) -> bytes:
     return change_request(body, read_request(body), settings.strategies).body
 
 
-@pytest.mark.parametrize("config", [REDACTION, REDUCTION, REDACTION + REDUCTION[len(OFF) :]])
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iterator[Live]:
+    """One proxy for all tests that configure it and then ask it at a path of their own."""
+    with running_addon(tmp_path_factory.mktemp("live"), upstream) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("redaction", REDACTION),
+        ("reduction", REDUCTION),
+        ("both", REDACTION + REDUCTION[len(OFF) :]),
+    ],
+)
 @pytest.mark.parametrize("turns", [3, 9])
 def test_what_arrives_is_what_the_core_gives(
-    upstream: Upstream, tmp_path: Path, config: bytes, turns: int
+    live: Live, name: str, config: bytes, turns: int
 ) -> None:
-    body = encoded(talk(ANSWER, {"role": "user", "content": "And now?"}, turns=turns))
-    with running_addon(tmp_path, upstream, config=config) as live:
-        arrived = live.send(CHAT, body).body
-        record = live.record(CHAT)
+    live.configure(config)
+    path = f"/{name}/{turns}{CHAT}"
+    body = encoded(talk(ANSWER, {"role": "user", "content": f"{path}?"}, turns=turns))
+    arrived = live.send(path, body).body
+    record = live.record(path)
     assert expected(body, config) == arrived != body
     assert "on" == record["masking"]
     assert record["request_tokens_after"] < record["request_tokens_before"]
@@ -108,12 +124,16 @@ def test_in_verbose_mode_every_decision_is_told(upstream: Upstream, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("value", "redacts", "warns"),
-    [("0", False, False), ("FALSE", False, False), ("t", True, False), ("nein", True, True)],
+    ("value", "config", "redacts", "warns"),
+    [
+        pytest.param("FALSE", REDACTION, False, False, id="switched off"),
+        pytest.param(
+            "nein", REDACTION.replace(b"true\ntool", b"false\ntool"), True, True, id="unreadable"
+        ),
+    ],
 )
-@pytest.mark.parametrize("config", [REDACTION, REDACTION.replace(b"true\ntool", b"false\ntool")])
 def test_the_environment_overrides_the_switch(
-    upstream: Upstream, tmp_path: Path, value: str, redacts: bool, warns: bool, config: bytes
+    upstream: Upstream, tmp_path: Path, value: str, config: bytes, redacts: bool, warns: bool
 ) -> None:
     body = encoded(talk(ANSWER))
     with running_addon(tmp_path, upstream, config=config, STREAM_REDACTION_ENABLED=value) as live:
