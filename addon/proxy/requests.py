@@ -1,4 +1,4 @@
-"""Which requests are ours, and which of them must not be touched."""
+"""Which requests are masked, and which of them must not be touched."""
 
 import re
 import secrets

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import pytest
@@ -362,57 +363,56 @@ def test_a_recording_holds_the_clients_own_bodies(recorded: tuple[Live, bytes, b
     assert "out.flow keeps the client's own body of each masked request" in recorded[0].proxy.log
 
 
-def replay(
-    recorded: tuple[Live, bytes, bytes], folder: Path, *options: str, metrics: str = ""
-) -> str:
-    """Replay what was recorded with masking on; return mitmdump's log."""
+class Replayed(NamedTuple):
+    """A run of `mitmdump -nr`: its folder, the recording that it wrote, its log."""
+
+    folder: Path
+    out: Path
+    log: str
+
+
+def replay(source: Path, folder: Path, metrics: str = "") -> Replayed:
+    """Replay a recording with masking on."""
     (folder / "config.toml").write_bytes(ON + metrics.encode())
-    ended = run_mitmdump(folder, "-n", "-r", str(recorded[0].folder / "out.flow"), *options)
+    out = folder / "again.flow"
+    ended = run_mitmdump(folder, "-n", "-r", str(source), "-w", str(out))
     assert (ended.returncode, "Traceback" in ended.stdout) == (0, False)
-    return ended.stdout
+    return Replayed(folder, out, ended.stdout)
 
 
-@pytest.mark.live
+@pytest.fixture(scope="module")
+def replayed(
+    tmp_path_factory: pytest.TempPathFactory, recorded: tuple[Live, bytes, bytes]
+) -> Replayed:
+    """What was recorded with masking on, replayed; no file is named for the records."""
+    return replay(recorded[0].folder / "out.flow", tmp_path_factory.mktemp("replayed"))
+
+
 def test_replaying_a_recording_masks_nothing_further(
-    recorded: tuple[Live, bytes, bytes], tmp_path: Path
+    recorded: tuple[Live, bytes, bytes], replayed: Replayed
 ) -> None:
-    again = tmp_path / "again.flow"
-    log = replay(recorded, tmp_path, "-w", str(again))
-    paths = (recorded[0].folder / "out.flow", again)
+    paths = (recorded[0].folder / "out.flow", replayed.out)
     bodies = [[flow.request.content for flow in read_flows(path)] for path in paths]
     assert bodies[0] == bodies[1]
-    assert log.count("replay localhost gpt-4o 200: masked 0 of 5") == 2
+    assert replayed.log.count("replay localhost gpt-4o 200: masked 0 of 5") == 2
 
 
-@pytest.mark.live
-def test_replaying_a_recording_counts_what_it_holds(
+def test_replayed_requests_leave_no_records_among_those_of_live_traffic(replayed: Replayed) -> None:
+    assert read_records(replayed.folder) == []
+    assert replayed.log.count("replayed requests leave no records among those of live traffic") == 1
+
+
+def test_replayed_requests_are_counted_and_recorded_in_a_file_of_their_own(
     recorded: tuple[Live, bytes, bytes], tmp_path: Path
 ) -> None:
-    (tmp_path / "raw.flow").touch()
     flows = list(read_flows(recorded[0].folder / "out.flow"))
     for flow in flows:
         flow.request.content = find_original(flow)
-    write_flows(tmp_path / "raw.flow", flows)
-    (tmp_path / "config.toml").write_bytes(ON)
-    ended = run_mitmdump(tmp_path, "-n", "-r", str(tmp_path / "raw.flow"))
-    assert "2 replayed requests: 6 results masked, " in ended.stdout
-
-
-@pytest.mark.live
-def test_replayed_requests_leave_no_records_among_those_of_live_traffic(
-    recorded: tuple[Live, bytes, bytes], tmp_path: Path
-) -> None:
-    log = replay(recorded, tmp_path)
-    assert read_records(tmp_path) == []
-    assert log.count("replayed requests leave no records among those of live traffic") == 1
-
-
-@pytest.mark.live
-def test_replayed_requests_leave_records_in_a_file_of_their_own(
-    recorded: tuple[Live, bytes, bytes], tmp_path: Path
-) -> None:
+    write_flows(tmp_path / "unmasked.flow", flows)
     path = tmp_path / "own.jsonl"
-    log = replay(recorded, tmp_path, metrics=f'[observation_masking.metrics]\npath = "{path}"\n')
+    metrics = f'[observation_masking.metrics]\npath = "{path}"\n'
+    log = replay(tmp_path / "unmasked.flow", tmp_path, metrics).log
     told = [(r["replay"], r["masked"], r["kept"]) for r in map(json.loads, path.open())]
-    assert told == [(True, 0, {"already_masked": 3, "in_window": 2})] * 2
+    assert told == [(True, 3, {"in_window": 2})] * 2
+    assert "2 replayed requests: 6 results masked, " in log
     assert "leave no records" not in log

@@ -6,10 +6,12 @@ import json
 import pytest
 from pydantic import ValidationError
 
+from addon.metrics.ledger_fields import describe_entry
 from addon.metrics.mcp_record import McpRecord
 from addon.metrics.record import RequestRecord
 from addon.metrics.record_fields import describe_fields
 from addon.metrics.software import RECORD_SCHEMA, describe_software
+from masking.accounting.sizes import Sizes
 from masking.config import Settings
 from masking.config_tables import MetricsSettings
 
@@ -74,6 +76,11 @@ def test_every_field_has_a_type_and_a_sentence() -> None:
     assert [field for field in describe_fields(McpRecord) if not field.meaning.endswith(".")] == []
     units = {field.name: field.unit for field in fields}
     assert (units["cost_dollars_after"], units["masked"]) == ("US dollars", None)
+
+
+def test_everything_that_is_measured_and_billed_is_in_the_record() -> None:
+    measured = {field.name for field in dataclasses.fields(Sizes)}
+    assert measured | set(describe_entry(None)) <= set(RequestRecord.model_fields)
 
 
 def test_the_software_is_told_by_its_settings() -> None:
