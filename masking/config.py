@@ -97,9 +97,9 @@ def parse_settings(data: bytes) -> Settings | None:
 
 def _read_settings(document: Mapping[str, object]) -> Settings:
     # As JSON: that has TOML's lists and tables for our tuples and dataclasses, while a boolean is
-    # still no number. A date becomes a string; its own name is found again for the message.
+    # still no number. JSON has no dates; they become what no key takes.
     try:
-        tables = Tables.model_validate_json(json.dumps(document[ROOT], default=str))
+        tables = Tables.model_validate_json(json.dumps(document[ROOT], default=lambda _: {"": 0}))
     except ValidationError as error:
         raise _explain(error.errors(include_url=False)[0], document) from None
     return Settings(
