@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking import ChatMessage, ConfigError, MaskPolicy, mask_old_tool_results
+from masking import ChatMessage, ConfigError, MaskPolicy, mask_old_tool_results, should_redact
 from masking.chat_messages import redact_tool_results
 from masking.edit.splice import decode, splice
 from masking.model import Edits, replacements_of
@@ -663,6 +663,21 @@ def test_its_replacements_can_be_spliced(
     body = spelling.spell(document).encode()
     decoded: Any = decode(body)
     edits = Edits(replacements_of(decide(decoded["messages"], chosen).decisions))
-    after: Any = decode(splice(body, decoded, edits) if edits.replacements else body)
-    assert redact_tool_results(decoded["messages"], chosen) == after["messages"]
-    assert {**decoded, "messages": None}.keys() == {**after, "messages": None}.keys()
+    spliced = splice(body, decoded, edits) if edits.replacements else body
+    before, after = json.loads(body), json.loads(spliced)
+    assert {**before, "messages": redact_tool_results(before["messages"], chosen)} == after
+
+
+@pytest.mark.parametrize(
+    ("tool", "chosen", "expected"),
+    [
+        ("shell", NAMED, True),
+        ("shells", NAMED, False),
+        ("shell", RedactionPolicy(False, ("shell",)), False),
+        ("shell", RedactionPolicy(True, ()), False),
+    ],
+)
+def test_a_tool_is_redacted_by_its_exact_name(
+    tool: str, chosen: RedactionPolicy, expected: bool
+) -> None:
+    assert expected == should_redact(tool, chosen)

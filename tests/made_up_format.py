@@ -1,0 +1,69 @@
+"""A wire format that no provider has, with all that makes the real ones differ from Chat.
+
+Its list lies deeper in the request, what the assistant answers is spread over several elements,
+results stand inside what the user says, several in one element, and a result may be an object.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from masking.conversation import UNKNOWN, Call, Element, ElementSize, Result, Speaker, WireFormat
+from masking.measures.token_estimate import estimate_tokens
+
+_SPEAKERS: Mapping[object, Speaker] = {"model": "assistant", "human": "user", "rules": "system"}
+NOTE = "note"
+"""The key under which a placeholder stands in place of an object."""
+
+
+def read_element(value: object) -> Element:
+    if not isinstance(value, dict):
+        return UNKNOWN
+    pieces: list[dict[str, Any]] = value["pieces"]
+    return Element(
+        _SPEAKERS[value["by"]],
+        tuple(piece["say"] for piece in pieces if "say" in piece),
+        tuple(_read_call(piece["call"]) for piece in pieces if "call" in piece),
+        tuple(_read_result(at, p["outcome"]) for at, p in enumerate(pieces) if "outcome" in p),
+    )
+
+
+def _read_call(call: dict[str, Any]) -> Call:
+    return Call(call["id"], call["tool"], call["with"])
+
+
+def _read_result(at: int, outcome: dict[str, Any]) -> Result:
+    value, slot = outcome["value"], ("pieces", at, "outcome", "value")
+    if isinstance(value, str):
+        return Result(outcome["of"], "string", (value,), (slot,))
+    if value.keys() == {NOTE}:
+        return Result(outcome["of"], "string", (value[NOTE],), ((*slot, NOTE),))
+    return Result(outcome["of"], "string", (json.dumps(value),), (slot,), wrap=NOTE)
+
+
+def measure_element(value: object) -> ElementSize:
+    element = read_element(value)
+    size = sum(map(estimate_tokens, element.texts)) + 8 * len(element.calls)
+    places = []
+    for result in element.results:
+        own = estimate_tokens("".join(result.texts))
+        places.append((size, own))
+        size += own + 4
+    return ElementSize(size, tuple(places))
+
+
+MADE_UP = WireFormat(
+    name="made up",
+    path_ending="/talk",
+    list_path=("request", "contents"),
+    read_element=read_element,
+    measure_element=measure_element,
+    find_tools=lambda body: body.get("kit"),
+    find_head_texts=lambda body: (str(body["rules"]),) if "rules" in body else (),
+    measure_head=lambda body: estimate_tokens(str(body.get("rules", ""))),
+    find_cache_lifetimes=lambda _: iter(()),
+    unmark=lambda value: value,
+    count_parts=lambda value: (read_element(value).all_texts, 4),
+    user_message=lambda text: {"by": "human", "pieces": [{"say": text}]},
+    answers_in_runs=True,
+)
