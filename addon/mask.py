@@ -20,12 +20,13 @@ from addon.proxy.flow_stages import find_interruption, read_received
 from addon.proxy.masker import Masker, leave_untouched
 from addon.proxy.mcp_responses import Mcp
 from addon.proxy.memory_file import MemoryFile
-from addon.proxy.requests import is_bulk, is_chat_request, is_event_stream
+from addon.proxy.requests import find_wire_format, is_bulk, is_event_stream
 from addon.proxy.response_copy import ResponseCopy
 from addon.proxy.startup import find_option_mistake, render_recording, render_start
 from addon.proxy.tls_passthrough import Passthrough, is_opened
 from addon.proxy.unserved import Unserved, find_unserved_format
 from masking.config import Settings
+from masking.conversation import WireFormat
 from masking.errors import ConfigError
 
 logger = logging.getLogger("observation_masking")
@@ -76,15 +77,15 @@ class ObservationMasking:
                 logger.info(line)
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
-        """Stream uploads that are not chat requests."""
-        if not is_chat_request(flow.request) and is_bulk(flow.request):
+        """Stream uploads that are not requests to a model."""
+        if find_wire_format(flow.request) is None and is_bulk(flow.request):
             flow.request.stream = True
 
     async def request(self, flow: http.HTTPFlow) -> None:
         if self._config is None:
             return
-        if is_chat_request(flow.request):
-            await self._mask(flow)
+        if wire := find_wire_format(flow.request):
+            await self._mask(flow, wire)
         elif (name := find_unserved_format(flow.request)) and self._is_masking(flow):
             self._unserved.note(name, flow.request.pretty_host)
 
@@ -120,13 +121,13 @@ class ObservationMasking:
         if self._mcp.totals.responses:
             logger.info(str(self._mcp.totals))
 
-    async def _mask(self, flow: http.HTTPFlow) -> None:
+    async def _mask(self, flow: http.HTTPFlow, wire: WireFormat) -> None:
         started, settings = time.perf_counter_ns(), self._read_settings()
         if not is_opened(flow.request.pretty_host, settings.hosts):
             return
         received = read_received(flow, settings)
         self._open[flow] = found = _Open(leave_untouched(flow, received), ResponseCopy())
-        rewritten, rewrite, original = await self._masker.mask(flow, received)
+        rewritten, rewrite, original = await self._masker.mask(flow, received, wire)
         rewritten = replace(rewritten, hook_us=(time.perf_counter_ns() - started) // 1000)
         measuring = self._metrics.measure(rewrite, original) if rewrite else None
         if flow in self._open:  # else the proxy ended meanwhile

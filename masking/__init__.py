@@ -11,7 +11,15 @@ from masking.chat_messages import (
 )
 from masking.conversation import Conversation
 from masking.errors import ConfigError, WireError
-from masking.model import ChatMessage, Decision, Edits, Replacement, ToolResult
+from masking.model import (
+    ChatMessage,
+    Decision,
+    Edits,
+    Replacement,
+    ToolCall,
+    ToolCallFunction,
+    ToolResult,
+)
 from masking.rewrite import Rewrite, rewrite_request
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import RedactionPolicy, should_redact
@@ -29,6 +37,8 @@ __all__ = [
     "ReductionResult",
     "Replacement",
     "Rewrite",
+    "ToolCall",
+    "ToolCallFunction",
     "ToolResult",
     "WireError",
     "mask_old_tool_results",

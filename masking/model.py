@@ -5,9 +5,26 @@ frozen dataclass takes.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Literal, NamedTuple, TypedDict, cast, get_args
 
 ChatMessage = dict[str, object]
+"""A Chat Completions message, with whatever keys a client gives it."""
+
+
+class ToolCallFunction(TypedDict):
+    """The function of a Chat Completions tool call; `arguments` are JSON text."""
+
+    name: str
+    arguments: str
+
+
+class ToolCall(TypedDict):
+    """A tool call in a Chat Completions message of the assistant."""
+
+    id: str
+    type: str
+    function: ToolCallFunction
+
 
 Path = tuple[str | int, ...]
 """Where a value is in a JSON document: object keys and array indices, from the root."""

@@ -17,7 +17,7 @@ from addon.proxy.memory_file import MemoryFile
 from addon.proxy.original_body import is_recording, keep_original
 from addon.proxy.requests import read_body
 from masking.accounting.ledger import Entry, Ledger, Sent
-from masking.conversation import Conversation
+from masking.conversation import Conversation, WireFormat
 from masking.errors import WireError
 from masking.measures.pricing import find_pricing
 from masking.memory.boundary_memory import BoundaryMemory, Occasion
@@ -48,11 +48,11 @@ class Masker:
         self._memory_file = memory_file
         self._memory: BoundaryMemory | None = None
 
-    async def mask(self, flow: http.HTTPFlow, received: Received) -> Outcome:
+    async def mask(self, flow: http.HTTPFlow, received: Received, wire: WireFormat) -> Outcome:
         """Mask a request in place, in a thread."""
         is_remembered = received.settings.memory.enabled and not received.replay
         memory = await self._open_memory() if is_remembered else None
-        return await asyncio.to_thread(self._mask, flow, received, memory)
+        return await asyncio.to_thread(self._mask, flow, received, wire, memory)
 
     def enter(self, answered: Answered) -> Entry | None:
         """Enter a request in the ledger; None if the provider did not take it.
@@ -79,13 +79,17 @@ class Masker:
         self._memory_file.close()
 
     def _mask(
-        self, flow: http.HTTPFlow, received: Received, memory: BoundaryMemory | None
+        self,
+        flow: http.HTTPFlow,
+        received: Received,
+        wire: WireFormat,
+        memory: BoundaryMemory | None,
     ) -> Outcome:
         # Each step adds to what is known, so that an exception does not lose what was known before.
         rewritten = leave_untouched(flow, received)
         try:
             original = read_body(flow.request)
-            conversation = read_request(original)
+            conversation = read_request(original, wire)
             priced, strategies = _price(received, conversation, original)
             rewritten = replace(rewritten, priced=priced)
             only = None if received.replay else self._sent.find_hold(priced.seed, conversation)

@@ -6,9 +6,9 @@ from hashlib import blake2b
 
 from mitmproxy import http
 
+from masking.conversation import WireFormat
 from masking.errors import WireError
-
-_PATH_ENDING = "/chat/completions"
+from masking.wire.formats import find_format
 
 _SIGNATURES = (
     ("authorization", re.compile(r"AWS4-", re.IGNORECASE)),
@@ -29,9 +29,9 @@ _BULK_BYTES = 1_000_000
 _MAX_DIGITS = 15
 
 
-def is_chat_request(request: http.Request) -> bool:
-    """Whether a request is a Chat Completions call, at whatever host and under any prefix."""
-    return request.method == "POST" and path_of(request).endswith(_PATH_ENDING)
+def find_wire_format(request: http.Request) -> WireFormat | None:
+    """Return the format of a request to a model that can be masked, at whatever host."""
+    return find_format(request.method, path_of(request))
 
 
 def path_of(request: http.Request) -> str:

@@ -17,7 +17,7 @@ from mitmproxy import http
 
 from addon.proxy.config_file import NAME
 from addon.proxy.launch import ADDON, MITMDUMP
-from addon.proxy.requests import is_chat_request
+from addon.proxy.requests import find_wire_format
 from addon.proxy.shipped import shipped
 from addon.recordings.flows import name_of, read_flows, write_flows
 from masking.config import ROOT
@@ -101,7 +101,7 @@ def write_config(folder: Path, pricing: str | None = None, source: Path | None =
 
 def _read_body(flow: http.HTTPFlow) -> bytes:
     """Return the body that the addon may change."""
-    message = flow.request if is_chat_request(flow.request) else flow.response
+    message = flow.request if find_wire_format(flow.request) else flow.response
     return (message.content if message else None) or b""
 
 

@@ -9,8 +9,9 @@ from mitmproxy import http
 
 from addon.proxy.marks import was_changed
 from addon.proxy.original_body import find_original
-from addon.proxy.requests import digest_account, is_chat_request, is_signed
+from addon.proxy.requests import digest_account, find_wire_format, is_signed
 from addon.recordings.flows import name_of, read_flows
+from masking.conversation import WireFormat
 from masking.replay.replay import RecordedRequest
 from masking.wire.usage import read_usage
 
@@ -35,8 +36,8 @@ class FlowSession:
         """Yield its requests. Raises as `read_flows` does, unless the damage is already known."""
         try:
             for flow in read_flows(self.path):
-                if is_chat_request(flow.request):
-                    yield _read(flow)
+                if wire := find_wire_format(flow.request):
+                    yield _read(flow, wire)
         except ValueError:
             if self.damage is None:
                 raise
@@ -74,7 +75,7 @@ def _has_original(flow: http.HTTPFlow) -> bool:
         return False
 
 
-def _read(flow: http.HTTPFlow) -> RecordedRequest:
+def _read(flow: http.HTTPFlow, wire: WireFormat) -> RecordedRequest:
     request, response = flow.request, flow.response
     original = find_original(flow)
     body = _decode(request) if original is None else original
@@ -87,6 +88,7 @@ def _read(flow: http.HTTPFlow) -> RecordedRequest:
         account=digest_account(request).hex(),
         usage=read_usage(answer) if answer is not None else None,
         passed_over=_find_obstacle(flow, body),
+        wire=wire,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.accounting.prompt import digest_of, read_prompt
 from masking.accounting.sizes import Sizes, measure
-from masking.conversation import Conversation
+from masking.conversation import Conversation, WireFormat
 from masking.errors import WireError
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing, find_pricing
@@ -21,6 +21,7 @@ from masking.rewrite import Rewrite, change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy, apply_pricing
 from masking.wire.cache_marks import has_cache_mark
+from masking.wire.chat import CHAT
 from masking.wire.usage import Usage
 
 
@@ -32,6 +33,7 @@ class RecordedRequest:
     account: requests of different accounts are never of one conversation.
     usage: what the provider reported.
     passed_over: why the request cannot be masked; it then has no body. None if it can.
+    wire: the format it is in.
     """
 
     body: bytes
@@ -40,6 +42,7 @@ class RecordedRequest:
     account: str = ""
     usage: Usage | None = None
     passed_over: str | None = None
+    wire: WireFormat = CHAT
 
 
 class Session(Protocol):
@@ -128,7 +131,7 @@ def _replay_request(
     ledger: Ledger,
     memory: BoundaryMemory | None,
 ) -> ReplayedRequest:
-    conversation = read_request(recorded.body)
+    conversation = read_request(recorded.body, recorded.wire)
     named = conversation.model
     model = settings.model or named
     pricing = settings.find_pricing(recorded, model)

@@ -114,7 +114,7 @@ def _read_request(recorded: RecordedRequest) -> Conversation | None:
     if recorded.passed_over is not None:
         return None
     try:
-        return read_request(recorded.body)
+        return read_request(recorded.body, recorded.wire)
     except WireError:
         return None
 

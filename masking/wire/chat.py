@@ -61,6 +61,16 @@ def find_tools(body: Mapping[str, object]) -> object:
     return body.get("tools")
 
 
+def find_head_texts(_: Mapping[str, object]) -> Sequence[str]:
+    """Return the texts beside the list: none, as a system prompt is a message."""
+    return ()
+
+
+def measure_head(body: Mapping[str, object]) -> int:
+    """Return the estimated tokens of the tool schemas."""
+    return measure_tools(find_tools(body))
+
+
 def find_cache_lifetimes(body: Mapping[str, object]) -> Iterator[str]:
     """Return how long a request asks its provider to keep its prompt, as spelled: `1h`, `24h`.
 
@@ -118,8 +128,8 @@ CHAT = WireFormat(
     read_element=read_message,
     measure_element=measure_message,
     find_tools=find_tools,
-    find_head_texts=lambda _: (),
-    measure_head=lambda body: measure_tools(find_tools(body)),
+    find_head_texts=find_head_texts,
+    measure_head=measure_head,
     find_cache_lifetimes=find_cache_lifetimes,
     unmark=unmark_message,
     count_parts=count_message_parts,

@@ -5,7 +5,7 @@ soon as it arrives (WHATWG HTML, 9.2.5 and 9.2.6). Compressed streams are not ha
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 MAX_EVENT_BYTES = 16_000_000
@@ -127,6 +127,17 @@ class EventStream:
             except Exception as error:  # noqa: BLE001 - the server's bytes go on, whatever happened
                 self.failure = type(error).__name__
         return event
+
+
+def find_data(stream: bytes) -> Iterator[bytes]:
+    """Yield each event's data of a whole stream, the last one's even without its blank line."""
+    begin = 0
+    ends = (found.end() for found in _BLANK_LINE.finditer(stream))
+    for end in (*ends, len(stream)):
+        values = [found[1] for found in _VALUE.finditer(stream, begin, end)]
+        if values:
+            yield b"\n".join(values)
+        begin = end
 
 
 _STEPS: dict[_Mode, Callable[[EventStream, bytes, int], _Step]] = {

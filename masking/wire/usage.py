@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from masking.wire.sse import find_data
+
 _Path = tuple[str | int, ...]
 _Sum = tuple[_Path, ...]
 
@@ -107,7 +109,7 @@ def read_usage(body: bytes) -> Usage | None:
     are kept. The body may be any bytes; None if no usage can be read.
     """
     content = body.removeprefix(b"\xef\xbb\xbf").lstrip()
-    chunks = [content] if content.startswith((b"{", b"[")) else _find_data(content)
+    chunks = [content] if content.startswith((b"{", b"[")) else find_data(content)
     payloads = (_decode(chunk) for chunk in chunks if _MAY_HOLD_USAGE.search(chunk))
     return functools.reduce(_merge, map(find_usage, itertools.chain.from_iterable(payloads)), None)
 
@@ -126,17 +128,6 @@ def find_usage(payload: object) -> Usage | None:
         completion=_first(_counts(blocks, _COMPLETION)),
     )
     return usage if usage != Usage() else None
-
-
-def _find_data(stream: bytes) -> Iterator[bytes]:
-    """Yield each event's data (WHATWG HTML, 9.2.6), the last even without its blank line."""
-    data: list[bytes] = []
-    for line in (*stream.splitlines(), b""):
-        if line.startswith(b"data:"):
-            data.append(line.removeprefix(b"data:"))
-        elif not line and data:
-            yield b"\n".join(data)
-            data = []
 
 
 def _decode(chunk: bytes) -> list[object]:

@@ -17,7 +17,7 @@ from mitmproxy.test import taddons, tflow, tutils
 from addon.mask import ObservationMasking
 from addon.proxy.launch import ADDON
 from addon.proxy.original_body import find_original
-from addon.proxy.requests import is_bulk, is_chat_request, is_event_stream, is_signed, path_of
+from addon.proxy.requests import find_wire_format, is_bulk, is_event_stream, is_signed, path_of
 from addon.proxy.response_copy import ResponseCopy
 from tests.live.harness import OFF, ON, conversation, encoded, masked, read_records
 
@@ -277,7 +277,7 @@ def test_a_signature_is_known(headers: dict[str, str], query: str, expected: boo
     request.headers.update(headers)
     request.path += query
     assert is_signed(request) is expected
-    assert is_chat_request(request)
+    assert find_wire_format(request)
     assert path_of(request) == "/v1/chat/completions"
 
 

@@ -671,8 +671,8 @@ def test_its_replacements_can_be_spliced(
 @pytest.mark.parametrize(
     ("tool", "chosen", "expected"),
     [
-        ("shell", NAMED, True),
-        ("shells", NAMED, False),
+        ("shell", RedactionPolicy(True, ("ls", "shell")), True),
+        ("shells", RedactionPolicy(True, ("shell",)), False),
         ("shell", RedactionPolicy(False, ("shell",)), False),
         ("shell", RedactionPolicy(True, ()), False),
     ],
