@@ -29,7 +29,7 @@ _VOLATILE = (
     *("record_schema", "software_version", "config_digest", "price_list_date", "price_entry"),
     "net_unpriced",
 )
-"""Fields of a record that say more of the run and of the software than of the recording."""
+"""Fields of a record that depend on the run and the software rather than on the recording."""
 
 
 def find_configs(recording: Path) -> list[Path | None]:
@@ -55,7 +55,7 @@ def replay_recording(recording: Path, config: Path | None = None) -> list[dict[s
     with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
         folder = Path(name)
         copy = write_config(folder, source=config)
-        write_flows(folder / "in.flow", read_flows(recording))  # mitmdump knows no compression
+        write_flows(folder / "in.flow", read_flows(recording))  # mitmdump reads no compressed ones
         done = subprocess.run(  # noqa: S603 - our own interpreter
             [
                 *(*MITMDUMP, "-n", "-r", str(folder / "in.flow"), "-w", str(folder / "out.flow")),

@@ -1,4 +1,4 @@
-"""Looks for what must not be published: secrets, and the names of this machine and its user."""
+"""Finds what must not be published: secrets, and the names of this machine and its user."""
 
 import getpass
 import json
@@ -26,7 +26,7 @@ SECRETS = {
 _COMMON_USERS = ("root", "user", "admin", "runner", "ubuntu", "debian", "guest", "test", "dev")
 _COMMON_HOSTS = ("localhost", "host", "home", "work", "build", "docker", "python", "node", "agent")
 COMMON_NAMES = frozenset((*_COMMON_USERS, *_COMMON_HOSTS))
-"""User and host names that are everyday words, and say nothing about anyone."""
+"""User and host names that are everyday words and identify nobody."""
 
 SHORTEST_NAME = 3
 

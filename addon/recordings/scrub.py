@@ -55,7 +55,7 @@ def scrub_recording(source: Path, out: Path, own: OwnRecording | None = None) ->
 
 
 def is_conversation(request: http.Request) -> bool:
-    """Whether a request holds a conversation with a model, in any of the usual forms."""
+    """Whether a request has a conversation with a model, in any of the usual forms."""
     try:
         body = json.loads(request.content or b"")
     except (ValueError, RecursionError):
@@ -144,7 +144,7 @@ def _write(new: http.Message, old: http.Message, edit: Callable[[str], str]) -> 
         return
     try:
         body = (old.content or b"").decode()
-    except ValueError:  # no text, or not in the encoding that the header names
+    except ValueError:  # not a text, or not in the encoding that the header names
         new.headers.pop("content-encoding", None)
         body = old.raw_content.decode("latin-1")
     edited = edit(body).encode()

@@ -30,7 +30,7 @@ _ERRORS = {
 }
 
 _PIECE = re.compile(r".{16,}?\s+|.+", re.DOTALL)
-"""Pieces of a stream end at a space, so that no path or number is cut in two."""
+"""Pieces of a stream end at a space, so that no path or number is split."""
 
 
 class PromptCache:

@@ -63,7 +63,7 @@ class ScriptedReplies:
         return self.replies[place] if place < len(self.replies) else Reply(content=AFTER_THE_END)
 
     def place(self, messages: Iterable[Mapping[str, Any]]) -> int:
-        """Return how many of the replies the conversation already holds."""
+        """Return how many of the replies are already in the conversation."""
         place = 0
         for message in messages:
             if place < len(self.replies) and _is_said(self.replies[place], message):

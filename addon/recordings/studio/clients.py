@@ -165,10 +165,10 @@ CLIENTS: dict[str, Client] = {
         read=Tool("read", {"filePath": "{work}/{what}"}),
     ),
 }
-"""The agents that speak with a model, by name."""
+"""The agents that talk to a model, by name."""
 
 MCP_FILES = "mcp-files"
-"""The client of an MCP server, which speaks with no model."""
+"""The client of an MCP server, which talks to no model."""
 
 AGENTS = (*CLIENTS, MCP_FILES)
 """All that can be recorded."""
