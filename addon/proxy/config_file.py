@@ -18,11 +18,11 @@ NAME = "config.toml"
 
 
 class ConfigFile:
-    """A file of settings, read again whenever its bytes have changed; the environment overrides it.
+    """A file of settings, read again when its bytes have changed; the environment overrides it.
 
-    A price list that is stored at the start holds from then on.
-    Raises ConfigError, with the file named, where the file cannot be read or used at first.
-    Later on a mistake leaves the settings as they were and is logged once.
+    The price list that is stored at the start holds until the end. Raises ConfigError, with the
+    file's name, if the file cannot be read or used at the start. A later mistake leaves the
+    settings as they were and is logged once.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,7 +36,7 @@ class ConfigFile:
                 logger.warning(problem)
 
     def refresh(self) -> bool:
-        """Take up an edit; whether it is worth a line: other settings, or a mistake mended."""
+        """Read a change of the file; return whether settings changed or a mistake is mended."""
         try:
             data = _read_bytes(self.path)
             if data == self._data and self._problem is None:
@@ -51,7 +51,7 @@ class ConfigFile:
         return changed
 
     def _override(self, settings: Settings) -> tuple[Settings, str | None]:
-        """Return the settings as the environment and the stored prices have them, and a warning."""
+        """Return the settings with the environment and the stored prices, and a warning."""
         redaction, warning = apply_switch(settings.redaction, os.environ.get(SWITCH))
         return replace(settings, redaction=redaction, price_list=self._price_list), warning
 
@@ -62,10 +62,10 @@ class ConfigFile:
 
 
 def find_config(option: str) -> Path:
-    """Return the file that holds: the option's, the environment's, the working directory's, ours.
+    """Return the file to use: the option's, the environment's, the working directory's, ours.
 
-    A `config.toml` in the working directory without a table of ours is passed over, and the log
-    says so.
+    A `config.toml` in the working directory without a table of ours is ignored, and the log says
+    so.
     """
     explicit = option or os.environ.get(ENVIRONMENT)
     if explicit:

@@ -1,4 +1,4 @@
-"""Starts the proxy as a user would, and tells a client how to go through it."""
+"""Starts the proxy as a user would, and makes the environment in which clients use it."""
 
 import os
 import re
@@ -20,7 +20,7 @@ HOST = "127.0.0.1"
 START_SECONDS = 60.0
 
 MITMDUMP = (sys.executable, "-u", "-c", "from mitmproxy.tools.main import mitmdump; mitmdump()")
-"""This environment's own mitmdump, wherever its scripts were installed; its log unbuffered."""
+"""This environment's own mitmdump, wherever its scripts are installed, with an unbuffered log."""
 
 _ADDING_VARIABLE = "NODE_EXTRA_CA_CERTS"
 _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", _ADDING_VARIABLE)
@@ -28,7 +28,7 @@ _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", _ADDING_VARIABLE)
 
 _LISTENING = re.compile(r"listening at \S*:(\d+)")
 _MASKING = re.compile(_LISTENING.pattern + r".*observation-masking \S+ O(?:N|FF)", re.DOTALL)
-"""Listening alone proves nothing of the addon: mitmdump ends only after it, on a bad option."""
+"""Listening does not prove that the addon is there: mitmdump ends after it if an option is bad."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def _await_port(process: subprocess.Popen[bytes], log: Path, sign: re.Pattern[st
 
 
 def write_bundle(path: Path, authorities: Sequence[Path]) -> Path:
-    """Write the public certificate authorities and these others into one file."""
+    """Write the public certificate authorities and these into one file."""
     path.write_bytes(b"\n".join(p.read_bytes() for p in (Path(certifi.where()), *authorities)))
     return path
 
@@ -92,9 +92,8 @@ def user_bundle() -> Path:
     """Write and return the user's own bundle: the authorities trusted so far, and mitmproxy's.
 
     Trusted so far are those in the files that the clients' variables name, and the public ones
-    where no variable takes their place. mitmproxy's is made, as mitmproxy itself would on its
-    first start, where there is none yet. Raises OSError, naming the variable, where one names no
-    readable file.
+    unless a variable replaces them. If mitmproxy has no authority yet, it is made, as on its first
+    start. Raises OSError, with the variable's name, if a variable names no readable file.
     """
     confdir = Path(options.CONF_DIR).expanduser()
     certs.CertStore.from_store(confdir, options.CONF_BASENAME, options.KEY_SIZE)
@@ -120,7 +119,7 @@ def _read_named(variable: str) -> bytes:
 
 
 def client_environment(url: str, bundle: Path) -> dict[str, str]:
-    """Return the variables by which each of the known clients finds a proxy and trusts its CA."""
+    """Return the variables by which the known clients find the proxy and trust its CA."""
     return {
         "HTTP_PROXY": url,
         "HTTPS_PROXY": url,

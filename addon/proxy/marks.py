@@ -11,7 +11,7 @@ METADATA = "observation_masking"
 
 
 def mark(flow: http.HTTPFlow, decisions: Sequence[Decision]) -> None:
-    """Write down each decision, and a comment where anything was changed; never content."""
+    """Write each decision on the flow, and a comment if anything was changed; never content."""
     flow.metadata[METADATA] = [_describe(decision) for decision in decisions]
     changed = [decision for decision in decisions if decision.reason in CHANGES]
     if changed:
@@ -23,7 +23,7 @@ def mark(flow: http.HTTPFlow, decisions: Sequence[Decision]) -> None:
 
 
 def was_changed(flow: http.HTTPFlow) -> bool:
-    """Whether a mark says that anything in the flow's request was changed."""
+    """Whether the flow's mark says that anything in its request was changed."""
     marked = flow.metadata.get(METADATA)
     decisions = marked if isinstance(marked, list) else []
     return any(isinstance(each, dict) and each.get("reason") in CHANGES for each in decisions)
@@ -43,5 +43,5 @@ def _describe(decision: Decision) -> dict[str, str | int | None]:
 
 
 def _storable(name: str | None) -> str | None:
-    """Return a name as a flow file can hold it; a lone surrogate is none of UTF-8."""
+    """Return a name in a form that a flow file can hold: UTF-8 has no lone surrogates."""
     return None if name is None else name.encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""One response of an MCP server: masked whole or while it streams by, and counted.
+"""One response of an MCP server: masked whole or as a stream, and counted.
 
 Whatever goes wrong in here, the server's own bytes go on.
 """
@@ -15,10 +15,11 @@ from masking.wire.sse import EventStream
 
 
 class Answer:
-    """What a server answers: masks the JSON texts in it.
+    """Masks the JSON texts of a server's answer.
 
-    `strings` are those cut so far, `chars_before` and `chars_after` their code points, `failures`
-    why something was not looked at.
+    strings: the number of strings cut so far.
+    chars_before, chars_after: their code points.
+    failures: why something was not looked at.
     """
 
     def __init__(self, policy: PayloadPolicy, methods: Methods) -> None:
@@ -28,7 +29,7 @@ class Answer:
         self._methods = methods
 
     def mask(self, payload: bytes) -> bytes:
-        """Return a JSON text with its long strings cut; what is no JSON as it is, counted."""
+        """Return a JSON text with its long strings cut, or any other text as it is, counted."""
         try:
             masked = mask_payload_bytes(payload, self._policy, self._methods)
         except WireError as error:
@@ -55,11 +56,11 @@ class AnswerStream:
 
     @property
     def body(self) -> bytes | None:
-        """All that the client got; None where that was too much to remember."""
+        """All that the client got; None if it was too long to keep."""
         return self._sent.body
 
     def note_failures(self) -> None:
-        """Count what went by without being looked at."""
+        """Count what passed without being looked at."""
         if self._events.too_large:
             self.answer.failures["event too large"] += self._events.too_large
         if self._events.failure is not None:
@@ -67,7 +68,7 @@ class AnswerStream:
 
 
 def mask_whole(response: http.Response, answer: Answer) -> None:
-    """Mask a response that is all there, in its own content encoding."""
+    """Mask a complete response, in its own content encoding."""
     try:
         original = response.content or b""
     except ValueError:

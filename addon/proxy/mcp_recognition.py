@@ -1,4 +1,4 @@
-"""Which responses are those of MCP servers, how one could be masked, and what is in the way."""
+"""Which responses come from MCP servers, how one can be masked, and what prevents it."""
 
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -10,22 +10,22 @@ from masking.strategies.mcp_payload import UNKNOWN, Methods
 from masking.strategies.mcp_requests import read_methods
 
 _MCP_HEADERS = ("mcp-session-id", "mcp-protocol-version", "mcp-method")
-"""Headers that only a client of MCP sends (modelcontextprotocol.io, Streamable HTTP)."""
+"""Headers that only MCP clients send (modelcontextprotocol.io, Streamable HTTP)."""
 
 _SIGNATURES = ("content-md5", "digest", "content-digest", "repr-digest", "signature")
-"""Headers by which a server vouches for the body, byte by byte."""
+"""Headers by which a server signs the body."""
 
 _MAX_BYTES = 64_000_000
 """A longer body is not collected."""
 
 Delivery = Literal["whole", "stream"]
-"""How a response is masked: once it is there, or while it streams by."""
+"""How a response is masked: once it is complete, or as a stream."""
 
 
 def find_methods(request: http.Request, endpoints: tuple[str, ...]) -> Methods | None:
-    """Return what an MCP client asks for, by id as far as is known; None where it is no such one.
+    """Return what an MCP client asks for, by id as far as known; None if it is not an MCP client.
 
-    It is one by what it says in JSON-RPC, by a header of MCP's, or by the endpoint it talks to.
+    A client is recognised by its JSON-RPC, by an MCP header, or by the endpoint it talks to.
     """
     if request.method == "POST":
         methods = read_methods(_read_body(request))
@@ -36,10 +36,10 @@ def find_methods(request: http.Request, endpoints: tuple[str, ...]) -> Methods |
 
 
 def find_delivery(response: http.Response) -> Delivery | None:
-    """Return how a response would be masked; None where it can hold no answer of an MCP server.
+    """Return how a response would be masked; None if it cannot have an MCP server's answer.
 
-    An event stream is not collected, but where that has been done, as in a recording, or where it
-    gives its length, which must be given anew.
+    An event stream is not collected, unless that has already happened, as in a recording, or the
+    response gives its length, which must then be given anew.
     """
     if is_event_stream(response):
         is_there = response.raw_content is not None or "content-length" in response.headers
@@ -48,11 +48,11 @@ def find_delivery(response: http.Response) -> Delivery | None:
 
 
 def find_obstacle(response: http.Response, delivery: Delivery) -> str | None:
-    """Return why a response must go on as it comes; None where nothing is in the way.
+    """Return why a response must pass unchanged; None if it need not.
 
-    A compressed stream would have to be decompressed and sent in another form, from its first
-    byte on, before it is known whether anything in it is to be cut; and asking the server for
-    none would change the request.
+    A compressed stream would have to be decompressed and sent in another form, from its first byte
+    on, before it is known whether anything in it is to be cut; and asking the server for an
+    uncompressed one would change the request.
     """
     headers = response.headers
     if any(name in headers for name in _SIGNATURES):
@@ -64,7 +64,7 @@ def find_obstacle(response: http.Response, delivery: Delivery) -> str | None:
 
 
 def _read_body(request: http.Request) -> bytes:
-    """Return a request's body, and nothing where it streamed by or cannot be decoded."""
+    """Return a request's body; nothing if it was streamed or cannot be decoded."""
     try:
         return request.content or b""
     except ValueError:

@@ -1,4 +1,4 @@
-"""Cuts long strings out of what MCP servers answer; whatever goes wrong, their own bytes go on."""
+"""Cuts long strings in the answers of MCP servers; if anything goes wrong, their bytes go on."""
 
 import asyncio
 import logging
@@ -22,9 +22,9 @@ logger = logging.getLogger("observation_masking")
 
 @dataclass(slots=True)
 class McpTotals:
-    """What became of the responses of MCP servers: those seen, what was cut, what failed and why.
+    """The totals of MCP responses: how many were seen, what was cut, what failed and why.
 
-    Characters are code points of the strings that were cut, before and after.
+    Characters are the code points of the strings that were cut, before and after.
     """
 
     responses: int = 0
@@ -53,11 +53,11 @@ class McpTotals:
 
 
 Fields = dict[str, object]
-"""Those of an `McpRecord`, but for the software's."""
+"""The fields of an `McpRecord`, except for those about the software."""
 
 
 class Mcp:
-    """The hooks for responses; `totals` counts what has come to its end, and `record` gets it."""
+    """The hooks for responses. Each that has come to its end is counted and given to `record`."""
 
     def __init__(self, record: Callable[[Fields], object] = lambda _: None) -> None:
         self.totals = McpTotals()
@@ -65,7 +65,7 @@ class Mcp:
         self._open: WeakKeyDictionary[http.HTTPFlow, Answer | AnswerStream] = WeakKeyDictionary()
 
     def responseheaders(self, flow: http.HTTPFlow, settings: McpSettings) -> bool:
-        """Return whether the response is taken charge of, and how it streams is settled."""
+        """Return whether a response is handled here, and settle how it streams."""
         try:
             return settings.cuts and self._take(flow, settings)
         except Exception as error:  # noqa: BLE001 - the server's bytes go on, whatever happened
@@ -73,7 +73,7 @@ class Mcp:
             return False
 
     async def response(self, flow: http.HTTPFlow) -> None:
-        """Mask what was collected, and note down what has streamed by."""
+        """Mask what was collected, and note what was streamed."""
         found = self._open.get(flow)
         if isinstance(found, Answer) and flow.response is not None:
             await asyncio.to_thread(mask_whole, flow.response, found)
@@ -83,7 +83,7 @@ class Mcp:
         self._finish(flow)
 
     def done(self) -> None:
-        """Count what is still under way."""
+        """Count the responses that have not come to their end."""
         for flow in tuple(self._open):
             self._finish(flow)
 

@@ -18,7 +18,7 @@ _SIGNATURES = (
     ("digest", re.compile("")),
     ("repr-digest", re.compile("")),
 )
-"""Headers that vouch for the body, and what their value begins with then."""
+"""Headers that sign the body, and how their value begins if they do."""
 
 _SIGNED_QUERY = "x-amz-signature"
 
@@ -40,7 +40,7 @@ def path_of(request: http.Request) -> str:
 
 
 def is_signed(request: http.Request) -> bool:
-    """Whether something in the request vouches for its body, byte by byte."""
+    """Whether the request has a signature or digest of its body."""
     return any(
         signature.match(value)
         for name, signature in _SIGNATURES
@@ -49,7 +49,7 @@ def is_signed(request: http.Request) -> bool:
 
 
 def read_body(request: http.Request) -> bytes:
-    """Return a request's body, decoded. Raises WireError where it must not be, or cannot be."""
+    """Return a request's decoded body. Raises WireError if it must not or cannot be read."""
     if is_signed(request):
         raise WireError("signed")
     try:
@@ -62,9 +62,9 @@ def read_body(request: http.Request) -> bytes:
 
 
 def digest_account(request: http.Request) -> bytes:
-    """Return what tells a request's credential apart from others.
+    """Return a digest that tells a request's credential apart from others.
 
-    It is keyed by a secret of this process, and means nothing outside of it.
+    It is keyed by a secret of this process, and means nothing outside it.
     """
     digest = blake2b(key=_SECRET, digest_size=16)
     headers = (value for name in _CREDENTIALS for value in request.headers.get_all(name))
@@ -75,7 +75,7 @@ def digest_account(request: http.Request) -> bytes:
 
 
 def is_bulk(message: http.Message) -> bool:
-    """Whether a body is large, or comes bit by bit, and so must not be collected first."""
+    """Whether a body is large, or of unknown size, and so must not be collected first."""
     size: str = message.headers.get("content-length", "")
     if size.isdecimal():
         return len(size) > _MAX_DIGITS or int(size) > _BULK_BYTES
@@ -83,6 +83,6 @@ def is_bulk(message: http.Message) -> bool:
 
 
 def is_event_stream(response: http.Response) -> bool:
-    """Whether a response is to reach the client event by event."""
+    """Whether a response is an event stream."""
     content_type: str = response.headers.get("content-type", "")
     return content_type.partition(";")[0].strip().lower() == "text/event-stream"

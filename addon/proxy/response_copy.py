@@ -1,7 +1,7 @@
-"""Keeps a copy of what streams by: every chunk goes on at once, unchanged."""
+"""Keeps a copy of a stream, of which every chunk goes on at once, unchanged."""
 
 _MAX_BYTES = 16_000_000
-"""A longer stream is no longer kept; it goes on all the same."""
+"""A longer stream is not kept; it goes on all the same."""
 
 
 class ResponseCopy:
@@ -21,5 +21,5 @@ class ResponseCopy:
 
     @property
     def body(self) -> bytes | None:
-        """All that has streamed by so far; None where that was too much to keep."""
+        """The stream so far; None if it was too long to keep."""
         return b"".join(self._chunks) if self._size <= _MAX_BYTES else None

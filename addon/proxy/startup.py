@@ -15,7 +15,7 @@ _PREFIX = "mask_"
 
 
 def find_option_mistake(options: Options) -> tuple[str, str] | None:
-    """Return a problem and the option it is with, where mitmproxy itself says nothing."""
+    """Return a problem and its option, if there is one that mitmproxy itself does not report."""
     if options.stream_large_bodies:
         return (
             "large requests, the ones worth masking, would be sent past the addon",
@@ -26,7 +26,7 @@ def find_option_mistake(options: Options) -> tuple[str, str] | None:
 
 
 def render_start(config: ConfigFile) -> str:
-    """Return the line that says what is on, how, and by which file."""
+    """Return the line that says what is on, with which settings, and from which file."""
     settings = config.settings
     active = [words for words in _render_strategies(settings) if words]
     state = f"ON, {'; '.join(active)}" if active else f"OFF, {_render_off(settings.schema1)}"
