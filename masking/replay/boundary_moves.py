@@ -48,15 +48,15 @@ class BoundaryMove:
 def find_moves(requests: Sequence[ReplayedRequest], value: Value) -> list[BoundaryMove]:
     """Return the moves of one conversation's boundary, in order."""
     moves = [
-        _weigh(place, requests[place - 1] if place else None, request, value)
+        _describe_move(place, requests[place - 1] if place else None, request, value)
         for place, request in enumerate(requests)
         if request.entry.moved
     ]
     savings = _share_out([request.entry.cost for request in requests], moves, value)
-    return [_settle(move, savings[move.request :]) for move in moves]
+    return [_add_savings(move, savings[move.request :]) for move in moves]
 
 
-def _weigh(
+def _describe_move(
     place: int, before: ReplayedRequest | None, request: ReplayedRequest, value: Value
 ) -> BoundaryMove:
     """Return a move as it stands at its own request.
@@ -109,7 +109,8 @@ def _weight(move: BoundaryMove) -> float:
     return max(1.0, move.removed)  # placeholders can be longer than what they replace
 
 
-def _settle(move: BoundaryMove, savings: Sequence[float]) -> BoundaryMove:
+def _add_savings(move: BoundaryMove, savings: Sequence[float]) -> BoundaryMove:
+    """Return a move with what it has saved, given what each token saved at each request since."""
     saved = [*accumulate(_weight(move) * each for each in savings)]
     repaid = (move.request + n for n, sum_ in enumerate(saved) if sum_ >= move.paid)
     return replace(move, saved=saved[-1], repaid_at=next(repaid, None))

@@ -72,8 +72,8 @@ def find_references(
     Linear in the request, unless a call is made again and again.
     """
     elements, tools = conversation.elements, conversation.wire.find_tools(conversation.document)
-    memory = _Memory([call for at in answers for call in map(_read_call, elements[at].calls)])
-    memory.show([_compact(tools), *_leaves(tools)])
+    shown = _Shown([call for at in answers for call in map(_read_call, elements[at].calls)])
+    shown.show([_compact(tools), *_leaves(tools)])
     results_of = defaultdict[int, list[int]](list)
     for place, result in enumerate(conversation.results):
         results_of[result.element].append(place)
@@ -81,12 +81,12 @@ def find_references(
     for at, (element, item) in enumerate(zip(elements, conversation.items, strict=True)):
         if at in answers:
             references += [
-                memory.recall(call, answers[at]) for call in map(_read_call, element.calls)
+                shown.recall(call, answers[at]) for call in map(_read_call, element.calls)
             ]
         for place in results_of[at]:
-            memory.take_result(place, conversation.results[place])
+            shown.take_result(place, conversation.results[place])
         if not element.results:
-            memory.take_message(element, item)
+            shown.take_message(element, item)
     return tuple(references)
 
 
@@ -133,7 +133,7 @@ class _Call(NamedTuple):
     lines: frozenset[str]
 
 
-class _Memory:
+class _Shown:
     """Which of the names and lines of its calls a conversation has shown so far."""
 
     def __init__(self, calls: Sequence[_Call]) -> None:

@@ -16,15 +16,18 @@ CostUnit = Literal["usd", "input_tokens"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """Sums over requests, but for `window_turns` and the percentages; None is what is not known.
+    """Sums over the requests of a replay; None if something is not known.
 
-    Tokens are those that are billed: as the provider counted them where it did, else estimated.
-    Costs are in US dollars where the price of every request is known, else in input-token
-    equivalents. `cost_sliding` is that of a window that slides at every turn; `worst_percent` the
-    most by which the bill has ever been above that of sending everything, at any request.
-    `saved_error` is by how much what was saved may be off, either way, in the unit of the costs.
-    `rereads` and `quotes` are calls, of all `calls`, that repeat or name what was masked, and that
-    quote it (see `masking.replay.reread`).
+    window_turns: the setting.
+    tokens_*: as they are billed; the provider's own count if it reported one, else an estimate.
+    cost_*: in US dollars if the price of every request is known, else in plain input tokens.
+    cost_before_warm: without masking, if the provider's cache had lost nothing.
+    cost_sliding: with a window that slides at every turn.
+    saved_error: how far the saving may be off, either way, in the unit of the costs.
+    delta_percent: the bill after masking against the one before; less than 0 is a saving.
+    worst_percent: the most by which a conversation's bill so far was above the unmasked one.
+    rereads, quotes: of all `calls`, those that repeat or name what was masked, and those that
+        quote it (see `masking.replay.reread`).
     """
 
     window_turns: int
@@ -53,9 +56,10 @@ class Summary:
 
 
 def summarize(comparisons: Sequence[Comparison], unit: CostUnit | None = None) -> Summary:
-    """Sum up conversations that were replayed under one policy; costs in this unit, or the best.
+    """Sum up conversations that were replayed under one policy.
 
-    Raises ValueError where there are none.
+    Costs are in this unit, or else in the one that `find_unit` gives. Raises ValueError if there
+    are no conversations.
     """
     if not comparisons:
         raise ValueError("no requests to sum up")
@@ -95,13 +99,13 @@ def summarize(comparisons: Sequence[Comparison], unit: CostUnit | None = None) -
 
 
 def find_unit(requests: Iterable[ReplayedRequest]) -> CostUnit:
-    """Return in what the costs of these requests can be told."""
+    """Return dollars if the prices of all these requests are known, else input tokens."""
     known = all(request.entry.cost.after.dollars is not None for request in requests)
     return "usd" if known else "input_tokens"
 
 
 def count_tokens(bills: Iterable[Bill]) -> int:
-    """Return the tokens of these prompts, as they are billed: the provider's, where it counted."""
+    """Return the tokens of these prompts: the provider's own count if it reported one."""
     return round(sum(bill.prompt for bill in bills))
 
 
@@ -110,13 +114,13 @@ def _add_bills(unit: CostUnit, bills: Iterable[Bill]) -> float:
 
 
 def add_margins(unit: CostUnit, costs: Iterable[Cost]) -> Margin:
-    """Return the margin of error of what requests have saved."""
+    """Return the margin of error of what these requests saved."""
     margins = (cost.margin if unit == "input_tokens" else cost.dollar_margin for cost in costs)
     return sum(margins, start=NO_MARGIN)
 
 
 def find_worst(requests: Sequence[ReplayedRequest]) -> WorstBill | None:
-    """Return the worst moment of a conversation; None where no request costs anything."""
+    """Return a conversation's worst moment; None if none of its requests costs anything."""
     costs = [request.entry.cost for request in requests]
     return find_worst_bill(
         (cost.after.cost for cost in costs), (cost.before.cost for cost in costs)
