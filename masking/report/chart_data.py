@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from itertools import groupby
+from string import ascii_lowercase
 
 from masking.accounting.cost import Bill
-from masking.model import Reason
+from masking.model import REASONS, Reason
 from masking.replay.boundary_moves import Value, find_moves
 from masking.replay.comparison import Comparison
 from masking.replay.summary import CostUnit, find_unit
 from masking.report.overview import POLICIES, PolicyKey
-from masking.report.reasons import REASON_TEXTS
 from masking.report.text import UNITS, pluralize, printable
 
 _VALUES: dict[CostUnit, Value] = {
@@ -19,15 +19,23 @@ _VALUES: dict[CostUnit, Value] = {
 }
 _DIGITS: dict[CostUnit, int] = {"usd": 8, "input_tokens": 2}
 
+LETTERS: dict[Reason, str] = dict(zip(REASONS, ascii_lowercase, strict=False))
+"""How the masking map spells each reason; no two are alike."""
+
 
 def describe_charts(comparisons: Sequence[Comparison]) -> dict[str, object]:
     """Return the page's data; requests and results count from 0 in it."""
     return {
         "policies": {policy.key: policy.name for policy in POLICIES},
         "units": UNITS,
-        "reasons": {text.letter: [reason, text.label] for reason, text in REASON_TEXTS.items()},
+        "reasons": {letter: [reason, _label(reason)] for reason, letter in LETTERS.items()},
         "conversations": [_describe_conversation(each) for each in comparisons],
     }
+
+
+def _label(reason: Reason) -> str:
+    """Return a reason as the legend has it: `in window: in one of the last tool turns`."""
+    return f"{reason.replace('_', ' ')}: {REASONS[reason].sentence}"
 
 
 def _describe_conversation(comparison: Comparison) -> dict[str, object]:
@@ -89,6 +97,6 @@ def _round(values: Iterable[float], digits: int) -> list[float]:
 
 def _spell_reasons(reasons: Sequence[Reason]) -> str:
     """Return a row of the masking map: a letter for each result, runs as `12m`."""
-    letters = (REASON_TEXTS[reason].letter for reason in reasons)
+    letters = (LETTERS[reason] for reason in reasons)
     runs = ((letter, len([*run])) for letter, run in groupby(letters))
     return "".join(f"{length if length > 1 else ''}{letter}" for letter, length in runs)

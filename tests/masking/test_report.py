@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from masking.measures.price_settings import CachePricing
+from masking.model import REASONS
 from masking.replay.comparison import Comparison
 from masking.report.origin import Origin
 from masking.report.page import render_report
-from masking.report.reasons import REASON_TEXTS
 from tests.builders import OLD
 from tests.replays import NOON, Talk, replayed, settings
 
@@ -144,7 +144,7 @@ def test_every_table_has_a_caption_and_every_heading_a_scope() -> None:
     }
 
 
-@pytest.mark.parametrize("reason", REASON_TEXTS)
+@pytest.mark.parametrize("reason", REASONS)
 def test_every_reason_has_a_colour(reason: str) -> None:
     style = (files("masking.report") / "assets" / "report.css").read_text("utf-8")
     assert re.search(rf"--{reason}: #[0-9a-f]{{6}};", style)
@@ -206,7 +206,7 @@ def test_a_browser_shows_all_of_it(tmp_path: Path) -> None:
     assert 5 == page.count('<div class="chart" role="img" tabindex="0" aria-label="')
     assert 6 == page.count("<canvas")
     legend = re.findall(r'<span class="mark reason \w+" aria-hidden="true"></span>([^<:]+)', page)
-    assert ["masked", "held", "in the window"] == legend
+    assert ["masked", "in window", "held"] == legend
     for title in ("Bill of each policy", "All conversations: tokens", "Moves of the boundary, and"):
         assert f"<caption>{title}" in page
     tokens = sum(request.entry.cost.before.prompt for request in comparisons[0].chosen)
