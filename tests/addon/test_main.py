@@ -52,16 +52,23 @@ def demo_rows(shown: str) -> list[list[str]]:
 
 @pytest.mark.live
 @pytest.mark.parametrize("strategy", ["redaction", "reduction", "all"])
-def test_the_demo_shows_the_other_strategies_too(
+def test_the_demo_shows_the_other_strategies_and_claims_no_more_than_a_replay(
     strategy: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["demo", strategy]) == 0
-    shown = capsys.readouterr().out
+    """What the session costs without masking is what its replay says, or up to 1% less."""
     recording = shipped("recordings") / SESSIONS[strategy][0]
     expected = json.loads(recording.with_suffix(f".{strategy}.json").read_text(encoding="utf-8"))
+    assert main(["replay", str(recording), "--prices", "0.5,1", "--json"]) == 0
+    total = json.loads(capsys.readouterr().out)["total"]
+    assert main(["demo", strategy]) == 0
+    shown = capsys.readouterr().out
     assert [f"{sum(each[name] for name in CHANGES)}" for each in expected] == [
         row[1] for row in demo_rows(shown)
     ]
+    cost = re.search(r"cost ([\d,]+) -> ", shown)
+    assert cost is not None
+    replayed = total["cost_before"] / DOLLARS_A_TOKEN
+    assert 0.99 * replayed <= int(cost[1].replace(",", "")) <= replayed
     assert "only when that pays" not in " ".join(shown.split())
 
 
