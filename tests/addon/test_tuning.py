@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from rich.console import Console
 
+from addon.commands.tune_tables import CAVEAT
 from addon.commands.tuning import (
-    CAVEAT,
     render_settings,
     run_front,
     run_tune,
