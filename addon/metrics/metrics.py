@@ -53,9 +53,9 @@ class Metrics:
     def __init__(self, enter: Callable[[Answered], Entry | None]) -> None:
         self.totals = Totals()
         self._enter = enter
-        self._file = RecordFile(MetricsSettings())
         self._log = LoopLog()
-        self._trace = RedactionTrace()
+        self._file = RecordFile(MetricsSettings(), self._log.log)
+        self._trace = RedactionTrace(self._log.log)
         price_warnings, hold_warnings = PriceWarnings(), HoldWarnings()
         self.sinks: list[Sink] = [
             self.totals.add,
@@ -139,7 +139,7 @@ class Metrics:
 
     def _reopen(self, settings: MetricsSettings) -> None:
         self._file.close()
-        self._file = RecordFile(settings)
+        self._file = RecordFile(settings, self._log.log)
 
 
 def _measure(rewrite: Rewrite, original: bytes, counter: TokenCounter | None) -> Measured:

@@ -1,9 +1,10 @@
 """The file of records: JSON lines, rotated once."""
 
+import contextlib
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from io import FileIO
 from pathlib import Path
 
@@ -12,6 +13,10 @@ import platformdirs
 from masking.config_tables import MetricsSettings
 
 logger = logging.getLogger("observation_masking")
+
+
+Log = Callable[[int, str], object]
+"""What logs a line at a level."""
 
 
 def default_path() -> Path:
@@ -26,7 +31,8 @@ class RecordFile:
     default file is for live traffic only.
     """
 
-    def __init__(self, settings: MetricsSettings) -> None:
+    def __init__(self, settings: MetricsSettings, log: Log = logger.log) -> None:
+        self._log = log
         self._name = settings.path
         self._max_bytes = settings.max_megabytes * 1_000_000
         self._file: FileIO | None = None
@@ -49,13 +55,15 @@ class RecordFile:
             self.close()  # a later record opens it again
             if not self._was_warned:
                 place = self._name or "the user's state directory"
-                logger.warning(f"no records in {place}: {getattr(error, 'strerror', 0) or error}")
+                problem = getattr(error, "strerror", 0) or error
+                self._log(logging.WARNING, f"no records in {place}: {problem}")
             self._was_warned = True
 
     def close(self) -> None:
         """Close the file; a later record would open it again."""
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError):
+                self._file.close()
         self._file = None
 
     def _append(self, line: bytes) -> None:
@@ -76,9 +84,10 @@ class RecordFile:
 
     def _tell(self) -> None:
         if not self._was_told:
-            logger.info(
+            self._log(
+                logging.INFO,
                 "replayed requests leave no records among those of live traffic: to keep theirs, "
-                "set a path of their own in [observation_masking.metrics]"
+                "set a path of their own in [observation_masking.metrics]",
             )
         self._was_told = True
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Callable
 
 from addon.metrics.names import printable
 from masking.model import Decision
@@ -15,20 +16,22 @@ _MAX_WARNINGS = 1_000
 class RedactionTrace:
     """Remembers its warnings, because a conversation repeats its messages at every turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: Callable[[int, str], object]) -> None:
+        self._log = log
         self._warned: set[str] = set()
 
     def log(self, redactions: Redactions) -> None:
         """Log what was decided for a request, never content."""
         for decision in redactions.decisions:
             if decision.is_new:
-                logger.info(f"redacted {_render(decision)}")
+                self._log(logging.INFO, f"redacted {_render(decision)}")
             elif decision.scenario is not None:
+                # Nobody but a developer reads these hundreds of lines: the loop is spared them.
                 logger.debug(f"redaction: {_render(decision)}")
         warning = redactions.warning
         if warning and warning not in self._warned and len(self._warned) < _MAX_WARNINGS:
             self._warned.add(warning)
-            logger.warning(warning)
+            self._log(logging.WARNING, warning)
 
 
 def _render(decision: Decision) -> str:
