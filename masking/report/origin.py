@@ -27,6 +27,11 @@ class Origin:
     settings: ReplaySettings
     pause: Pause | None = None
 
+    @property
+    def date(self) -> str:
+        """When it was made: `1 June 2026, 12:00 UTC`."""
+        return f"{self.created.day} {self.created:%B %Y, %H:%M %Z}"
+
     def list_settings(self) -> list[tuple[str, str]]:
         """Return the settings of the replay, by the names that files and options give them."""
         policy, others = self.settings.policy, self.settings.others

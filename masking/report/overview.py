@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from masking.accounting.worst_bill import AS_MUCH
 from masking.replay.comparison import Comparison
 from masking.replay.summary import CostUnit, Summary, add_margins, find_worst, summarize
 from masking.report.text import UNITS, choose_money, pluralize, spell_count, spell_percent
@@ -126,17 +127,14 @@ def list_policies(comparisons: Sequence[Comparison]) -> list[PolicyRow]:
 def list_conversations(comparisons: Sequence[Comparison]) -> list[ConversationRow]:
     """Return a row for each conversation, and, where there are several, one for all of them."""
     unit = summarize(comparisons).cost_unit
-    rows = [
-        _describe([each], unit, number, each.name, _describe_worst(each))
-        for number, each in enumerate(comparisons)
-    ]
+    rows = [_describe([each], unit, number, each.name) for number, each in enumerate(comparisons)]
     if len(rows) == 1:
         return rows
-    return [*rows, _describe(comparisons, unit, None, "All conversations", "")]
+    return [*rows, _describe(comparisons, unit, None, "All conversations")]
 
 
 def _describe(
-    comparisons: Sequence[Comparison], unit: CostUnit, number: int | None, name: str, worst: str
+    comparisons: Sequence[Comparison], unit: CostUnit, number: int | None, name: str
 ) -> ConversationRow:
     summary = summarize(comparisons, unit)
     spell = choose_money(unit, summary.cost_before)
@@ -152,15 +150,20 @@ def _describe(
         saved=describe_saving(summary.cost_before, summary.cost_after, summary.saved_error),
         rereads=_spell_share(summary.rereads, summary.calls),
         quotes=_spell_share(summary.quotes, summary.calls),
-        worst=worst,
+        worst=_describe_worst(comparisons),
     )
 
 
-def _describe_worst(comparison: Comparison) -> str:
-    worst = find_worst(comparison.chosen)
-    if worst is None or worst.part <= 1:
+def _describe_worst(comparisons: Sequence[Comparison]) -> str:
+    """Return how far a bill was above that of sending everything; of one, at which request."""
+    bills = [bill for each in comparisons if (bill := find_worst(each.chosen))]
+    worst = max(bills, key=lambda bill: bill.part, default=AS_MUCH)
+    if worst.part <= 1:
         return "never above"
-    return f"+{spell_percent(worst.part - 1)}, request\N{NO-BREAK SPACE}{worst.request + 1:,}"
+    above = f"+{spell_percent(worst.part - 1)}"
+    if len(comparisons) > 1:
+        return above
+    return f"{above}, request\N{NO-BREAK SPACE}{worst.request + 1:,}"
 
 
 def describe_saving(before: float, after: float, error: float) -> Amount:

@@ -188,7 +188,6 @@ def browse(tmp_path: Path, page: str) -> str:
         ],
         capture_output=True,
         text=True,
-        timeout=120,
         check=True,
     )
     assert "CONSOLE" not in ran.stderr, ran.stderr
