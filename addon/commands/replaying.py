@@ -96,15 +96,8 @@ def _counter() -> TokenCounter:
 
 
 def find_masked_before(replay: ReplayResult) -> list[str]:
-    """Return the names of the conversations with results that were masked when recorded.
-
-    Looked for where the window slides, and judges all results that it has left behind.
-    """
-    return [
-        comparison.name
-        for comparison in replay.comparisons
-        if any("already_masked" in request.reasons for request in comparison.sliding)
-    ]
+    """Return the names of the conversations with results that were masked when recorded."""
+    return [each.name for each in replay.comparisons if each.was_masked_before]
 
 
 def render_json(replay: ReplayResult) -> str:

@@ -26,6 +26,14 @@ class Comparison:
     sliding_rereads: Rereads
     chosen_rereads: Rereads
 
+    @property
+    def was_masked_before(self) -> bool:
+        """Whether results were masked already when they were recorded.
+
+        Looked for where the window slides, and so judges all results that it has left behind.
+        """
+        return any("already_masked" in request.reasons for request in self.sliding)
+
 
 def compare(
     session: Session,

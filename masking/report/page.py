@@ -48,6 +48,7 @@ def render_report(comparisons: Sequence[Comparison], origin: Origin) -> str:
             data=_embed(describe_charts(comparisons)),
             headline=describe_headline(summary, len(comparisons)),
             unit=UNITS[summary.cost_unit],
+            masked_before=sum(each.was_masked_before for each in comparisons),
             assumed=sum(each.requests for each in find_assumed_prices(requests)),
             requests=pluralize(len(requests), "request"),
             reported=reported,

@@ -1,6 +1,7 @@
 """The page asks for nothing else, no name breaks out of it, and a browser shows all of it."""
 
 import base64
+import dataclasses
 import hashlib
 import html
 import json
@@ -133,6 +134,26 @@ def test_assumed_prices_are_told_first(pricing: CachePricing, expected: list[str
     page = rendered(replayed(Talk(model="nobody's"), pricing)).page
     warnings = re.findall(r'<p class="warning">(Prices.*?)</p>', page)
     assert expected == [re.sub("<.*?>", "", warning) for warning in warnings]
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        pytest.param(0, [], id="none"),
+        pytest.param(1, ["One conversation was recorded"], id="one"),
+        pytest.param(2, ["2 conversations were recorded"], id="two"),
+    ],
+)
+def test_recordings_that_were_masked_already_are_told_first(
+    count: int, expected: list[str]
+) -> None:
+    whole = replayed(Talk())
+    masked = tuple(
+        dataclasses.replace(request, reasons=("already_masked",)) for request in whole.sliding
+    )
+    before = dataclasses.replace(whole, sliding=masked)
+    page = rendered(*[before] * count, *[whole] * (2 - count)).page
+    assert expected == re.findall(r'<p class="warning">(.* recorded)\n', page)
 
 
 def test_every_table_has_a_caption_and_every_heading_a_scope() -> None:
