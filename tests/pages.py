@@ -9,9 +9,10 @@ _CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 def find_pages(root: Path) -> list[Path]:
-    """Return the README and its neighbours, then the pages under `docs/`."""
+    """Return the README and its neighbours, then the pages under `docs/` and `packaging/`."""
     neighbours = sorted(set(root.glob("*.md")) - {root / "README.md"})
-    return [root / "README.md", *neighbours, *sorted((root / "docs").glob("*.md"))]
+    others = (*sorted((root / "docs").glob("*.md")), *sorted(root.glob("packaging/*/*.md")))
+    return [root / "README.md", *neighbours, *others]
 
 
 def find_broken_links(page: Path) -> list[str]:

@@ -24,6 +24,10 @@ PAGES = {path: path.read_text(encoding="utf-8") for path in find_pages(ROOT)}
 TEXT = "\n".join(PAGES.values())
 
 
+def name_page(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
 COMMANDS = sorted(
     set(re.findall(r"^\.venv/bin/obsmask (replay recordings .*)$", TEXT, re.MULTILINE))
 )
@@ -75,7 +79,7 @@ def test_every_key_is_described(table: str) -> None:
     assert sorted(keys) == sorted(described)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_page)
 def test_its_lists_are_what_the_code_says(page: Path) -> None:
     """`python -m tests.make_docs` writes them."""
     assert fill(PAGES[page]) == PAGES[page]
@@ -112,7 +116,7 @@ def test_every_module_that_is_named_exists() -> None:
     assert [name for name in sorted(names) if find_spec(name) is None] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_page)
 def test_every_link_leads_somewhere(page: Path) -> None:
     assert find_broken_links(page) == []
 
