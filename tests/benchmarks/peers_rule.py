@@ -144,7 +144,7 @@ def find_window(found: dict[str, Sum], note: str = "") -> str | None:
 
 def render(price: Pricing, found: dict[str, Sum]) -> Iterator[str]:
     """Yield a row for each rule at a price."""
-    shown = {"SWE-agent, last 5 in requests of 10": found["peer"]}
+    shown = {"SWE-agent, last 5 in steps of 10": found["peer"]}
     shown |= {name: one for name, one in found.items() if name.startswith("ours")}
     windows = [find_window(found, note) for note in ("", MASKED)]
     shown |= {f"ours, {name}": found[name] for name in windows if name is not None}
