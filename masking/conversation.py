@@ -192,10 +192,10 @@ def bind(
     waiting: dict[str, list[int]] = {}
     results: list[ToolResult] = []
     counts_on = False
-    for at, element in enumerate(elements):
-        if element.speaker != "assistant":
+    for at, (speaker, _, calls, found) in enumerate(elements):
+        if speaker != "assistant":
             counts_on = False
-        elif declares := {call.call_id: call for call in element.calls if call.call_id}:
+        elif declares := {call.call_id: call for call in calls if call.call_id}:
             turns += not counts_on
             counts_on = wire.answers_in_runs
             for declared_id, call in declares.items():
@@ -205,24 +205,13 @@ def bind(
                     results[early] = results[early]._replace(
                         turn=turns - 1, tool=call.tool, target=target
                     )
-        for result in element.results:
-            call_id = result.call_id
+        for call_id, kind, texts, slots, is_error, wrap in found:
             turn, tool, target = declared.get(call_id, _UNDECLARED)
             if turn is None and call_id is not None:
                 waiting.setdefault(call_id, []).append(len(results))
+            place = (*wire.list_path, at)
             results.append(
-                ToolResult(
-                    (*wire.list_path, at),
-                    result.slots,
-                    call_id,
-                    tool,
-                    turn,
-                    result.kind,
-                    result.texts,
-                    result.is_error,
-                    target,
-                    result.wrap,
-                )
+                ToolResult(place, slots, call_id, tool, turn, kind, texts, is_error, target, wrap)
             )
     return turns, tuple(results)
 

@@ -47,6 +47,9 @@ _MARKER = re.compile(f"{BEGIN}|{END}")
 
 _COUNT = re.compile(r"\[(?:observation|dispatch output) masked — ([0-9]{1,20})")
 
+_BEGINNINGS = ("[", "...")
+"""A placeholder begins like this, however short it was clipped."""
+
 _ANY_COUNT = "0" * 20
 """Digits to continue with if a placeholder was clipped before the end of its number."""
 
@@ -58,6 +61,8 @@ def _render(outside: str, blocks: Sequence[str], max_chars: int) -> str:
 
 
 def _could_have_rendered(text: str, blocks: Sequence[str], max_chars: int) -> bool:
+    if not text.startswith(_BEGINNINGS):
+        return False
     count = _COUNT.match(text)
     digits = count[1] if count else ""
     counts = (digits, digits + _ANY_COUNT)

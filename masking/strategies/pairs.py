@@ -3,26 +3,33 @@
 The one rule: a pair stays whole or goes whole. What is bound to what, `conversation.bind` says.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from masking.conversation import Element, WireFormat, bind, find_answers
+from masking.conversation import Conversation, Element, WireFormat, bind, find_answers
+from masking.model import ToolResult
 
 Pairs = Mapping[int, frozenset[int]]
 """By the position of an element with tool results, those of the elements that called for them."""
 
 
-def find_pairs(elements: Sequence[Element], wire: WireFormat) -> dict[int, frozenset[int]]:
+def find_pairs(conversation: Conversation) -> dict[int, frozenset[int]]:
     """Bind the elements with tool results to those with their calls.
 
     Orphans, results without an id and calls without a result are in no pair.
     """
+    return _pair(conversation.elements, conversation.results, conversation.wire)
+
+
+def _pair(
+    elements: Sequence[Element], results: Iterable[ToolResult], wire: WireFormat
+) -> dict[int, frozenset[int]]:
     turns = [
         frozenset(answer)
         for answer in find_answers(elements, in_runs=wire.answers_in_runs)
         if any(elements[at].is_turn for at in answer)
     ]
     pairs: dict[int, frozenset[int]] = {}
-    for result in bind(elements, wire)[1]:
+    for result in results:
         if result.turn is not None:
             known = pairs.get(result.element, frozenset())
             pairs[result.element] = known | turns[result.turn]
@@ -54,5 +61,5 @@ def keeps_pairs(
         for result, calls in pairs.items()
         if result in there or not there.isdisjoint(calls)
     }
-    found = find_pairs(after, wire).items()
+    found = _pair(after, bind(after, wire)[1], wire).items()
     return expected == {origins[r]: frozenset(origins[at] for at in calls) for r, calls in found}

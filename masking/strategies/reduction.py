@@ -109,7 +109,7 @@ def _read(
     sources: Conversation,
 ) -> _History:
     elements = conversation.elements
-    pairs = find_pairs(elements, conversation.wire)
+    pairs = find_pairs(conversation)
     kept = close_over_pairs(_find_kept(elements, options.preserve_recent_raw_turns), pairs)
     return _History(
         conversation=conversation,
@@ -172,8 +172,10 @@ def _replace_texts(result: ToolResult, max_chars: int) -> Iterator[Replacement]:
 
 def _has_block_across_parts(result: ToolResult) -> bool:
     """Whether a dispatch result begins in one text part and ends in another."""
+    if len(result.texts) < 2:
+        return False
     in_parts = sum(len(find_blocks(text)) for text in result.texts)
-    return len(result.texts) > 1 and len(find_blocks(result.text)) > in_parts
+    return len(find_blocks(result.text)) > in_parts
 
 
 def _summarize(history: _History, plan: ReductionPlan) -> ReductionPlan:

@@ -7,7 +7,12 @@ from masking.conversation import Element
 
 def count_chars(elements: Iterable[Element]) -> int:
     """Return the size of the elements: the code points of all their texts."""
-    return sum(len(text) for element in elements for text in element.all_texts)
+    chars = 0
+    for _, texts, _, results in elements:
+        chars += sum(map(len, texts))
+        for result in results:
+            chars += sum(map(len, result.texts))
+    return chars
 
 
 def clip(text: str, max_chars: int) -> str:

@@ -56,7 +56,7 @@ def test_pairs(given: Case) -> None:
 
 
 def _find(messages: list[ChatMessage]) -> dict[int, int]:
-    return {result: only for result, (only,) in find_pairs(read(messages).elements, CHAT).items()}
+    return {result: only for result, (only,) in find_pairs(read(messages)).items()}
 
 
 class Check(NamedTuple):
@@ -86,7 +86,7 @@ CHECKS = [
 @pytest.mark.parametrize("given", CHECKS, ids=lambda given: given.case)
 def test_a_reduction_keeps_pairs(given: Check) -> None:
     after = [USER if at is None else given.before[at] for at in given.origins]
-    pairs = find_pairs(read(given.before).elements, CHAT)
+    pairs = find_pairs(read(given.before))
     assert given.expected == keeps_pairs(pairs, read(after).elements, given.origins, CHAT)
 
 
@@ -94,8 +94,8 @@ def test_a_reduction_keeps_pairs(given: Check) -> None:
 def test_whatever_is_closed_over_keeps_its_pairs(
     messages: list[ChatMessage], wanted: set[int]
 ) -> None:
-    elements = read(messages).elements
-    pairs = find_pairs(elements, CHAT)
+    conversation = read(messages)
+    elements, pairs = conversation.elements, find_pairs(conversation)
     closed = close_over_pairs(wanted & set(range(len(messages))), pairs)
     assert closed == close_over_pairs(closed, pairs)
     origins = sorted(closed)

@@ -53,7 +53,7 @@ def edited(messages: list[ChatMessage], plan: ReductionPlan) -> list[ChatMessage
 
 def pair(messages: list[ChatMessage]) -> dict[int, int]:
     """Return by the position of each result that of its call."""
-    return {result: only for result, (only,) in find_pairs(read(messages).elements, CHAT).items()}
+    return {result: only for result, (only,) in find_pairs(read(messages)).items()}
 
 
 def texts_of(message: object) -> tuple[str, ...]:
