@@ -65,23 +65,23 @@ class ReasonInfo(NamedTuple):
 
 
 REASONS: Mapping[Reason, ReasonInfo] = {
-    "masked": ReasonInfo("schema1", "old enough, and replaced by a placeholder", "M"),
-    "redacted": ReasonInfo("redaction", "answered since, and replaced by a placeholder", "R"),
-    "reduced": ReasonInfo("reduction", "replaced to bring the history within its budget", "B"),
-    "dropped": ReasonInfo("reduction", "dropped with its message for the same budget", "D"),
-    "off": ReasonInfo("schema1", "kept, as the window is off", "-"),
-    "bad_id": ReasonInfo("schema1", "names no call", "?"),
-    "orphan": ReasonInfo("schema1", "no call in the request has its id", "?"),
+    "masked": ReasonInfo("schema1", "old enough, and replaced by a placeholder", "m"),
+    "redacted": ReasonInfo("redaction", "answered since, and replaced by a placeholder", "r"),
+    "reduced": ReasonInfo("reduction", "replaced to bring the history within its budget", "b"),
+    "dropped": ReasonInfo("reduction", "dropped with its message for the same budget", "d"),
+    "off": ReasonInfo("schema1", "kept, as the window is off", "x"),
+    "bad_id": ReasonInfo("schema1", "names no call", "i"),
+    "orphan": ReasonInfo("schema1", "no call in the request has its id", "o"),
     "in_window": ReasonInfo("schema1", "in one of the last tool turns", "w"),
     "held": ReasonInfo("schema1", "old enough, but moving the boundary does not pay yet", "h"),
     "last_k": ReasonInfo("schema1", "among the last results of its tool", "k"),
     "latest": ReasonInfo("schema1", "the latest result of its target", "l"),
     "error": ReasonInfo("schema1", "looks like an error", "e"),
     "not_string": ReasonInfo("schema1", "more than text", "n"),
-    "already_masked": ReasonInfo("schema1", "already a placeholder", "m"),
-    "too_short": ReasonInfo("schema1", "shorter than min_chars", "s"),
+    "already_masked": ReasonInfo("schema1", "already a placeholder", "a"),
+    "too_short": ReasonInfo("schema1", "shorter than min_chars", "t"),
     "not_shorter": ReasonInfo("schema1", "would not get shorter", "s"),
-    "other_tool": ReasonInfo("redaction", "of a tool that is not redacted", "o"),
+    "other_tool": ReasonInfo("redaction", "of a tool that is not redacted", "f"),
     "in_use": ReasonInfo("redaction", "not answered by the assistant yet", "u"),
 }
 """Every reason, in the order in which people read them. All that explains a reason quotes it."""

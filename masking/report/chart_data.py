@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from itertools import groupby
-from string import ascii_lowercase
 
 from masking.accounting.cost import Bill
 from masking.model import REASONS, Reason
@@ -19,16 +18,13 @@ _VALUES: dict[CostUnit, Value] = {
 }
 _DIGITS: dict[CostUnit, int] = {"usd": 8, "input_tokens": 2}
 
-LETTERS: dict[Reason, str] = dict(zip(REASONS, ascii_lowercase, strict=False))
-"""How the masking map spells each reason; no two are alike."""
-
 
 def describe_charts(comparisons: Sequence[Comparison]) -> dict[str, object]:
     """Return the page's data; requests and results count from 0 in it."""
     return {
         "policies": {policy.key: policy.name for policy in POLICIES},
         "units": UNITS,
-        "reasons": {letter: [reason, _label(reason)] for reason, letter in LETTERS.items()},
+        "reasons": {info.letter: [reason, _label(reason)] for reason, info in REASONS.items()},
         "conversations": [_describe_conversation(each) for each in comparisons],
     }
 
@@ -97,6 +93,6 @@ def _round(values: Iterable[float], digits: int) -> list[float]:
 
 def _spell_reasons(reasons: Sequence[Reason]) -> str:
     """Return a row of the masking map: a letter for each result, runs as `12m`."""
-    letters = (LETTERS[reason] for reason in reasons)
+    letters = (REASONS[reason].letter for reason in reasons)
     runs = ((letter, len([*run])) for letter, run in groupby(letters))
     return "".join(f"{length if length > 1 else ''}{letter}" for letter, length in runs)

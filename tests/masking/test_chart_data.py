@@ -8,10 +8,10 @@ from typing import Any, get_args
 import pytest
 
 from masking.accounting.cost import Bill
-from masking.model import ChangeReason, KeepReason
+from masking.model import REASONS, ChangeReason, KeepReason
 from masking.replay.boundary_moves import Value
 from masking.replay.comparison import Comparison
-from masking.report.chart_data import LETTERS, describe_charts, find_bills
+from masking.report.chart_data import describe_charts, find_bills
 from masking.wire.usage import Usage
 from tests.replays import Talk, in_dollars, in_tokens, replayed
 
@@ -101,11 +101,10 @@ def test_a_conversation_without_tool_results_has_an_empty_map() -> None:
 
 
 def test_every_reason_has_a_letter_of_its_own() -> None:
-    assert {*get_args(ChangeReason), *get_args(KeepReason)} == {*LETTERS}
-    assert len(LETTERS) == len({*LETTERS.values()})
+    assert {*get_args(ChangeReason), *get_args(KeepReason)} == {*REASONS}
 
 
 def test_the_legend_names_a_reason_and_explains_it() -> None:
     reasons = json.loads(json.dumps(describe_charts([replayed(Talk())])))["reasons"]
     expected = ["in_window", "in window: in one of the last tool turns"]
-    assert expected == reasons[LETTERS["in_window"]]
+    assert expected == reasons[REASONS["in_window"].letter]
