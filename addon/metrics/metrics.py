@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from addon.metrics.hold_warnings import HoldWarnings
 from addon.metrics.log_line import render_line
 from addon.metrics.loop_log import LoopLog
-from addon.metrics.making import make_record
+from addon.metrics.make_record import make_record
 from addon.metrics.mcp_record import McpRecord
 from addon.metrics.price_warnings import PriceWarnings
 from addon.metrics.record import RequestRecord
