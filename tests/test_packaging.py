@@ -119,7 +119,7 @@ def test_the_demo_plays_from_a_wheel(wheel: Path, tmp_path: Path) -> None:
 def test_recording_from_a_wheel_wants_a_checkout(wheel: Path, tmp_path: Path) -> None:
     done = run(wheel, "-m", "addon.commands.main", "record", "openai", "out.flow", cwd=tmp_path)
     assert 1 == done.returncode
-    assert "obsmask: record wants a checkout of the repository" in done.stderr
+    assert "obsmask: record needs a checkout of the repository" in done.stderr
 
 
 def test_the_core_is_described_as_the_whole_is() -> None:

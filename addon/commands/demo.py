@@ -48,7 +48,7 @@ _AGENTS = {
     "openai-questions.flow": "a small agent on the openai package",
 }
 
-PRICING = "[0.5, 1.0]"
+PRICING = (0.5, 1.0)
 """What OpenAI takes for the recorded model's tokens; the provider here is not on any price list."""
 
 _TEXT_WIDTH = 80

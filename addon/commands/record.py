@@ -33,7 +33,7 @@ def _record_agent(agent: str, out: Path) -> int:
         if not (error.name or "").startswith("addon.recordings.studio"):
             raise
         raise RuntimeError(
-            "record wants a checkout of the repository: an installed package has neither the "
+            "record needs a checkout of the repository: an installed package has neither the "
             "clients nor the projects that they work on"
         ) from None
     if agent == clients.MCP_FILES:

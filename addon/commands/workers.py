@@ -37,4 +37,4 @@ def _import_dask() -> ModuleType:
     try:
         return importlib.import_module("distributed")
     except ImportError:
-        raise ValueError("--scheduler wants Dask: pip install 'distributed>=2024.2'") from None
+        raise ValueError("--scheduler needs Dask: pip install 'distributed>=2024.2'") from None

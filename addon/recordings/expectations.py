@@ -7,12 +7,14 @@
 import hashlib
 import json
 import os
-import re
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import tomli
+import tomli_w
 from mitmproxy import http
 
 from addon.proxy.config_file import NAME
@@ -81,21 +83,21 @@ def replay_recording(recording: Path, config: Path | None = None) -> list[dict[s
     ]
 
 
-def write_config(folder: Path, pricing: str | None = None, source: Path | None = None) -> Path:
+def write_config(
+    folder: Path, pricing: str | Sequence[float] | None = None, source: Path | None = None
+) -> Path:
     """Write a configuration into a folder; its records go there, too, and it has no memory.
 
     It is a copy of `source`, or else of the shipped one. `pricing` replaces its `cache_pricing`.
     """
-    text = (source or shipped(NAME)).read_text(encoding="utf-8")
-    records = f"path = {json.dumps(str(folder / _RECORDS))}\n"
-    others, header, metrics = text.partition(_METRICS)
-    text = f"{others}{header or _METRICS}{records}{_PATH.sub('', metrics, count=1)}"
-    text = f"{_MEMORY.sub('', text)}{_NO_MEMORY}"
+    document = tomli.loads((source or shipped(NAME)).read_text(encoding="utf-8"))
+    tables = document[ROOT]
+    tables.setdefault("metrics", {})["path"] = str(folder / _RECORDS)
+    tables["memory"] = {"enabled": False}
     if pricing is not None:
-        priced = f"{_SCHEMA1}cache_pricing = {pricing}\n"
-        text = _PRICING.sub("", text, count=1).replace(_SCHEMA1, priced, 1)
+        tables.setdefault("schema1", {})["cache_pricing"] = pricing
     config = folder / NAME
-    config.write_text(text, encoding="utf-8")
+    config.write_text(tomli_w.dumps(document), encoding="utf-8")
     return config
 
 
@@ -103,15 +105,6 @@ def _read_body(flow: http.HTTPFlow) -> bytes:
     """Return the body that the addon may change."""
     message = flow.request if find_wire_format(flow.request) else flow.response
     return (message.content if message else None) or b""
-
-
-_SCHEMA1 = f"[{ROOT}.schema1]\n"
-_PRICING = re.compile(r"^cache_pricing = .*\n", re.MULTILINE)
-_METRICS = f"\n[{ROOT}.metrics]\n"
-
-_MEMORY = re.compile(rf"^\[{ROOT}\.memory\]\n(?:(?!\[).*\n)*", re.MULTILINE)
-_NO_MEMORY = f"\n[{ROOT}.memory]\nenabled = false\n"
-_PATH = re.compile(r"^path = .*\n", re.MULTILINE)
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:

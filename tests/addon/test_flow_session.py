@@ -28,7 +28,7 @@ def masked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recording that a user made: `mitmdump -w session.flow -s addon/mask.py`."""
     folder = tmp_path_factory.mktemp("masked")
     path = folder / "session.flow"
-    config = write_config(folder, '"none"')
+    config = write_config(folder, "none")
     options = ("-w", str(path), "--set", f"mask_config={config}")
     with (
         Provider(lambda _: Reply(content="Done.")) as provider,

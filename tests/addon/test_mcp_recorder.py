@@ -35,7 +35,7 @@ def test_without_the_package_it_says_what_is_wanted(
 ) -> None:
     monkeypatch.setattr(mcp_recorder, "find_spec", lambda _: None)
     assert main(["record", "mcp-files", str(tmp_path / "out.flow")]) == 1
-    said = "obsmask: recording mcp-files wants the mcp package: pip install 'mcp>=1.24,<2'"
+    said = "obsmask: recording mcp-files needs the mcp package: pip install 'mcp>=1.24,<2'"
     assert said == capsys.readouterr().err.splitlines()[-1]
     assert list(tmp_path.iterdir()) == []
 

@@ -90,7 +90,7 @@ def test_a_package_without_the_studio_says_what_is_wanted(
     monkeypatch.setitem(sys.modules, "addon.recordings.studio", None)
     assert main(["record", "openai", str(tmp_path / "out.flow")]) == 1
     *_, said = capsys.readouterr().err.splitlines()
-    assert said.startswith("obsmask: record wants a checkout of the repository: ")
+    assert said.startswith("obsmask: record needs a checkout of the repository: ")
     assert list(tmp_path.iterdir()) == []
 
 

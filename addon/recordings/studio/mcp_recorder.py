@@ -40,7 +40,7 @@ def record_mcp(out: Path, *, time_limit: float = 60.0) -> int:
     the client or the proxy fails; nothing is written to `out` then.
     """
     if find_spec("mcp") is None:
-        raise RuntimeError(f"recording {MCP_FILES} wants the mcp package: pip install '{PACKAGE}'")
+        raise RuntimeError(f"recording {MCP_FILES} needs the mcp package: pip install '{PACKAGE}'")
     with (
         tempfile.TemporaryDirectory(prefix="obsmask-") as folder,
         socket.create_server((HOST, 0)) as listening,
