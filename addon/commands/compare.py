@@ -57,7 +57,7 @@ def command(paths: tuple[Path, ...], reduce_to: int, **given: object) -> None:
 
 @dataclass(slots=True)
 class Row:
-    """What one strategy comes to; costs in input-token equivalents, by the price."""
+    """What one strategy yields; costs are in input-token equivalents, by price."""
 
     messages: int = 0
     kept: int = 0

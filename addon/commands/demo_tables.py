@@ -105,7 +105,7 @@ def _ms(played: PlayedRequest) -> str:
 def find_example(played: Sequence[PlayedRequest]) -> Example | None:
     """Return the longest tool result that was replaced, where it was replaced for the first time.
 
-    Requests that lost messages are passed over: there is no telling what became of what.
+    Requests that lost messages are skipped, because what became of what cannot be told.
     """
     found = [
         Example(number, before, after)

@@ -1,4 +1,4 @@
-"""`obsmask replay`: the call, and the order in which its results are told."""
+"""`obsmask replay`: the call, and the order in which its results are shown."""
 
 import errno
 import os

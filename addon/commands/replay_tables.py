@@ -141,9 +141,9 @@ def render_masked_before(names: Sequence[str]) -> str:
 
 
 def render_passed_over(replay: ReplayResult) -> str:
-    """Return how many requests were passed over, and why."""
+    """Return how many requests were skipped, and why."""
     reasons = "; ".join(f"{count} {why}" for why, count in replay.passed_over.most_common())
-    return f"Requests passed over: {reasons}."
+    return f"Requests skipped: {reasons}."
 
 
 def _render_prices(settings: ReplaySettings) -> str:

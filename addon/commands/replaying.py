@@ -31,7 +31,7 @@ _FEW = 8
 
 
 class ReplayResult(NamedTuple):
-    """What became of recordings under one policy; what was passed over is counted by the reason."""
+    """What became of recordings under one policy; skipped requests are counted by reason."""
 
     settings: ReplaySettings
     comparisons: Sequence[Comparison]

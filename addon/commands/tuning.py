@@ -62,7 +62,7 @@ def run_front(
     *,
     progress: Console,
 ) -> MaxLossFront:
-    """Print what each `max_loss` comes to, with the clairvoyant beside it. Raises as `run_tune`."""
+    """Print what each `max_loss` costs, beside the cheapest schedule. Raises as `run_tune`."""
     priced = tuning_of(present)._replace(enabled=True, max_loss=present.policy.max_loss)
     with _show_progress(progress, len(sessions)) as advance:
         front = find_max_loss_front(

@@ -1,4 +1,4 @@
-"""The record of one request: all that its JSON line, its log line and the totals tell of it.
+"""The record of one request: everything that its JSON line, its log line and the totals say.
 
 It never has content. Every field says what it means, and the documentation lists them from here.
 """

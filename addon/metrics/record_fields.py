@@ -35,7 +35,7 @@ def describe_fields(record: type[BaseModel]) -> list[RecordField]:
 
 
 def _render_type(schema: Mapping[str, Any]) -> str:
-    """Return the type of a value in JSON's words, but for null: `integer`, `"on" or "off"`."""
+    """Return the type of a value in JSON's words, without null: `integer`, `"on" or "off"`."""
     kinds = [each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"]
     (kind,) = kinds
     if "enum" in kind:

@@ -74,7 +74,7 @@ def find_config(option: str) -> Path:
     if not local.is_file():
         return shipped(NAME)
     if _parse_or_none(local, _read_bytes(local)) is None:
-        logger.info(f"{local} has no [{ROOT}] table: passed over")
+        logger.info(f"{local} has no [{ROOT}] table: ignored")
         return shipped(NAME)
     return local
 

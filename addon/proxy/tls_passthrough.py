@@ -53,7 +53,7 @@ class Passthrough:
         named = [f"{count} to {printable(host)}" for host, count in counts[:_MAX_NAMED]]
         if rest := counts[_MAX_NAMED:]:
             named.append(f"{sum(count for _, count in rest)} to {len(rest)} more hosts")
-        return f"; connections passed through unopened, for want of trust: {', '.join(named)}"
+        return f"; connections passed through unopened, for lack of trust: {', '.join(named)}"
 
     def tls_clienthello(self, data: tls.ClientHelloData) -> None:
         self._programs[data.context.client.id] = read_program(data.client_hello)

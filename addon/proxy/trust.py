@@ -62,7 +62,7 @@ class _Refusal:
 class Trust:
     """The refusals of a run, in tables that forget their oldest entries.
 
-    `passed` counts the connections that passed unopened for want of trust, by host.
+    `passed` counts the connections that passed unopened for lack of trust, by host.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

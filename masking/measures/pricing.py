@@ -83,7 +83,7 @@ def find_pricing(
     `is_marked` says whether the request asks for a cache. Raises ConfigError for a price list that
     cannot be used, OSError for one that cannot be read.
     """
-    if max(len(host or ""), len(model or "")) > _LONGEST_NAME:  # nor is it to be remembered
+    if max(len(host or ""), len(model or "")) > _LONGEST_NAME:  # and must not be remembered
         host = model = None
     pricing = _find_pricing(settings, host, model)
     # Without a mark there is no cache where the provider asks for one. That is certain at a host

@@ -35,7 +35,7 @@ class Amount(NamedTuple):
 
 
 class Headline(NamedTuple):
-    """What the page comes to, in a few words and in a sentence."""
+    """The result of the page, in a few words and in a sentence."""
 
     title: str
     sentence: str
@@ -43,7 +43,7 @@ class Headline(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRow:
-    """What a policy comes to. `share` is its bill as a part of the highest, in percent."""
+    """The bill of a policy. `share` is its part of the highest bill, in percent."""
 
     policy: Policy
     bill: str
@@ -55,7 +55,7 @@ class PolicyRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationRow:
-    """What a conversation comes to; `number` counts from 0, None stands for all of them."""
+    """The row of a conversation; `number` counts from 0, None stands for all of them."""
 
     number: int | None
     name: str

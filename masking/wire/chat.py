@@ -24,7 +24,7 @@ _CONTENT: tuple[Path, ...] = (("content",),)
 
 
 def read_message(message: object) -> Element:
-    """Read one message: who speaks, the calls of an assistant's, the result of a tool's."""
+    """Read one message: who speaks, an assistant's calls, a tool's result."""
     if not isinstance(message, dict):
         return UNKNOWN
     role = message.get("role")
@@ -40,7 +40,7 @@ def read_message(message: object) -> Element:
 
 
 def find_texts(content: object) -> tuple[str, ...]:
-    """Return the texts of a content: the string, or its text parts; images and others have none."""
+    """Return the texts of a content: the string, or its text parts; other parts have none."""
     if isinstance(content, str):
         return (content,)
     parts = content if isinstance(content, list) else ()
@@ -48,7 +48,7 @@ def find_texts(content: object) -> tuple[str, ...]:
 
 
 def measure_message(message: object) -> ElementSize:
-    """Return the estimated tokens of a message, and of the content of a tool's."""
+    """Return the estimated tokens of a message, and those of a tool result's content."""
     if not isinstance(message, dict):
         return ElementSize(0)
     content = measure_content(message.get("content"))
@@ -84,10 +84,10 @@ def find_cache_lifetimes(body: Mapping[str, object]) -> Iterator[str]:
 
 
 def unmark_message(message: object) -> object:
-    """Return a message without cache marks, a content of one text part as a string.
+    """Return a message without cache marks; a content of one text part becomes a string.
 
-    Agents move Anthropic's `cache_control` on to the last message of every request, for which
-    they write its string content as a list of one part. It is no part of the prompt.
+    Agents move Anthropic's `cache_control` to the last message of every request, and for that
+    write its string content as a list of one part. The mark is not part of the prompt.
     """
     if not isinstance(message, dict):
         return message
@@ -98,7 +98,7 @@ def unmark_message(message: object) -> object:
 
 
 def count_message_parts(message: object) -> tuple[Sequence[str], int]:
-    """Return the texts of a message that are tokens of the prompt, and what it costs beside them.
+    """Return the texts of a message that are tokens of the prompt, and its other tokens.
 
     The texts of its content and of its calls (name and arguments), 4 more for the message and 8
     more for each call. Images and other parts without text are not counted.
@@ -117,7 +117,7 @@ def count_message_parts(message: object) -> tuple[Sequence[str], int]:
 
 
 def say_as_user(text: str) -> object:
-    """Return a message in which the user says this."""
+    """Return a message in which the user says a text."""
     return {"role": "user", "content": text}
 
 

@@ -1,6 +1,6 @@
 """How large the parts of a Chat Completions request are, in estimated tokens.
 
-The one rule: a size is told by what is measured alone, whatever stands beside it.
+The one rule: a size depends on what is measured alone, not on what stands beside it.
 """
 
 import json
@@ -12,17 +12,18 @@ from masking.measures.token_estimate import estimate_tokens
 
 _MESSAGE_TOKENS = 4
 _CALL_TOKENS = 8
-"""What a message and a call cost beyond their texts: role, separators, call id."""
+"""What a message and a call cost besides their texts: role, separators, call id."""
 
 _PART_TOKENS = 1_600
 """A guess at an image or another part without text: about the most that a screenshot costs.
 
-Too low a guess makes a move that breaks the prompt before an image look cheap; too high a one lets
-the bill of sending everything look dear, but by a tenth of the error where `max_loss` is a tenth.
+If the guess is too low, a move that breaks the prompt before an image looks cheap. If it is too
+high, the bill of sending everything looks higher, but with a `max_loss` of a tenth only a tenth of
+that error counts.
 """
 
 _LOW_DETAIL_TOKENS = 85
-"""What OpenAI takes for an image that is sent with `"detail": "low"`."""
+"""What OpenAI charges for an image with `"detail": "low"`."""
 
 
 def measure_content(content: object) -> int:
@@ -33,7 +34,7 @@ def measure_content(content: object) -> int:
 
 
 def measure_frame(message: Mapping[str, object]) -> int:
-    """Return the estimated tokens of a message beside its content: its calls, and what it costs."""
+    """Return the estimated tokens of a message without its content: its calls, and its frame."""
     calls = message.get("tool_calls")
     return _MESSAGE_TOKENS + (sum(map(_measure_call, calls)) if isinstance(calls, list) else 0)
 

@@ -87,7 +87,7 @@ def test_a_foreign_file_in_the_working_directory_is_passed_over_with_a_word(
     (places / "config.toml").write_bytes(FOREIGN)
     with caplog.at_level(logging.INFO):
         assert find_config("") == shipped("config.toml")
-    passed_over = f"{places / 'config.toml'} has no [observation_masking] table: passed over"
+    passed_over = f"{places / 'config.toml'} has no [observation_masking] table: ignored"
     assert caplog.messages == [passed_over]
 
 

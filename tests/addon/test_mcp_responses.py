@@ -87,7 +87,7 @@ def test_a_method_is_one_of_mcp(method: object, expected: bool) -> None:
         pytest.param(call(), {1: "tools/call"}, id="a request"),
         pytest.param(call(id="a"), {"a": "tools/call"}, id="a name for an id"),
         pytest.param(call("notifications/progress", id=None), {}, id="a notification"),
-        pytest.param(call(id=[1]), {}, id="an id that is none"),
+        pytest.param(call(id=[1]), {}, id="an invalid id"),
         pytest.param(
             [call(), call("ping", id=2)], {1: "tools/call", 2: "ping"}, id="a batch of requests"
         ),

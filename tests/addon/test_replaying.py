@@ -237,7 +237,7 @@ def test_what_was_refused_or_signed_is_passed_over_and_counted(
         "no body, or one of an unknown encoding": 1,
     } == found["passed_over"]
     assert main(["replay", str(tmp_path / "a.flow")]) == 0
-    assert "Requests passed over: 1 status 429; 1 signed; 1 no body, or" in capsys.readouterr().out
+    assert "Requests skipped: 1 status 429; 1 signed; 1 no body, or" in capsys.readouterr().out
 
 
 def test_the_table_has_a_row_for_each_conversation_and_one_for_all(

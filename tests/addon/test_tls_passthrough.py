@@ -79,7 +79,7 @@ def test_the_totals_name_the_hosts_with_the_most_unopened_connections(
     trust.passed.update(passed)
     total = Passthrough(HostSettings, trust).render_total()
     assert expected == total.removeprefix(
-        "; connections passed through unopened, for want of trust"
+        "; connections passed through unopened, for lack of trust"
     )
 
 

@@ -26,7 +26,7 @@ from tests.live.harness import (
 
 CHAT = "/v1/chat/completions"
 BODY = encoded(conversation())
-UNOPENED = "connections passed through unopened, for want of trust"
+UNOPENED = "connections passed through unopened, for lack of trust"
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ def watch(requests: str) -> list[int]:
         pytest.param("hhmfffff", [5], id="it trips once"),
         pytest.param("hhmfffhhmfff", [5], id="and never again"),
         pytest.param("hhMfff", [5], id="what the move itself costs is no failure"),
-        pytest.param("hh0m?fcf0f", [9], id="what says nothing is passed over"),
+        pytest.param("hh0m?fcf0f", [9], id="what says nothing is ignored"),
         pytest.param("fffhhmfff", [8], id="after earlier failures that passed"),
         pytest.param("mhhhhmfff", [8], id="after an earlier move that held"),
         pytest.param("fffff", [], id="no move"),

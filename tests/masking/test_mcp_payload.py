@@ -221,7 +221,7 @@ MESSAGES = [
             {1: "tools/list"}),
     stays("an answer to a name", answer(LONG, id="a"), {"a": "tools/list"}),
     Message("an answer to no id", answer(LONG, id=None), answer(CUT, id=None)),
-    Message("an id that is none", answer(LONG, id=[1]), answer(CUT, id=[1]), {1: "tools/list"}),
+    Message("an invalid id", answer(LONG, id=[1]), answer(CUT, id=[1]), {1: "tools/list"}),
     Message("no tools", answer({"tools": [], "text": LONG}), answer({"tools": [], "text": CUT})),
     Message("tools of another kind", answer({"tools": [LONG]}), answer({"tools": [CUT]})),
     Message("tools without a schema", answer({"tools": [{"name": LONG}]}),

@@ -92,8 +92,8 @@ def test_the_list_tells_the_price_steps(
         pytest.param(OPEN_AI, "\ud800\n\0", id="a model that is no text"),
         pytest.param("", "gpt-4o", id="no host"),
         pytest.param("...", "gpt-4o", id="dots"),
-        pytest.param("\ud800 @\n[::1]%/?#", "gpt-4o", id="a host that is none"),
-        pytest.param("[" * 1_000, "gpt-4o", id="a long host that is none"),
+        pytest.param("\ud800 @\n[::1]%/?#", "gpt-4o", id="an invalid host"),
+        pytest.param("[" * 1_000, "gpt-4o", id="a long invalid host"),
     ],
 )
 def test_without_the_host_or_the_model_there_is_no_price(host: str, model: str) -> None:

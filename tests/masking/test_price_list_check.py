@@ -155,7 +155,7 @@ MODEL = "providers[0].models[0]"
     [
         pytest.param("x", "list", "expected dict, got str", id="a text"),
         pytest.param(None, "list", "got nothing", id="null"),
-        pytest.param({"date": 1}, "date", "expected str, got int", id="a date that is none"),
+        pytest.param({"date": 1}, "date", "expected str, got int", id="an invalid date"),
         pytest.param({"date": "x"}, "source", "got nothing", id="no source"),
         pytest.param({"date": "x", "source": "y"}, "providers", "got nothing", id="no providers"),
         pytest.param({}, "providers", "got nothing", id="nothing in it"),
@@ -165,11 +165,11 @@ MODEL = "providers[0].models[0]"
         pytest.param(publish([{}]), f"{MODEL}.prices[0].prices", "nothing", id="published: none"),
         pytest.param(
             publish([when(1), {"constraint": 1}]), f"{MODEL}.prices[1].constraint", "got int",
-            id="published: a constraint that is none",
+            id="published: an invalid constraint",
         ),
         pytest.param(
             publish({"input_mtok": {"base": 1, "tiers": 1}}), f"{MODEL}.prices.input_mtok.tiers",
-            "expected list", id="published: tiers that are none",
+            "expected list", id="published: invalid tiers",
         ),
         pytest.param(
             publish({"input_mtok": {"base": 1, "tiers": [{}]}}), f"{MODEL}.steps[0]", "expected",
@@ -177,7 +177,7 @@ MODEL = "providers[0].models[0]"
         ),
         pytest.param(publish({"input_mtok": "1"}), f"{MODEL}.input", "number", id="a text"),
         pytest.param(ours({"id": None}), "providers[0].id", "got nothing", id="no id"),
-        pytest.param(ours({"name": 1}), "providers[0].name", "got int", id="a name that is none"),
+        pytest.param(ours({"name": 1}), "providers[0].name", "got int", id="an invalid name"),
         pytest.param(
             ours({"api_pattern": "("}), "providers[0].api_pattern", "regular", id="no expression"
         ),
@@ -186,7 +186,7 @@ MODEL = "providers[0].models[0]"
         ),
         pytest.param(
             ours({"fallback_model_providers": [1]}), "providers[0].fallback_model_providers[0]",
-            "expected str", id="a provider that is none",
+            "expected str", id="an invalid provider",
         ),
         pytest.param(ours(id=1), f"{MODEL}.id", "expected str", id="a model without a name"),
         pytest.param(ours(match=None), f"{MODEL}.match", "got nothing", id="no match"),

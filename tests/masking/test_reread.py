@@ -105,7 +105,7 @@ LIST = [asks(("list", {})), shows("src/parser.py\nsrc/main.py\nREADME")]
                 {"role": "assistant", "tool_calls": [{"id": [], "function": None}]},
             ],
             (),
-            id="calls that are none",
+            id="invalid calls",
         ),
     ],
 )

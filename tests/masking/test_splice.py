@@ -164,7 +164,7 @@ AMBIGUOUS = [
               '{"messages":[{},{"content":"older","x":1,"x":1,"content":§}]}'),
     Ambiguous("a duplicate key of something else",
               '{"x":"old, not","messages":[{},{"content":§}],"x":"very old"}'),
-    Ambiguous("a duplicate content that is none",
+    Ambiguous("a duplicate content of another type",
               '{"messages":[{"content":"old"},{"content":null,"content":§}]}'),
     Ambiguous("a duplicate content of another kind",
               '{"messages":[{"content":"old"},{"content":{"a":[1]},"content":§}]}'),

@@ -237,7 +237,7 @@ TEXT_PARTS = [
             ("another type", [*parts(OLD), {"type": "refusal", "text": OLD}]),
             ("no type", [{"text": OLD}]),
             ("no text", [{"type": "text"}]),
-            ("text that is none", [{"type": "text", "text": 3}]),
+            ("text of another type", [{"type": "text", "text": 3}]),
             ("a bare string", [OLD]),
             ("null", [None]),
         )
