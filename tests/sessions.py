@@ -1,16 +1,38 @@
 """Sessions for the tests: the shipped recordings of conversations, and such as are made up."""
 
+import functools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from addon.proxy.shipped import recordings
+from addon.recordings.flow_session import FlowSession
 from masking.model import ChatMessage
 from masking.replay.replay import RecordedRequest
 
 CHATS = [path for path in recordings() if not path.stem.startswith("mcp-")]
 """The recordings of agents that speak with a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSession:
+    """A session whose requests are kept."""
+
+    name: str
+    kept: tuple[RecordedRequest, ...]
+
+    def requests(self) -> Iterator[RecordedRequest]:
+        return iter(self.kept)
+
+
+@functools.cache
+def read_chat(recording: Path) -> ReadSession:
+    """Return one of the recordings; it is decompressed and decoded once for all tests."""
+    session = FlowSession(path=recording)
+    return ReadSession(session.name, tuple(session.requests()))
+
 
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 

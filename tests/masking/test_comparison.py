@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from addon.commands.sessions import read_sessions
 from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
@@ -19,7 +18,7 @@ from masking.strategies.policy import MaskPolicy
 from masking.strategies.reduction import ReductionOptions
 from masking.tune.fast_replay import FastReplay
 from tests.builders import MASK_ALL, OLD, assistant, policy, result, turn
-from tests.sessions import CHATS, Talk, grow, write_body
+from tests.sessions import CHATS, Talk, grow, read_chat, write_body
 
 COUNTER = TokenCounter()
 SHIPPED = MaskPolicy(True, 8, skip_if_not_shorter=True, mask_text_parts=True)
@@ -64,9 +63,9 @@ def test_a_quote_is_counted_under_both_policies(window: int, quotes: tuple[int, 
 @pytest.mark.parametrize("recording", CHATS, ids=lambda path: path.stem)
 def test_a_replay_counts_what_a_trial_counts(recording: Path, prices: tuple[float, float]) -> None:
     settings = ReplaySettings(policy=SHIPPED, price_settings=PriceSettings(prices))
-    for session in read_sessions([recording]):
-        billed = FastReplay(index_session(session, settings, COUNTER), COUNTER).replay(settings)
-        assert billed.rereads == sum_of(compare(session, settings, COUNTER))
+    session = read_chat(recording)
+    billed = FastReplay(index_session(session, settings, COUNTER), COUNTER).replay(settings)
+    assert billed.rereads == sum_of(compare(session, settings, COUNTER))
 
 
 def sum_of(found: list[Comparison]) -> Rereads:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from addon.commands.sessions import read_sessions
 from addon.recordings.provider.completions import PromptCache
 from addon.recordings.provider.script import Reply
 from masking.accounting.counts import (
@@ -31,7 +30,7 @@ from masking.rewrite import change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
 from masking.wire.usage import Usage
-from tests.sessions import CHATS, grow, work
+from tests.sessions import CHATS, grow, read_chat, work
 
 COUNTER = TokenCounter()
 
@@ -94,9 +93,8 @@ def cost(usage: Usage, pricing: Pricing) -> float:
 def test_what_was_truly_saved_is_within_the_margin(
     recording: Path, pricing: Pricing, is_masked: bool
 ) -> None:
-    for session in read_sessions([recording]):
-        true, entry = play(session, pricing, is_masked=is_masked)
-        assert abs(true - entry.total.tokens) <= entry.total.margin.width
+    true, entry = play(read_chat(recording), pricing, is_masked=is_masked)
+    assert abs(true - entry.total.tokens) <= entry.total.margin.width
 
 
 @pytest.mark.parametrize("is_masked", [True, False], ids=["live", "a recording"])

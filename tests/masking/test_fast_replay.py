@@ -22,7 +22,7 @@ from masking.strategies.policy import MaskPolicy
 from masking.tune.fast_replay import BilledSession, FastReplay
 from tests.builders import MASK_ALL, conversations, examples, policies, policy
 from tests.places import CONVERSATIONS
-from tests.sessions import CHATS, WHEN, Talk, grow, work, write_body
+from tests.sessions import CHATS, WHEN, Talk, grow, read_chat, work, write_body
 
 LONGEST = 150
 """Messages of a real conversation that is replayed here: a replay's time grows with the square."""
@@ -122,9 +122,8 @@ SETTINGS_CASES = [
 @pytest.mark.parametrize("settings", SETTINGS_CASES)
 @pytest.mark.parametrize("recording", CHATS, ids=lambda path: path.stem)
 def test_it_agrees_with_a_replay_of_a_recording(recording: Path, settings: ReplaySettings) -> None:
-    for session in read_sessions([recording]):
-        unreported = Unreported(session)
-        assert by_replay(unreported, settings) == by_trial(unreported, settings)
+    unreported = Unreported(read_chat(recording))
+    assert by_replay(unreported, settings) == by_trial(unreported, settings)
 
 
 @pytest.mark.skipif(not CONVERSATIONS.exists(), reason="no conversations at hand")
