@@ -140,11 +140,14 @@ def _add(row: Row, settings: ReplaySettings, requests: Sequence[ReplayedRequest]
 
 def render_strategies(rows: Mapping[str, Row]) -> Table:
     """Return a row for each strategy, costs relative to doing nothing."""
-    title = "Costs as a part of those of doing nothing, by the price of a cached token"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
-    table.add_column("strategy")
-    prices = (f"cached at {read:g}" for read, _ in PRICES)
-    for name in ("messages kept", f"tokens (at {_TOKENS_AT[0]:g})", *prices):
+    title = (
+        "Messages kept; tokens, and costs as a part of those of doing nothing, by the price of a "
+        "cached token\n"
+    )
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, show_edge=False)
+    table.add_column("strategy", no_wrap=True)
+    prices = (f"cost at {read:g}" for read, _ in PRICES)
+    for name in ("kept", f"tokens at {_TOKENS_AT[0]:g}", *prices):
         table.add_column(name, justify="right", no_wrap=True)
     whole = rows["nothing"].costs
     for name, row in rows.items():
