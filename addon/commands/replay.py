@@ -89,11 +89,10 @@ def _check_writable(file: Path) -> None:
 
 
 def _print_tables(replays: list[ReplayResult]) -> None:
-    first = replays[0]
+    console, first = open_console(), replays[0]
     if assumed := render_assumed(first):
-        print(assumed)
+        console.print(assumed, highlight=False, markup=False)
     is_one = len(replays) == 1
-    table = render_conversations(first.comparisons) if is_one else render_prices(replays)
-    open_console().print(table)
+    console.print(render_conversations(first.comparisons) if is_one else render_prices(replays))
     if first.passed_over:
-        print(render_passed_over(first))
+        console.print(render_passed_over(first), highlight=False, markup=False)
