@@ -65,8 +65,9 @@ class PrefixCache:
         if self._max_prefixes is not None:
             unchanged = 0  # some may have been dropped since
         known = self._follow(prompt, pieces, unchanged)
-        if ttl is not None:
-            known = self._count_in_time(prompt.prefixes, known, now, ttl)
+        # What uses a prefix uses all shorter ones, too: the first found in time is the longest.
+        while ttl is not None and known and now - self._last_used[prompt.prefixes[known]] > ttl:
+            known -= 1
         if ttl is not None or self._max_prefixes is not None:
             self._use(prompt.prefixes, now)
         return prompt.sizes[known]
@@ -86,14 +87,6 @@ class PrefixCache:
                 self._steps[number] = step
             prefixes.append(number)
             sizes.append(sizes[-1] + piece.tokens)
-        return known
-
-    def _count_in_time(
-        self, prefixes: Sequence[_Prefix], known: int, now: float, ttl: float
-    ) -> int:
-        """Return how many of the known pieces were used in time; what is shorter was used later."""
-        while known and now - self._last_used[prefixes[known]] > ttl:
-            known -= 1
         return known
 
     def _use(self, prefixes: Sequence[_Prefix], now: float) -> None:

@@ -73,12 +73,16 @@ class SessionIndex:
     order: tuple[RequestPlace, ...]
 
     @property
-    def conversations(self) -> list[int]:
-        """For each request, in order, the number of its conversation: its first segment's."""
-        roots: list[int] = []
+    def conversations(self) -> list[list[int]]:
+        """For each conversation, in order, which of the requests are its own, counted from 0."""
+        first_segments: list[int] = []
         for number, segment in enumerate(self.segments):
-            roots.append(number if segment.follows is None else roots[segment.follows])
-        return [roots[place.segment] for place in self.order]
+            follows = segment.follows
+            first_segments.append(number if follows is None else first_segments[follows])
+        conversations: defaultdict[int, list[int]] = defaultdict(list)
+        for request, place in enumerate(self.order):
+            conversations[first_segments[place.segment]].append(request)
+        return list(conversations.values())
 
     def references_by_request(self) -> Mapping[RequestPlace, Sequence[Reference]]:
         """Return, by request, what the calls that answer it refer to."""

@@ -94,6 +94,7 @@ class FastReplay:
         return FirstMasked(find_first_masked(segment, judged, policy), judged.pieces)
 
     def _judge(self, number: int, policy: MaskPolicy) -> Judged:
+        # Policies that differ in nothing but when the boundary moves judge alike.
         key = (
             number,
             dataclasses.replace(
@@ -111,20 +112,15 @@ class FastReplay:
 
     def _send(self, masks: Sequence[FirstMasked]) -> tuple[BilledRequest, ...]:
         cache = PrefixCache(max_prefixes=None)
-        prompts = [
-            _SegmentPrompt(segment, mask, _find_followed(segment, masks), cache)
-            for segment, mask in zip(self._index.segments, masks, strict=True)
-        ]
+        prompts = []
+        for segment, mask in zip(self._index.segments, masks, strict=True):
+            followed = None if segment.follows is None else masks[segment.follows].first
+            prompts.append(_SegmentPrompt(segment, mask, followed, cache))
         return tuple(prompts[place.segment].send() for place in self._index.order)
 
 
 def _mask_nothing(segment: Segment) -> FirstMasked:
     return FirstMasked([NEVER] * len(segment.conversation.results), segment.pieces)
-
-
-def _find_followed(segment: Segment, masks: Sequence[FirstMasked]) -> Sequence[int] | None:
-    """Return when the results were masked in the segment that this one continues."""
-    return None if segment.follows is None else masks[segment.follows].first
 
 
 class _SegmentPrompt:

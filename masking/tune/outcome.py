@@ -1,6 +1,5 @@
 """What a policy yields on recorded sessions, in sums that can be added."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -49,6 +48,10 @@ class Outcome:
 def sum_up(billed: BilledSession, plain: Sequence[BilledRequest], index: SessionIndex) -> Outcome:
     """Return what a policy yields on a session; `plain` are the requests with everything sent."""
     requests = billed.requests
+    worst_bills = (
+        find_worst_bill((requests[at].cost for at in own), (plain[at].cost for at in own))
+        for own in index.conversations
+    )
     known = [request.dollars for request in requests if request.dollars is not None]
     return Outcome(
         requests=len(requests),
@@ -57,19 +60,6 @@ def sum_up(billed: BilledSession, plain: Sequence[BilledRequest], index: Session
         cost=sum(request.cost for request in requests),
         dollars=sum(known) if len(known) == len(requests) else None,
         moves=sum(request.moved for request in requests),
-        worst=_find_worst(requests, plain, index.conversations),
+        worst=max(((bill or AS_MUCH).part for bill in worst_bills), default=0.0),
         rereads=billed.rereads,
     )
-
-
-def _find_worst(
-    requests: Sequence[BilledRequest], plain: Sequence[BilledRequest], conversations: Sequence[int]
-) -> float:
-    places: defaultdict[int, list[int]] = defaultdict(list)
-    for place, number in enumerate(conversations):
-        places[number].append(place)
-    bills = (
-        find_worst_bill((requests[at].cost for at in group), (plain[at].cost for at in group))
-        for group in places.values()
-    )
-    return max(((bill or AS_MUCH).part for bill in bills), default=0.0)

@@ -81,15 +81,8 @@ def bill_session(
     plain = [request.cost for request in fast_replay.plain]
     return [
         Paid([tried[at] for at in places], [plain[at] for at in places])
-        for places in _group(index.conversations).values()
+        for places in index.conversations
     ]
-
-
-def _group(conversations: Sequence[int]) -> dict[int, list[int]]:
-    groups: dict[int, list[int]] = {}
-    for place, number in enumerate(conversations):
-        groups.setdefault(number, []).append(place)
-    return groups
 
 
 class Row(NamedTuple):

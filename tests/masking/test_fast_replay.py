@@ -335,7 +335,7 @@ def test_a_conversation_goes_on_with_other_tools() -> None:
     settings = ReplaySettings(policy=SHIPPED, price_settings=PriceSettings((0.5, 1.0)))
     index = index_session(Talk(tuple(bodies)), settings, COUNTER)
     assert [None, 0, None] == [segment.follows for segment in index.segments]
-    assert [0, 0, 0, 2] == index.conversations
+    assert [[0, 1, 2], [3]] == index.conversations
 
 
 def test_what_was_masked_is_told_from_what_is_named_later() -> None:
