@@ -29,14 +29,14 @@ def read_message(message: object) -> Element:
         return UNKNOWN
     role = message.get("role")
     if role == "tool":
-        return Element("tool", results=(_read_result(message),))
+        return Element("tool", (), (), (_read_result(message),))
     speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
+    content = message.get("content")
+    texts = () if content is None else find_texts(content)
     calls = message.get("tool_calls") if speaker == "assistant" else None
-    return Element(
-        speaker,
-        find_texts(message.get("content")),
-        tuple(map(_read_call, calls)) if isinstance(calls, list) else (),
-    )
+    if not isinstance(calls, list):
+        return Element(speaker, texts)
+    return Element(speaker, texts, tuple([_read_call(call) for call in calls]))
 
 
 def find_texts(content: object) -> tuple[str, ...]:
@@ -143,12 +143,10 @@ _CALL_TOKENS = 8
 def _read_call(call: object) -> Call:
     if not isinstance(call, dict):
         return Call(None, None, None)
-    function = call.get("function")
+    call_id, function = _non_empty(call.get("id")), call.get("function")
     if not isinstance(function, dict):
-        return Call(_non_empty(call.get("id")), None, None)
-    return Call(
-        _non_empty(call.get("id")), _non_empty(function.get("name")), function.get("arguments")
-    )
+        return Call(call_id, None, None)
+    return Call(call_id, _non_empty(function.get("name")), function.get("arguments"))
 
 
 def _read_result(message: Mapping[str, object]) -> Result:
