@@ -60,7 +60,7 @@ def _find_cost(usage: Usage) -> float:
 def render_opening(agent: str, requests: int) -> str:
     """Return what is about to be shown."""
     return (
-        f"A recorded session of {agent}: its {requests} requests are sent once more, from a client "
+        f"A recorded session of {agent}: its {requests} requests are sent again, from a client "
         "through the proxy to a scripted provider. All three run on this machine; nothing leaves "
         "it.\n"
     )
@@ -151,8 +151,8 @@ def render_explanation(strategy: str, settings: Settings) -> str:
 
 
 _BOUNDARY = (
-    "How far it masks is the boundary. A provider's cache holds a prompt up to the first change, "
-    "so the boundary stands still, and moves on only when that pays."
+    "The boundary is how far it masks. A provider's cache holds a prompt up to the first change, "
+    "so the boundary stays where it is, and moves only when that pays."
 )
 
 
@@ -172,13 +172,13 @@ def _explain_redaction(settings: Settings) -> str:
 def _explain_reduction(settings: Settings) -> str:
     return (
         f"Reduction keeps a request under {settings.reduction.max_input_chars:,} characters: it "
-        "masks old results, then sums up old messages, then leaves them out. It is made for "
-        "context windows, and heeds no cache."
+        "masks old results, then summarises old messages, then drops them. It is made for context "
+        "windows, and ignores the cache."
     )
 
 
 def render_summary(played: Sequence[PlayedRequest]) -> str:
-    """Return what the session came to."""
+    """Return the totals of the session."""
     before, after = (sum(costs) for costs in zip(*map(_costs, played), strict=True))
     tokens = sum(each.usage_written.prompt or 0 for each in played)
     sent = sum(each.usage_sent.prompt or 0 for each in played)
@@ -187,8 +187,8 @@ def render_summary(played: Sequence[PlayedRequest]) -> str:
         f"{len(played)} requests: {tokens:,} -> {sent:,} tokens ({sent / tokens - 1:+.0%}), "
         f"cost {before:,.0f} -> {after:,.0f} ({after / before - 1:+.0%})\n"
         f"{ms:.0f} ms spent in the addon, every answer intact\n\n"
-        "The provider counts the tokens. Costs are in plain input tokens, a cached one being half "
-        "of one, as OpenAI sells them for this model.\n"
+        "The provider counts the tokens. Costs are in plain input tokens; a cached token costs "
+        "half of one, as OpenAI charges for this model.\n"
     )
 
 

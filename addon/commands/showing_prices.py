@@ -59,11 +59,11 @@ def render_host(
         yield f"In a prompt of more than {above:,} tokens, every token costs {factor:g} times that"
     rules = pricing.cache
     blocks = f", in blocks of {rules.block:,}" if rules.block > 1 else ""
-    yield f"Taken to be cached: beginnings of {rules.minimum:,} tokens or more{blocks}"
+    yield f"Assumed to be cached: prefixes of {rules.minimum:,} tokens or more{blocks}"
     if rules.at_marks and pricing.source == "price list":
-        yield f"Only where a request asks for it: without {CACHE_MARK} every token is a plain one"
+        yield f"Only if a request asks for it: without {CACHE_MARK} every token is a plain one"
     if settings.price_settings.slides:
-        yield 'The window slides at every turn all the same: cache_pricing = "none"'
+        yield 'The window slides at every turn nevertheless: cache_pricing = "none"'
     if pricing.read < 1 and normalize_host(host) in uncached:
         yield render_uncached(normalize_host(host))
     if pricing.source == "assumed":
@@ -72,7 +72,7 @@ def render_host(
 
 def _render_own_table(host: str, pricing: Pricing) -> Iterator[str]:
     """Yield the lines of a configuration that give a host these prices, to be changed."""
-    yield "What is assumed gives no dollars. To set your own prices, end the configuration with:"
+    yield "Assumed prices give no dollars. To set your own, end the configuration with:"
     yield "[[observation_masking.prices]]"
     yield f"host = {json.dumps(host, ensure_ascii=False)}"
     yield f"read = {pricing.read:g}"

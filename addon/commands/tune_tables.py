@@ -15,9 +15,9 @@ from masking.tune.outcome import Outcome
 from masking.tune.recommend import Sweep, find_pareto_front, recommend
 
 CAVEAT = (
-    "A replay prices tokens. It cannot show what an agent would have done had it not seen what was "
-    "masked. Re-reads and quotes are the only signs of that here: later calls that repeat one "
-    "whose result was masked, or name what only masked results showed, or hold a line of it."
+    "A replay prices tokens. It cannot show what an agent would have done without what was masked. "
+    "The only signs of that are re-reads and quotes: later calls that repeat one whose result was "
+    "masked, or name what only masked results showed, or have a line that only these showed."
 )
 
 
@@ -98,19 +98,19 @@ def render_assumed_count(count: int, settings: ReplaySettings) -> str:
 
 
 def explain_sweep(sweep: Sweep) -> Iterator[str]:
-    """Yield what a reader of the table has to know, and what is recommended."""
+    """Yield what a reader of the table must know, and what is recommended."""
     plain, refused = sweep.outcomes[sweep.off], len(sweep.outcomes) - len(sweep.kept)
     yield CAVEAT
     yield (
-        f"Re-reads and quotes are parts of {plain.rereads.calls:,} calls; worst is the most that a "
-        "conversation's bill was above that of sending everything, at any of its requests. The "
-        "cache is simulated, and answers are not in the costs."
+        f"Re-reads and quotes are parts of {plain.rereads.calls:,} calls. Worst is the most by "
+        "which a conversation's bill exceeded that of sending everything, at any of its requests. "
+        "The cache is simulated, and costs do not include answers."
     )
     if refused:
         yield (
-            f"{refused:,} settings are left out: with them a conversation's bill went more than 2 "
-            f"points above the {sweep.promise:.0%} that max_loss allows (the rule works with "
-            "estimates, hence the 2 points)."
+            f"{refused:,} settings are left out: with them a conversation's bill exceeded the "
+            f"{sweep.promise:.0%} that max_loss allows by more than 2 points, the margin of the "
+            "rule's estimates."
         )
     yield (
         f"No window under {LEAST_WINDOW} turns is recommended: recordings made without masking "
@@ -128,8 +128,8 @@ def _recommend(sweep: Sweep) -> str:
         _render_saved(sweep.costs_with_rereads[tuning], sweep) for tuning in (best, sweep.present)
     ]
     reckoned = (
-        f"Counting each affected call as one more request, these settings save {saved[0]} of "
-        f"sending everything, and the present ones {saved[1]}"
+        f"Counting each affected call as one more request, these settings save {saved[0]} of the "
+        f"bill of sending everything, and the present ones {saved[1]}"
     )
     return f"{reckoned}{_refuse_present(sweep)}:"
 
@@ -149,10 +149,10 @@ def _refuse_present(sweep: Sweep) -> str:
 
 
 FRONT_CAVEAT = (
-    "Bills in tokens over that of the cheapest schedule, which is known only afterwards; the "
-    "clairvoyant knows it, too, and keeps the promise. Worst: the most that a conversation's bill "
-    "was above that of sending everything, in the end and at any request. The rule keeps it in "
-    "estimated tokens."
+    "Bills in tokens, relative to that of the cheapest schedule, which is known only afterwards. "
+    "The clairvoyant knows the future, too, and keeps the promise. Worst is the most by which a "
+    "conversation's bill exceeded that of sending everything, in the end and at any request. The "
+    "rule keeps the promise in estimated tokens."
 )
 
 

@@ -73,13 +73,13 @@ def test_it_shows_prices_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_pat
 
 
 UNLISTED = f"the list of {DATE} has no price for cached tokens of this model at this host"
-BLOCKS = "Taken to be cached: beginnings of 1,024 tokens or more, in blocks of 128"
+BLOCKS = "Assumed to be cached: prefixes of 1,024 tokens or more, in blocks of 128"
 
 
 def own_table(read: float, write: float) -> list[str]:
     """Return the lines that say how to set other prices than those that were assumed."""
     return [
-        "What is assumed gives no dollars. To set your own prices, end the configuration with:",
+        "Assumed prices give no dollars. To set your own, end the configuration with:",
         "[[observation_masking.prices]]",
         'host = "localhost"',
         f"read = {read:g}",
@@ -140,7 +140,7 @@ def own_table(read: float, write: float) -> list[str]:
                 "written one at 1",
                 "By the configuration; on the list it is claude-sonnet-5 of Anthropic",
                 "A million tokens: $2, cached $0.4, written $2",
-                "Taken to be cached: beginnings of 1,024 tokens or more",
+                "Assumed to be cached: prefixes of 1,024 tokens or more",
             ],
             id="a price of one's own for a listed model",
         ),
@@ -157,7 +157,7 @@ def test_it_says_so_where_the_window_slides(
 ) -> None:
     options = configured(tmp_path, UNPRICED + b'cache_pricing = "none"\n')
     assert 'cache_pricing = "none"' == run(capsys, *options)[1]
-    assert 'all the same: cache_pricing = "none"' in "".join(
+    assert 'nevertheless: cache_pricing = "none"' in "".join(
         run(capsys, "api.openai.com", *options)
     )
 
