@@ -16,7 +16,7 @@ from addon.recordings.flows import read_flows, write_flows
 from addon.recordings.provider.provider import Provider
 from addon.recordings.provider.script import Reply
 from addon.recordings.scrub import scrub_recording
-from tests.live.harness import environment
+from tests.live.harness import SECONDS, environment
 from tests.sessions import CHATS
 
 SESSION = CHATS[0]
@@ -33,7 +33,7 @@ def masked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (
         Provider(lambda _: Reply(content="Done.")) as provider,
         running_proxy(folder, *options, env=environment(folder)) as proxy,
-        httpx.Client(proxy=proxy.url, timeout=30) as client,
+        httpx.Client(proxy=proxy.url, timeout=SECONDS) as client,
     ):
         for body in BODIES:
             client.post(f"{provider.url}/chat/completions", content=body).raise_for_status()

@@ -22,6 +22,7 @@ from addon.recordings.provider.script import (
     ScriptedReplies,
     call,
 )
+from tests.live.harness import SECONDS
 
 ENDING = "All of it is done now, and nothing is left to do in “this” folder."
 SCRIPT = ScriptedReplies(
@@ -46,7 +47,8 @@ def provider() -> Iterator[Provider]:
 
 def post(provider: Provider, request: object = REQUEST, **headers: str) -> httpx.Response:
     body = request if isinstance(request, bytes) else json.dumps(request).encode()
-    return httpx.post(f"{provider.url}/chat/completions", content=body, headers=headers)
+    url = f"{provider.url}/chat/completions"
+    return httpx.post(url, content=body, headers=headers, timeout=SECONDS)
 
 
 def streamed_request(provider: Provider, *, stream: bool = True) -> httpx.Request:
@@ -94,7 +96,9 @@ def test_follows_its_script_with_the_openai_client_over_tls(tmp_path: Path) -> N
     with Provider(SCRIPT, tls_folder=tmp_path) as provider:
         context = ssl.create_default_context(cafile=provider.ca)
         client = openai.OpenAI(
-            api_key="any", base_url=provider.url, http_client=httpx.Client(verify=context)
+            api_key="any",
+            base_url=provider.url,
+            http_client=httpx.Client(verify=context, timeout=SECONDS),
         )
         messages: list[Any] = [TASK]
         heard = []
@@ -178,7 +182,7 @@ def test_a_pause_holds_back_all_but_the_first_piece_and_leaving_the_block_ends_i
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It would last an hour."""
-    with httpx.Client() as client:
+    with httpx.Client(timeout=SECONDS) as client:
         with Provider(lambda _: Reply(content=ENDING, pause=3600)) as provider:
             url = provider.url
             response = client.send(streamed_request(provider), stream=True)
@@ -221,7 +225,7 @@ def test_dies(stream: bool, after: int, received: int) -> None:
     pieces: list[bytes] = []
     with (
         Provider(lambda _: Reply(content=ENDING, dies_after=after)) as provider,
-        httpx.Client() as client,
+        httpx.Client(timeout=SECONDS) as client,
     ):
         request = streamed_request(provider, stream=stream)
         with pytest.raises(httpx.RemoteProtocolError):

@@ -25,6 +25,7 @@ from addon.recordings.studio.scenario import (
     read_scenario,
     write_project,
 )
+from tests.live.harness import SECONDS
 from tests.scripted_actions import perform, run
 
 (TASK,) = REPAIR.tasks
@@ -125,7 +126,7 @@ def test_the_recorders_proxy_goes_nowhere_else(tmp_path: Path) -> None:
     with (
         Provider(lambda _: Reply(content="Hello."), tls_folder=tmp_path) as provider,
         running_proxy(tmp_path, *settings(provider), script=REDIRECT) as proxy,
-        httpx.Client(proxy=proxy.url, verify=False) as client,
+        httpx.Client(proxy=proxy.url, verify=False, timeout=SECONDS) as client,
     ):
         assert client.get("http://example.com/").status_code == 403
         with pytest.raises(httpx.ProxyError, match="403"):
@@ -139,9 +140,9 @@ def test_one_connection_carries_many_requests(tmp_path: Path) -> None:
     with (
         Provider(lambda _: Reply(content="Hello."), tls_folder=tmp_path) as provider,
         running_proxy(tmp_path, *settings(provider), script=REDIRECT) as proxy,
-        httpx.Client(proxy=proxy.url, verify=False) as client,
+        httpx.Client(proxy=proxy.url, verify=False, timeout=SECONDS) as client,
     ):
-        answers = [client.post(url, json={"messages": []}, timeout=10) for _ in range(8)]
+        answers = [client.post(url, json={"messages": []}) for _ in range(8)]
     assert [each.status_code for each in answers] == [200] * 8
 
 

@@ -33,7 +33,7 @@ _OWN = OwnRecording(
 """A FastMCP server tells the version of the package."""
 
 
-def record_mcp(out: Path, *, time_limit: float = 60.0) -> int:
+def record_mcp(out: Path, *, time_limit: float = 300.0) -> int:
     """Record an MCP client that works on a project's files; return the number of requests.
 
     The client has `time_limit` seconds. Raises RuntimeError if the mcp package is missing, or if
