@@ -238,6 +238,29 @@ def test_above_a_price_step_every_token_costs_more(prompt: float, expected: floa
 
 
 @pytest.mark.parametrize(
+    ("cached", "uncached", "expected"),
+    [
+        pytest.param(0, None, 125, id="nothing is cached: all is written"),
+        pytest.param(80, None, 33, id="the rest is written"),
+        pytest.param(80, 1.0, 28, id="the rest is told to cost what plain tokens do"),
+        pytest.param(100, None, 10, id="all is cached"),
+    ],
+)
+def test_a_prompt_costs_what_is_cached_and_what_is_not(
+    cached: float, uncached: float | None, expected: float
+) -> None:
+    pricing = Pricing(0.1, 1.25, steps=(PriceStep(99, 2.0),))
+    assert pytest.approx(2 * expected) == pricing.find_cost(100, cached, uncached)
+
+
+def test_a_cache_that_forgets_changes_nothing_else() -> None:
+    listed = find_pricing(AUTO, *OPEN_AI)
+    forgetful = listed.forget_after(300.0)
+    assert 300.0 == forgetful.cache.ttl
+    assert listed == forgetful.forget_after(None)
+
+
+@pytest.mark.parametrize(
     ("host", "expected"),
     [
         pytest.param("api.openai.com", 0.0025, id="a price that is known"),
