@@ -58,7 +58,7 @@ function showTokens({ series, moves, map }) {
     });
   });
   return [html("h3", {}, "Tokens of each prompt"),
-    legend([["chosen-cached", "cached"], ["chosen", "not cached"]]),
+    legend([["chosen-cached", "cached, the lower part"], ["chosen", "not cached, the upper part"]]),
     html("div", { class: "row" }, ...charts)];
 }
 
