@@ -157,3 +157,21 @@ def test_modules_do_not_go_in_a_circle() -> None:
 
 def test_the_allowed_arrows_do_not_go_in_a_circle() -> None:
     assert [] == find_circle({room: set(others) for room, others in ALLOWED.items()})
+
+
+FORMAT_KEYS = {"messages", "role", "tool_calls", "function", "cache_control"}
+"""As Chat Completions spells them; `tool_call_id` is the name of a placeholder's field, too."""
+
+SPELLS = ("masking.wire", "masking.chat_messages", "addon.recordings", "addon.commands.demo")
+"""Who may spell a format: its own room, the functions of a list of messages, and the studio."""
+
+
+def find_texts(module: str) -> set[object]:
+    """Return the texts in a module that are keys: whole strings, neither docstrings nor parts."""
+    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+
+
+@pytest.mark.parametrize("module", [m for m in sorted(MODULES) if not m.startswith(SPELLS)])
+def test_a_format_is_spelled_in_its_own_room(module: str) -> None:
+    assert set() == FORMAT_KEYS & find_texts(module)

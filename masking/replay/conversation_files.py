@@ -7,7 +7,7 @@ import codecs
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from io import BufferedReader
@@ -18,6 +18,7 @@ import orjson
 
 from masking.model import ChatMessage
 from masking.replay.replay import RecordedRequest
+from masking.wire.chat_files import are_messages, as_document, parse_messages, write_requests
 
 _GZIP = b"\x1f\x8b"
 _NAMES_OF_LINES = frozenset({".jsonl", ".ndjson"})
@@ -47,19 +48,10 @@ class RecordedConversation:
         has none. Raises ValueError if a message is nested too deeply to be written. NaN and the
         infinities, which JSON does not have, may be written as null.
         """
-        frame: dict[str, object] = {"model": self.model, "messages": [], "tools": self.tools}
-        before, slot, after = self._write(
-            {key: value for key, value in frame.items() if value is not None}
-        ).partition(b'"messages":[')
-        body = bytearray(before + slot)
-        for index, message in enumerate(self.messages):
-            if index and message.get("role") == "assistant":
-                yield RecordedRequest(
-                    body=b"".join((body, after)),
-                    when=self.when,
-                    account=f"{self.place} {self.name}",
-                )
-            body += (b"," if index else b"") + self._write(message)
+        others = {"model": self.model, "tools": self.tools}
+        for body in write_requests(self.messages, others, self._write):
+            account = f"{self.place} {self.name}"
+            yield RecordedRequest(body=body, when=self.when, account=account)
 
     def _write(self, value: object) -> bytes:
         try:
@@ -142,8 +134,8 @@ def _read_document(path: Path, data: bytes) -> Iterator[RecordedConversation]:
     document = _decode(data, path)
     if not isinstance(document, list):
         yield _parse(document, str(path), _stem(path))
-    elif _are_messages(document):
-        yield _parse({"messages": document}, str(path), _stem(path))
+    elif are_messages(document):
+        yield _parse(as_document(document), str(path), _stem(path))
     else:
         for count, item in enumerate(document, 1):
             name = f"{_stem(path)}#{count}" if len(document) > 1 else _stem(path)
@@ -176,67 +168,14 @@ def _parse(document: object, place: str, name: str) -> RecordedConversation:
     if not isinstance(document, dict):
         got = type(document).__name__
         raise ValueError(f"{place}: expected object with messages, got {got}")
-    if "messages" not in document:
-        found = next((name for key, name in _OTHER_LISTS.items() if key in document), None)
-        hint = "got one without" if found is None else f"got what looks like {found}"
-        raise ValueError(f"{place}: expected object with messages, {hint}")
     tools, model, own_name = (document.get(key) for key in ("tools", "model", "name"))
     return RecordedConversation(
         name=own_name if isinstance(own_name, str) and own_name else name,
         place=place,
-        messages=_parse_messages(document["messages"], place),
+        messages=parse_messages(document, place),
         tools=tuple(tools) if isinstance(tools, list) else None,
         model=model if isinstance(model, str) else None,
     )
-
-
-def _parse_messages(messages: object, place: str) -> tuple[ChatMessage, ...]:
-    if not isinstance(messages, list):
-        got = type(messages).__name__
-        raise ValueError(f"{place}: expected list, got {got} in 'messages'")
-    for index, message in enumerate(messages):
-        if not isinstance(message, dict):
-            got = type(message).__name__
-            raise ValueError(f"{place}: expected object, got {got} in 'messages[{index}]'")
-        if (problem := _find_other_format(message)) is not None:
-            raise ValueError(
-                f"{place}: expected messages of Chat Completions, got {problem} in "
-                f"'messages[{index}]'"
-            )
-    if messages and not any(isinstance(message.get("role"), str) for message in messages):
-        raise ValueError(f"{place}: expected messages of Chat Completions, got none with a role")
-    return tuple(messages)
-
-
-_OTHER_LISTS = {
-    "input": "a request of OpenAI Responses (input)",
-    "contents": "a request of Gemini (contents)",
-    "conversations": "ShareGPT (conversations)",
-    "mapping": "an export of ChatGPT (mapping)",
-}
-"""Where other formats have their messages."""
-
-_OTHER_PARTS = {
-    **dict.fromkeys(("tool_use", "tool_result"), "a part of Anthropic Messages"),
-    **dict.fromkeys(("input_text", "output_text"), "a part of OpenAI Responses"),
-    **dict.fromkeys(("tool-call", "tool-result"), "a part of the AI SDK"),
-}
-"""Types of content parts that Chat Completions does not have, and that carry what we count."""
-
-
-def _find_other_format(message: Mapping[str, object]) -> str | None:
-    """Return what shows that a message is of another format: its tool calls would not be found."""
-    if "parts" in message and "content" not in message:
-        return "one with parts in place of content"
-    content = message.get("content")
-    parts = content if isinstance(content, list) else []
-    types = [part.get("type") for part in parts if isinstance(part, dict)]
-    return next((name for kind, name in _OTHER_PARTS.items() if kind in types), None)
-
-
-def _are_messages(items: list[object]) -> bool:
-    first = items[0] if items else None
-    return isinstance(first, dict) and "role" in first and "messages" not in first
 
 
 def _without_gz(path: Path) -> Path:
