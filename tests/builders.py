@@ -29,7 +29,7 @@ MASK_ALL: Final = MaskPolicy(True, 1, False, None, TEMPLATE)
 
 
 def examples(times: float) -> settings:
-    """Try so many times as many examples as the profile says."""
+    """Try this many times as many examples as the profile says."""
     return settings(max_examples=round(times * settings().max_examples))
 
 

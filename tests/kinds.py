@@ -1,7 +1,7 @@
 # ruff: noqa: RUF001 - Cyrillic letters that look like Latin ones
-"""Texts of the kinds that tools return, made up: each a function of a random source and a length.
+"""Made-up texts of the kinds that tools return: each a function of a random source and a length.
 
-The one rule: a kind is one throughout, so that what an estimate gets wrong shows on its name.
+The one rule: a text is of one kind throughout, so that a wrong estimate shows under its name.
 """
 
 import base64
@@ -15,7 +15,7 @@ Kind = Callable[[Random], Iterator[str]]
 
 
 def make_text(kind: str, chars: int, seed: int = 0) -> str:
-    """Return so many characters of a kind in `KINDS`; the same ones for the same seed."""
+    """Return this many characters of a kind in `KINDS`; the same for the same seed."""
     pieces = KINDS[kind](Random(f"{kind} {seed}"))
     made: list[str] = []
     length = 0

@@ -1,7 +1,7 @@
 """A wire format that no provider has, with all that makes the real ones differ from Chat.
 
-Its list lies deeper in the request, what the assistant answers is spread over several elements,
-results stand inside what the user says, several in one element, and a result may be an object.
+Its list is deeper in the request, an answer of the assistant is several elements, results are
+inside what the user says, several in one element, and a result may be an object.
 """
 
 import json

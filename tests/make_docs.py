@@ -1,7 +1,7 @@
-"""Writes what the pages list of the code: `python -m tests.make_docs`.
+"""Writes the lists of the pages from the code: `python -m tests.make_docs`.
 
-A page marks such a place with `<!-- list: NAME -->` and `<!-- end -->`; what stands between
-them is the program's, and a test fails where it is not what the code says now.
+A page marks such a place with `<!-- list: NAME -->` and `<!-- end -->`. What stands between them is
+written by this program, and a test fails if it is not what the code says now.
 """
 
 import dataclasses
@@ -144,7 +144,7 @@ def shipped() -> Mapping[str, Mapping[str, object]]:
 
 
 def comments(table: str) -> Mapping[str, str]:
-    """Return what the shipped configuration says of each key of a table."""
+    """Return the comments of the shipped configuration, by the key of a table."""
     _, *parts = _TABLE.split(CONFIG.read_text(encoding="utf-8"))
     text = dict(zip(parts[::2], parts[1::2], strict=True))[table]
     return {key: " ".join(lines.replace("# ", "").split()) for lines, key in _KEY.findall(text)}

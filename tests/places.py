@@ -1,4 +1,4 @@
-"""Where things are that tests look at."""
+"""The places of files that tests read."""
 
 from pathlib import Path
 

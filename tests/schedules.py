@@ -1,4 +1,4 @@
-"""What a schedule of boundaries costs, and the cheapest there is: by other means than the rule's.
+"""What a schedule of boundaries costs, and which is the cheapest: by other means than the rule's.
 
 A conversation is its requests and its tool results, as the boundary sees them. A schedule is one
 boundary per request. The provider's cache matches whole messages.
@@ -25,7 +25,7 @@ Masks = frozenset[int]
 
 
 def masks_of_rule(conversation: Conversation, policy: MaskPolicy) -> list[Masks]:
-    """Return what the rule masks, each request taken by itself, as a proxy without a state does."""
+    """Return what the rule masks, request by request, as a proxy without a state does."""
     return [
         _masks(conversation, find_boundary(sent, conversation.results[: sent[-1].results], policy))
         for sent in (
@@ -35,7 +35,7 @@ def masks_of_rule(conversation: Conversation, policy: MaskPolicy) -> list[Masks]
 
 
 def masks_of_edges(conversation: Conversation, edges: Iterable[int]) -> list[Masks]:
-    """Return what is masked where the boundary stands at each of these turns."""
+    """Return what is masked if the boundary stands at each of these turns."""
     return [
         _masks(conversation, (edge, request.results))
         for edge, request in zip(edges, conversation.requests, strict=True)
@@ -88,8 +88,8 @@ def find_edges(conversation: Conversation, window: int) -> list[int]:
 def optimum(conversation: Conversation, window: int, prices: Pricing) -> float:
     """Return the bill of the cheapest schedule, known only afterwards.
 
-    A dynamic programme over the request at which the boundary last moved; when it moves it moves
-    to the edge, as a shorter move costs more now and saves less later.
+    A dynamic programme over the request at which the boundary last moved. It always moves to the
+    edge, because a shorter move costs more now and saves less later.
     """
     edges = find_edges(conversation, window)
     count = len(edges)

@@ -1,4 +1,4 @@
-"""Does what a scenario says without a client: files are read and edited, commands are run."""
+"""Carries out a scenario without a client: reads and edits files, runs commands."""
 
 import os
 import subprocess
@@ -10,13 +10,13 @@ from addon.recordings.studio.scenario import Action
 
 
 def perform(actions: Iterable[Action], folder: Path) -> Iterator[str]:
-    """Do these things in a folder; yield what each of them gives, an edit the edited file."""
+    """Carry out actions in a folder; yield what each returns, for an edit the edited file."""
     for action in actions:
         yield _ACTIONS[action.kind](action, folder)
 
 
 def run(command: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-    """Run a command with this Python's programs, both of its outputs being one."""
+    """Run a command with this Python's programs; return both of its outputs as one."""
     programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return subprocess.run(
         command,

@@ -1,4 +1,4 @@
-"""Sessions for the tests: the shipped recordings of conversations, and such as are made up."""
+"""Sessions for the tests: the shipped recordings of conversations, and made-up ones."""
 
 import functools
 import json
@@ -39,7 +39,7 @@ WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """A session of these bodies, in order; `seconds` are when, all at once where there are none."""
+    """A session of these bodies, in order, at these `seconds`; all at once without them."""
 
     bodies: tuple[bytes, ...]
     seconds: tuple[float, ...] = ()
@@ -56,13 +56,13 @@ def write_body(messages: Sequence[object], **others: object) -> bytes:
 
 
 def grow(messages: Sequence[ChatMessage], **others: object) -> Talk:
-    """Return a session with a request before each message of the assistant, and one with all."""
+    """Return a session with a request before each message of the assistant, and a last one."""
     cuts = [at for at, message in enumerate(messages) if at and message["role"] == "assistant"]
     return Talk(tuple(write_body(messages[:at], **others) for at in (*cuts, len(messages))))
 
 
 def work(turns: int, chars: int = 4_000) -> list[ChatMessage]:
-    """Return a conversation of so many tool turns with results of about so many characters."""
+    """Return a conversation with this many tool turns, and results of about so many characters."""
     messages: list[ChatMessage] = [{"role": "system", "content": "Be brief. " * 300}]
     for turn in range(turns):
         function = {"name": "read", "arguments": json.dumps({"path": f"src/module_{turn}.py"})}

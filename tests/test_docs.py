@@ -1,4 +1,4 @@
-"""The pages are true: tables are what their commands print, keys are the configuration's."""
+"""The pages are true: tables are what their commands print, lists are what the code says."""
 
 import dataclasses
 import json
@@ -34,7 +34,7 @@ COMMANDS = sorted(
 
 
 def read_table_before(command: str) -> list[list[str]]:
-    """Return the cells of the table that stands right before a command."""
+    """Return the cells of the table right before a command."""
     above = TEXT.partition(f"{command}\n")[0].rpartition("\n\n```sh")[0].rpartition("\n\n")[2]
     head, _, *rows = [line.strip("| ").split("|") for line in above.splitlines()]
     return [[cell.strip() for cell in row] for row in (head, *rows)]

@@ -21,7 +21,7 @@ _OFF_THE_PATH = tuple(
 
 
 def load(off_the_path: tuple[str, ...] = ("nothing",), room: str = "masking") -> set[str]:
-    """Import a room, but for what begins like this; return all modules that are then there."""
+    """Import a room without the modules that begin like this; return all loaded modules."""
     source = _LOADED.format(off_the_path=repr(off_the_path), room=room)
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, check=True)
     return {*json.loads(done.stdout)}

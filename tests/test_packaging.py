@@ -1,4 +1,4 @@
-"""What the two distributions hold, and that what they hold works without the checkout."""
+"""The two distributions have what they should, and it works without the checkout."""
 
 import ast
 import os

@@ -1,7 +1,7 @@
 """The arrows between rooms: who may import whom, read from the sources.
 
-An import inside a function counts as any other does. A room is a folder of `addon` or `masking`,
-or a module that stands beside the folders.
+An import inside a function counts like any other. A room is a folder of `addon` or `masking`, or a
+module beside the folders.
 """
 
 import ast
@@ -32,8 +32,8 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "masking.measures": NAMES,
     "masking.conversation": NAMES,
     "masking.edit": NAMES,
-    # A strategy is told a conversation, and a format does not know what becomes of it: a new one
-    # of either must need no change of the other.
+    # A strategy gets a conversation, and a format does not know what becomes of it. A new one of
+    # either must need no change of the other.
     "masking.strategies": LEAVES,
     "masking.wire": LEAVES,
     # What was sent before is remembered in the strategies' terms, whatever format it was in.
@@ -72,11 +72,11 @@ MITMPROXY = ("addon.mask", "addon.proxy", "addon.recordings")
 LEFT: Mapping[tuple[str, str], str] = {
     ("addon.commands", "mitmproxy"): "the demo reads a recording itself",
 }
-"""Arrows that are still there and should not be, with what they come from. It only gets shorter."""
+"""Arrows that are still there and should not be, each with its cause. It only gets shorter."""
 
 
 def find_modules() -> dict[str, Path]:
-    """Return the program's modules by name; the projects that recorded agents work on are none."""
+    """Return the program's modules by name, without the projects that recorded agents work on."""
     files = (path for top in ("addon", "masking") for path in (ROOT / top).rglob("*.py"))
     found = {path.relative_to(ROOT): path for path in files if "projects" not in path.parts}
     return {

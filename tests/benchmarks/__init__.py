@@ -1,1 +1,1 @@
-"""What the project promises in figures, each a command: `python -m tests.benchmarks.NAME`."""
+"""The figures that the project promises, a command for each: `python -m tests.benchmarks.NAME`."""

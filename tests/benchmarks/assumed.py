@@ -1,10 +1,10 @@
-"""What the shipped configuration costs where no price is known, at six prices that may hold.
+"""What the shipped configuration costs if no price is known, at six possible true prices.
 
 `python -m tests.benchmarks.assumed [--check] FILES` (.flow, JSON, JSON lines, gzipped or not, or
-folders) replays every session as an unknown host's and an unknown model's, so that the boundary is
-drawn by `assumed_prices`, and bills it by each pair of true prices against sending everything: all
-sessions together, the mean of conversations, the worst conversation, and the worst request of all.
-With `--check` it exits with 1 where a total is above 1.06 or a mean above 1.0.
+folders) replays every session as if its host and model were unknown, so that the boundary is drawn
+by `assumed_prices`. It bills the session at each pair of true prices, relative to sending
+everything: all sessions together, the mean of conversations, the worst conversation, and the worst
+request of all. With `--check` it exits with 1 if a total exceeds 1.06 or a mean exceeds 1.0.
 """
 
 import sys
@@ -95,7 +95,7 @@ class Row(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether it is as little as the project promises."""
+        """Whether it is as low as the project promises."""
         return self.total <= HIGHEST_TOTAL and self.mean <= HIGHEST_MEAN
 
 
@@ -112,7 +112,7 @@ def sum_up(paid: Sequence[Paid]) -> Row:
 
 
 def find_worst_request(paid: Paid) -> float:
-    """Return the most that a bill was, at any request, of that of sending everything."""
+    """Return the highest bill at any request, relative to that of sending everything."""
     return (find_worst_bill(paid.costs, paid.whole) or AS_MUCH).part
 
 

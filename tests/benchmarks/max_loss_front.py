@@ -1,7 +1,7 @@
-"""What the promise costs on recorded conversations, the clairvoyant under it beside the rule.
+"""What the promise costs on recorded conversations, for the rule and for the clairvoyant.
 
-`python -m tests.benchmarks.max_loss_front FILE [MAX_LOSS ...]`, gzipped JSON lines: texts and
-sizes are those of `tests.benchmarks.boundary`, in which the rule decides here, too.
+`python -m tests.benchmarks.max_loss_front FILE [MAX_LOSS ...]` reads gzipped JSON lines. Texts and
+sizes are those of `tests.benchmarks.boundary`; the rule, too, decides by them.
 """
 
 import functools

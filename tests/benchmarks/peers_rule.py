@@ -1,12 +1,12 @@
 """SWE-agent's rule beside ours: the bill, and what agents lose by masking.
 
 `python -m tests.benchmarks.peers_rule FILES` (.flow, JSON, JSON lines, gzipped or not, or folders)
-replays every session under `LastNObservations` with n = 5 and polling = 10, and under ours as
+replays every session under `LastNObservations` with n = 5 and polling = 10, and under our rule: as
 shipped, with the latest result of each target kept for 24 turns, and with the smallest window that
-has no more quotes than the peer: as shipped, and with errors masked. Bills are parts of that of
-sending everything, quotes and re-reads parts of all calls. The peer masks errors, too, so the last
-row compares like with like: the command exits with 1 where that one is dearer than the peer at any
-price, or no window has as few quotes. It says the same of the row before, which keeps errors.
+has no more quotes than the peer, with errors kept and with errors masked. Bills are relative to
+sending everything, quotes and re-reads to all calls. The peer masks errors, so the last row
+compares like with like: the command exits with 1 if it costs more than the peer at any price, or if
+no window has as few quotes. It also says so of the row before, which keeps errors.
 
 Source of the rule: github.com/SWE-agent/SWE-agent, sweagent/agent/history_processors.py. Its first
 observation is the task, which in Chat conversations is a message of the user's.
@@ -57,7 +57,7 @@ def mask_as_peer(segment: Segment, counter: TokenCounter) -> FirstMasked:
 
 
 def count_omitted(results: int) -> int:
-    """Return how many tool results the rule masks where there are so many; the task counts too."""
+    """Return how many of so many tool results the rule masks; the task counts as one."""
     observations = results + 1
     return max(0, max(0, observations // POLLING * POLLING - LAST) - 1)
 
@@ -72,7 +72,7 @@ def _replace(result: ToolResult) -> Iterator[Replacement]:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """What a rule comes to: its bill, that of sending everything, and the calls it affects."""
+    """What a rule yields: its bill, that of sending everything, and the calls it affects."""
 
     paid: float = 0.0
     whole: float = 0.0
@@ -102,7 +102,7 @@ def find_rules(policy: MaskPolicy) -> dict[str, MaskPolicy]:
 
 
 def measure(session: Session) -> list[dict[str, Sum]]:
-    """Return what each rule comes to on a session, for each price; the peer's is `peer`."""
+    """Return what each rule yields on a session, for each price; the peer's is `peer`."""
     counter, policy = TokenCounter(), read_shipped().schema1
     index = index_session(session, ReplaySettings(policy=policy), counter)
     return [_measure(index, price, policy, counter) for price in TRUE_PRICES]
@@ -156,7 +156,7 @@ def render(price: Pricing, found: dict[str, Sum]) -> Iterator[str]:
 
 
 def run(sessions: Sequence[Session]) -> int:
-    """Print the table; return 1 where ours, errors masked, is not the cheaper at some price."""
+    """Print the table; return 1 if ours, with errors masked, is not cheaper at every price."""
     sums: list[dict[str, Sum]] = [{} for _ in TRUE_PRICES]
     with open_processes() as executor:
         for measured in executor.map(measure, sessions):
@@ -174,7 +174,7 @@ def run(sessions: Sequence[Session]) -> int:
 
 
 def find_dearer(sums: Sequence[dict[str, Sum]], note: str = "") -> list[str]:
-    """Return the prices at which ours, with no more quotes, is not the cheaper."""
+    """Return the prices at which ours, with no more quotes, is not cheaper."""
     dearer = []
     for price, found in zip(TRUE_PRICES, sums, strict=True):
         window = find_window(found, note)

@@ -1,11 +1,11 @@
 """Whether `max_loss` holds in real tokens: `python -m tests.benchmarks.promise [FILES]`.
 
-The boundary works with estimated tokens; here every request is billed in o200k tokens, for the
-conversations of FILES and for generated ones of each kind of text that tools return, at five
-prices. Generated are, for each kind, conversations whose results are of that kind, whose other
-texts are, and of whose results every fourth is; then some with tool schemas of 100 kB, and one
-with images. It prints the worst request of each against sending everything, and exits with 1
-where one is more than a point above `1 + max_loss` of the shipped configuration.
+The boundary works with estimated tokens. Here every request is billed in o200k tokens, at five
+prices: for the conversations of FILES, and for generated ones. For each kind of text that tools
+return there are conversations in which the results are of that kind, the other texts are, or every
+fourth result is; then some with tool schemas of 100 kB, and one with images. It prints the worst
+request of each relative to sending everything, and exits with 1 if one exceeds `1 + max_loss` of
+the shipped configuration by more than a percentage point.
 """
 
 import random
@@ -33,7 +33,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}
 
 
 def generate() -> Iterator[tuple[str, RecordedConversation]]:
-    """Yield conversations, each with the name of what is special about it."""
+    """Yield conversations, each with a name that says what is special about it."""
     for kind in KINDS:
         yield f"results: {kind}", _converse(results=[kind])
         yield f"the rest: {kind}", _converse(results=[PLAIN], rest=kind)
@@ -74,7 +74,7 @@ def _converse(
 
 
 def find_worst(session: Session, policy: MaskPolicy) -> list[float]:
-    """Return for each price the most a bill of the session ever was of sending everything."""
+    """Return for each price the highest bill at any request, relative to sending everything."""
     counter = TokenCounter()
     bills = (bill_session(session, policy, true, true.ratios, counter) for true in PRICES)
     return [max(map(find_worst_request, paid), default=1.0) for paid in bills]

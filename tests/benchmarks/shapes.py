@@ -1,8 +1,8 @@
 """How the time of a rewrite grows with a request, in shapes that once made it quadratic.
 
 `python -m tests.benchmarks.shapes` doubles each shape, times the rewrite under the prices that are
-assumed for an unknown host, and fits the exponent: 1 is linear. It exits with 1 where one is above
-1.4. It measures CPU time, and the fastest of several runs counts, as others use the machine, too.
+assumed for an unknown host, and fits the exponent: 1 is linear. It exits with 1 if one exceeds 1.4.
+It measures CPU time, and the fastest of several runs counts, because the machine may be shared.
 """
 
 import json

@@ -1,8 +1,8 @@
 """How far the estimate of tokens is off, and what it costs.
 
 `python -m tests.benchmarks.token_estimate [FILES]`: FILES are gzipped JSON lines with `messages`.
-Errors are relative to o200k_base's exact counts. Times are those of the texts of a request of 1 MB
-and 200 tool turns, over that of `orjson.loads` for it; each round takes both, one after the other.
+Errors are relative to o200k_base's exact counts. Times are for the texts of a request of 1 MB and
+200 tool turns, relative to `orjson.loads` of it; each round takes both, one after the other.
 """
 
 import gzip
@@ -85,9 +85,9 @@ def find_texts_of_request(body: bytes) -> list[str]:
 
 
 def time_ratios(body: bytes, rounds: int = ROUNDS) -> tuple[float, float]:
-    """Return what the estimates of a request cost, warm and cold, over `orjson.loads`.
+    """Return what the estimates of a request cost, warm and cold, relative to `orjson.loads`.
 
-    In CPU time, the fastest round of each, as others use the machine, too.
+    It is CPU time, of the fastest round of each, because the machine may be shared.
     """
     units, warm, cold = [], [], []
     known = TokenEstimator()
