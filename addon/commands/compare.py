@@ -68,7 +68,7 @@ class Row:
 def compare_strategies(
     paths: Sequence[Path], policy: MaskPolicy, max_input_chars: int, console: Console
 ) -> dict[str, Row]:
-    """Replay recordings under each strategy and price; redaction is of every tool there is.
+    """Replay recordings under each strategy and price; redaction is of every tool.
 
     Raises OSError and ValueError, naming the file, and ValueError where nothing can be replayed.
     """

@@ -6,6 +6,6 @@ _FILE_WIDTH = 160
 
 
 def open_console() -> Console:
-    """Return a console whose tables are complete, too, where nobody watches."""
+    """Return a console that prints complete tables even if it is not a terminal."""
     console = Console()
     return console if console.is_terminal else Console(width=_FILE_WIDTH)

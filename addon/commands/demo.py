@@ -1,4 +1,4 @@
-"""`obsmask demo`: a recorded session, sent once more as live TLS traffic through the proxy."""
+"""`obsmask demo`: a recorded session, sent again as live TLS traffic through the proxy."""
 
 import http.client
 import json
@@ -62,9 +62,9 @@ def command(strategy: str) -> None:
 
 
 def run_demo(console: Console, strategy: str = "schema1") -> None:
-    """Play a session that shows a strategy, tell what became of it, and say how to go on.
+    """Play a session that shows a strategy, print what became of it, and the next steps.
 
-    Raises RuntimeError where the proxy does not start or an answer does not arrive as it was
+    Raises RuntimeError if the proxy does not start, or if an answer does not arrive as it was
     sent.
     """
     recording, config = SESSIONS[strategy]
@@ -113,7 +113,7 @@ def _play(flows: Sequence[HTTPFlow], source: Path, console: Console) -> list[Pla
 
 
 def _answers(flows: Sequence[HTTPFlow]) -> Script:
-    """Return a script that says what the recorded provider said, one answer after the other."""
+    """Return a script with the answers of the recorded provider, one after the other."""
     said = map(_said, flows)
     return lambda _: next(said)
 
@@ -128,7 +128,7 @@ def _said(flow: HTTPFlow) -> Reply:
 
 
 def _count_written(flows: Sequence[HTTPFlow]) -> Iterator[Usage]:
-    """Yield what the provider would have counted, had it got what the agent wrote."""
+    """Yield what the provider would have counted if it had got what the agent wrote."""
     cache = PromptCache()
     for flow in flows:
         request = json.loads(flow.request.content or b"")
@@ -136,7 +136,7 @@ def _count_written(flows: Sequence[HTTPFlow]) -> Iterator[Usage]:
 
 
 def _connect(proxy: Proxy, provider: Provider, folder: Path) -> http.client.HTTPSConnection:
-    """Return a connection through the proxy, whatever the environment says of proxies."""
+    """Return a connection through the proxy, whatever proxies the environment names."""
     bundle = write_bundle(folder / "bundle.pem", [proxy.ca])
     context = ssl.create_default_context(cafile=str(bundle))
     client = http.client.HTTPSConnection(HOST, proxy.port, context=context, timeout=30)
@@ -145,7 +145,7 @@ def _connect(proxy: Proxy, provider: Provider, folder: Path) -> http.client.HTTP
 
 
 def _send(client: http.client.HTTPSConnection, flow: HTTPFlow) -> Usage:
-    """Send a request, and return what the provider counted of what it got."""
+    """Send a request; return what the provider counted."""
     headers = {"content-type": "application/json", "authorization": "Bearer none"}
     client.request("POST", "/v1/chat/completions", flow.request.content, headers)
     body = client.getresponse().read()

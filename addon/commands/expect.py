@@ -18,7 +18,7 @@ from addon.recordings.expectations import expectation_file, find_configs, replay
 def command(found: tuple[Path, ...], check: bool) -> int:
     """Write down what replaying each RECORDING yields; by default, the shipped ones.
 
-    A file of expectations stands beside its recording.
+    A file of expectations is beside its recording.
     """
     cases = [(each, config) for each in found or recordings() for config in find_configs(each)]
     console = Console(stderr=True)
@@ -30,7 +30,7 @@ def command(found: tuple[Path, ...], check: bool) -> int:
 
 
 def _expect_case(recording: Path, config: Path | None, check: bool) -> bool:
-    """Write down what a replay yields, or compare; return whether that is what is written."""
+    """Write down what a replay yields, or compare it; return whether it is what is written."""
     file = expectation_file(recording, config)
     text = json.dumps(replay_recording(recording, config), indent=1, ensure_ascii=False) + "\n"
     if not check:

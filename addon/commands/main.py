@@ -60,7 +60,7 @@ def obsmask() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code.
 
-    0; 1 with one line on standard error; 2 where the call cannot be read; 130 after Ctrl-C.
+    0; 1 with one line on standard error; 2 if the call cannot be read; 130 after Ctrl-C.
     """
     try:
         code = obsmask.main(arguments, "obsmask", standalone_mode=False)
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _describe(error: Exception) -> str:
-    """Return an error as one line; what the system says of a file comes after the file's name."""
+    """Return an error as one line; the system's message follows the name of the file."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error)

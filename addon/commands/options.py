@@ -96,7 +96,7 @@ def replay_options(command: _Function) -> _Function:
 def read_replay_settings(given: Mapping[str, Any]) -> list[ReplaySettings]:
     """Return what the configuration and the options say, once for each of the prices.
 
-    Raises ConfigError where they say what cannot be.
+    Raises ConfigError if they are impossible.
     """
     settings = _read_settings(given)
     policy = _override(settings.schema1, given)

@@ -1,4 +1,4 @@
-"""`obsmask record`: a real agent, recorded in front of a provider that answers from a script."""
+"""`obsmask record`: a real agent, recorded against a provider that answers from a script."""
 
 import sys
 from pathlib import Path
@@ -13,8 +13,8 @@ from rich.console import Console
 def command(agent: str, out: Path) -> None:
     """Record AGENT against a scripted provider, and write OUT, a .flow file.
 
-    AGENT is openai, qwen-code, ...; another name lists all. An agent is installed first, which
-    takes minutes where it is not in a package manager's cache.
+    AGENT is openai, qwen-code, ...; any other name lists them all. The agent is installed first,
+    which takes minutes if it is not in a package manager's cache.
     """
     working = f"{agent}: recording; to install a client can take minutes"
     console = Console(stderr=True)

@@ -78,7 +78,7 @@ def command(
 
 
 def _check_writable(file: Path) -> None:
-    """Raise OSError where a file cannot be written, before any work is done for it."""
+    """Raise OSError if a file cannot be written, before any work is done for it."""
     folder = file.parent
     if not folder.exists():
         raise OSError(f"{file}: there is no folder {folder}")

@@ -108,7 +108,7 @@ def render_prices(replays: Sequence[ReplayResult]) -> ReplayTable:
 
 
 def render_assumed(replay: ReplayResult) -> str | None:
-    """Return which prices were assumed, and for how many requests; None where all are known."""
+    """Return which prices were assumed, and for how many requests; None if all are known."""
     requests = [request for comparison in replay.comparisons for request in comparison.chosen]
     found = find_assumed_prices(requests)
     if not found:
@@ -170,7 +170,7 @@ def _describe(summary: Summary) -> dict[str, str]:
 
 
 def _render_saved(summary: Summary) -> str:
-    """Return what was saved, with its margin of error; `about 0` where it may as well be none."""
+    """Return what was saved, with its margin of error, or `about 0` if that is larger."""
     if summary.delta_percent is None:
         return ""
     saved = summary.cost_before - summary.cost_after

@@ -49,9 +49,9 @@ def replay_paths(
 ) -> list[ReplayResult]:
     """Replay all sessions of these files and folders under each policy, with progress bars.
 
-    A `pause` is added to the times that they tell.
+    A `pause` is added to their times.
 
-    Raises OSError and ValueError, naming the file, and ValueError where nothing can be replayed.
+    Raises OSError and ValueError, with the file's name, and ValueError if nothing can be replayed.
     """
     sessions = pause_sessions(read_sessions(paths), pause)
     replays = [_replay(sessions, settings, console) for settings in settings_list]

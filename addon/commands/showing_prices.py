@@ -13,7 +13,7 @@ from masking.wire.cache_marks import CACHE_MARK
 
 
 def render_list(settings: Settings, uncached: Sequence[str]) -> Iterator[str]:
-    """Yield what is known of prices, line by line: the list, one's own, what is assumed.
+    """Yield what is known of prices, line by line: the list, the user's own, what is assumed.
 
     `uncached` are hosts that seem to sell no cached tokens.
     """
@@ -46,7 +46,7 @@ def render_host(
 ) -> Iterator[str]:
     """Yield which prices hold for a host and a model, and why, line by line.
 
-    Raises ConfigError for what can be no host.
+    Raises ConfigError for what cannot be a host.
     """
     check_host(host, "HOST")
     pricing = find_pricing(settings.price_settings, host, model)
@@ -71,7 +71,7 @@ def render_host(
 
 
 def _render_own_table(host: str, pricing: Pricing) -> Iterator[str]:
-    """Yield the lines of a configuration that give a host these prices, to be changed."""
+    """Yield configuration lines with these prices for a host, for the user to change."""
     yield "Assumed prices give no dollars. To set your own, end the configuration with:"
     yield "[[observation_masking.prices]]"
     yield f"host = {json.dumps(host, ensure_ascii=False)}"

@@ -22,7 +22,7 @@ CAVEAT = (
 
 
 def render_sweep(sweep: Sweep) -> Table:
-    """Return a row for each of the settings worth a look, from the cheapest on."""
+    """Return a row for each of the settings worth a look, the cheapest first."""
     plain = sweep.outcomes[sweep.off]
     unit = "US dollars" if sweep.in_dollars else "plain input tokens"
     table = _open_table(
@@ -84,7 +84,7 @@ def _render_saved(cost: float, sweep: Sweep) -> str:
 
 
 def render_assumed_count(count: int, settings: ReplaySettings) -> str:
-    """Return for how many requests prices were assumed, and which for a model that was given."""
+    """Return for how many requests prices were assumed, and which, if a model was given."""
     reason = ""
     if settings.model is not None:
         pricing = find_pricing(settings.price_settings, None, settings.model)

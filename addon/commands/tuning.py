@@ -35,8 +35,8 @@ def run_tune(
 ) -> Sweep:
     """Try a grid of settings on all sessions; print those worth a look, and those to use.
 
-    A session with fewer others than there are workers is tried in several tasks. Raises ValueError
-    where there is no request, and what reading a session raises.
+    If there are fewer sessions than workers, each is tried in several tasks. Raises ValueError if
+    there is no request, and what reading a session raises.
     """
     tunings = find_tunings(tuning_of(present), grid or Grid())
     parts = max(1, -(-workers.width // max(1, len(sessions))))

@@ -1,4 +1,4 @@
-"""Where `obsmask tune` has its work done: in processes of its own, or on a cluster."""
+"""Where `obsmask tune` runs its tasks: in processes of its own, or on a cluster."""
 
 import importlib
 import os
@@ -22,7 +22,7 @@ class Workers(NamedTuple):
 def open_workers(scheduler: str | None = None) -> Iterator[Workers]:
     """Give a process for each core, or the workers of the Dask cluster at this address.
 
-    Raises ValueError where Dask is not installed, OSError where the cluster does not answer.
+    Raises ValueError if Dask is not installed, OSError if the cluster does not answer.
     """
     if scheduler is None:
         count = os.cpu_count() or 1

@@ -96,7 +96,7 @@ class MemoryFile:
             except sqlite3.DatabaseError as error:
                 if isinstance(error, sqlite3.OperationalError):  # locked, or not to be written
                     raise
-                logger.warning(f"{path} is damaged ({error}): begun anew")
+                logger.warning(f"{path} is damaged ({error}): a new file is started")
                 path.unlink()
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
                 self._database = _connect(path)

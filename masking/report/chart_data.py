@@ -20,7 +20,7 @@ _DIGITS: dict[CostUnit, int] = {"usd": 8, "input_tokens": 2}
 
 
 def describe_charts(comparisons: Sequence[Comparison]) -> dict[str, object]:
-    """Return the page's data; requests and results count from 0 in it."""
+    """Return the page's data; in it, requests and results count from 0."""
     return {
         "policies": {policy.key: policy.name for policy in POLICIES},
         "units": UNITS,
@@ -30,7 +30,7 @@ def describe_charts(comparisons: Sequence[Comparison]) -> dict[str, object]:
 
 
 def _label(reason: Reason) -> str:
-    """Return a reason as the legend has it: `in window: in one of the last tool turns`."""
+    """Return a reason for the legend: `in window: in one of the last tool turns`."""
     return f"{reason.replace('_', ' ')}: {REASONS[reason].sentence}"
 
 
@@ -60,7 +60,7 @@ def find_bills(comparison: Comparison) -> dict[PolicyKey, list[Bill]]:
 
 
 def _introduce(comparison: Comparison) -> str:
-    """Return a sentence on a conversation: its models, its window, and what its cache rests on."""
+    """Return a sentence on a conversation: its models, its window, and the basis of its cache."""
     requests = comparison.chosen
     models = sorted({printable(request.model or "an unknown model") for request in requests})
     reported = sum(request.entry.cost.basis == "reported" for request in requests)
@@ -86,7 +86,7 @@ def _describe_bills(bills: Sequence[Bill], unit: CostUnit) -> dict[str, list[flo
 
 
 def _round(values: Iterable[float], digits: int) -> list[float]:
-    """Round, and spell whole numbers without a fraction: the page is the smaller for it."""
+    """Round, and spell whole numbers without a fraction, which makes the page smaller."""
     rounded = (round(value, digits) for value in values)
     return [int(value) if value == int(value) else value for value in rounded]
 

@@ -1,4 +1,4 @@
-"""What a page says of all conversations: a headline, a row for each policy and for each of them."""
+"""What a page says of all conversations: a headline, and a row for each policy and conversation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class ConversationRow:
 
 
 def describe_headline(summary: Summary, conversations: int) -> Headline:
-    """Return what the chosen settings save, with what that is a part of."""
+    """Return what the chosen settings save, and of what that is a part."""
     before, after, unit = summary.cost_before, summary.cost_after, summary.cost_unit
     spell, saved = choose_money(unit, before), before - after
     prompts = f"the prompts of {pluralize(summary.requests, 'request')} in "
@@ -125,7 +125,7 @@ def list_policies(comparisons: Sequence[Comparison]) -> list[PolicyRow]:
 
 
 def list_conversations(comparisons: Sequence[Comparison]) -> list[ConversationRow]:
-    """Return a row for each conversation, and, where there are several, one for all of them."""
+    """Return a row for each conversation, and one for all of them if there are several."""
     unit = summarize(comparisons).cost_unit
     rows = [_describe([each], unit, number, each.name) for number, each in enumerate(comparisons)]
     if len(rows) == 1:
@@ -155,7 +155,7 @@ def _describe(
 
 
 def _describe_worst(comparisons: Sequence[Comparison]) -> str:
-    """Return how far a bill was above that of sending everything; of one, at which request."""
+    """Return how far a bill exceeded that of sending everything; for one, at which request."""
     bills = [bill for each in comparisons if (bill := find_worst(each.chosen))]
     worst = max(bills, key=lambda bill: bill.part, default=AS_MUCH)
     if worst.part <= 1:
@@ -167,7 +167,7 @@ def _describe_worst(comparisons: Sequence[Comparison]) -> str:
 
 
 def describe_saving(before: float, after: float, error: float) -> Amount:
-    """Return what was saved, and how far that may be off; `about 0` where it may be nothing."""
+    """Return what was saved, and how far that may be off; `about 0` if it may be nothing."""
     if not before or before == after:
         return Amount("0.0%")
     if abs(before - after) <= error:

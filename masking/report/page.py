@@ -27,11 +27,11 @@ _SCRIPTS = ("uPlot.iife.min.js", "elements.js", "charts.js", "masking_map.js", "
 
 
 def render_report(comparisons: Sequence[Comparison], origin: Origin) -> str:
-    """Return the page; it asks for nothing else, neither the network nor the disk.
+    """Return the page, which needs nothing else from the network or the disk.
 
-    A conversation's charts are in US dollars where all of its prices are known, all else on the
-    page where all prices of all conversations are; otherwise costs are in plain input tokens, as
-    many as cost as much. Raises ValueError where there is no request.
+    A conversation's charts are in US dollars if all of its prices are known, and the rest of the
+    page is if the prices of all conversations are. Otherwise costs are in plain input tokens that
+    cost as much. Raises ValueError if there is no request.
     """
     requests = [request for each in comparisons for request in each.chosen]
     summary = summarize(comparisons)

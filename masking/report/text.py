@@ -21,7 +21,7 @@ def spell_percent(part: float, digits: int = 1) -> str:
 
 
 def choose_money(unit: CostUnit, most: float) -> Callable[[float], str]:
-    """Return how amounts up to `most` are spelled: dollars with three significant digits of it."""
+    """Return a format for amounts up to `most`: of dollars, three of its significant digits."""
     if unit == "input_tokens":
         return spell_count
     digits = min(8, max(2, 2 - math.floor(math.log10(most or 1))))
@@ -34,10 +34,10 @@ def choose_money(unit: CostUnit, most: float) -> Callable[[float], str]:
 
 
 def pluralize(count: int, noun: str) -> str:
-    """Return so many of something: `1 request`, `2,000 requests`."""
+    """Return a count with its noun: `1 request`, `2,000 requests`."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def printable(name: str) -> str:
-    """Return a name that can stand on a screen: no controls, no marks that turn the line around."""
+    """Return a name for a screen, without control characters and marks of direction."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
