@@ -4,8 +4,9 @@ Prices are never learned from answers: each warning names the line to set.
 """
 
 import json
-from collections import OrderedDict
 from dataclasses import dataclass
+
+from cachetools import LRUCache
 
 from addon.metrics.record import RequestRecord
 from addon.metrics.uncached import MANY, count_uncached, render_uncached
@@ -23,17 +24,13 @@ class PriceWarnings:
     """Remembers what was said about each host, for the hosts that were used last."""
 
     def __init__(self, max_hosts: int = _MAX_HOSTS) -> None:
-        self._max_hosts = max_hosts
-        self._hosts: OrderedDict[str, _Host] = OrderedDict()
+        self._hosts: LRUCache[str, _Host] = LRUCache(max_hosts)
 
     def find(self, record: RequestRecord) -> list[str]:
         """Return what to say about a request that has come to its end."""
         if record.price_source is None:
             return []
         host = self._hosts.setdefault(record.host, _Host())
-        self._hosts.move_to_end(record.host)
-        if len(self._hosts) > self._max_hosts:
-            self._hosts.popitem(last=False)
         warnings = []
         if record.price_source == "assumed" and not host.was_told:
             host.was_told = True

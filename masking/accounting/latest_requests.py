@@ -4,11 +4,13 @@ A request continues the conversation whose latest request has the longest list o
 begins with. Only digests are remembered.
 """
 
-from collections import OrderedDict
+import math
 from collections.abc import Sequence
 from hashlib import blake2b
 from itertools import accumulate
 from typing import Generic, NamedTuple, TypeVar
+
+from cachetools import LRUCache
 
 _Conversation = TypeVar("_Conversation")
 
@@ -27,8 +29,8 @@ class LatestRequests(Generic[_Conversation]):
     """
 
     def __init__(self, max_conversations: int | None = None) -> None:
-        self._max_conversations = max_conversations
-        self._latest: OrderedDict[bytes, _Conversation] = OrderedDict()
+        bound = math.inf if max_conversations is None else max_conversations
+        self._latest: LRUCache[bytes, _Conversation] = LRUCache(bound)
 
     def find(self, prefixes: Sequence[bytes]) -> Continued[_Conversation] | None:
         """Return what a request continues, by what `chain` returns of its messages."""
@@ -51,8 +53,6 @@ class LatestRequests(Generic[_Conversation]):
             del self._latest[prefixes[continued.messages - 1]]
         if prefixes:
             self._latest[prefixes[-1]] = conversation
-        if self._max_conversations is not None and len(self._latest) > self._max_conversations:
-            self._latest.popitem(last=False)
 
 
 def chain(seed: bytes, digests: Sequence[bytes]) -> list[bytes]:

@@ -6,9 +6,10 @@ It is slow (some 6 MB/s) beside all else on a request's path, so it is done in a
 import json
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 from hashlib import blake2b
+
+from cachetools import LRUCache
 
 from masking.measures.vocabulary import load_o200k_base
 
@@ -34,8 +35,7 @@ class TokenCounter:
     """
 
     def __init__(self, max_entries: int = 16_384) -> None:
-        self._max_entries = max_entries
-        self._counts: OrderedDict[bytes, int] = OrderedDict()
+        self._counts: LRUCache[bytes, int] = LRUCache(max_entries)
         self._lock = threading.Lock()
 
     def count(self, text: str) -> int:
@@ -48,13 +48,11 @@ class TokenCounter:
             return _count(text)
         digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         with self._lock:
-            counted = self._counts.pop(digest, None)
+            counted = self._counts.get(digest)
         if counted is None:
             counted = _count(text)  # unlocked: two threads may at worst count the same text
-        with self._lock:
-            self._counts[digest] = counted
-            if len(self._counts) > self._max_entries:
-                self._counts.popitem(last=False)
+            with self._lock:
+                self._counts[digest] = counted
         return counted
 
 
