@@ -121,6 +121,12 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert find_broken_links(page) == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_page)
+def test_every_file_that_is_named_exists(page: Path) -> None:
+    names = re.findall(r"`((?:addon|masking|tests|recordings|packaging)/[a-z_/.]*)`", PAGES[page])
+    assert [name for name in names if not (ROOT / name).exists()] == []
+
+
 def test_the_two_commands_stand_alone() -> None:
     commands = re.findall(r"^python3 -m venv .*$", README, re.MULTILINE)
     assert [command.rpartition("/")[2] for command in commands] == ["obsmask demo", "pytest"]
