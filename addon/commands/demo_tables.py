@@ -142,7 +142,7 @@ def render_explanation(strategy: str, settings: Settings) -> str:
     redaction, window = _explain_redaction(settings), _explain_window(settings)
     reduction = _explain_reduction(settings)
     texts = {
-        "schema1": f"{window} {_BOUNDARY}",
+        "schema1": f"{window} {BOUNDARY}",
         "redaction": redaction,
         "reduction": reduction,
         "all": f"{redaction} {window} {reduction}",
@@ -150,7 +150,7 @@ def render_explanation(strategy: str, settings: Settings) -> str:
     return f"{texts[strategy]}\n"
 
 
-_BOUNDARY = (
+BOUNDARY = (
     "The boundary is how far it masks. A provider's cache holds a prompt up to the first change, "
     "so the boundary stays where it is, and moves only when that pays."
 )
