@@ -110,6 +110,16 @@ def test_the_python_example_runs() -> None:
     exec("".join(code), {})
 
 
+def test_every_message_that_is_explained_is_one_of_the_program() -> None:
+    quoted = re.findall(r'"([^"]+)"', PAGES[ROOT / "docs" / "troubleshooting.md"])
+    phrases = [part.strip() for each in quoted for part in each.split("...")]
+    files = [*(ROOT / "addon").rglob("*.py"), *(ROOT / "masking").rglob("*.py")]
+    source = "".join(path.read_text(encoding="utf-8") for path in files)
+    messages = re.sub(r'"\s*\n\s*f?"', "", source)
+    assert len(phrases) > 8
+    assert [each for each in phrases if each not in messages] == []
+
+
 def test_every_module_that_is_named_exists() -> None:
     names = set(re.findall(r"python -m ([\w.]+)", TEXT))
     assert "tests.benchmarks.assumed" in names
