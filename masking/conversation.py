@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from masking.errors import WireError
-from masking.model import ContentKind, Layout, Path, Request, Target, ToolResult
+from masking.model import ContentKind, Path, Target, ToolResult
 
 Speaker = Literal["system", "user", "assistant", "tool", "unknown"]
 """Who speaks in an element; `unknown` if it is no object, or names no known speaker."""
@@ -83,6 +83,7 @@ class WireFormat(NamedTuple):
     list_path: where its list is in a request.
     read_element: reads one element, without its neighbours; never raises.
     measure_element: returns the size of one element, in estimated tokens.
+    find_model: returns the model that a request names in its body.
     find_tools: returns the tool schemas of a request.
     find_head_texts: returns the texts beside the list, such as those of a system prompt.
     measure_head: returns the size of the tool schemas and of these texts.
@@ -98,6 +99,7 @@ class WireFormat(NamedTuple):
     list_path: Path
     read_element: Callable[[object], Element]
     measure_element: Callable[[object], ElementSize]
+    find_model: Callable[[Mapping[str, object]], str | None]
     find_tools: Callable[[Mapping[str, object]], object]
     find_head_texts: Callable[[Mapping[str, object]], Sequence[str]]
     measure_head: Callable[[Mapping[str, object]], int]
@@ -126,8 +128,7 @@ class Conversation:
     @property
     def model(self) -> str | None:
         """The model that the request names in its body."""
-        model = self.document.get("model")
-        return model if isinstance(model, str) else None
+        return self.wire.find_model(self.document)
 
 
 def read_conversation(document: Mapping[str, object], wire: WireFormat) -> Conversation:
@@ -220,37 +221,6 @@ _Declared = tuple[int, str | None, Target | None]
 """The last turn that declared an id, the tool it called there, and about what."""
 
 _UNDECLARED = (None, None, None)
-
-
-def lay_out(conversation: Conversation) -> Layout:
-    """Return the sizes in a request, in estimated tokens. Each answer was a request's."""
-    wire = conversation.wire
-    size = wire.measure_head(conversation.document)
-    requests: list[Request] = []
-    offsets: list[int] = []
-    turns_before: list[int] = []
-    sizes: list[int] = []
-    turns = 0
-    counts_on = has_turn = False
-    for element, item in zip(conversation.elements, conversation.items, strict=True):
-        total, contents = wire.measure_element(item)
-        if element.speaker == "assistant":
-            if not counts_on:
-                requests.append(Request(size, turns, len(offsets)))
-                has_turn = False
-            counts_on = wire.answers_in_runs
-            if element.is_turn and not has_turn:
-                turns += 1
-                has_turn = True
-        else:
-            counts_on = False
-        for before, own in contents:
-            offsets.append(size + before)
-            turns_before.append(turns)
-            sizes.append(own)
-        size += total
-    requests.append(Request(size, turns, len(offsets)))
-    return Layout(tuple(requests), tuple(offsets), tuple(turns_before), tuple(sizes))
 
 
 def find_answers(elements: Sequence[Element], *, in_runs: bool) -> Iterator[range]:

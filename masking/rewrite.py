@@ -1,18 +1,18 @@
 """Bytes in, bytes and decisions out: the one road through the core."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from masking.conversation import (
     Conversation,
     WireFormat,
-    lay_out,
     read_again,
     read_conversation,
     with_targets,
 )
 from masking.edit.splice import apply, decode, splice
 from masking.errors import WireError
+from masking.layout import lay_out
 from masking.memory.boundary_memory import Occasion, Past
 from masking.memory.remembered import continue_past
 from masking.model import Decision, Edits, places_masked, replacements_of
@@ -58,10 +58,15 @@ def rewrite_request(body: bytes, policy: MaskPolicy, wire: WireFormat = CHAT) ->
 
 def read_request(body: bytes, wire: WireFormat = CHAT) -> Conversation:
     """Decode and read a request. Raises WireError if it is not of this format."""
+    return read_conversation(decode_request(body), wire)
+
+
+def decode_request(body: bytes) -> Mapping[str, object]:
+    """Decode a request. Raises WireError if it is no JSON object."""
     document = decode(body)
     if not isinstance(document, dict):
         raise WireError(f"expected object, got {type(document).__name__}")
-    return read_conversation(document, wire)
+    return document
 
 
 def change_request(

@@ -58,6 +58,7 @@ MADE_UP = WireFormat(
     list_path=("request", "contents"),
     read_element=read_element,
     measure_element=measure_element,
+    find_model=lambda body: str(body["model"]),
     find_tools=lambda body: body.get("kit"),
     find_head_texts=lambda body: (str(body["rules"]),) if "rules" in body else (),
     measure_head=lambda body: estimate_tokens(str(body.get("rules", ""))),

@@ -14,7 +14,7 @@ import pytest
 from tests.places import ROOT
 
 NAMES = ("masking.errors", "masking.model", "masking.host_names")
-LEAVES = (*NAMES, "masking.measures", "masking.conversation", "masking.edit")
+LEAVES = (*NAMES, "masking.measures", "masking.conversation", "masking.layout", "masking.edit")
 PATH = (*LEAVES, "masking.strategies", "masking.memory", "masking.wire", "masking.rewrite")
 UP_TO_REPLAY = (*PATH, "masking.accounting", "masking.replay")
 CORE = (
@@ -31,6 +31,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     # Leaves: they know a text, a path or a price, and no strategy.
     "masking.measures": NAMES,
     "masking.conversation": NAMES,
+    "masking.layout": (*NAMES, "masking.conversation"),
     "masking.edit": NAMES,
     # A strategy gets a conversation, and a format does not know what becomes of it. A new one of
     # either must need no change of the other.

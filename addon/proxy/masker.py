@@ -4,6 +4,7 @@ Whatever goes wrong in here, the client's own bytes go out.
 """
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from typing import NamedTuple
@@ -17,12 +18,12 @@ from addon.proxy.memory_file import MemoryFile
 from addon.proxy.original_body import is_recording, keep_original
 from addon.proxy.requests import read_body
 from masking.accounting.ledger import Entry, Ledger, Sent
-from masking.conversation import Conversation, WireFormat
+from masking.conversation import Conversation, WireFormat, read_conversation
 from masking.errors import WireError
 from masking.measures.pricing import find_pricing
 from masking.memory.boundary_memory import BoundaryMemory, Occasion
 from masking.memory.lifetime import find_lifetime
-from masking.rewrite import Rewrite, change_request, read_request
+from masking.rewrite import Rewrite, change_request, decode_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import apply_pricing
 from masking.wire.cache_marks import has_cache_mark
@@ -89,9 +90,10 @@ class Masker:
         rewritten = leave_untouched(flow, received)
         try:
             original = read_body(flow.request)
-            conversation = read_request(original, wire)
-            priced, strategies = _price(received, conversation, original)
+            document = decode_request(original)
+            priced, strategies = _price(received, document, wire, original)
             rewritten = replace(rewritten, priced=priced)
+            conversation = read_conversation(document, wire)
             only = None if received.replay else self._sent.find_hold(priced.seed, conversation)
             occasion = _find_occasion(received, priced, conversation, strategies, memory)
             rewritten = replace(rewritten, prefix=occasion and occasion.state)
@@ -127,11 +129,11 @@ def leave_untouched(flow: http.HTTPFlow, received: Received) -> Rewritten:
 
 
 def _price(
-    received: Received, conversation: Conversation, original: bytes
+    received: Received, document: Mapping[str, object], wire: WireFormat, original: bytes
 ) -> tuple[Priced, Strategies]:
     """Return the prices of a request, and the strategies under these prices."""
     settings = received.settings
-    name = conversation.model
+    name = wire.find_model(document)
     model = None if name is None else printable(name)
     prices, is_marked = settings.price_settings, has_cache_mark(original)
     pricing = find_pricing(prices, received.host, model, is_marked=is_marked)
@@ -139,7 +141,7 @@ def _price(
     seed = blake2b(f"{received.host}\n{model}".encode(), key=received.account, digest_size=16)
     priced = Priced(
         model=model,
-        stream=conversation.document.get("stream") is True,
+        stream=document.get("stream") is True,
         seed=seed.digest(),
         pricing=pricing,
         cache_read_ratio=policy.cache_read_ratio,

@@ -15,8 +15,9 @@ from typing import NamedTuple
 from masking.accounting.latest_requests import LatestRequests, chain
 from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import digest_element, digest_head, digest_of, read_pieces
-from masking.conversation import Conversation, find_answers, lay_out, with_targets
+from masking.conversation import Conversation, find_answers, with_targets
 from masking.errors import WireError
+from masking.layout import lay_out
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.model import Layout

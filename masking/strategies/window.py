@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
 
-from masking.conversation import Conversation, lay_out
+from masking.conversation import Conversation
+from masking.layout import lay_out
 from masking.measures.token_estimate import estimate_tokens
 from masking.model import (
     Decision,

@@ -56,6 +56,12 @@ def measure_message(message: object) -> ElementSize:
     return ElementSize(total, ((0, content),) if message.get("role") == "tool" else ())
 
 
+def find_model(body: Mapping[str, object]) -> str | None:
+    """Return the model that a request names."""
+    model = body.get("model")
+    return model if isinstance(model, str) else None
+
+
 def find_tools(body: Mapping[str, object]) -> object:
     """Return the tool schemas of a request."""
     return body.get("tools")
@@ -127,6 +133,7 @@ CHAT = WireFormat(
     list_path=("messages",),
     read_element=read_message,
     measure_element=measure_message,
+    find_model=find_model,
     find_tools=find_tools,
     find_head_texts=find_head_texts,
     measure_head=measure_head,

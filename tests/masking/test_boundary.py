@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.chat_messages import mask_old_tool_results
-from masking.conversation import lay_out
+from masking.layout import lay_out
 from masking.measures.pricing import Pricing
 from masking.measures.token_estimate import estimate_tokens
 from masking.model import ChatMessage, Maskable, PriceStep, Request

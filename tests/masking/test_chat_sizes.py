@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from masking.conversation import lay_out
+from masking.layout import lay_out
 from masking.measures.token_estimate import estimate_tokens
 from masking.measures.tokens import TokenCounter, count_tools
 from masking.model import Request

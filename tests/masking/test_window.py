@@ -4,7 +4,7 @@ from typing import NamedTuple
 import pytest
 
 from masking import ChatMessage, MaskPolicy, mask_old_tool_results
-from masking.conversation import lay_out
+from masking.layout import lay_out
 from masking.measures.token_estimate import estimate_tokens
 from masking.strategies.window import decide, find_maskable, judge
 from tests.builders import (

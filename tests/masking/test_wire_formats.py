@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from masking.accounting.prompt import read_prompt
-from masking.conversation import Conversation, Element, WireFormat, bind, find_answers, lay_out
+from masking.conversation import Conversation, Element, WireFormat, bind, find_answers
 from masking.errors import WireError
+from masking.layout import lay_out
 from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
 from masking.memory.identity import Answers, digest_opening
