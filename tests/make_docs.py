@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 import click
 from pydantic import BaseModel
 
+import masking
 from addon.commands.main import obsmask
 from addon.commands.options import POLICY_KEYS
 from addon.metrics.mcp_record import McpRecord
@@ -51,7 +52,7 @@ def fill(text: str) -> str:
 
 
 def _make(name: str) -> str:
-    kind, _, argument = name.partition(" ")
+    kind, argument = (name, "") if name in LISTS else name.split(" ")
     return "".join(f"{line}\n" for line in LISTS[kind](argument))
 
 
@@ -123,6 +124,17 @@ def list_reasons(_: str) -> Iterator[str]:
         yield f"| `{reason}` | {_STRATEGIES[info.strategy]} | {_escape(info.sentence)} |"
 
 
+def list_public_names(_: str) -> Iterator[str]:
+    """Yield what `from masking import ...` gives, each with the first line of its docstring."""
+    yield "| name | |"
+    yield "|---|---|"
+    for name in masking.__all__:
+        found = getattr(masking, name)
+        is_alias = not (inspect.isclass(found) or inspect.isfunction(found))
+        meaning = f"`{found}`" if is_alias else (inspect.getdoc(found) or "").partition("\n")[0]
+        yield f"| `{name}` | {_escape(meaning)} |"
+
+
 _STRATEGIES = {"schema1": "window", "redaction": "redaction", "reduction": "reduction"}
 
 
@@ -130,6 +142,7 @@ LISTS: Mapping[str, Callable[[str], Iterator[str]]] = {
     "reasons": list_reasons,
     "settings": list_settings,
     "python": list_python,
+    "public names": list_public_names,
     "record": list_record,
     "command": list_command,
 }
