@@ -313,6 +313,7 @@ def test_what_is_no_chat_request_goes_on_bit_for_bit_and_is_counted(
     record = on.record(path)
     assert record["passed_through"] is not None
     assert "internal error" not in record["passed_through"]
+    assert record["model"] == ("gpt-4o" if name == "no messages" else None)
 
 
 BRACES = BODY.partition(b"{")[2].rpartition(b"}")[0]
