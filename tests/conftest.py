@@ -1,6 +1,7 @@
 """Settings of the whole suite."""
 
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import settings
@@ -17,4 +18,28 @@ def no_stored_prices(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     """Keep a price list that the user has stored out of the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
+_current: list[pytest.Item] = []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    _current[:] = [item]
+    return (yield)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def only_live_tests_start_a_proxy() -> Iterator[None]:
+    """Refuse a test that starts mitmdump and is not marked `live`."""
+    start: Callable[..., None] = subprocess.Popen.__init__
+
+    def check(process: object, args: object, *others: object, **named: object) -> None:
+        if "mitmdump()" in str(args) and not _current[0].get_closest_marker("live"):
+            pytest.fail("mark it with pytest.mark.live: it starts mitmdump")
+        start(process, args, *others, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess.Popen, "__init__", check)
         yield

@@ -113,6 +113,7 @@ def test_a_wheel_holds_the_recordings_that_the_demo_plays(wheel: Path) -> None:
     assert {"config.toml", "recordings"} == {path.name for path in shipped.iterdir()}
 
 
+@pytest.mark.live
 def test_the_demo_plays_from_a_wheel(wheel: Path, tmp_path: Path) -> None:
     done = run(wheel, "-m", "addon.commands.main", "demo", "reduction", cwd=tmp_path)
     assert (0, "") == (done.returncode, done.stderr)

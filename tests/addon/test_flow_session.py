@@ -172,6 +172,7 @@ def test_several_prices_read_a_recording_once(
     assert 1 == capsys.readouterr().err.count("is no complete mitmproxy recording")
 
 
+@pytest.mark.live
 def test_a_recording_from_behind_a_masking_proxy_is_warned_of(
     masked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

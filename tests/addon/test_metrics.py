@@ -388,6 +388,7 @@ def replayed(
     return replay(recorded[0].folder / "out.flow", tmp_path_factory.mktemp("replayed"))
 
 
+@pytest.mark.live
 def test_replaying_a_recording_masks_nothing_further(
     recorded: tuple[Live, bytes, bytes], replayed: Replayed
 ) -> None:
@@ -397,11 +398,13 @@ def test_replaying_a_recording_masks_nothing_further(
     assert replayed.log.count("replay localhost gpt-4o 200: masked 0 of 5") == 2
 
 
+@pytest.mark.live
 def test_replayed_requests_leave_no_records_among_those_of_live_traffic(replayed: Replayed) -> None:
     assert read_records(replayed.folder) == []
     assert replayed.log.count("replayed requests leave no records among those of live traffic") == 1
 
 
+@pytest.mark.live
 def test_replayed_requests_are_counted_and_recorded_in_a_file_of_their_own(
     recorded: tuple[Live, bytes, bytes], tmp_path: Path
 ) -> None:
