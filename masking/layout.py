@@ -5,7 +5,7 @@ from masking.model import Layout, Request
 
 
 def lay_out(conversation: Conversation) -> Layout:
-    """Return the sizes in a request, in estimated tokens. Each answer was a request's."""
+    """Return the sizes in a request, in estimated tokens. Each answer stands for a request."""
     wire = conversation.wire
     size = wire.measure_head(conversation.document)
     requests: list[Request] = []

@@ -1,7 +1,7 @@
 """Conversations by their latest requests: which of them a request continues.
 
-A request continues the conversation whose latest request has the longest list of messages that it
-begins with. Only digests are remembered.
+A request continues the conversation whose latest request's messages it begins with; of several, the
+one with most messages. Only digests are remembered.
 """
 
 import math
@@ -25,7 +25,7 @@ class Continued(NamedTuple, Generic[_Conversation]):
 class LatestRequests(Generic[_Conversation]):
     """Whatever stands for a conversation, by the messages of its latest request.
 
-    At most `max_conversations`, those that were continued last; None is no bound.
+    It has at most `max_conversations`, those that were continued last; None for no bound.
     """
 
     def __init__(self, max_conversations: int | None = None) -> None:
@@ -33,7 +33,7 @@ class LatestRequests(Generic[_Conversation]):
         self._latest: LRUCache[bytes, _Conversation] = LRUCache(bound)
 
     def find(self, prefixes: Sequence[bytes]) -> Continued[_Conversation] | None:
-        """Return what a request continues, by what `chain` returns of its messages."""
+        """Return what a request continues, by what `chain` returns for its messages."""
         for messages in range(len(prefixes), 0, -1):
             if (found := self._latest.get(prefixes[messages - 1])) is not None:
                 return Continued(found, messages)

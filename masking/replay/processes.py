@@ -1,4 +1,4 @@
-"""The processes among which replays are shared out: none outlives the work it was opened for."""
+"""The processes among which replays are divided; none outlives the work it was started for."""
 
 import signal
 from collections.abc import Iterator
@@ -10,11 +10,11 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 
 @contextmanager
 def open_processes(count: int | None = None) -> Iterator[ProcessPoolExecutor]:
-    """Give a pool of so many processes, by default one for each core.
+    """Give a pool of processes, by default one for each core.
 
-    They are spawned. A fork would copy the parent's locks as they stand, and its other threads
-    (a progress bar's) may hold some of them. Where the block is left by an exception, Ctrl-C
-    among them, nobody waits for what they do.
+    They are spawned: a fork would copy the parent's locks, and its other threads (a progress
+    bar's) may hold some of them. If the block is left by an exception, such as Ctrl-C, nobody
+    waits for their work.
     """
     executor = ProcessPoolExecutor(count, mp_context=_Context())
     try:
@@ -28,10 +28,10 @@ def open_processes(count: int | None = None) -> Iterator[ProcessPoolExecutor]:
 
 
 class _Worker(SpawnProcess):
-    """Leaves Ctrl-C, which a terminal sends to all processes of a job, to the one that began it."""
+    """Leaves Ctrl-C, which a terminal sends to all processes of a job, to the first of them."""
 
     def start(self) -> None:
-        """Start with the signal blocked, as a child inherits that; a handler would come late."""
+        """Start with the signal blocked, which a child inherits; a handler would come too late."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             super().start()

@@ -1,7 +1,7 @@
-"""Conversations in the Chat Completions form, as files have them: which are, and which requests.
+"""Conversations in files in the Chat Completions form, and the requests that they stand for.
 
-A conversation is an object with `messages`, a list of objects. Other formats' files look alike, and
-their tool calls would not be found, so what shows that a file is one of those is an error.
+A conversation is an object with `messages`, a list of objects. Files of other formats look alike,
+but their tool calls would not be found, so a sign of another format is an error.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,18 +11,18 @@ from masking.wire.chat import read_message
 
 
 def are_messages(items: list[object]) -> bool:
-    """Whether a list is one of messages, rather than one of conversations."""
+    """Whether a list has messages rather than conversations."""
     first = items[0] if items else None
     return isinstance(first, dict) and "role" in first and "messages" not in first
 
 
 def as_document(messages: list[object]) -> dict[str, object]:
-    """Return the conversation of which only the messages are known."""
+    """Return a conversation of which only the messages are known."""
     return {"messages": messages}
 
 
 def parse_messages(document: Mapping[str, object], place: str) -> tuple[ChatMessage, ...]:
-    """Return a conversation's messages. Raises ValueError that names the place."""
+    """Return a conversation's messages. Raises ValueError with the place of a mistake."""
     if "messages" not in document:
         found = next((name for key, name in _OTHER_LISTS.items() if key in document), None)
         hint = "got one without" if found is None else f"got what looks like {found}"
@@ -52,8 +52,8 @@ def write_requests(
 ) -> Iterator[bytes]:
     """Yield the body of the request that each message of the assistant answered, oldest first.
 
-    It holds the messages before that one, between `model` and whatever else is in `others`. A
-    message of the assistant that opens the conversation answers nothing. `write` spells JSON.
+    It has the messages before that one, between `model` and what else is in `others`. A message of
+    the assistant that opens the conversation answers nothing. `write` spells JSON.
     """
     frame = {"model": others.get("model"), "messages": [], **others}
     filled = {key: value for key, value in frame.items() if value is not None}
@@ -82,7 +82,7 @@ _OTHER_PARTS = {
 
 
 def _find_other_format(message: Mapping[str, object]) -> str | None:
-    """Return what shows that a message is of another format: its tool calls would not be found."""
+    """Return the sign that a message is of another format, whose tool calls would not be found."""
     if "parts" in message and "content" not in message:
         return "one with parts in place of content"
     content = message.get("content")
