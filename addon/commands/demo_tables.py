@@ -79,11 +79,11 @@ def render_table(played: Sequence[PlayedRequest]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     saved = accumulate(each.cost_written - each.cost_sent for each in played)
     for number, (each, so_far) in enumerate(zip(played, saved, strict=True), 1):
-        table.add_row(str(number), *_describe_request(each), _render_saved(so_far), _ms(each))
+        table.add_row(str(number), *_describe_request(each, so_far))
     return table
 
 
-def _describe_request(played: PlayedRequest) -> tuple[str, ...]:
+def _describe_request(played: PlayedRequest, saved: float) -> tuple[str, ...]:
     record = played.record
     return (
         f"{sum(record[name] for name in CHANGES)} of {record['tool_results']}",
@@ -91,15 +91,9 @@ def _describe_request(played: PlayedRequest) -> tuple[str, ...]:
         f"{played.usage_sent.prompt or 0:,}",
         f"{played.cost_written:,.0f}",
         f"{played.cost_sent:,.0f}",
+        f"{round(saved):,}",
+        f"{record['hook_us'] / 1000:.1f}",
     )
-
-
-def _render_saved(tokens: float) -> str:
-    return f"{tokens + 0.0:,.0f}"
-
-
-def _ms(played: PlayedRequest) -> str:
-    return f"{played.record['hook_us'] / 1000:.1f}"
 
 
 def find_example(played: Sequence[PlayedRequest]) -> Example | None:
