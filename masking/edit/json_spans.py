@@ -37,8 +37,8 @@ class Spans:
 def find_spans(text: str, paths: Iterable[Path], list_path: Path | None = None) -> Spans:
     """Find values in a JSON text, and the elements of the list at `list_path`, if it is given.
 
-    Raises ValueError if the text is no JSON or nested too deeply, and LookupError for a path that
-    leads nowhere.
+    The text must be valid JSON. Raises ValueError if it is nested too deeply, and LookupError for
+    a path that leads nowhere.
     """
     wanted = {*paths}
     leading = {path[:length] for path in wanted for length in range(len(path))}
@@ -46,7 +46,6 @@ def find_spans(text: str, paths: Iterable[Path], list_path: Path | None = None) 
         leading |= {list_path[:length] for length in range(len(list_path) + 1)}
     finder = _Finder(text, wanted, leading, list_path)
     try:
-        _DECODER.decode(text.removeprefix(BOM))
         finder.find(_skip(text, len(BOM) if text.startswith(BOM) else 0), ())
     except RecursionError:
         raise ValueError("nested too deeply") from None
