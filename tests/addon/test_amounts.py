@@ -129,7 +129,7 @@ def test_savings_have_their_sign(savings: Savings, expected: str) -> None:
         ),
     ],
 )
-def test_the_prices_and_their_source_are_told(pricing: Pricing, expected: str) -> None:
+def test_the_prices_and_their_source_are_shown(pricing: Pricing, expected: str) -> None:
     assert expected == render_prices(record_of(**describe_pricing(pricing)))
 
 
@@ -150,7 +150,7 @@ def test_without_an_entry_every_field_is_there_and_null() -> None:
     ],
     ids=["as long as nothing was saved there is no net", "the net is told"],
 )
-def test_the_log_line_tells_the_cost_masking_or_not(savings: Savings, tail: str) -> None:
+def test_the_log_line_has_the_cost_whether_masking_or_not(savings: Savings, tail: str) -> None:
     record = record_of(
         entry_of(dollars(20), dollars(20), savings=savings),
         masking="off",

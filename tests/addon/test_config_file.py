@@ -130,7 +130,7 @@ def test_a_file_without_our_table_is_an_error(config: Path, data: bytes) -> None
 
 
 @pytest.mark.parametrize("name", ["~nobody-of-this-name/x", "a\0b"])
-def test_a_name_that_can_be_no_file_is_an_error(name: str, tmp_path: Path) -> None:
+def test_a_name_that_cannot_be_a_file_is_an_error(name: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         ConfigFile(find_config(name))
 

@@ -119,7 +119,7 @@ REFUSED = pytest.mark.parametrize(
 @pytest.mark.live
 @REFUSED
 @pytest.mark.parametrize("command", ["replay", "tune", "compare"])
-def test_a_recording_that_tells_nothing_is_refused_by_its_name(
+def test_a_recording_that_says_nothing_is_refused_by_its_name(
     make: Callable[[Path, Path], Path],
     problem: str,
     command: str,
@@ -152,7 +152,7 @@ def test_in_a_folder_it_is_left_out_by_its_name(
     assert problem in said
 
 
-def test_of_a_recording_that_is_cut_off_the_whole_flows_are_replayed(
+def test_the_whole_flows_of_a_truncated_recording_are_replayed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cut = cut_off(SESSION, tmp_path / "cut.flow")

@@ -101,7 +101,7 @@ def test_a_variable_that_adds_authorities_takes_the_place_of_none(
     assert certificates(Path(certifi.where())) + 2 == certificates(user_bundle())
 
 
-def test_a_client_is_told_the_proxy_and_whom_to_trust(tmp_path: Path) -> None:
+def test_a_client_learns_the_proxy_and_whom_to_trust(tmp_path: Path) -> None:
     told = client_environment("http://127.0.0.1:8080", tmp_path / "bundle.pem")
     assert set(told.values()) == {"http://127.0.0.1:8080", str(tmp_path / "bundle.pem"), "1"}
     assert {"HTTPS_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"} <= set(told)

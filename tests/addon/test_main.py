@@ -192,7 +192,7 @@ def test_a_call_that_cannot_be_read_exits_with_2(arguments: list[str]) -> None:
     assert main(arguments) == 2
 
 
-def test_a_misspelt_command_or_option_is_told_the_close_one(
+def test_a_misspelt_command_or_option_gets_a_suggestion(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for arguments, close in ((["replya"], "replay"), (["tune", "--windw-turns", "3"], "--window")):

@@ -164,7 +164,7 @@ def test_a_request_is_to_an_mcp_server(given: Asked) -> None:
 @pytest.mark.parametrize(
     "pattern", ["", "host", "/path", "https://host/path", "host/path?a=b", "h ost/path", "[::1]/a"]
 )
-def test_what_can_be_no_endpoint_is_an_error(pattern: str) -> None:
+def test_what_cannot_be_an_endpoint_is_an_error(pattern: str) -> None:
     with pytest.raises(ConfigError, match=r"endpoints\[1\]"):
         McpSettings(endpoints=("host:8080/*", pattern))
 
@@ -215,7 +215,7 @@ def test_how_a_response_would_be_masked(
         ("whole", {"content_length": "many"}, None),
     ],
 )
-def test_what_is_in_the_way(
+def test_what_prevents_masking(
     delivery: Delivery, headers: dict[str, str], expected: str | None
 ) -> None:
     assert expected == find_obstacle(with_headers(response(), headers), delivery)

@@ -208,5 +208,5 @@ def test_a_conversation_as_text_is_the_same_again() -> None:
         "[" * 100_000,
     ],
 )
-def test_what_is_anything_else_is_nothing(text: str) -> None:
+def test_any_other_text_gives_no_conversations(text: str) -> None:
     assert () == decode(text)

@@ -104,7 +104,7 @@ def test_a_file_that_cannot_be_written_is_one_warning(
 
 
 @pytest.mark.parametrize("path", ["~nobody-of-this-name/x", "a\0b"])
-def test_a_path_that_can_be_no_file_is_a_warning(
+def test_a_path_that_cannot_be_a_file_is_a_warning(
     path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = RecordFile(MetricsSettings(path=path))
@@ -113,7 +113,7 @@ def test_a_path_that_can_be_no_file_is_a_warning(
     assert len(caplog.messages) == 1
 
 
-def test_a_file_that_comes_to_be_writable_is_written(tmp_path: Path) -> None:
+def test_a_file_that_becomes_writable_is_written(tmp_path: Path) -> None:
     (folder := tmp_path / "folder").touch()
     file = RecordFile(settings(folder / "requests.jsonl"))
     file.write({"n": 1})
@@ -171,7 +171,7 @@ def test_a_line_says_both_the_status_and_who_ended_it() -> None:
         (10_000, 9_999, "10,000 -> 9,999 tokens (less than 1%)"),
     ],
 )
-def test_a_change_is_told_in_tokens_and_percent(before: int, after: int, expected: str) -> None:
+def test_a_change_is_shown_in_tokens_and_percent(before: int, after: int, expected: str) -> None:
     assert render_change(before, after) == expected
 
 

@@ -218,7 +218,7 @@ def test_a_folder_is_read_without_what_a_recording_must_yield(tmp_path: Path) ->
     ]
 
 
-def test_what_was_refused_or_signed_is_passed_over_and_counted(
+def test_refused_and_signed_requests_are_skipped_and_counted(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     flows = list(read_flows(SESSION))[:6]

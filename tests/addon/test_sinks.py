@@ -129,7 +129,7 @@ def held(conversation: int = 3, /, **fields: object) -> RequestRecord:
     )
 
 
-def test_a_held_boundary_is_told_once_for_each_conversation() -> None:
+def test_a_held_boundary_is_logged_once_for_each_conversation() -> None:
     warnings = HoldWarnings()
     records = [
         held(boundary_held=False),

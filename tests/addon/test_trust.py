@@ -97,7 +97,7 @@ def test_a_success_lifts_the_refusal(trust: Trust, clock: Clock) -> None:
 @pytest.mark.parametrize(
     ("pause", "delay"), [(0.0, 2 * FIRST_DELAY), (2 * LONGEST_DELAY, FIRST_DELAY)]
 )
-def test_a_refusal_soon_after_a_lifted_one_goes_on_from_its_delay(
+def test_a_refusal_soon_after_a_lifted_one_continues_from_its_delay(
     trust: Trust, clock: Clock, pause: float, delay: float
 ) -> None:
     """Two programs with the same TLS, one of which trusts: the other must not fail each time."""
@@ -144,7 +144,7 @@ class TestWithoutAWord:
     def test_the_second_in_a_row_is_a_refusal(self, trust: Trust, failure: Failure) -> None:
         assert [None, FIRST_DELAY] == [trust.refuse(AGENT, failure) for _ in range(2)]
 
-    def test_two_that_are_far_apart_are_none(
+    def test_two_failures_far_apart_are_no_refusal(
         self, trust: Trust, clock: Clock, failure: Failure
     ) -> None:
         assert trust.refuse(AGENT, failure) is None
@@ -152,7 +152,9 @@ class TestWithoutAWord:
         assert trust.refuse(AGENT, failure) is None
         assert FIRST_DELAY == trust.refuse(AGENT, failure)
 
-    def test_a_success_between_two_makes_them_none(self, trust: Trust, failure: Failure) -> None:
+    def test_a_success_between_two_failures_makes_them_no_refusal(
+        self, trust: Trust, failure: Failure
+    ) -> None:
         trust.refuse(AGENT, failure)
         trust.accept(AGENT)
         assert trust.refuse(AGENT, failure) is None

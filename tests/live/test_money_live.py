@@ -115,7 +115,7 @@ def test_a_record_says_which_prices_hold_and_why(
     )
 
 
-def test_what_is_assumed_is_told_once_for_each_host_with_the_line_to_set(
+def test_assumed_prices_are_logged_once_for_each_host_with_the_line_to_set(
     upstream: Upstream, tmp_path: Path
 ) -> None:
     with running_addon(tmp_path, upstream, config=AUTO) as live:
@@ -145,7 +145,7 @@ def test_a_host_that_never_has_anything_cached_is_named_once_with_the_line_to_se
     assert ("localhost",) == settings.hosts.uncached
 
 
-def test_the_net_of_a_conversation_and_of_all_is_told_request_by_request(
+def test_the_net_of_a_conversation_and_of_all_is_recorded_request_by_request(
     upstream: Upstream, tmp_path: Path
 ) -> None:
     with running_addon(tmp_path, upstream, config=HALF) as live:

@@ -110,7 +110,7 @@ def test_each_new_redaction_is_told_once_and_never_its_content(
     assert "s3cr3t" not in live.proxy.log
 
 
-def test_in_verbose_mode_every_decision_is_told(upstream: Upstream, tmp_path: Path) -> None:
+def test_in_verbose_mode_every_decision_is_logged(upstream: Upstream, tmp_path: Path) -> None:
     quiet, verbose = ("termlog_verbosity=info",), ("termlog_verbosity=debug",)
     shown = []
     for number, (option,) in enumerate((quiet, verbose)):

@@ -13,7 +13,7 @@ from tests.builders import policy
 from tests.replays import POLICY, Talk, in_dollars, in_tokens, replayed
 
 
-def test_moves_are_told_where_more_is_masked_than_before() -> None:
+def test_moves_are_reported_where_more_is_masked_than_before() -> None:
     requests = replayed(Talk()).chosen
     masked = [sum(reason == "masked" for reason in request.reasons) for request in requests]
     expected = [

@@ -126,7 +126,7 @@ def test_a_word_makes_a_short_text_an_error(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", NO_WORDS)
-def test_a_short_text_without_a_word_is_none(text: str) -> None:
+def test_a_short_text_without_a_word_is_no_error(text: str) -> None:
     assert not looks_like_error(text, LIMIT)
 
 
@@ -164,7 +164,7 @@ def test_a_sign_at_the_start_of_a_line_makes_a_long_text_an_error(
 
 
 @pytest.mark.parametrize("line", [*NO_SIGNS, *(f"see: {sign}" * 9 for sign in WORDS[1:6])])
-def test_a_long_text_that_only_mentions_errors_is_none(line: str) -> None:
+def test_a_long_text_that_only_mentions_errors_is_no_error(line: str) -> None:
     assert not looks_like_error(f"{PADDING}{line}\n{PADDING}", LIMIT)
 
 
@@ -183,7 +183,7 @@ def test_a_sign_counts_wherever_the_words_do_not() -> None:
         ("Error: none\n", True),
     ],
 )
-def test_an_error_of_none_is_none(text: str, expected: bool, padding: str) -> None:
+def test_an_error_that_says_none_is_no_error(text: str, expected: bool, padding: str) -> None:
     assert expected == looks_like_error(text + padding, LIMIT)
 
 

@@ -106,7 +106,7 @@ def test_where_a_cached_token_costs_nothing_less_every_promise_is_the_same() -> 
     assert paid == [pytest.approx(front.optimum)] * len(paid)
 
 
-def test_what_is_free_is_as_dear_as_sending_everything() -> None:
+def test_a_price_of_nothing_counts_as_sending_everything() -> None:
     sizes = ConversationSizes(requests=[1, 2], offsets=[], savings=[], ripe=[])
     front = find_conversation_front(sizes, [[]], Pricing(0.0, 0.0), (0.1,))
     assert BillTotals(paid=0.0, worst_end=1.0, worst=1.0) == front.rule[0] == front.clairvoyant[0]

@@ -171,7 +171,7 @@ def test_ratios_are_those_of_an_entry_and_nothing_is_priced_at_0(
     assert expected == (price and (price.dollars_per_million, price.ratios))
 
 
-def test_a_price_step_is_told_as_a_factor_of_the_least_price() -> None:
+def test_a_price_step_is_a_factor_of_the_lowest_price() -> None:
     stepped = one("m", {"equals": "m"}, input=0.3, steps=[[100, 0.6], [1_000, 0.9]])
     price = listed(provide("shop", [stepped])).find("shop.test", "m")
     assert price is not None
@@ -194,7 +194,7 @@ def test_a_provider_sells_its_own_models_first_and_then_those_of_others(
     assert expected == (price and (price.provider, price.dollars_per_million))
 
 
-def test_a_provider_that_names_no_models_makes_none() -> None:
+def test_a_provider_that_names_no_models_is_no_maker() -> None:
     assert OURS.find_maker("plain") is None
     found = OURS.find_maker("a")
     assert found is not None

@@ -107,7 +107,7 @@ def test_the_price_is_that_of_the_day_at_noon(prices: object, expected: float | 
 
 
 @pytest.mark.parametrize("form", ["the list alone", "with units beside it"])
-def test_a_published_list_becomes_one_of_ours(form: str) -> None:
+def test_a_published_list_is_converted_to_our_form(form: str) -> None:
     published = publish(
         {"input_mtok": 3, "cache_read_mtok": 0.3},
         model_match={"or": [{"starts_with": "m"}]},
@@ -214,7 +214,7 @@ MODEL = "providers[0].models[0]"
         pytest.param(ours(steps=[[0, 1]]), f"{MODEL}.steps[0]", "more tokens", id="from 0 on"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_its_place(document: object, path: str, problem: str) -> None:
+def test_a_mistake_is_reported_with_its_place(document: object, path: str, problem: str) -> None:
     with pytest.raises(ConfigError) as raised:
         pack_list(dumps(document), TODAY, "a test")
     assert path == raised.value.path
@@ -231,12 +231,12 @@ def test_a_mistake_is_told_with_its_place(document: object, path: str, problem: 
         pytest.param(b" " * 50_000_001, "more than 50,000,000 bytes", id="far too long"),
     ],
 )
-def test_what_is_no_json_is_refused(data: bytes, problem: str) -> None:
+def test_what_is_not_json_is_refused(data: bytes, problem: str) -> None:
     for read in (read_list, lambda data: pack_list(data, TODAY, "a test")):
         with pytest.raises(ConfigError, match=problem):
             read(data)
 
 
-def test_a_published_list_is_none_of_ours() -> None:
+def test_a_published_list_is_not_in_our_form() -> None:
     with pytest.raises(ConfigError, match="expected dict, got list"):
         read_list(dumps(publish({})))

@@ -130,7 +130,7 @@ def test_a_request_tells_its_prices(
         pytest.param(ReplaySettings(policy=SHARED, model="m"), False, id="no price known"),
     ],
 )
-def test_the_window_slides_where_it_is_told_to(settings: ReplaySettings, slides: bool) -> None:
+def test_the_window_slides_if_it_is_told_to(settings: ReplaySettings, slides: bool) -> None:
     edge = [max(0, turns - 4) for turns in range(20)]
     masked = [request.sizes.masked for request in play(LONG, settings)]
     assert slides == (edge == masked)
@@ -170,7 +170,7 @@ def test_a_body_that_is_no_chat_request_is_passed_over(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("model", [None, 3, ["gpt-4o"], {}], ids=repr)
-def test_a_model_that_is_no_name_is_none(model: object) -> None:
+def test_a_model_that_is_not_a_name_is_unknown(model: object) -> None:
     [request] = play(Recording((record(talk(1), model, usage=Usage(prompt=5_000)),)))
     assert (None, "assumed") == (request.model, request.pricing.source)
     assert 5_000 == request.entry.cost.after.prompt

@@ -130,7 +130,7 @@ def test_the_page_says_when_from_what_and_under_which_settings() -> None:
         ((0, 1), []),
     ],
 )
-def test_assumed_prices_are_told_first(pricing: CachePricing, expected: list[str]) -> None:
+def test_assumed_prices_are_shown_first(pricing: CachePricing, expected: list[str]) -> None:
     page = rendered(replayed(Talk(model="nobody's"), pricing)).page
     warnings = re.findall(r'<p class="warning">(Prices.*?)</p>', page)
     assert expected == [re.sub("<.*?>", "", warning) for warning in warnings]
@@ -144,7 +144,7 @@ def test_assumed_prices_are_told_first(pricing: CachePricing, expected: list[str
         pytest.param(2, ["2 conversations were recorded"], id="two"),
     ],
 )
-def test_recordings_that_were_masked_already_are_told_first(
+def test_recordings_that_were_masked_already_are_named_first(
     count: int, expected: list[str]
 ) -> None:
     whole = replayed(Talk())
@@ -242,5 +242,5 @@ def test_a_browser_shows_all_of_it(tmp_path: Path) -> None:
         pytest.param(Talk(turns=9, model=None), "an unknown model", id="no model"),
     ],
 )
-def test_a_browser_says_what_there_is_not(tmp_path: Path, talk: Talk, expected: str) -> None:
+def test_a_browser_says_what_is_missing(tmp_path: Path, talk: Talk, expected: str) -> None:
     assert expected in browse(tmp_path, render_report([replayed(talk)], ORIGIN))

@@ -214,7 +214,7 @@ def test_what_is_not_set_is_left_out() -> None:
         (Talk(model=None), "auto", ("unknown", "0.1", "1.25", "assumed", 15)),
     ],
 )
-def test_prices_are_told_with_their_source(
+def test_prices_are_shown_with_their_source(
     talk: Talk, pricing: CachePricing, expected: tuple[object, ...]
 ) -> None:
     assert [expected] == list_prices([replayed(talk, pricing)])

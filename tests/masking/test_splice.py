@@ -230,7 +230,7 @@ def test_several_strings_at_once() -> None:
     assert expected == splice_texts(before, changes)
 
 
-def test_strings_of_one_object_in_the_order_of_their_living_keys() -> None:
+def test_strings_of_one_object_come_in_the_order_of_their_last_keys() -> None:
     before = b'{"a":"x","b":"old","a":"old"}'
     expected = b'{"a":"x","b":"1","a":"2"}'
     assert expected == splice_texts(before, {("b",): "1", ("a",): "2"})

@@ -168,7 +168,7 @@ def test_only_an_event_that_is_not_complete_is_held_back(
     assert stream.end() == b""
 
 
-def test_an_end_that_is_none_loses_nothing() -> None:
+def test_an_end_that_is_not_the_last_loses_nothing() -> None:
     stream = EventStream(edit)
     pieces = []
     for chunk in (b"data: lo", b"ng\n\nda", b"ta: long\n\ndata: long\n\n", b"d"):
@@ -208,7 +208,7 @@ def test_no_more_is_held_than_the_bound() -> None:
 # When something goes wrong
 
 
-def test_once_an_edit_fails_everything_goes_on_as_it_came() -> None:
+def test_once_an_edit_fails_everything_passes_unchanged() -> None:
     def fail_at_bad(data: bytes) -> bytes:
         if b"bad" in data:
             raise LookupError("s3cr3t")

@@ -128,7 +128,7 @@ def test_the_worst_is_that_of_any_conversation_at_any_request() -> None:
     assert worst > 1
 
 
-def test_what_has_no_price_is_counted_and_has_no_dollars() -> None:
+def test_requests_without_a_price_are_counted_and_have_no_dollars() -> None:
     listed = find_outcomes(SESSIONS[0], ReplaySettings(policy=SHIPPED), [PRESENT])[PRESENT]
     unlisted = find_outcomes(
         Talk((write_body(work(2), model=None),)), ReplaySettings(policy=SHIPPED), [PRESENT]
@@ -140,7 +140,7 @@ def test_what_has_no_price_is_counted_and_has_no_dollars() -> None:
     assert listed + Outcome() == listed
 
 
-def test_what_is_free_is_as_dear_as_sending_everything() -> None:
+def test_a_price_of_nothing_counts_as_sending_everything() -> None:
     free = dataclasses.replace(SETTINGS, price_settings=PriceSettings((0.0, 0.0)))
     assert 1.0 == find_outcomes(SESSIONS[0], free, [PRESENT])[PRESENT].worst
 
@@ -204,7 +204,7 @@ class Broken:
         raise ValueError("broken.flow is no complete recording")
 
 
-def test_a_session_that_cannot_be_read_is_said() -> None:
+def test_a_session_that_cannot_be_read_is_reported() -> None:
     with (
         ThreadPoolExecutor(1) as executor,
         pytest.raises(ValueError, match="no complete recording"),
@@ -212,7 +212,7 @@ def test_a_session_that_cannot_be_read_is_said() -> None:
         tune([Broken(), *SESSIONS], SETTINGS, [PRESENT], executor)
 
 
-def test_no_session_comes_to_nothing() -> None:
+def test_no_sessions_give_an_empty_outcome() -> None:
     with ThreadPoolExecutor(1) as executor:
         assert {PRESENT: Outcome()} == tune([], SETTINGS, [PRESENT], executor)
 
