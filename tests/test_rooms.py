@@ -70,11 +70,6 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
 MITMPROXY = ("addon.mask", "addon.proxy", "addon.recordings")
 """Where mitmproxy may be imported: the core and the commands' own work do without it."""
 
-LEFT: Mapping[tuple[str, str], str] = {
-    ("addon.commands", "mitmproxy"): "the demo reads a recording itself",
-}
-"""Arrows that are still there and should not be, each with its cause. It only gets shorter."""
-
 
 def find_modules() -> dict[str, Path]:
     """Return the program's modules by name, without the projects that recorded agents work on."""
@@ -132,14 +127,8 @@ def test_every_room_has_its_place() -> None:
 
 
 @pytest.mark.parametrize("arrow", sorted(ARROWS), ids=" to ".join)
-def test_an_arrow_is_allowed_or_known_to_be_left(arrow: tuple[str, str]) -> None:
-    assert is_allowed(*arrow) or arrow in LEFT, sorted(ARROWS[arrow])
-
-
-@pytest.mark.parametrize("arrow", LEFT, ids=" to ".join)
-def test_an_arrow_that_is_gone_is_struck_out(arrow: tuple[str, str]) -> None:
-    assert arrow in ARROWS, "strike it out of LEFT"
-    assert not is_allowed(*arrow)
+def test_an_arrow_is_allowed(arrow: tuple[str, str]) -> None:
+    assert is_allowed(*arrow), sorted(ARROWS[arrow])
 
 
 def find_circle(graph: Mapping[str, set[str]]) -> list[str]:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
-from mitmproxy.http import HTTPFlow
 from rich.console import Console
 from rich.progress import Progress
 
@@ -26,10 +25,10 @@ from addon.proxy.config_file import NAME
 from addon.proxy.launch import HOST, Proxy, running_proxy, write_bundle
 from addon.proxy.shipped import shipped
 from addon.recordings.expectations import read_records, write_config
-from addon.recordings.flows import read_flows
 from addon.recordings.provider.completions import PromptCache
 from addon.recordings.provider.provider import Provider
-from addon.recordings.provider.script import Call, Reply, Script
+from addon.recordings.provider.script import Script
+from addon.recordings.recorded_replies import RecordedExchange, read_exchanges, read_reply
 from masking.config import Settings, parse_settings
 from masking.wire.usage import Usage, find_usage, read_usage
 
@@ -69,11 +68,11 @@ def run_demo(console: Console, strategy: str = "schema1") -> None:
     """
     recording, config = SESSIONS[strategy]
     folder = shipped("recordings")
-    flows = list(read_flows(folder / recording))
+    exchanges = read_exchanges(folder / recording)
     source = shipped(NAME) if config is None else folder / config
     width = min(_TEXT_WIDTH, console.width)
-    console.print(render_opening(_AGENTS[recording], len(flows)), width=width, highlight=False)
-    played = _play(flows, source, console)
+    console.print(render_opening(_AGENTS[recording], len(exchanges)), width=width, highlight=False)
+    played = _play(exchanges, source, console)
     console.print(render_table(played))
     if example := find_example(played):
         console.print(render_example(example), width=width, highlight=False)
@@ -83,56 +82,49 @@ def run_demo(console: Console, strategy: str = "schema1") -> None:
     console.print(render_next_steps(strategy, [*SESSIONS]), soft_wrap=True, highlight=False)
 
 
-def _play(flows: Sequence[HTTPFlow], source: Path, console: Console) -> list[PlayedRequest]:
+def _play(
+    exchanges: Sequence[RecordedExchange], source: Path, console: Console
+) -> list[PlayedRequest]:
     with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
         folder = Path(name)
         config = write_config(folder, PRICING, source)
-        with Provider(_answers(flows), tls_folder=folder / "provider") as provider:
+        with Provider(_answers(exchanges), tls_folder=folder / "provider") as provider:
             options = (
                 *("--set", f"mask_config={config}"),
                 *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
             )
             with running_proxy(folder, *options) as proxy, Progress(console=console) as progress:
                 client = _connect(proxy, provider, folder)
-                tracked = progress.track(flows, description="agent -> proxy -> provider")
-                usages = [_send(client, flow) for flow in tracked]
+                tracked = progress.track(exchanges, description="agent -> proxy -> provider")
+                usages = [_send(client, exchange) for exchange in tracked]
         records = read_records(folder / "requests.jsonl")
     arrived = [received.request for received in provider.requests]
     return [
         PlayedRequest(
-            written=json.loads(flow.request.content or b""),
+            written=json.loads(exchange.body),
             sent=request,
             usage_written=usage_written,
             usage_sent=usage,
             record=record,
         )
-        for flow, request, usage_written, usage, record in zip(
-            flows, arrived, _count_written(flows), usages, records, strict=True
+        for exchange, request, usage_written, usage, record in zip(
+            exchanges, arrived, _count_written(exchanges), usages, records, strict=True
         )
     ]
 
 
-def _answers(flows: Sequence[HTTPFlow]) -> Script:
+def _answers(exchanges: Sequence[RecordedExchange]) -> Script:
     """Return a script with the answers of the recorded provider, one after the other."""
-    said = map(_said, flows)
-    return lambda _: next(said)
+    replies = iter([exchange.reply for exchange in exchanges])
+    return lambda _: next(replies)
 
 
-def _said(flow: HTTPFlow) -> Reply:
-    message = json.loads((flow.response and flow.response.content) or b"")["choices"][0]["message"]
-    calls = (
-        Call(id=c["id"], tool=c["function"]["name"], arguments=c["function"]["arguments"])
-        for c in message.get("tool_calls") or ()
-    )
-    return Reply(content=message.get("content"), calls=tuple(calls))
-
-
-def _count_written(flows: Sequence[HTTPFlow]) -> Iterator[Usage]:
+def _count_written(exchanges: Sequence[RecordedExchange]) -> Iterator[Usage]:
     """Yield what the provider would have counted if it had got what the agent wrote."""
     cache = PromptCache()
-    for flow in flows:
-        request = json.loads(flow.request.content or b"")
-        yield find_usage({"usage": cache.usage(request, _said(flow))}) or Usage()
+    for exchange in exchanges:
+        request = json.loads(exchange.body)
+        yield find_usage({"usage": cache.usage(request, exchange.reply)}) or Usage()
 
 
 def _connect(proxy: Proxy, provider: Provider, folder: Path) -> http.client.HTTPSConnection:
@@ -144,12 +136,11 @@ def _connect(proxy: Proxy, provider: Provider, folder: Path) -> http.client.HTTP
     return client
 
 
-def _send(client: http.client.HTTPSConnection, flow: HTTPFlow) -> Usage:
+def _send(client: http.client.HTTPSConnection, exchange: RecordedExchange) -> Usage:
     """Send a request; return what the provider counted."""
     headers = {"content-type": "application/json", "authorization": "Bearer none"}
-    client.request("POST", "/v1/chat/completions", flow.request.content, headers)
+    client.request("POST", "/v1/chat/completions", exchange.body, headers)
     body = client.getresponse().read()
-    message = json.loads(body)["choices"][0]["message"]
-    if message.get("content") != _said(flow).content:
+    if read_reply(body).content != exchange.reply.content:
         raise RuntimeError("an answer did not arrive as the provider sent it")
     return read_usage(body) or Usage()
