@@ -26,6 +26,12 @@ class ToolCall(TypedDict):
     function: ToolCallFunction
 
 
+make = tuple.__new__
+"""Makes a NamedTuple of a tuple of all its fields, in a third of the time that its own name takes.
+
+For what a request has by the hundred and more: its elements, calls and results.
+"""
+
 Path = tuple[str | int, ...]
 """Where a value is in a JSON document: object keys and array indices, from the root."""
 
@@ -130,7 +136,7 @@ class ToolResult(NamedTuple):
     def replace(self, place: int, placeholder: str) -> "Replacement":
         """Return the replacement of the text at `place`; not for contents of the kind `other`."""
         path = (*self.at, *self.slots[place])
-        return Replacement(path, self.texts[place], placeholder, self.wrap)
+        return make(Replacement, (path, self.texts[place], placeholder, self.wrap))
 
 
 class Request(NamedTuple):

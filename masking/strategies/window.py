@@ -13,6 +13,7 @@ from masking.model import (
     Layout,
     Maskable,
     ToolResult,
+    make,
 )
 from masking.strategies.boundary import Boundary, find_boundary
 from masking.strategies.error_signs import looks_like_error
@@ -24,7 +25,7 @@ def decide(conversation: Conversation, policy: MaskPolicy) -> tuple[Decision, ..
     """Decide every tool result of a request, in order; one decision per result."""
     if not policy.masks:
         return tuple(Decision(result, "off") for result in conversation.results)
-    view = _View(policy, parse_template(policy.placeholder_template))
+    view = _View(policy, parse_template(policy.placeholder_template), policy.must_shrink)
     if policy.slides:
         boundary = Boundary(policy.find_edge(conversation.turns), len(conversation.results))
         return _draw(conversation, view, boundary, conversation.results, None)
@@ -42,7 +43,7 @@ def decide_by_boundary(
     layout: Layout,
 ) -> tuple[Decision, ...]:
     """Decide every tool result of a request whose boundary is known; `judged` as by `judge`."""
-    view = _View(policy, parse_template(policy.placeholder_template))
+    view = _View(policy, parse_template(policy.placeholder_template), policy.must_shrink)
     known = (
         conversation.results if policy.slides else _forget_early_calls(conversation.results, layout)
     )
@@ -55,7 +56,7 @@ def mask_again(results: Sequence[ToolResult], rendering: Rendering) -> list[Deci
     A content that has become one which is never masked stays as it is.
     """
     policy = MaskPolicy(True, skip_if_not_shorter=rendering.must_shrink)
-    view = _View(policy, parse_template(rendering.template))
+    view = _View(policy, parse_template(rendering.template), policy.must_shrink)
     return [
         Decision(result, "not_string") if result.kind == "other" else _mask(result, view)
         for result in results
@@ -69,7 +70,7 @@ def judge(
 
     `again` has the decisions on results that were masked before, by place.
     """
-    view = _View(policy, parse_template(policy.placeholder_template))
+    view = _View(policy, parse_template(policy.placeholder_template), policy.must_shrink)
     decided = again or {}
     return tuple(
         decided.get(place) or _judge(result, view)
@@ -102,6 +103,8 @@ class _View(NamedTuple):
 
     policy: MaskPolicy
     template: Template
+    must_shrink: bool
+    """As the policy has it; worked out once, as every result asks."""
 
 
 def _forget_early_calls(results: Sequence[ToolResult], layout: Layout) -> list[ToolResult]:
@@ -199,9 +202,9 @@ def _is_error(result: ToolResult, policy: MaskPolicy, is_maskable: bool) -> bool
 
 def _mask(result: ToolResult, view: _View) -> Decision:
     call_id, tool, template = result.call_id or "", result.tool, view.template
-    policy = view.policy
-    is_short = sum(map(len, result.texts)) < policy.min_chars
-    must_shrink = policy.must_shrink or result.kind == "text_parts"
+    min_chars = view.policy.min_chars
+    is_short = min_chars > 0 and sum(map(len, result.texts)) < min_chars
+    must_shrink = view.must_shrink or result.kind == "text_parts"
     replacements = []
     reason: KeepReason = "already_masked"
     for place, text in enumerate(result.texts):
@@ -215,7 +218,8 @@ def _mask(result: ToolResult, view: _View) -> Decision:
             reason = "not_shorter"
         else:
             replacements.append(result.replace(place, placeholder))
-    return Decision(result, "masked" if replacements else reason, tuple(replacements))
+    settled = "masked" if replacements else reason
+    return make(Decision, (result, settled, tuple(replacements), None, False))
 
 
 def _is_shorter(placeholder: str, text: str) -> bool:

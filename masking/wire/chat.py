@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from masking.conversation import UNKNOWN, Call, Element, ElementSize, Result, Speaker, WireFormat
-from masking.model import ContentKind, Path
+from masking.model import ContentKind, Path, make
 from masking.wire.cache_marks import CACHE_MARK
 from masking.wire.chat_sizes import measure_content, measure_frame, measure_tools
 
@@ -29,14 +29,13 @@ def read_message(message: object) -> Element:
         return UNKNOWN
     role = message.get("role")
     if role == "tool":
-        return Element("tool", (), (), (_read_result(message),))
+        return make(Element, ("tool", (), (), (_read_result(message),)))
     speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
     content = message.get("content")
     texts = () if content is None else find_texts(content)
     calls = message.get("tool_calls") if speaker == "assistant" else None
-    if not isinstance(calls, list):
-        return Element(speaker, texts)
-    return Element(speaker, texts, tuple([_read_call(call) for call in calls]))
+    read = tuple([_read_call(call) for call in calls]) if isinstance(calls, list) else ()
+    return make(Element, (speaker, texts, read, ()))
 
 
 def find_texts(content: object) -> tuple[str, ...]:
@@ -52,8 +51,8 @@ def measure_message(message: object) -> ElementSize:
     if not isinstance(message, dict):
         return ElementSize(0)
     content = measure_content(message.get("content"))
-    total = content + measure_frame(message)
-    return ElementSize(total, ((0, content),) if message.get("role") == "tool" else ())
+    results = ((0, content),) if message.get("role") == "tool" else ()
+    return make(ElementSize, (content + measure_frame(message), results))
 
 
 def find_model(body: Mapping[str, object]) -> str | None:
@@ -153,7 +152,9 @@ def _read_call(call: object) -> Call:
     call_id, function = _non_empty(call.get("id")), call.get("function")
     if not isinstance(function, dict):
         return Call(call_id, None, None)
-    return Call(call_id, _non_empty(function.get("name")), function.get("arguments"))
+    name = function.get("name")
+    tool = name if isinstance(name, str) and name else None
+    return make(Call, (call_id, tool, function.get("arguments")))
 
 
 def _read_result(message: Mapping[str, object]) -> Result:
@@ -161,7 +162,7 @@ def _read_result(message: Mapping[str, object]) -> Result:
     call_id = _non_empty(message.get("tool_call_id"))
     is_error = message.get("is_error") is True
     if isinstance(content, str):
-        return Result(call_id, "string", (content,), _CONTENT, is_error)
+        return make(Result, (call_id, "string", (content,), _CONTENT, is_error, None))
     texts = find_texts(content)
     kind: ContentKind = (
         "text_parts" if isinstance(content, list) and 0 < len(content) == len(texts) else "other"
