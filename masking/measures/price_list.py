@@ -11,14 +11,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 import orjson
 
 from masking.model import PriceStep
 
-_SHIPPED = Path(__file__).with_name("prices.json")
+_SHIPPED = files("masking.measures") / "prices.json"
 
 _COMPACT_DATE = re.compile(r"-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=[-:]|$)")
 """LiteLLM and OpenRouter write `-20251211` where a list may have `-2025-12-11`."""

@@ -9,13 +9,13 @@ import binascii
 import functools
 import hashlib
 import lzma
-from pathlib import Path
+from importlib.resources import files
 
 import tiktoken
 
 ENCODING_NAME = "o200k_base"
 
-_FILE = Path(__file__).with_name("o200k_base.tiktoken.xz")
+_FILE = files("masking.measures") / "o200k_base.tiktoken.xz"
 
 # The three values below are those of tiktoken_ext/openai_public.py in tiktoken 0.14.
 _SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
