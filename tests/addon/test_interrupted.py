@@ -15,6 +15,11 @@ from tests.live.harness import eventually
 LONG = shipped("recordings") / "qwen-code-scratch.flow"
 
 
+def _heed_ctrl_c() -> None:
+    """Undo what a shell does to the jobs in its background, which ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel for a process's children")
 def test_ctrl_c_ends_a_command_and_its_processes_with_one_line() -> None:
     started = subprocess.Popen(
@@ -22,6 +27,7 @@ def test_ctrl_c_ends_a_command_and_its_processes_with_one_line() -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        preexec_fn=_heed_ctrl_c,
         text=True,
     )
     workers = eventually(lambda: find_children(started.pid))

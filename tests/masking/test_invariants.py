@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking import ChatMessage, MaskPolicy, mask_old_tool_results, rewrite_request
+from masking.chat_messages import edit_messages
+from masking.model import Edits, replacements_of
 from masking.strategies.window import decide
 from tests.builders import (
     HOLE,
@@ -124,7 +126,8 @@ def test_bytes_differ_only_inside_the_masked_strings(
     after = rewrite_request(before.encode(), chosen).body.decode()
     messages = document["messages"]
     assert isinstance(messages, list)
-    masked = mask_old_tool_results(messages, chosen)
+    conversation = read_body(document, chosen.wanted_arguments)  # its tools have a size, too
+    masked = edit_messages(conversation, Edits(replacements_of(decide(conversation, chosen))))
     with_holes, placeholders = _punch({**document, "messages": messages}, masked)
     at = 0
     for piece in spelling.spell(with_holes).split(HOLE):
