@@ -361,6 +361,11 @@ def test_apply_shares_what_it_leaves() -> None:
     assert after["messages"][0] is document["messages"][0]  # type: ignore[index]
 
 
+def test_a_path_through_a_text_leads_nowhere() -> None:
+    with pytest.raises(TypeError, match="container"):
+        apply({"a": "text"}, Edits((Replacement(("a", 0), "t", "x"),)))
+
+
 def test_a_text_that_nearly_matches_everywhere_takes_the_exact_road() -> None:
     """Or else each of a hundred thousand near misses would be compared at length."""
     quotes = '"' * 50_000
