@@ -130,9 +130,13 @@ def _explain(mistake: ErrorDetails, document: Mapping[str, object]) -> ConfigErr
         return ConfigError(describe(mistake), path)
     if keys == ("prices",):
         return ConfigError(f"expected a list of tables, [[{path}]]", path)
-    expected = _EXPECTED.get(mistake["type"], "another value")
-    return ConfigError(f"expected {expected}, got {_name_type(document, keys)}", path)
+    expected, got = _EXPECTED.get(mistake["type"], "another value"), _name_type(document, keys)
+    problem = _TOO_LARGE.get((expected, got), f"expected {expected}, got {got}")
+    return ConfigError(problem, path)
 
+
+_TOO_LARGE = {("float", "int"): "must be a number from 0 up"}
+"""Before pydantic 2.12 a whole number that no float can hold is one of the wrong type."""
 
 _EXPECTED = {
     "bool_type": "bool",
