@@ -78,13 +78,13 @@ def find_boundaries(
     """
     if policy.slides:
         return [Boundary(policy.find_edge(turns), count) for _, turns, count in requests]
-    conversation = _Conversation(policy)
+    fold = _Fold(policy)
     boundaries = []
     for request in requests:
-        conversation.begin(request)
-        conversation.decide(request)
-        conversation.send(request, results)
-        boundaries.append(conversation.boundary)
+        fold.begin(request)
+        fold.decide(request)
+        fold.send(request, results)
+        boundaries.append(fold.boundary)
     return boundaries
 
 
@@ -103,20 +103,20 @@ def find_next_move(
         return None
     if policy.slides:
         return Boundary(policy.find_edge(requests[-1].turns), requests[-1].results)
-    conversation = _Conversation(policy)
+    fold = _Fold(policy)
     for number, request in enumerate(requests):
-        conversation.begin(request)
+        fold.begin(request)
         if number == made.met:
-            conversation.forget_rent()
+            fold.forget_rent()
         if number < last:
-            conversation.take_move(made.masked.get(number, ()), results)
-            conversation.send(request, results)
+            fold.take_move(made.masked.get(number, ()), results)
+            fold.send(request, results)
         else:
-            conversation.decide(request, expired=made.expired)
-    return conversation.boundary if conversation.boundary.results else None
+            fold.decide(request, expired=made.expired)
+    return fold.boundary if fold.boundary.results else None
 
 
-class _Conversation:
+class _Fold:
     """The fold over the requests, in two bills: as they are sent, and with everything sent.
 
     A price step makes every token of a long prompt dearer, so each request is billed with the
