@@ -60,7 +60,11 @@ def render_host(
     rules = pricing.cache
     blocks = f", in blocks of {rules.block:,}" if rules.block > 1 else ""
     yield f"Assumed to be cached: prefixes of {rules.minimum:,} tokens or more{blocks}"
-    if rules.at_marks and pricing.source == "price list":
+    if place := _READ_UP_TO.get(rules.reads_at):
+        yield f"They are read up to {place.format(lookback=rules.lookback)}"
+    if rules.long_write is not None and pricing.source != "config":
+        yield f"A token that is written for an hour costs {rules.long_write:g}"
+    if rules.needs_marks and pricing.source == "price list":
         yield f"Only if a request asks for it: without {CACHE_MARK} every token is a plain one"
     if settings.price_settings.slides:
         yield 'The window slides at every turn nevertheless: cache_pricing = "none"'
@@ -68,6 +72,13 @@ def render_host(
         yield render_uncached(normalize_host(host))
     if pricing.source == "assumed":
         yield from _render_own_table(host, pricing)
+
+
+_READ_UP_TO = {
+    "marks": "a mark of an earlier request, {lookback} blocks before one of this request at most",
+    "request ends": "the end of an earlier request, one of the latest {lookback}",
+}
+"""Where a prompt can be read from the cache, unless it is anywhere."""
 
 
 def _render_own_table(host: str, pricing: Pricing) -> Iterator[str]:

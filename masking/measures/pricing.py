@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from masking.host_names import is_named
-from masking.measures.cache_rules import OPENAI, CacheRules, find_rules
+from masking.measures.cache_rules import OPENAI, UNKNOWN_MARKS, CacheRules, find_rules
 from masking.measures.price_list import Price, PriceList
 from masking.measures.price_list_check import open_list
 from masking.measures.price_settings import OwnPrice, PriceSettings
@@ -25,12 +25,17 @@ _LONGEST_NAME = 256
 
 _MILLION = 1_000_000
 
+_LONG = "1h"
+"""An hour, as requests spell it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
     """What a provider charges for a request's tokens, and what its cache keeps of them.
 
     read, write: the prices of a cached and of a written token, relative to a plain input token.
+    short_write: the price of a token that is written for the usual time, where the request asks for
+        an hour; None if that is `write`.
     dollars_per_million: for plain input tokens, below every price step; None if it is not known,
         which it never is where the ratios are assumed.
     entry: where the ratios, or else the dollars, come from: the list's entry for this host, or the
@@ -40,6 +45,7 @@ class Pricing:
     read: float
     write: float
     _: KW_ONLY
+    short_write: float | None = None
     source: Source = "config"
     dollars_per_million: float | None = None
     steps: tuple[PriceStep, ...] = ()
@@ -69,30 +75,53 @@ class Pricing:
         each = self.dollars_per_million
         return None if each is None else cost * each / _MILLION
 
+    def ask_for(self, lifetime: str | None) -> "Pricing":
+        """Return it for a request whose last cache mark asks for this lifetime, as spelled.
+
+        What is configured is the price, whatever is asked for.
+        """
+        if lifetime != _LONG or self.cache.long_write is None or self.source == "config":
+            return self
+        return dataclasses.replace(self, write=self.cache.long_write, short_write=self.write)
+
     def forget_after(self, ttl: float | None) -> "Pricing":
         """Return it with a cache that forgets a prompt after `ttl` seconds; None for never."""
         return dataclasses.replace(self, cache=dataclasses.replace(self.cache, ttl=ttl))
 
 
 def find_pricing(
-    settings: PriceSettings, host: str | None, model: str | None, *, is_marked: bool = True
+    settings: PriceSettings,
+    host: str | None,
+    model: str | None,
+    *,
+    is_marked: bool = True,
+    lifetime: str | None = None,
 ) -> Pricing:
     """Return the configured prices, else the list's, else those to be assumed.
 
     A recording may not tell the host; then it is the host whose models have such names.
-    `is_marked` says whether the request asks for a cache. Raises ConfigError for a price list that
-    cannot be used, OSError for one that cannot be read.
+    `is_marked` says whether the request asks for a cache, `lifetime` for how long, as its last mark
+    spells it (`5m`, `1h`); None for the usual time. Raises ConfigError for a price list that cannot
+    be used, OSError for one that cannot be read.
     """
     if max(len(host or ""), len(model or "")) > _LONGEST_NAME:  # and must not be remembered
         host = model = None
     pricing = _find_pricing(settings, host, model)
-    # Without a mark there is no cache where the provider asks for one. That is certain at a host
-    # of the price list alone: a gateway may set marks of its own, and of a conversation without a
-    # host it is not known what its provider was asked for.
-    is_listed = host is not None and pricing.source == "price list"
-    if is_listed and pricing.cache.at_marks and not is_marked:
+    if pricing.cache.reads_at == "marks" and not is_marked:
+        return _price_unmarked(pricing, is_host_known=host is not None)
+    return pricing.ask_for(lifetime)
+
+
+def _price_unmarked(pricing: Pricing, *, is_host_known: bool) -> Pricing:
+    """Return the prices of a request without a mark, for a model that is cached at marks.
+
+    Where the provider asks for marks there is no cache. That is certain at a host of the price list
+    alone: a gateway may set marks of its own, and of a conversation without a host it is not known
+    what its provider was asked for. Then any prefix is taken to be cached.
+    """
+    if is_host_known and pricing.source == "price list" and pricing.cache.needs_marks:
         return dataclasses.replace(pricing, read=1.0, write=1.0)
-    return pricing
+    return dataclasses.replace(pricing, cache=UNKNOWN_MARKS)
 
 
 @functools.lru_cache(1_024)
@@ -108,7 +137,7 @@ def _find_pricing(settings: PriceSettings, host: str | None, model: str | None) 
         source="price list",
         dollars_per_million=listed.dollars_per_million,
         steps=listed.steps,
-        cache=find_rules(listed.provider),
+        cache=find_rules(listed.provider, model),
         entry=listed,
     )
 
@@ -139,7 +168,7 @@ def _price_by_configuration(
         source="config",
         dollars_per_million=dollars,
         steps=() if listed is None else listed.steps,
-        cache=find_rules(None if known is None else known.provider),
+        cache=find_rules(None if known is None else known.provider, model),
         entry=listed,
     )
 
@@ -148,5 +177,5 @@ def _assume(settings: PriceSettings, prices: PriceList, model: str | None) -> Pr
     """Return the ratios of the model's maker, or the assumed ones, without dollars and steps."""
     maker = assume_price(prices, model)
     read, write = (maker and maker.ratios) or settings.assumed
-    cache = find_rules(None if maker is None else maker.provider)
+    cache = find_rules(None if maker is None else maker.provider, model)
     return Pricing(read, write, source="assumed", cache=cache, entry=maker)

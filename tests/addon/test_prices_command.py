@@ -99,7 +99,8 @@ def own_table(read: float, write: float) -> list[str]:
                 f"By the price list of {DATE}: gpt-5.6-sol of OpenAI",
                 "A million tokens: $4, cached $0.4, written $5",
                 "In a prompt of more than 272,000 tokens, every token costs 2 times that",
-                BLOCKS,
+                "Assumed to be cached: prefixes of 1,024 tokens or more",
+                "They are read up to the end of an earlier request, one of the latest 80",
             ],
             id="a listed model, with a price step",
         ),
@@ -141,6 +142,8 @@ def own_table(read: float, write: float) -> list[str]:
                 "By the configuration; on the list it is claude-sonnet-5 of Anthropic",
                 "A million tokens: $2, cached $0.4, written $2",
                 "Assumed to be cached: prefixes of 1,024 tokens or more",
+                "They are read up to a mark of an earlier request, 20 blocks before one of this "
+                "request at most",
             ],
             id="a price of one's own for a listed model",
         ),

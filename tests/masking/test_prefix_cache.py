@@ -42,7 +42,57 @@ def test_a_common_prefix_counts_in_whole_blocks_from_a_least_size_on(
 def test_other_providers_are_taken_to_match_as_openai_does(provider: str | None) -> None:
     rules = find_rules(provider)
     assert (OPENAI.minimum, OPENAI.block) == (rules.minimum, rules.block)
-    assert not rules.at_marks
+    assert "any prefix" == rules.reads_at
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "expected"),
+    [
+        pytest.param("anthropic", "claude-opus-4-8", ("marks", 1_024), id="Claude"),
+        pytest.param("anthropic", None, ("marks", 1_024), id="Anthropic, an unknown model"),
+        pytest.param("anthropic", "claude-opus-5", ("marks", 512), id="Opus 5"),
+        pytest.param("anthropic", "claude-opus-5-5", ("marks", 512), id="Opus 5.5"),
+        pytest.param("anthropic", "claude-fable-5-1", ("marks", 512), id="Fable 5.1"),
+        pytest.param("anthropic", "claude-sonnet-5", ("marks", 1_024), id="Sonnet 5"),
+        pytest.param("anthropic", "claude-opus-4-7", ("marks", 2_048), id="Opus 4.7"),
+        pytest.param("anthropic", "claude-opus-4-6", ("marks", 4_096), id="Opus 4.6"),
+        pytest.param("anthropic", "claude-haiku-4-5-20251001", ("marks", 4_096), id="Haiku 4.5"),
+        pytest.param("anthropic", "claude-4-5-opus", ("marks", 4_096), id="in another order"),
+        pytest.param("openrouter", "anthropic/claude-opus-4.6", ("marks", 4_096), id="OpenRouter"),
+        pytest.param("aws", "us.anthropic.claude-opus-4-6-v1", ("marks", 4_096), id="Bedrock"),
+        pytest.param("openai", "gpt-5.5", ("any prefix", 1_024), id="OpenAI before GPT-5.6"),
+        pytest.param("openai", "gpt-5-2025-08-07", ("any prefix", 1_024), id="a date"),
+        pytest.param("azure", "gpt-35-turbo", ("any prefix", 1_024), id="an old name at Azure"),
+        pytest.param("openai", "gpt-5.6-sol", ("request ends", 1_024), id="GPT-5.6"),
+        pytest.param("openai", "gpt-5-6-terra", ("request ends", 1_024), id="GPT-5.6, hyphens"),
+        pytest.param("openai", "gpt-6.1-sol", ("request ends", 1_024), id="GPT-6.1"),
+        pytest.param("azure", "gpt-6-astra", ("request ends", 1_024), id="GPT-6 at Azure"),
+        pytest.param("google", "gemini-2.5-pro", ("any prefix", 2_048), id="Gemini 2.5"),
+        pytest.param("google", "gemini-3.8-flash", ("any prefix", 4_096), id="Gemini 3"),
+        pytest.param("x-ai", "grok-4", ("any prefix", 1_024), id="another provider"),
+    ],
+)
+def test_where_a_prompt_is_read_from_depends_on_the_model(
+    provider: str, model: str | None, expected: tuple[str, int]
+) -> None:
+    rules = find_rules(provider, model)
+    assert expected == (rules.reads_at, rules.minimum)
+    assert {"marks": 20, "request ends": 80, "any prefix": None}[rules.reads_at] == rules.lookback
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "expected"),
+    [
+        pytest.param("anthropic", "claude-opus-5", True, id="Anthropic"),
+        pytest.param("aws", "us.anthropic.claude-opus-4-6-v1", True, id="Bedrock"),
+        pytest.param("github-copilot", "claude-opus-5", False, id="one that may set its own"),
+        pytest.param("google", "gemini-3.8-flash", False, id="one that needs none"),
+    ],
+)
+def test_some_providers_keep_nothing_of_a_request_without_a_mark(
+    provider: str, model: str, expected: bool
+) -> None:
+    assert expected == find_rules(provider, model).needs_marks
 
 
 def spell(names: str) -> list[Piece]:

@@ -228,6 +228,45 @@ def test_without_a_cache_mark_nothing_is_cached_where_it_takes_one(
 
 
 @pytest.mark.parametrize(
+    ("settings", "host", "model", "lifetime", "expected"),
+    [
+        pytest.param(AUTO, *CLAUDE, None, (0.1, 1.25), id="not said"),
+        pytest.param(AUTO, *CLAUDE, "5m", (0.1, 1.25), id="five minutes"),
+        pytest.param(AUTO, *CLAUDE, "1h", (0.1, 2.0), id="an hour"),
+        pytest.param(AUTO, "localhost", CLAUDE[1], "1h", (0.1, 2.0), id="behind a gateway"),
+        pytest.param(AUTO, CLAUDE[0], "claude-fable-5-1", "1h", (0.025, 2.0), id="another read"),
+        pytest.param(GIVEN, *CLAUDE, "1h", (0.2, 3), id="prices configured"),
+        pytest.param(AUTO, *OPEN_AI, "1h", (0.5, 1), id="where lifetimes have no price"),
+    ],
+)
+def test_a_token_costs_more_to_write_for_an_hour(
+    settings: PriceSettings,
+    host: str,
+    model: str,
+    lifetime: str | None,
+    expected: tuple[float, float],
+) -> None:
+    assert expected == find_pricing(settings, host, model, lifetime=lifetime).ratios
+
+
+@pytest.mark.parametrize(
+    ("host", "is_marked", "expected"),
+    [
+        pytest.param(CLAUDE[0], True, "marks", id="a mark"),
+        pytest.param(CLAUDE[0], False, "marks", id="no mark, and so no cache"),
+        pytest.param("localhost", True, "marks", id="a mark behind a gateway"),
+        pytest.param("localhost", False, "any prefix", id="a gateway that may set some"),
+        pytest.param("api.githubcopilot.com", False, "any prefix", id="a provider that may"),
+        pytest.param(None, False, "any prefix", id="no host is told"),
+    ],
+)
+def test_a_prompt_is_read_at_marks_unless_they_are_unknown(
+    host: str | None, is_marked: bool, expected: str
+) -> None:
+    assert expected == find_pricing(AUTO, host, CLAUDE[1], is_marked=is_marked).cache.reads_at
+
+
+@pytest.mark.parametrize(
     ("prompt", "expected"),
     [(0, 1), (100, 1), (100.5, 2), (101, 2), (1_000, 2), (1_001, 5), (1e9, 5)],
 )
