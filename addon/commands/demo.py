@@ -27,6 +27,7 @@ from addon.proxy.shipped import shipped
 from addon.recordings.expectations import read_records, write_config
 from addon.recordings.provider.completions import PromptCache
 from addon.recordings.provider.provider import Provider
+from addon.recordings.provider.received import Received
 from addon.recordings.provider.script import Script
 from addon.recordings.recorded_replies import RecordedExchange, read_exchanges, read_reply
 from masking.config import Settings, parse_settings
@@ -123,8 +124,8 @@ def _count_written(exchanges: Sequence[RecordedExchange]) -> Iterator[Usage]:
     """Yield what the provider would have counted if it had got what the agent wrote."""
     cache = PromptCache()
     for exchange in exchanges:
-        request = json.loads(exchange.body)
-        yield find_usage({"usage": cache.usage(request, exchange.reply)}) or Usage()
+        received = Received(request=json.loads(exchange.body))
+        yield find_usage({"usage": cache.usage(received, exchange.reply)}) or Usage()
 
 
 def _connect(proxy: Proxy, provider: Provider, folder: Path) -> http.client.HTTPSConnection:

@@ -13,6 +13,7 @@ import openai
 import pytest
 import zstandard
 
+from addon.recordings.provider.completions import read_said
 from addon.recordings.provider.provider import Provider
 from addon.recordings.provider.script import (
     AFTER_THE_END,
@@ -138,7 +139,7 @@ def test_follows_its_script_with_the_openai_client_over_tls(tmp_path: Path) -> N
     ],
 )
 def test_place_in_the_script(messages: list[dict[str, Any]], place: int) -> None:
-    assert SCRIPT.place(messages) == place
+    assert SCRIPT.place(read_said({"messages": messages})) == place
 
 
 def test_side_requests_and_retries_do_not_move_the_script(provider: Provider) -> None:

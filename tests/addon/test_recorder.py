@@ -12,8 +12,8 @@ from addon.commands.main import main
 from addon.proxy.launch import running_proxy
 from addon.proxy.shipped import shipped
 from addon.recordings.flows import read_flows
-from addon.recordings.provider.completions import completion
 from addon.recordings.provider.provider import HOST, Provider
+from addon.recordings.provider.received import Received, Said
 from addon.recordings.provider.script import Reply
 from addon.recordings.studio.clients import CLIENTS, REPAIR
 from addon.recordings.studio.recorder import REDIRECT, record, script_replies
@@ -106,10 +106,10 @@ def test_a_client_that_stops_early_leaves_no_recording(tmp_path: Path) -> None:
 def test_a_scenario_is_scripted_in_the_clients_own_tools(agent: str) -> None:
     client = CLIENTS[agent]
     script = script_replies(client, Path("/project"))
-    said: list[dict[str, Any]] = []
+    said: list[Said] = []
     for reply in script.replies:
-        assert script({"tools": [client.shell.name], "messages": said}) == reply
-        said.append(completion({}, reply, {})["choices"][0]["message"])
+        assert script(Received(request={}, said=tuple(said), offers_tools=True)) == reply
+        said.append(Said(reply.content or "", tuple(each.tool for each in reply.calls)))
     calls = [each for reply in script.replies for each in reply.calls]
     kinds = {action.kind for action in client.scenario.actions}
     assert {each.tool for each in calls} == {

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from addon.recordings.provider.completions import PromptCache
+from addon.recordings.provider.received import Received
 from addon.recordings.provider.script import Reply
 from masking.accounting.counts import (
     DEFAULT_SPREAD,
@@ -77,7 +78,7 @@ def play(session: Any, pricing: Pricing, *, is_masked: bool) -> Bills:  # noqa: 
 
 
 def count(provider: PromptCache, body: Mapping[str, Any]) -> Usage:
-    found = provider.usage(body, Reply())
+    found = provider.usage(Received(request=dict(body)), Reply())
     cached = found["prompt_tokens_details"]["cached_tokens"]
     return Usage(prompt=found["prompt_tokens"], cached=cached)
 

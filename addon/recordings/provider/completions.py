@@ -7,9 +7,10 @@ conversation gets the same bytes.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from addon.recordings.provider.received import JsonDict, Received, Said, Spell
 from addon.recordings.provider.script import Reply
 
 CREATED = 1_735_689_600
@@ -18,9 +19,6 @@ CREATED = 1_735_689_600
 CHARS_PER_TOKEN = 4
 CACHE_STEP = 128
 CACHE_LEAST = 1024
-
-JsonDict = dict[str, Any]
-Spell = Callable[[str], str]
 
 _ERRORS = {
     400: ("invalid_request_error", "invalid_value", "The scripted provider refuses this request."),
@@ -45,10 +43,10 @@ class PromptCache:
         self._seen: set[bytes] = set()
         self._spell = spell
 
-    def usage(self, request: Mapping[str, Any], reply: Reply) -> JsonDict:
+    def usage(self, received: Received, reply: Reply) -> JsonDict:
         """Return the usage of a request, and remember its prefixes."""
         prompt = cached = 0
-        for digest, chars in _prefixes(request, self._spell):
+        for digest, chars in _prefixes(received.request, self._spell):
             prompt = chars // CHARS_PER_TOKEN
             if digest in self._seen:
                 cached = prompt
@@ -63,7 +61,31 @@ class PromptCache:
         }
 
 
-def completion(request: Mapping[str, Any], reply: Reply, usage: JsonDict) -> JsonDict:
+def read_said(request: JsonDict) -> Iterator[Said]:
+    """Yield what the model said so far."""
+    for message in request.get("messages") or ():
+        if message.get("role") == "assistant":
+            calls = message.get("tool_calls") or ()
+            tools = tuple(each["function"]["name"] for each in calls)
+            yield Said(_text(message.get("content")), tools)
+
+
+def check(received: Received) -> str | None:
+    """Say which message answers no call of the turn before it, or which call has no answer."""
+    pending: set[str] = set()
+    for index, message in enumerate(received.request.get("messages") or ()):
+        if message.get("role") == "tool":
+            if message.get("tool_call_id") not in pending:
+                return f"messages[{index}]: role 'tool' must follow a message with its tool call"
+            pending.remove(message["tool_call_id"])
+        elif pending:
+            return f"messages[{index}]: no tool messages answer {', '.join(sorted(pending))}"
+        else:
+            pending = {each["id"] for each in message.get("tool_calls") or ()}
+    return f"no tool messages answer {', '.join(sorted(pending))}" if pending else None
+
+
+def completion(received: Received, reply: Reply, usage: JsonDict) -> JsonDict:
     """Return the body of an answer that is not streamed."""
     message: JsonDict = {"role": "assistant", "content": reply.content, "refusal": None}
     if reply.calls:
@@ -76,30 +98,30 @@ def completion(request: Mapping[str, Any], reply: Reply, usage: JsonDict) -> Jso
             for each in reply.calls
         ]
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(reply)}
-    return _head("chat.completion", request) | {"choices": [choice], "usage": usage}
+    return _head("chat.completion", received.request) | {"choices": [choice], "usage": usage}
 
 
-def events(request: Mapping[str, Any], reply: Reply, usage: JsonDict) -> Iterator[bytes]:
+def events(received: Received, reply: Reply, usage: JsonDict) -> Iterator[bytes]:
     """Yield the events of a streamed answer, with `[DONE]` at the end.
 
     The usage comes last, in a chunk without choices, when `stream_options` asks for it.
     """
-    head = _head("chat.completion.chunk", request)
+    head = _head("chat.completion.chunk", received.request)
     for delta in _deltas(reply):
         yield _event(head | {"choices": [_streamed(delta, None)]})
     yield _event(head | {"choices": [_streamed({}, _finish(reply))]})
-    if (request.get("stream_options") or {}).get("include_usage"):
+    if (received.request.get("stream_options") or {}).get("include_usage"):
         yield _event(head | {"choices": [], "usage": usage})
     yield b"data: [DONE]\n\n"
 
 
-def error(status: int) -> JsonDict:
+def error(status: int, message: str | None = None) -> JsonDict:
     """Return an error body as OpenAI writes it; a status without an entry is a server error."""
-    kind, code, message = _ERRORS.get(status, _ERRORS[500])
-    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+    kind, code, words = _ERRORS.get(status, _ERRORS[500])
+    return {"error": {"message": message or words, "type": kind, "param": None, "code": code}}
 
 
-def models() -> JsonDict:
+def models(_: Received) -> JsonDict:
     """Return the answer to `GET /v1/models`."""
     listed = {"id": "gpt-4o", "object": "model", "created": CREATED, "owned_by": "scripted"}
     return {"object": "list", "data": [listed]}
@@ -155,6 +177,12 @@ def _prefixes(request: Mapping[str, Any], spell: Spell) -> Iterator[tuple[bytes,
         digest.update(text.encode())
         chars += len(text)
         yield digest.digest(), chars
+
+
+def _text(content: object) -> str:
+    if isinstance(content, list):
+        return "".join(part.get("text", "") for part in content)
+    return content if isinstance(content, str) else ""
 
 
 def _cacheable(tokens: int) -> int:

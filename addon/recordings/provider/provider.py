@@ -1,18 +1,19 @@
-"""A scripted Chat Completions provider on loopback, for the demo, the tests and the recorder.
+"""A scripted provider on loopback, for the demo, the tests and the recorder.
 
-A script (`script.py`) says what it answers, and `completions.py` how that is written. This is the
-server alone: HTTP or TLS, compression, pauses and connections that break.
+A script (`script.py`) says what it answers, and a dialect (`dialects.py`) how that is written; one
+port speaks them all. This is the server alone: HTTP or TLS, compression, pauses and connections
+that break.
 """
 
 import asyncio
 import contextlib
 import ipaddress
 import json
+import re
 import ssl
 import threading
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,23 +25,21 @@ from mitmproxy.net import encoding
 from tornado import httpserver, iostream, netutil, web
 from tornado.http1connection import HTTP1Connection
 
-from addon.recordings.provider import completions
-from addon.recordings.provider.completions import JsonDict, Spell
+from addon.recordings.provider.dialects import DIALECTS, Dialect
+from addon.recordings.provider.received import JsonDict, Received, Spell
 from addon.recordings.provider.script import Reply, Script
 
 HOST = "127.0.0.1"
-NAMES = ("api.openai.com", "localhost")
+VENDORS = (
+    *("api.openai.com", "chatgpt.com", "api.anthropic.com", "openrouter.ai"),
+    *("generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com"),
+    *("aiplatform.googleapis.com", "us-central1-aiplatform.googleapis.com"),
+    "bedrock-runtime.us-east-1.amazonaws.com",
+)
+"""The hosts of the vendors that the provider can stand for."""
+
+NAMES = (*VENDORS, "localhost")
 """The names in the provider's certificate, besides the loopback address."""
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A request as it arrived: `body` is still compressed, `request` is decoded from it."""
-
-    path: str
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-    request: JsonDict
 
 
 class Provider:
@@ -49,25 +48,31 @@ class Provider:
     script: what it answers.
     tls_folder: where its certificate authority is made on first use; without it the provider
         speaks plain HTTP.
-    spell: the prompt cache's.
+    spell: the prompt caches'.
+    strict: whether a request that the real provider would refuse gets a 400, as its dialect's
+        `check` says.
 
-    `requests` holds each chat request that could be decoded, in order of arrival; `ca` is the
-    authority's PEM file. Raises OSError on entering the block if there is no free port.
+    `requests` holds each request to a model that could be decoded, in order of arrival, and
+    `refusals` what was said of those that were refused; `ca` is the authority's PEM file. Raises
+    OSError on entering the block if there is no free port.
     """
 
     def __init__(
-        self, script: Script, *, tls_folder: Path | None = None, spell: Spell = str
+        self,
+        script: Script,
+        *,
+        tls_folder: Path | None = None,
+        spell: Spell = str,
+        strict: bool = False,
     ) -> None:
         self.requests: list[Received] = []
+        self.refusals: list[str] = []
         self.port = 0
         self.ca = tls_folder / "provider-ca-cert.pem" if tls_folder else None
         self._tls = _tls_context(tls_folder) if tls_folder else None
-        routes: list[Any] = [
-            (r"/.*chat/completions", _Chat, {"provider": self, "script": script}),
-            (r"/.*models", _Models),
-        ]
-        self._app = web.Application(routes, log_function=_say_nothing)
-        self._cache = completions.PromptCache(spell)
+        self._script, self._strict = script, strict
+        self._caches = {each.name: each.make_cache(spell) for each in DIALECTS}
+        self._app = web.Application(list(self._routes()), log_function=_say_nothing)
         self._thread = threading.Thread(target=self._run, name="provider", daemon=True)
         self._running = threading.Event()
         self._stop: Callable[[], object] = _say_nothing
@@ -93,11 +98,24 @@ class Provider:
         self._stop()
         self._thread.join()
 
-    def reply(self, received: Received, script: Script) -> tuple[Reply, JsonDict]:
-        """Note a request; return what the script answers, and the usage to report."""
+    def find_problem(self, received: Received, dialect: Dialect) -> str | None:
+        """Note a request; say why it is refused, if it is."""
         self.requests.append(received)
-        reply = script(received.request)
-        return reply, self._cache.usage(received.request, reply)
+        problem = dialect.check(received) if self._strict else None
+        if problem is not None:
+            self.refusals.append(problem)
+        return problem
+
+    def reply(self, received: Received) -> tuple[Reply, JsonDict]:
+        """Return what the script answers, and the usage to report."""
+        reply = self._script(received)
+        return reply, self._caches[received.dialect].usage(received, reply)
+
+    def _routes(self) -> Iterator[Any]:
+        for dialect in DIALECTS:
+            about = {"provider": self, "dialect": dialect}
+            yield from ((path, _Other, about) for path in dialect.others)
+            yield dialect.path, _Model, about
 
     def _run(self) -> None:
         asyncio.run(self._serve())
@@ -113,29 +131,23 @@ class Provider:
         await server.close_all_connections()
 
 
-class _Models(web.RequestHandler):
-    def get(self) -> None:
-        self.finish(completions.models())
+class _Handler(web.RequestHandler):
+    """What all requests in one dialect have in common."""
 
+    def initialize(self, provider: Provider, dialect: Dialect) -> None:
+        self._provider, self._dialect = provider, dialect
 
-class _Chat(web.RequestHandler):
-    def initialize(self, provider: Provider, script: Script) -> None:
-        self._provider, self._script = provider, script
-
-    async def post(self) -> None:
+    def _accepted(self) -> Received | None:
+        """Return the request, decoded; None if it is already refused."""
         try:
             received = self._received()
         except ValueError:
             self._refuse(400)
-            return
-        reply, usage = self._provider.reply(received, self._script)
-        if reply.status != 200:
-            self._refuse(reply.status)
-            return
-        send = self._stream if received.request.get("stream") else self._answer
-        # Leaving the block cancels the answers that are still under way.
-        with contextlib.suppress(iostream.StreamClosedError, asyncio.CancelledError):
-            await send(received.request, reply, usage)
+            return None
+        problem = self._provider.find_problem(received, self._dialect)
+        if problem is not None:
+            self._refuse(400, problem)
+        return None if problem else received
 
     def _received(self) -> Received:
         """Return the request, decompressed and decoded. Raises ValueError if it cannot be read."""
@@ -144,17 +156,57 @@ class _Chat(web.RequestHandler):
         request = json.loads(encoding.decode(body, name) or b"")
         if not isinstance(request, dict):
             raise ValueError("the body is no JSON object")
-        headers = tuple(self.request.headers.get_all())
-        return Received(self.request.path, headers, body, request)
+        return Received(
+            request=request,
+            path=self.request.path,
+            headers=tuple(self.request.headers.get_all()),
+            body=body,
+            dialect=self._dialect.name,
+            said=tuple(self._dialect.read_said(request)),
+            offers_tools=self._dialect.offers_tools(request),
+        )
 
-    def _refuse(self, status: int) -> None:
+    def _refuse(self, status: int, problem: str | None = None) -> None:
         self.set_status(status)
-        self.finish(completions.error(status))
+        self.finish(self._dialect.error(status, problem))
 
-    async def _answer(self, request: JsonDict, reply: Reply, usage: JsonDict) -> None:
+
+class _Other(_Handler):
+    """Requests for something else than an answer."""
+
+    def get(self) -> None:
+        self._finish(Received(request={}, path=self.request.path))
+
+    def post(self) -> None:
+        if received := self._accepted():
+            self._finish(received)
+
+    def _finish(self, received: Received) -> None:
+        others = self._dialect.others.items()
+        answer = next(answer for path, answer in others if re.fullmatch(path, received.path))
+        self.finish(answer(received))
+
+
+class _Model(_Handler):
+    """Requests that the model answers."""
+
+    async def post(self) -> None:
+        received = self._accepted()
+        if received is None:
+            return
+        reply, usage = self._provider.reply(received)
+        if reply.status != 200:
+            self._refuse(reply.status)
+            return
+        send = self._stream if self._dialect.streams(received) else self._answer
+        # Leaving the block cancels the answers that are still under way.
+        with contextlib.suppress(iostream.StreamClosedError, asyncio.CancelledError):
+            await send(received, reply, usage)
+
+    async def _answer(self, received: Received, reply: Reply, usage: JsonDict) -> None:
         await asyncio.sleep(reply.pause)
         pack = self._packing(reply)
-        answer = json.dumps(completions.completion(request, reply, usage)).encode()
+        answer = json.dumps(self._dialect.answer(received, reply, usage)).encode()
         body = pack(answer) + pack(None)
         self.set_header("Content-Type", "application/json")
         if reply.dies_after is None:
@@ -166,10 +218,10 @@ class _Chat(web.RequestHandler):
             await self.flush()
         self._die()
 
-    async def _stream(self, request: JsonDict, reply: Reply, usage: JsonDict) -> None:
-        self.set_header("Content-Type", "text/event-stream; charset=utf-8")
+    async def _stream(self, received: Received, reply: Reply, usage: JsonDict) -> None:
+        self.set_header("Content-Type", self._dialect.stream_type)
         pack = self._packing(reply)
-        for number, event in enumerate(completions.events(request, reply, usage)):
+        for number, event in enumerate(self._dialect.events(received, reply, usage)):
             if number == reply.dies_after:
                 self._die()
                 return

@@ -1,14 +1,15 @@
 """What a scripted model answers: replies as data, and a script that gives them in order.
 
-A script is any function from a decoded request to a `Reply`. `ScriptedReplies` is the usual one. It
-keeps no state: it finds its place by what the request already holds, so retries, side requests and
-several conversations at once do not confuse it.
+A script is any function from a received request to a `Reply`. `ScriptedReplies` is the usual one,
+in every wire format. It keeps no state: it finds its place by what the request already holds, so
+retries, side requests and several conversations at once do not confuse it.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+
+from addon.recordings.provider.received import Received, Said
 
 SIDE_ANSWER = "A short answer to a side question."
 AFTER_THE_END = "The script is over."
@@ -27,7 +28,9 @@ class Call:
 class Reply:
     """An answer of the provider.
 
-    status: any other than 200 gives an error body as OpenAI writes it.
+    thinking: what the model thinks first, where the format shows that, with a signature where the
+        vendor signs it.
+    status: any other than 200 gives an error body as the vendor writes it.
     pause: seconds between two pieces of a stream, or before a body that is not streamed.
     dies_after: the connection is closed after so many events of a stream; without a stream before
         the answer (0), or in the middle of its body.
@@ -36,13 +39,14 @@ class Reply:
 
     content: str | None = None
     calls: tuple[Call, ...] = ()
+    thinking: str | None = None
     status: int = 200
     pause: float = 0.0
     dies_after: int | None = None
     gzip: bool = False
 
 
-Script = Callable[[Mapping[str, Any]], Reply]
+Script = Callable[[Received], Reply]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +60,17 @@ class ScriptedReplies:
 
     replies: tuple[Reply, ...]
 
-    def __call__(self, request: Mapping[str, Any]) -> Reply:
-        if not request.get("tools"):
+    def __call__(self, received: Received) -> Reply:
+        if not received.offers_tools:
             return Reply(content=SIDE_ANSWER)
-        place = self.place(request.get("messages", ()))
+        place = self.place(received.said)
         return self.replies[place] if place < len(self.replies) else Reply(content=AFTER_THE_END)
 
-    def place(self, messages: Iterable[Mapping[str, Any]]) -> int:
-        """Return how many of the replies are already in the conversation."""
+    def place(self, said: Iterable[Said]) -> int:
+        """Return how many of the replies the model has already given."""
         place = 0
-        for message in messages:
-            if place < len(self.replies) and _is_said(self.replies[place], message):
+        for each in said:
+            if place < len(self.replies) and _is_said(self.replies[place], each):
                 place += 1
         return place
 
@@ -76,17 +80,8 @@ def call(call_id: str, tool_name: str, /, **arguments: object) -> Call:
     return Call(id=call_id, tool=tool_name, arguments=json.dumps(arguments, ensure_ascii=False))
 
 
-def _is_said(reply: Reply, message: Mapping[str, Any]) -> bool:
+def _is_said(reply: Reply, said: Said) -> bool:
     """Compare tool names, or else texts: agents may change ids and arguments, but no names."""
-    if message.get("role") != "assistant":
-        return False
-    tools = [each["function"]["name"] for each in message.get("tool_calls") or ()]
-    if tools or reply.calls:
-        return tools == [each.tool for each in reply.calls]
-    return _text(message.get("content")) == (reply.content or "")
-
-
-def _text(content: object) -> str:
-    if isinstance(content, list):
-        return "".join(part.get("text", "") for part in content)
-    return content if isinstance(content, str) else ""
+    if said.tools or reply.calls:
+        return said.tools == tuple(each.tool for each in reply.calls)
+    return said.text == (reply.content or "")

@@ -250,7 +250,7 @@ def _environment(client: Client, workspace: Workspace, proxy: str) -> dict[str, 
 
 
 def _check_complete(replies: ScriptedReplies, provider: Provider, output: str) -> None:
-    heard = [replies.place(each.request.get("messages", ())) for each in provider.requests]
+    heard = [replies.place(each.said) for each in provider.requests]
     last = len(replies.replies) - 1
     if max(heard, default=-1) < last:
         turn = max(heard, default=0)

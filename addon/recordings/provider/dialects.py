@@ -1,0 +1,83 @@
+"""The wire formats that the scripted provider speaks: one row each.
+
+A dialect is a file of plain functions and a row here; the server (`provider.py`) knows the rows
+alone. All functions but those of a cache are pure, without a clock or random ids, so the same
+conversation gets the same bytes.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, Protocol
+
+from addon.recordings.provider import completions, messages, messages_cache, messages_check
+from addon.recordings.provider.received import JsonDict, Received, Said, Spell
+from addon.recordings.provider.script import Reply
+
+
+class Cache(Protocol):
+    """A prompt cache as a vendor keeps it; it remembers the prompts that it has seen."""
+
+    def usage(self, received: Received, reply: Reply) -> JsonDict:
+        """Return the usage of a request in the vendor's spelling, and remember its prompt."""
+
+
+class Dialect(NamedTuple):
+    """How a provider reads and writes one wire format.
+
+    path: a regular expression for the whole path of a request that wants an answer.
+    read_said: what the model said so far, in order, so that a script finds its place.
+    offers_tools: whether the request lets the model call tools.
+    streams: whether the answer is to be a stream.
+    check: why the real provider would refuse the request with a 400; None if it would not.
+    make_cache: a new, empty cache.
+    answer: the body of an answer, with its usage.
+    events: the pieces of a streamed answer, each as bytes.
+    error: the body for a status; without a message it has one of its own.
+    stream_type: the content type of a stream.
+    others: requests for something else (a count of tokens, a list of models), by a regular
+        expression for the path: what each is answered with.
+    """
+
+    name: str
+    path: str
+    read_said: Callable[[JsonDict], Iterator[Said]]
+    offers_tools: Callable[[JsonDict], bool]
+    streams: Callable[[Received], bool]
+    check: Callable[[Received], str | None]
+    make_cache: Callable[[Spell], Cache]
+    answer: Callable[[Received, Reply, JsonDict], JsonDict]
+    events: Callable[[Received, Reply, JsonDict], Iterator[bytes]]
+    error: Callable[[int, str | None], JsonDict]
+    stream_type: str = "text/event-stream; charset=utf-8"
+    others: Mapping[str, Callable[[Received], JsonDict]] = {}
+
+
+COMPLETIONS = Dialect(
+    name="completions",
+    path=r".*/chat/completions",
+    read_said=completions.read_said,
+    offers_tools=lambda request: bool(request.get("tools")),
+    streams=lambda received: bool(received.request.get("stream")),
+    check=completions.check,
+    make_cache=completions.PromptCache,
+    answer=completions.completion,
+    events=completions.events,
+    error=completions.error,
+    others={r".*/models": completions.models},
+)
+
+MESSAGES = Dialect(
+    name="messages",
+    path=r".*/v1/messages|.*:(?:rawPredict|streamRawPredict)|.*/invoke(?:-with-response-stream)?",
+    read_said=messages.read_said,
+    offers_tools=lambda request: bool(request.get("tools")),
+    streams=messages.streams,
+    check=messages_check.check,
+    make_cache=messages_cache.PromptCache,
+    answer=messages.message,
+    events=messages.events,
+    error=messages.error,
+    others={r".*/v1/messages/count_tokens": messages_cache.count_tokens},
+)
+
+DIALECTS = (COMPLETIONS, MESSAGES)
+"""All of them; the first whose path matches reads a request."""
