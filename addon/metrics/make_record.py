@@ -32,7 +32,7 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
     return RequestRecord.model_validate(fields)
 
 
-_USAGE_FIELDS = ("prompt", "cached", "written", "completion")
+_USAGE_FIELDS = ("prompt", "cached", "written", "written_long", "completion", "reasoning")
 
 
 def _describe_received(received: Received) -> dict[str, object]:

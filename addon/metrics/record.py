@@ -126,8 +126,14 @@ class RequestRecord(BaseModel):
     written_tokens: Annotated[
         int | None, means("Prompt tokens that were written to the cache.", "tokens")
     ] = None
+    written_long_tokens: Annotated[
+        int | None, means("Those of them that were written for an hour.", "tokens")
+    ] = None
     completion_tokens: Annotated[
         int | None, means("The answer, as the provider counted it.", "tokens")
+    ] = None
+    reasoning_tokens: Annotated[
+        int | None, means("The part of the answer that is reasoning.", "tokens")
     ] = None
     conversation: Annotated[int | None, means("The number of the conversation in this run.")] = None
     boundary_moved: Annotated[

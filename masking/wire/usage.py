@@ -3,6 +3,7 @@
 How providers differ is data. What a provider does not say stays None.
 """
 
+import contextlib
 import functools
 import itertools
 import json
@@ -11,9 +12,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from masking.wire.aws_events import find_payloads, is_event_stream
 from masking.wire.sse import find_data
 
-_Path = tuple[str | int, ...]
+_Step = str | int | tuple[str, str]
+"""A key, a place in a list, or what the wanted object of a list has: its key and its value."""
+
+_Path = tuple[_Step, ...]
 _Sum = tuple[_Path, ...]
 
 _PLACES: tuple[_Path, ...] = (
@@ -21,10 +26,14 @@ _PLACES: tuple[_Path, ...] = (
     ("choices", 0, "usage"),  # Moonshot's streams
     ("x_groq", "usage"),  # Groq's streams
     ("message", "usage"),  # Anthropic's streams: message_start
-    ("response", "usage"),  # OpenAI's Responses streams: response.completed
+    ("response", "usage"),  # OpenAI's Responses streams: response.completed, incomplete, failed
     ("usageMetadata",),  # Gemini
+    ("response", "usageMetadata"),  # Gemini Code Assist
 )
 """Where a usage object stands in a response or in a chunk of a stream."""
+
+_OLLAMA = "eval_count"
+"""A response that has this key is itself the usage object."""
 
 _PROMPT: tuple[_Sum, ...] = (
     (("prompt_tokens",),),
@@ -32,6 +41,8 @@ _PROMPT: tuple[_Sum, ...] = (
     # holds them, have neither of the other two keys.
     (("input_tokens",), ("cache_read_input_tokens",), ("cache_creation_input_tokens",)),
     (("promptTokenCount",),),
+    (("inputTokens",), ("cacheReadInputTokens",), ("cacheWriteInputTokens",)),
+    (("prompt_eval_count",),),
 )
 _CACHED: tuple[_Sum, ...] = (
     (("prompt_tokens_details", "cached_tokens"),),
@@ -40,6 +51,7 @@ _CACHED: tuple[_Sum, ...] = (
     (("cached_tokens",),),
     (("cache_read_input_tokens",),),
     (("cachedContentTokenCount",),),
+    (("cacheReadInputTokens",),),
 )
 _WRITTEN: tuple[_Sum, ...] = (
     (("prompt_tokens_details", "cache_write_tokens"),),
@@ -47,11 +59,29 @@ _WRITTEN: tuple[_Sum, ...] = (
     (("prompt_tokens_details", "cache_creation_input_tokens"),),
     (("input_tokens_details", "cache_write_tokens"),),
     (("cache_creation_input_tokens",),),
+    (("cacheWriteInputTokens",),),
+    (
+        ("cache_creation", "ephemeral_5m_input_tokens"),
+        ("cache_creation", "ephemeral_1h_input_tokens"),
+    ),
+)
+_WRITTEN_LONG: tuple[_Sum, ...] = (
+    (("cache_creation", "ephemeral_1h_input_tokens"),),
+    (("cacheDetails", ("ttl", "1h"), "inputTokens"),),
 )
 _COMPLETION: tuple[_Sum, ...] = (
     (("completion_tokens",),),
     (("output_tokens",),),
     (("candidatesTokenCount",), ("thoughtsTokenCount",)),
+    (("thoughtsTokenCount",),),
+    (("outputTokens",),),
+    (("eval_count",),),
+)
+_REASONING: tuple[_Sum, ...] = (
+    (("completion_tokens_details", "reasoning_tokens"),),
+    (("output_tokens_details", "reasoning_tokens"),),
+    (("output_tokens_details", "thinking_tokens"),),
+    (("thoughtsTokenCount",),),
 )
 """Spellings, the common ones first. A sum needs its first term; the others count if given.
 
@@ -67,14 +97,30 @@ _COMPLETION: tuple[_Sum, ...] = (
   (alibabacloud.com/help/en/model-studio/context-cache)
 - Anthropic: `input_tokens`, `cache_read_input_tokens`, `cache_creation_input_tokens`
   (docs.anthropic.com/en/docs/build-with-claude/prompt-caching)
+- Anthropic, written for an hour: `cache_creation.ephemeral_1h_input_tokens`; Bedrock's Converse:
+  `cacheDetails`
+- Bedrock's Converse: `inputTokens`, `cacheReadInputTokens`, `cacheWriteInputTokens`
+  (docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_TokenUsage.html)
+- Ollama: `prompt_eval_count`, `eval_count`; nothing of its cache
+  (github.com/ollama/ollama/blob/main/docs/api.md)
 - Gemini: `promptTokenCount` with the cached ones, `candidatesTokenCount` without the thoughts
   (ai.google.dev/api/generate-content#UsageMetadata)
 """
 
+_SPELLINGS = {
+    "prompt": _PROMPT,
+    "cached": _CACHED,
+    "written": _WRITTEN,
+    "written_long": _WRITTEN_LONG,
+    "completion": _COMPLETION,
+    "reasoning": _REASONING,
+}
+"""By the field of `Usage`."""
+
 _MAX_TOKENS = 10**12
 """A count beyond this is a mistake."""
 
-_MAY_HOLD_USAGE = re.compile(rb'"usage(?:Metadata)?"\s*:\s*\{')
+_MAY_HOLD_USAGE = re.compile(rb'"(?:usage(?:Metadata)?"\s*:\s*\{|eval_count"\s*:)')
 """`"usage": null`, which OpenAI puts in every chunk but the last, is not worth decoding. Text that
 quotes the key does not match: inside a JSON string its quotes are escaped."""
 
@@ -84,34 +130,38 @@ class Usage:
     """The tokens of a request and its response; None where the provider did not say.
 
     `prompt` is the whole prompt: `cached` of its tokens were read from the provider's cache,
-    `written` of them were written to it. `completion` includes reasoning.
+    `written` of them were written to it, `written_long` of these to be kept for an hour.
+    `completion` includes `reasoning`.
     """
 
     prompt: int | None = None
     cached: int | None = None
     written: int | None = None
+    written_long: int | None = None
     completion: int | None = None
+    reasoning: int | None = None
 
     def merge(self, later: "Usage") -> "Usage":
-        """Return what two chunks of a response say together: the later wins, unless it says 0."""
-        return Usage(
-            prompt=_first((later.prompt, self.prompt)),
-            cached=_first((later.cached, self.cached)),
-            written=_first((later.written, self.written)),
-            completion=_first((later.completion, self.completion)),
-        )
+        """Return what two chunks of a response say together: the later wins, unless it says 0.
+
+        A prompt does not shrink: Anthropic's second count may leave out what is cached.
+        """
+        pairs = {name: (getattr(later, name), getattr(self, name)) for name in _SPELLINGS}
+        merged = {name: _first(pair) for name, pair in pairs.items()}
+        prompts = (count for count in pairs["prompt"] if count is not None)
+        return Usage(**merged | {"prompt": max(prompts, default=None)})
 
 
 def read_usage(body: bytes) -> Usage | None:
-    """Return the usage in a response body, decompressed: a JSON document or an event stream.
+    """Return the usage in a response body, decompressed: a JSON document or a stream.
 
-    A stream may be cut off anywhere. Its last usage wins, and fields that only an earlier one had
-    are kept. The body may be any bytes; None if no usage can be read.
+    A stream, of server-sent events, of JSON lines or as Bedrock sends it, may be cut off anywhere.
+    Its last usage wins, and fields that only an earlier one had are kept. The body may be any
+    bytes; None if no usage can be read.
     """
-    content = body.removeprefix(b"\xef\xbb\xbf").lstrip()
-    chunks = [content] if content.startswith((b"{", b"[")) else find_data(content)
-    payloads = (_decode(chunk) for chunk in chunks if _MAY_HOLD_USAGE.search(chunk))
-    return functools.reduce(_merge, map(find_usage, itertools.chain.from_iterable(payloads)), None)
+    chunks = (chunk for chunk in _split(body) if _MAY_HOLD_USAGE.search(chunk))
+    payloads = itertools.chain.from_iterable(map(_decode, chunks))
+    return functools.reduce(_merge, map(find_usage, payloads), None)
 
 
 def find_usage(payload: object) -> Usage | None:
@@ -121,22 +171,42 @@ def find_usage(payload: object) -> Usage | None:
     """
     places = (_at(payload, place) for place in _PLACES)
     blocks = [block for block in places if isinstance(block, dict)]
-    usage = Usage(
-        prompt=_first(_counts(blocks, _PROMPT)),
-        cached=_first(_counts(blocks, _CACHED)),
-        written=_first(_counts(blocks, _WRITTEN)),
-        completion=_first(_counts(blocks, _COMPLETION)),
-    )
+    if isinstance(payload, dict) and _OLLAMA in payload:
+        blocks.append(payload)
+    found = {name: _first(_counts(blocks, spelled)) for name, spelled in _SPELLINGS.items()}
+    usage = Usage(**found)
     return usage if usage != Usage() else None
 
 
+def _split(body: bytes) -> Iterable[bytes]:
+    """Return the documents, or the data of the events, in a body."""
+    if is_event_stream(body):
+        return find_payloads(body)
+    content = body.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return [content] if content.startswith((b"{", b"[")) else find_data(content)
+
+
 def _decode(chunk: bytes) -> list[object]:
-    """Return the payloads in a chunk: one, none if it is not JSON, or those of Gemini's array."""
+    """Return the payloads in a chunk: one, those of Gemini's array, or those of Ollama's lines."""
     try:
-        document: object = json.loads(chunk.decode("utf-8", "replace"))
+        document: object = _load(chunk)
+    except json.JSONDecodeError:
+        lines = (line for line in chunk.splitlines() if _MAY_HOLD_USAGE.search(line))
+        return [*_decode_lines(lines)]
     except (ValueError, RecursionError):
         return []
     return document if isinstance(document, list) else [document]
+
+
+def _decode_lines(lines: Iterable[bytes]) -> Iterator[object]:
+    for line in lines:
+        with contextlib.suppress(ValueError, RecursionError):
+            yield _load(line)
+
+
+def _load(data: bytes) -> object:
+    document: object = json.loads(data.decode("utf-8", "replace"))
+    return document
 
 
 def _merge(earlier: Usage | None, later: Usage | None) -> Usage | None:
@@ -165,7 +235,12 @@ def _at(value: object, path: _Path) -> object:
     inner: Any = value
     try:
         for step in path:
-            inner = inner[step]
+            inner = _find(inner, *step) if isinstance(step, tuple) else inner[step]
     except (KeyError, IndexError, TypeError):
         return None
     return inner
+
+
+def _find(items: Iterable[object], key: str, value: str) -> object:
+    """Return the first of these items that has this value. Raises TypeError if they are none."""
+    return next((item for item in items if isinstance(item, dict) and item.get(key) == value), None)

@@ -1,6 +1,10 @@
 """Usage is read in every provider's spelling, and nothing is made up that was not said."""
 
+import dataclasses
 import json
+import struct
+import zlib
+from base64 import b64encode
 
 import pytest
 from hypothesis import given
@@ -15,7 +19,7 @@ OPENAI = {
     "prompt_tokens_details": {"cached_tokens": 1920, "audio_tokens": 0},
     "completion_tokens_details": {"reasoning_tokens": 12},
 }
-OPENAI_USAGE = Usage(prompt=2006, cached=1920, completion=300)
+OPENAI_USAGE = Usage(prompt=2006, cached=1920, completion=300, reasoning=12)
 
 
 def data(payload: object, end: str = "\n\n") -> bytes:
@@ -117,6 +121,77 @@ def chunk(**fields: object) -> dict[str, object]:
             Usage(prompt=303, cached=128, written=6, completion=272),
             id="Responses count cached tokens as input",
         ),
+        *(
+            pytest.param(
+                {
+                    "type": f"response.{end}",
+                    "response": {
+                        "usage": {
+                            "input_tokens": 30,
+                            "input_tokens_details": {"cached_tokens": 20, "cache_write_tokens": 9},
+                            "output_tokens": 8,
+                            "output_tokens_details": {"reasoning_tokens": 5},
+                        }
+                    },
+                },
+                Usage(prompt=30, cached=20, written=9, completion=8, reasoning=5),
+                id=f"a response that is {end} has usage",
+            )
+            for end in ("completed", "incomplete", "failed")
+        ),
+        pytest.param(
+            {
+                "usage": {
+                    "input_tokens": 4,
+                    "cache_read_input_tokens": 1000,
+                    "cache_creation_input_tokens": 300,
+                    "cache_creation": {
+                        "ephemeral_5m_input_tokens": 100,
+                        "ephemeral_1h_input_tokens": 200,
+                    },
+                    "output_tokens": 9,
+                    "output_tokens_details": {"thinking_tokens": 7},
+                }
+            },
+            Usage(
+                prompt=1304, cached=1000, written=300, written_long=200, completion=9, reasoning=7
+            ),
+            id="Anthropic tells what is written for an hour",
+        ),
+        pytest.param(
+            {
+                "usage": {
+                    "inputTokens": 4,
+                    "outputTokens": 9,
+                    "totalTokens": 1313,
+                    "cacheReadInputTokens": 1000,
+                    "cacheWriteInputTokens": 300,
+                    "cacheDetails": [
+                        {"ttl": "5m", "inputTokens": 100},
+                        None,
+                        {"ttl": "1h", "inputTokens": 200},
+                    ],
+                }
+            },
+            Usage(prompt=1304, cached=1000, written=300, written_long=200, completion=9),
+            id="Converse leaves cached and written tokens out of its input",
+        ),
+        pytest.param(
+            {"usage": {"inputTokens": 4, "cacheDetails": 5}},
+            Usage(prompt=4),
+            id="details of a wrong type are ignored",
+        ),
+        pytest.param(
+            {"response": {"usageMetadata": {"promptTokenCount": 50, "thoughtsTokenCount": 3}}},
+            Usage(prompt=50, completion=3, reasoning=3),
+            id="Code Assist is one level deeper, and an answer may be thoughts alone",
+        ),
+        pytest.param(
+            {"model": "m", "done": True, "prompt_eval_count": 26, "eval_count": 290},
+            Usage(prompt=26, completion=290),
+            id="Ollama has no object for its usage",
+        ),
+        pytest.param({"input_tokens": 2095}, None, id="a count of tokens is no usage"),
         pytest.param(
             {
                 "usageMetadata": {
@@ -126,7 +201,7 @@ def chunk(**fields: object) -> dict[str, object]:
                     "thoughtsTokenCount": 3,
                 }
             },
-            Usage(prompt=50, cached=40, completion=9),
+            Usage(prompt=50, cached=40, completion=9, reasoning=3),
             id="Gemini counts thoughts apart",
         ),
         pytest.param(
@@ -208,6 +283,23 @@ def test_usage_is_found_in_every_spelling(payload: object, expected: Usage | Non
             id="usage in two parts is merged",
         ),
         pytest.param(
+            data({"message": {"usage": {"input_tokens": 10, "cache_read_input_tokens": 90}}})
+            + data({"usage": {"input_tokens": 10, "output_tokens": 50}}),
+            Usage(prompt=100, cached=90, completion=50),
+            id="a second count may leave out what is cached",
+        ),
+        pytest.param(
+            b'{"message":{"content":"a"},"done":false}\n{"done":true,"prompt_eval_count":7}\n'
+            b'{"done":true,"prompt_eval_count":9,"eval_count":2}\n{"do',
+            Usage(prompt=9, completion=2),
+            id="JSON lines are read one by one",
+        ),
+        pytest.param(
+            b'{"eval_count": 1}\n{"eval_count": 2\n{"eval_count": 3}',
+            Usage(completion=3),
+            id="a damaged line is passed over",
+        ),
+        pytest.param(
             data({"usage": OPENAI}) + data({"usage": {"prompt_tokens": 0}}),
             OPENAI_USAGE,
             id="a later 0 does not replace a count",
@@ -250,6 +342,54 @@ def test_usage_is_read_from_documents_and_streams(body: bytes, expected: Usage |
     assert expected == read_usage(body)
 
 
+def frame(payload: bytes) -> bytes:
+    """Return an event as AWS frames it."""
+    headers = b"\x0b:event-type\x07\x00\x05chunk"
+    prelude = struct.pack(">II", 16 + len(headers) + len(payload), len(headers))
+    event = prelude + struct.pack(">I", zlib.crc32(prelude)) + headers + payload
+    return event + struct.pack(">I", zlib.crc32(event))
+
+
+def wrap(payload: object) -> bytes:
+    return frame(json.dumps({"bytes": b64encode(json.dumps(payload).encode()).decode()}).encode())
+
+
+START = wrap({"message": {"usage": {"input_tokens": 10, "cache_read_input_tokens": 90}}})
+CONVERSE = frame(b'{"usage":{"inputTokens":4,"outputTokens":9},"metrics":{"latencyMs":1}}')
+TEXT = wrap({"type": "content_block_delta", "delta": {"text": '"usage": {'}})
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(
+            START + TEXT + wrap({"usage": {"output_tokens": 50}}),
+            Usage(prompt=100, cached=90, completion=50),
+            id="Anthropic's events, wrapped",
+        ),
+        pytest.param(
+            frame(b'{"delta":{"text":"a"}}') + CONVERSE,
+            Usage(prompt=4, completion=9),
+            id="Converse's own events",
+        ),
+        pytest.param(START + CONVERSE[:-1], Usage(prompt=100, cached=90), id="cut off"),
+        pytest.param(START + b"\xff" * 99, Usage(prompt=100, cached=90), id="damaged"),
+        pytest.param(
+            START + frame(b"\xff") + frame(b"[]") + frame(b'{"bytes": "?"}') + CONVERSE,
+            Usage(prompt=100, cached=90, completion=9),
+            id="payloads that are no usage",
+        ),
+        pytest.param(
+            struct.pack(">III", 3, 0, zlib.crc32(struct.pack(">II", 3, 0))) + CONVERSE,
+            None,
+            id="an event that is shorter than its frame",
+        ),
+    ],
+)
+def test_usage_is_read_from_the_streams_of_bedrock(body: bytes, expected: Usage | None) -> None:
+    assert expected == read_usage(body)
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda values: (
@@ -263,14 +403,14 @@ JSON = st.recursive(
 
 @given(st.binary())
 def test_any_bytes_can_be_read(noise: bytes) -> None:
-    for lead in (b"", b"{", b"data: ", b'data: {"usage": {'):
+    for lead in (b"", b"{", b"data: ", b'data: {"usage": {', START, b'{"eval_count":'):
         read_usage(lead + noise)
 
 
 @given(JSON)
 def test_counts_are_whole_and_never_negative(payload: object) -> None:
     usage = find_usage(payload) or Usage()
-    counts = [usage.prompt, usage.cached, usage.written, usage.completion]
+    counts = dataclasses.astuple(usage)
     assert all(count is None or (type(count) is int and count >= 0) for count in counts)
 
 
