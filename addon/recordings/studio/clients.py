@@ -19,6 +19,8 @@ SHELL_AGENT = Path(__file__).with_name("agents") / "shell_agent.py"
 REPAIR = read_scenario("repair")
 """The scenario of a client that names no other."""
 
+FAKE_KEY = "sk-scripted-provider-takes-any-key"
+
 _LONG_MODEL = "gpt-5.5"
 """A session as long as real ones does not fit into the window of gpt-4o."""
 

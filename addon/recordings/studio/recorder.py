@@ -1,6 +1,6 @@
 """Makes a recording: a real client, a real mitmdump and a scripted provider, all on loopback.
 
-The client believes that it speaks with api.openai.com. The recorder's own proxy sends its requests
+The client believes that it speaks with its vendor. The recorder's own proxy sends its requests
 to the provider, without root and without a hosts file, and lets nothing else through. The recording
 is scrubbed (`addon.recordings.scrub`), so that it can be published.
 """
@@ -27,10 +27,9 @@ from addon.recordings.provider.provider import HOST, Provider
 from addon.recordings.provider.script import SIDE_ANSWER, Call, Reply, ScriptedReplies, call
 from addon.recordings.scrub import scrub_recording
 from addon.recordings.scrubbed_text import OwnRecording, Spellings, respell
-from addon.recordings.studio.clients import AGENTS, CLIENTS, Client, Tool
+from addon.recordings.studio.clients import AGENTS, CLIENTS, FAKE_KEY, Client, Tool
 from addon.recordings.studio.scenario import Action, Scenario, Task, write_project
 
-FAKE_KEY = "sk-scripted-provider-takes-any-key"
 REDIRECT = Path(__file__).with_name("redirect.py")
 
 _FIELD = re.compile(r"\{(?:work|what|old|new)\}")
