@@ -26,8 +26,8 @@ from addon.proxy.startup import find_option_mistake, render_recording, render_st
 from addon.proxy.tls_passthrough import Passthrough, is_opened
 from addon.proxy.unserved import Unserved, find_unserved_format
 from masking.config import Settings
-from masking.conversation import WireFormat
 from masking.errors import ConfigError
+from masking.wire.formats import Match
 
 logger = logging.getLogger("observation_masking")
 
@@ -84,8 +84,8 @@ class ObservationMasking:
     async def request(self, flow: http.HTTPFlow) -> None:
         if self._config is None:
             return
-        if wire := find_wire_format(flow.request):
-            await self._mask(flow, wire)
+        if found := find_wire_format(flow.request):
+            await self._mask(flow, found)
         elif (name := find_unserved_format(flow.request)) and self._is_masking(flow):
             self._unserved.note(name, flow.request.pretty_host)
 
@@ -121,13 +121,13 @@ class ObservationMasking:
         if self._mcp.totals.responses:
             logger.info(str(self._mcp.totals))
 
-    async def _mask(self, flow: http.HTTPFlow, wire: WireFormat) -> None:
+    async def _mask(self, flow: http.HTTPFlow, match: Match) -> None:
         started, settings = time.perf_counter_ns(), self._read_settings()
         if not is_opened(flow.request.pretty_host, settings.hosts):
             return
-        received = read_received(flow, settings)
+        received = read_received(flow, settings, match)
         self._open[flow] = found = _Open(leave_untouched(flow, received), ResponseCopy())
-        rewritten, rewrite, original = await self._masker.mask(flow, received, wire)
+        rewritten, rewrite, original = await self._masker.mask(flow, received)
         rewritten = replace(rewritten, hook_us=(time.perf_counter_ns() - started) // 1000)
         measuring = self._metrics.measure(rewrite, original) if rewrite else None
         if flow in self._open:  # else the proxy ended meanwhile

@@ -48,7 +48,7 @@ def read_messages(messages: list[ChatMessage]) -> Conversation:
 
 def edit_messages(conversation: Conversation, edits: Edits) -> list[ChatMessage]:
     """Return the messages with the edits carried out; the unchanged ones are shared."""
-    edited = apply(conversation.document, edits, CHAT.list_path)
+    edited = apply(conversation.document, edits, conversation.list_path)
     return cast(list[ChatMessage], edited["messages"])
 
 

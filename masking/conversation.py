@@ -8,7 +8,7 @@ many requests. Nothing is copied or converted: a text is kept with its path in t
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import orjson
 
@@ -30,8 +30,11 @@ class Call(NamedTuple):
 class Result(NamedTuple):
     """A tool result, as far as its element alone tells.
 
-    `slots` are the paths of its `texts` within the element. If a slot holds an object, its text is
-    that object's JSON, and `wrap` is the key under which a placeholder is put in its place.
+    call_id: None if the result names no call; "" if its format has no ids.
+    slots: the paths of its `texts` within the element. If a slot holds an object, its text is that
+        object's JSON, and `wrap` is the key under which a placeholder is put in its place.
+    tails: what follows each text in the same string, and stays; empty if nothing follows any.
+    tool: the name of the tool, where the result gives it.
     """
 
     call_id: str | None
@@ -40,15 +43,21 @@ class Result(NamedTuple):
     slots: tuple[Path, ...]
     is_error: bool = False
     wrap: str | None = None
+    tails: tuple[str, ...] = ()
+    tool: str | None = None
 
 
 class Element(NamedTuple):
-    """One element of a request's list; `texts` are the speaker's own, not those of results."""
+    """One element of a request's list; `texts` are the speaker's own, not those of results.
+
+    is_bound: whether it holds reasoning that a provider may bind to all that precedes it.
+    """
 
     speaker: Speaker
     texts: tuple[str, ...] = ()
     calls: tuple[Call, ...] = ()
     results: tuple[Result, ...] = ()
+    is_bound: bool = False
 
     @property
     def all_texts(self) -> tuple[str, ...]:
@@ -59,7 +68,7 @@ class Element(NamedTuple):
     def is_turn(self) -> bool:
         """Whether it holds a call that a result can answer."""
         for call in self.calls:  # noqa: SIM110 - asked of every answer, and twice as fast
-            if call.call_id:
+            if call.call_id is not None:
                 return True
         return False
 
@@ -78,81 +87,172 @@ class ElementSize(NamedTuple):
     results: tuple[tuple[int, int], ...] = ()
 
 
+class HeadSize(NamedTuple):
+    """The size of what stands before the list, in estimated tokens, and up to its last cache mark.
+
+    `marked` is 0 if there is no mark. Both follow the order in which the provider renders a prompt.
+    """
+
+    total: int
+    marked: int = 0
+
+
+class Marks(NamedTuple):
+    """The marks by which a request asks its provider for a cache.
+
+    in_head, in_list: whether one stands before the list, and whether one stands in it.
+    lifetimes: how long the prompt is to be kept, as spelled, in the order of the prompt.
+    """
+
+    in_head: bool = False
+    in_list: bool = False
+    lifetimes: tuple[str, ...] = ()
+
+    @property
+    def are_there(self) -> bool:
+        """Whether there is any mark."""
+        return self.in_head or self.in_list
+
+
+Purpose = Literal["answer", "count", "compact"]
+"""What a request asks for: an answer, the tokens that it would have, or its history in short."""
+
+Binding = Literal["refuses", "drops"]
+"""What a provider does with bound reasoning once a text before it has changed.
+
+It refuses the request, or it drops the reasoning without a word.
+"""
+
+
 class WireFormat(NamedTuple):
     """How a wire format is read: data, and functions of one element. All strategies use the same.
 
+    A `document` is a decoded request, a `body` the object in it that holds the list, and a `path`
+    that of the URL, without the query.
+
     name: as in records and messages.
-    path_ending: the end of its requests' path, without the query.
-    list_path: where its list is in a request.
+    paths: for each kind of its requests, a pattern that the path's end matches, and the purpose.
+    list_paths: where its list can be in a document; the first place that exists holds.
     read_element: reads one element, without its neighbours; never raises.
     measure_element: returns the size of one element, in estimated tokens.
-    find_model: returns the model that a request names in its body.
-    find_tools: returns the tool schemas of a request.
+    find_model: returns the model that a request names, by its document and its path.
+    streams: whether the answer is streamed, by the document and the path.
+    find_obstacle: returns why a request must go out whole, by its document; None if it need not.
+    find_binding: returns what becomes of bound reasoning, by the document and the model; None if
+        nothing does.
+    find_tools: returns the tool schemas of a body.
     find_head_texts: returns the texts beside the list, such as those of a system prompt.
     measure_head: returns the size of the tool schemas and of these texts.
-    find_cache_lifetimes: returns how long a request asks its prompt to be kept, as spelled.
+    find_marks: returns the cache marks of a document.
     unmark: returns an element as a prompt cache sees it: plainly spelled, without cache marks.
     count_parts: returns the texts of an element that are tokens, and its other tokens, as a number.
     user_message: returns an element in which the user says a text.
     answers_in_runs: whether consecutive elements of the assistant are one answer.
+    pairs_by_order: whether results without an id answer the calls of the last turn in their order.
     """
 
     name: str
-    path_ending: str
-    list_path: Path
+    paths: tuple[tuple[str, Purpose], ...]
+    list_paths: tuple[Path, ...]
     read_element: Callable[[object], Element]
     measure_element: Callable[[object], ElementSize]
-    find_model: Callable[[Mapping[str, object]], str | None]
+    find_model: Callable[[Mapping[str, object], str], str | None]
+    streams: Callable[[Mapping[str, object], str], bool]
+    find_obstacle: Callable[[Mapping[str, object]], str | None]
+    find_binding: Callable[[Mapping[str, object], str | None], Binding | None]
     find_tools: Callable[[Mapping[str, object]], object]
     find_head_texts: Callable[[Mapping[str, object]], Sequence[str]]
-    measure_head: Callable[[Mapping[str, object]], int]
-    find_cache_lifetimes: Callable[[Mapping[str, object]], Iterator[str]]
+    measure_head: Callable[[Mapping[str, object]], HeadSize]
+    find_marks: Callable[[Mapping[str, object]], Marks]
     unmark: Callable[[object], object]
     count_parts: Callable[[object], tuple[Sequence[str], int]]
     user_message: Callable[[str], object]
     answers_in_runs: bool = False
+    pairs_by_order: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
     """A request, read once: its elements in order, its tool turns, its tool results in order.
 
-    `document` is the decoded request, `items` are the elements of its list as decoded. `turns`
-    counts turns whether they are answered or not.
+    `document` is the decoded request, `path` that of its URL, `list_path` where its list is, and
+    `items` are the elements of that list as decoded. `turns` counts turns whether they are answered
+    or not.
     """
 
     wire: WireFormat
     document: Mapping[str, object]
+    path: str
+    list_path: Path
     items: Sequence[object]
     elements: tuple[Element, ...]
     turns: int
     results: tuple[ToolResult, ...]
 
     @property
+    def body(self) -> Mapping[str, object]:
+        """The object that holds the list, and what stands before it."""
+        return cast(Mapping[str, object], follow(self.document, self.list_path[:-1]))
+
+    @property
     def model(self) -> str | None:
-        """The model that the request names in its body."""
-        return self.wire.find_model(self.document)
+        """The model that the request names."""
+        return self.wire.find_model(self.document, self.path)
+
+    @property
+    def marks(self) -> Marks:
+        """The marks by which the request asks its provider for a cache."""
+        return self.wire.find_marks(self.document)
+
+    @property
+    def binding(self) -> Binding | None:
+        """What the provider does with bound reasoning once a text before it has changed."""
+        return self.wire.find_binding(self.document, self.model)
 
 
-def read_conversation(document: Mapping[str, object], wire: WireFormat) -> Conversation:
-    """Read a decoded request.
+def read_conversation(
+    document: Mapping[str, object], wire: WireFormat, path: str = ""
+) -> Conversation:
+    """Read a decoded request; `path` is that of its URL, without the query.
 
-    Raises WireError if the list is missing or is no list. Elements that are no objects, and fields
-    of unexpected types, are ignored.
+    Raises WireError if the list is missing or is no list, or if the request must go out whole.
+    Elements that are no objects, and fields of unexpected types, are ignored.
     """
-    items = _find_list(document, wire.list_path)
-    return _index(wire, document, items, tuple(map(wire.read_element, items)))
+    if obstacle := wire.find_obstacle(document):
+        raise WireError(obstacle)
+    list_path = _find_list_path(document, wire.list_paths)
+    items = _find_list(document, list_path)
+    elements = tuple(map(wire.read_element, items))
+    turns, results = bind(elements, wire, list_path)
+    return Conversation(
+        wire=wire,
+        document=document,
+        path=path,
+        list_path=list_path,
+        items=items,
+        elements=elements,
+        turns=turns,
+        results=results,
+    )
 
 
 def read_again(
     before: Conversation, document: Mapping[str, object], changed: Iterable[int]
 ) -> Conversation:
     """Read a request again in which only the elements `changed` differ from `before`."""
-    items = _find_list(document, before.wire.list_path)
+    items = _find_list(document, before.list_path)
     elements = [*before.elements]
     for at in changed:
         elements[at] = before.wire.read_element(items[at])
-    return _index(before.wire, document, items, tuple(elements))
+    turns, results = bind(elements, before.wire, before.list_path)
+    return replace(
+        before,
+        document=document,
+        items=items,
+        elements=tuple(elements),
+        turns=turns,
+        results=results,
+    )
 
 
 def with_targets(conversation: Conversation, arguments: Sequence[str]) -> Conversation:
@@ -162,60 +262,59 @@ def with_targets(conversation: Conversation, arguments: Sequence[str]) -> Conver
     """
     if not arguments:
         return conversation
-    _, results = bind(conversation.elements, conversation.wire, arguments)
+    wire, list_path = conversation.wire, conversation.list_path
+    _, results = bind(conversation.elements, wire, list_path, arguments)
     return replace(conversation, results=results)
 
 
-def _index(
-    wire: WireFormat,
-    document: Mapping[str, object],
-    items: Sequence[object],
-    elements: tuple[Element, ...],
-) -> Conversation:
-    turns, results = bind(elements, wire)
-    return Conversation(
-        wire=wire,
-        document=document,
-        items=items,
-        elements=elements,
-        turns=turns,
-        results=results,
-    )
-
-
 def bind(
-    elements: Sequence[Element], wire: WireFormat, target_arguments: Sequence[str] = ()
+    elements: Sequence[Element],
+    wire: WireFormat,
+    list_path: Path = (),
+    target_arguments: Sequence[str] = (),
 ) -> tuple[int, tuple[ToolResult, ...]]:
     """Count the tool turns, and bind the results to them.
 
     Ids are reused in real traffic. So a result belongs to the nearest earlier turn that declared
-    its id, or, if it comes before its call, to the first later turn that does.
+    its id, or, if it comes before its call, to the first later turn that does. Where a format has
+    no ids, or a client drops them, results answer the calls of the last turn by name and order.
     """
     turns = 0
     declared: dict[str | None, _Declared] = {}
     waiting: dict[str, list[int]] = {}
+    open_calls: list[tuple[str, _Declared]] = []
     results: list[ToolResult] = []
     counts_on = False
-    for at, (speaker, _, calls, found) in enumerate(elements):
+    for at, (speaker, _, calls, found, _) in enumerate(elements):
         if speaker != "assistant":
             counts_on = False
-        elif ids := [call_id for call_id, _, _ in calls if call_id]:
-            turns += not counts_on
+        elif ids := [call_id for call_id, _, _ in calls if call_id is not None]:
+            if not counts_on:
+                turns += 1
+                open_calls.clear()
             counts_on = wire.answers_in_runs
             for call in calls:
-                if call.call_id:
+                if call.call_id is not None:
                     target = _find_target(call, target_arguments) if target_arguments else None
-                    declared[call.call_id] = (turns - 1, call.tool, target)
+                    declaration = (turns - 1, call.tool, target)
+                    if call.call_id:
+                        declared[call.call_id] = declaration
+                    if wire.pairs_by_order:
+                        open_calls.append((call.call_id, declaration))
             for answered in ids if waiting else ():
                 for early in waiting.pop(answered, ()):
                     turn, tool, target = declared[answered]
                     results[early] = results[early]._replace(turn=turn, tool=tool, target=target)
-        for call_id, kind, texts, slots, is_error, wrap in found:
-            turn, tool, target = declared.get(call_id, _UNDECLARED)
-            if turn is None and call_id is not None:
+        for result in found:
+            call_id, kind, texts, slots, is_error, wrap, tails, _ = result
+            if wire.pairs_by_order:
+                turn, tool, target = _take_open_call(open_calls, declared, result)
+            else:
+                turn, tool, target = declared.get(call_id, _UNDECLARED)
+            if turn is None and call_id:
                 waiting.setdefault(call_id, []).append(len(results))
-            place = (*wire.list_path, at)
-            fields = (place, slots, call_id, tool, turn, kind, texts, is_error, target, wrap)
+            place = (*list_path, at)
+            fields = (place, slots, call_id, tool, turn, kind, texts, is_error, target, wrap, tails)
             results.append(make(ToolResult, fields))
     return turns, tuple(results)
 
@@ -224,6 +323,28 @@ _Declared = tuple[int | None, str | None, Target | None]
 """The last turn that declared an id, the tool it called there, and about what."""
 
 _UNDECLARED: _Declared = (None, None, None)
+
+
+def _take_open_call(
+    open_calls: list[tuple[str, _Declared]],
+    declared: Mapping[str | None, _Declared],
+    result: Result,
+) -> _Declared:
+    """Return the call that a result answers: that with its id, else the next open one of its tool.
+
+    The call is open no longer. A result that names no tool answers the next open call.
+    """
+    by_id = declared.get(result.call_id)
+    for place, (call_id, declaration) in enumerate(open_calls):
+        is_it = (
+            call_id == result.call_id
+            if by_id is not None
+            else result.tool is None or result.tool == declaration[1]
+        )
+        if is_it:
+            del open_calls[place]
+            return declaration
+    return by_id or _UNDECLARED
 
 
 def find_answers(elements: Sequence[Element], *, in_runs: bool) -> Iterator[range]:
@@ -248,7 +369,7 @@ def find_opening(conversation: Conversation) -> list[str]:
     If a tool turn comes first, only those before that turn; if there is neither, those before the
     first answer of the assistant. So a conversation with masked results keeps its opening.
     """
-    head = conversation.wire.find_head_texts(conversation.document)
+    head = conversation.wire.find_head_texts(conversation.body)
     opening = conversation.elements[: _find_end(conversation.elements)]
     return [*head, *(text for element in opening for text in element.all_texts)]
 
@@ -263,6 +384,20 @@ def _find_end(elements: Sequence[Element]) -> int:
             if element.is_turn:
                 return at
     return answered
+
+
+def follow(value: object, path: Path) -> object:
+    """Return what a path leads to in a decoded document; None if it leads nowhere."""
+    for key in path:
+        if not isinstance(value, dict) or key not in value:
+            return None
+        value = value[key]
+    return value
+
+
+def _find_list_path(document: Mapping[str, object], paths: Sequence[Path]) -> Path:
+    """Return the first path that leads anywhere; if none does, the first, which says what lacks."""
+    return next((path for path in paths if follow(document, path) is not None), paths[0])
 
 
 def _find_list(document: Mapping[str, object], path: Path) -> list[object]:

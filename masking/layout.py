@@ -7,7 +7,7 @@ from masking.model import Layout, Request
 def lay_out(conversation: Conversation) -> Layout:
     """Return the sizes in a request, in estimated tokens. Each answer stands for a request."""
     wire = conversation.wire
-    size = wire.measure_head(conversation.document)
+    size, marked = wire.measure_head(conversation.body)
     requests: list[Request] = []
     offsets: list[int] = []
     turns_before: list[int] = []
@@ -32,4 +32,4 @@ def lay_out(conversation: Conversation) -> Layout:
             sizes.append(own)
         size += total
     requests.append(Request(size, turns, len(offsets)))
-    return Layout(tuple(requests), tuple(offsets), tuple(turns_before), tuple(sizes))
+    return Layout(tuple(requests), tuple(offsets), tuple(turns_before), tuple(sizes), marked)

@@ -36,7 +36,7 @@ Path = tuple[str | int, ...]
 """Where a value is in a JSON document: object keys and array indices, from the root."""
 
 ContentKind = Literal["string", "text_parts", "other"]
-"""What a result's content is: a string, a non-empty list of text parts alone, or anything else."""
+"""What a result's content is: a string, a list with at least one text part, or anything else."""
 
 Strategy = Literal["schema1", "redaction", "reduction"]
 
@@ -50,6 +50,7 @@ KeepReason = Literal[
     "held",
     "last_k",
     "latest",
+    "bound",
     "error",
     "not_string",
     "already_masked",
@@ -82,8 +83,9 @@ REASONS: Mapping[Reason, ReasonInfo] = {
     "held": ReasonInfo("schema1", "old enough, but moving the boundary does not pay yet", "h"),
     "last_k": ReasonInfo("schema1", "among the last results of its tool", "k"),
     "latest": ReasonInfo("schema1", "the latest result of its target", "l"),
+    "bound": ReasonInfo("schema1", "later reasoning is bound to it as it was sent", "g"),
     "error": ReasonInfo("schema1", "looks like an error", "e"),
-    "not_string": ReasonInfo("schema1", "more than text", "n"),
+    "not_string": ReasonInfo("schema1", "not text", "n"),
     "already_masked": ReasonInfo("schema1", "already a placeholder", "a"),
     "too_short": ReasonInfo("schema1", "shorter than min_chars", "t"),
     "not_shorter": ReasonInfo("schema1", "would not get shorter", "s"),
@@ -109,7 +111,7 @@ class ToolResult(NamedTuple):
     turn: the turn that declares the call, counted from 0, the oldest; None if no turn does.
     texts: those in its content, in order, whatever else the content holds.
     target: None if the call has none or nobody asks.
-    wrap: as in `conversation.Result`.
+    wrap, tails: as in `conversation.Result`.
     """
 
     at: Path
@@ -122,6 +124,7 @@ class ToolResult(NamedTuple):
     is_error: bool
     target: Target | None = None
     wrap: str | None = None
+    tails: tuple[str, ...] = ()
 
     @property
     def element(self) -> int:
@@ -135,8 +138,9 @@ class ToolResult(NamedTuple):
 
     def replace(self, place: int, placeholder: str) -> "Replacement":
         """Return the replacement of the text at `place`; not for contents of the kind `other`."""
-        path = (*self.at, *self.slots[place])
-        return make(Replacement, (path, self.texts[place], placeholder, self.wrap))
+        path, text = (*self.at, *self.slots[place]), self.texts[place]
+        tail = self.tails[place] if self.tails else ""
+        return make(Replacement, (path, text + tail, placeholder + tail, self.wrap))
 
 
 class Request(NamedTuple):
@@ -154,12 +158,14 @@ class Layout(NamedTuple):
     offsets: the size of everything before each tool result.
     turns: the number of tool turns before each tool result.
     sizes: the size of each tool result's content.
+    marked: the size of what stands before the list, up to the last cache mark in it.
     """
 
     requests: tuple[Request, ...]
     offsets: tuple[int, ...]
     turns: tuple[int, ...]
     sizes: tuple[int, ...]
+    marked: int = 0
 
 
 class Maskable(NamedTuple):

@@ -47,18 +47,21 @@ class Rewrite:
     past: Past | None = None
 
 
-def rewrite_request(body: bytes, policy: MaskPolicy, wire: WireFormat = CHAT) -> Rewrite:
+def rewrite_request(
+    body: bytes, policy: MaskPolicy, wire: WireFormat = CHAT, path: str = ""
+) -> Rewrite:
     """Mask the old tool results of a request.
 
-    No byte outside the replaced strings changes. Pure. Raises WireError if the body is no JSON
-    object with the format's list; it is then to be sent as it came.
+    `path` is that of the URL, which some formats need. No byte outside the replaced strings
+    changes. Pure. Raises WireError if the body is no JSON object with the format's list, or must go
+    out whole; it is then to be sent as it came.
     """
-    return change_request(body, read_request(body, wire), Strategies(schema1=policy))
+    return change_request(body, read_request(body, wire, path), Strategies(schema1=policy))
 
 
-def read_request(body: bytes, wire: WireFormat = CHAT) -> Conversation:
-    """Decode and read a request. Raises WireError if it is not of this format."""
-    return read_conversation(decode_request(body), wire)
+def read_request(body: bytes, wire: WireFormat = CHAT, path: str = "") -> Conversation:
+    """Decode and read a request. Raises WireError as `read_conversation` does."""
+    return read_conversation(decode_request(body), wire, path)
 
 
 def decode_request(body: bytes) -> Mapping[str, object]:
@@ -189,4 +192,4 @@ def _carry_out(decisions: Sequence[Decision], plan: ReductionPlan) -> Iterator[D
 
 
 def _splice(body: bytes, conversation: Conversation, edits: Edits) -> bytes:
-    return splice(body, conversation.document, edits, conversation.wire.list_path)
+    return splice(body, conversation.document, edits, conversation.list_path)

@@ -8,7 +8,17 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from masking.conversation import UNKNOWN, Call, Element, ElementSize, Result, Speaker, WireFormat
+from masking.conversation import (
+    UNKNOWN,
+    Call,
+    Element,
+    ElementSize,
+    HeadSize,
+    Marks,
+    Result,
+    Speaker,
+    WireFormat,
+)
 from masking.measures.token_estimate import estimate_tokens
 
 _SPEAKERS: Mapping[object, Speaker] = {"model": "assistant", "human": "user", "rules": "system"}
@@ -54,15 +64,18 @@ def measure_element(value: object) -> ElementSize:
 
 MADE_UP = WireFormat(
     name="made up",
-    path_ending="/talk",
-    list_path=("request", "contents"),
+    paths=((r"/talk$", "answer"),),
+    list_paths=(("request", "contents"),),
     read_element=read_element,
     measure_element=measure_element,
-    find_model=lambda body: str(body["model"]),
+    find_model=lambda document, _: str(document["model"]),
+    streams=lambda _document, _path: False,
+    find_obstacle=lambda _: None,
+    find_binding=lambda _document, _model: None,
     find_tools=lambda body: body.get("kit"),
     find_head_texts=lambda body: (str(body["rules"]),) if "rules" in body else (),
-    measure_head=lambda body: estimate_tokens(str(body.get("rules", ""))),
-    find_cache_lifetimes=lambda _: iter(()),
+    measure_head=lambda body: HeadSize(estimate_tokens(str(body.get("rules", "")))),
+    find_marks=lambda _: Marks(),
     unmark=lambda value: value,
     count_parts=lambda value: (read_element(value).all_texts, 4),
     user_message=lambda text: {"by": "human", "pieces": [{"say": text}]},

@@ -121,7 +121,7 @@ def _find_tools(sessions: Sequence[Session]) -> tuple[str, ...]:
     for session in sessions:
         for recorded in session.requests():
             try:
-                conversation = read_request(recorded.body, recorded.wire)
+                conversation = read_request(recorded.body, recorded.wire, recorded.path)
             except WireError:
                 continue
             names |= {result.tool for result in conversation.results if result.tool is not None}

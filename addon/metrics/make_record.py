@@ -40,6 +40,8 @@ def _describe_received(received: Received) -> dict[str, object]:
         "time": received.time.isoformat(timespec="milliseconds"),
         "host": received.host,
         "path": received.path,
+        "format": received.wire.name,
+        "purpose": received.purpose,
         "masking": "on" if received.settings.strategies.change else "off",
         "replay": received.replay,
     }

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from addon.metrics.record_fields import means
 from addon.metrics.stages import Interruption
 from masking.accounting.cost import Basis
+from masking.conversation import Purpose
 from masking.measures.pricing import Source
 from masking.memory.boundary_memory import PrefixState
 from masking.strategies.reduction_plan import InvariantStatus, ReductionStage
@@ -38,6 +39,14 @@ class RequestRecord(BaseModel):
     time: Annotated[str, means("When the request arrived, in UTC (ISO 8601).")]
     host: Annotated[str, means("The host of the request.")]
     path: Annotated[str, means("The path, without its query.")]
+    format: Annotated[str | None, means("The wire format, such as `chat` or `messages`.")] = None
+    purpose: Annotated[
+        Purpose | None,
+        means(
+            "Whether it asks for an answer, for the tokens that it would have (`count`), or for "
+            "its history in short (`compact`)."
+        ),
+    ] = None
     model: Annotated[str | None, means("The model that is asked for.")] = None
     stream: Annotated[bool | None, means("Whether a stream is asked for.")] = None
     masking: Annotated[Literal["on", "off"], means("Whether any strategy is on.")]

@@ -11,6 +11,7 @@ from typing import Literal
 from masking.accounting.prompt import Prompt
 from masking.accounting.sizes import Sizes
 from masking.config import Settings
+from masking.conversation import Purpose, WireFormat
 from masking.measures.pricing import Pricing
 from masking.memory.boundary_memory import PrefixState
 from masking.wire.usage import Usage
@@ -23,6 +24,7 @@ Interruption = Literal["client left", "provider failed", "proxy ended"]
 class Received:
     """A request as it arrived; its names are `printable`.
 
+    wire, purpose: its format, and what it asks for.
     account: tells its credential apart from others.
     settings: those in force.
     replay: whether it comes from a recording.
@@ -33,6 +35,8 @@ class Received:
     time: datetime
     host: str
     path: str
+    wire: WireFormat
+    purpose: Purpose
     account: bytes
     settings: Settings
     replay: bool

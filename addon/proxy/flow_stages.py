@@ -8,6 +8,7 @@ from addon.metrics.names import printable
 from addon.metrics.stages import Interruption, Received
 from addon.proxy.requests import digest_account, path_of
 from masking.config import Settings
+from masking.wire.formats import Match
 
 
 def is_replayed(flow: http.HTTPFlow) -> bool:
@@ -15,12 +16,14 @@ def is_replayed(flow: http.HTTPFlow) -> bool:
     return not flow.live or flow.is_replay is not None
 
 
-def read_received(flow: http.HTTPFlow, settings: Settings) -> Received:
+def read_received(flow: http.HTTPFlow, settings: Settings, match: Match) -> Received:
     """Return a request as it arrived."""
     return Received(
         time=datetime.now(UTC),
         host=printable(flow.request.pretty_host),
         path=printable(path_of(flow.request)),
+        wire=match.wire,
+        purpose=match.purpose,
         account=digest_account(flow.request),
         settings=settings,
         replay=is_replayed(flow),

@@ -18,7 +18,7 @@ from addon.proxy.memory_file import MemoryFile
 from addon.proxy.original_body import is_recording, keep_original
 from addon.proxy.requests import read_body
 from masking.accounting.ledger import Entry, Ledger, Sent
-from masking.conversation import Conversation, WireFormat, read_conversation
+from masking.conversation import Conversation, read_conversation
 from masking.errors import WireError
 from masking.measures.pricing import find_pricing
 from masking.memory.boundary_memory import BoundaryMemory, Occasion
@@ -26,7 +26,6 @@ from masking.memory.lifetime import find_lifetime
 from masking.rewrite import Rewrite, change_request, decode_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import apply_pricing
-from masking.wire.cache_marks import has_cache_mark
 
 
 class Outcome(NamedTuple):
@@ -49,11 +48,11 @@ class Masker:
         self._memory_file = memory_file
         self._memory: BoundaryMemory | None = None
 
-    async def mask(self, flow: http.HTTPFlow, received: Received, wire: WireFormat) -> Outcome:
+    async def mask(self, flow: http.HTTPFlow, received: Received) -> Outcome:
         """Mask a request in place, in a thread."""
         is_remembered = received.settings.memory.enabled and not received.replay
         memory = await self._open_memory() if is_remembered else None
-        return await asyncio.to_thread(self._mask, flow, received, wire, memory)
+        return await asyncio.to_thread(self._mask, flow, received, memory)
 
     def enter(self, answered: Answered) -> Entry | None:
         """Enter a request in the ledger; None if the provider did not take it.
@@ -62,7 +61,8 @@ class Masker:
         """
         rewritten, measured = answered.rewritten, answered.measured
         priced, prompt = rewritten.priced, measured.prompt if measured else None
-        if priced is None or prompt is None or not answered.was_taken:
+        is_answer = rewritten.received.purpose == "answer"
+        if priced is None or prompt is None or not is_answer or not answered.was_taken:
             return None
         sent = Sent(
             seed=priced.seed,
@@ -83,7 +83,6 @@ class Masker:
         self,
         flow: http.HTTPFlow,
         received: Received,
-        wire: WireFormat,
         memory: BoundaryMemory | None,
     ) -> Outcome:
         # Each step adds to what is known, so that an exception does not lose what was known before.
@@ -91,14 +90,14 @@ class Masker:
         try:
             original = read_body(flow.request)
             document = decode_request(original)
-            priced, strategies = _price(received, document, wire, original)
+            priced, strategies = _price(received, document)
             rewritten = replace(rewritten, priced=priced)
-            conversation = read_conversation(document, wire)
+            conversation = read_conversation(document, received.wire, received.path)
             only = None if received.replay else self._sent.find_hold(priced.seed, conversation)
             occasion = _find_occasion(received, priced, conversation, strategies, memory)
             rewritten = replace(rewritten, prefix=occasion and occasion.state)
             rewrite = change_request(original, conversation, strategies, only, occasion)
-            if memory is not None and occasion is not None:
+            if memory is not None and occasion is not None and received.purpose == "answer":
                 memory.keep(occasion, rewrite.past)
             mark(flow, rewrite.decisions)
             if rewrite.body is not original:
@@ -128,20 +127,18 @@ def leave_untouched(flow: http.HTTPFlow, received: Received) -> Rewritten:
     return Rewritten(received=received, bytes_before=size, bytes_after=size)
 
 
-def _price(
-    received: Received, document: Mapping[str, object], wire: WireFormat, original: bytes
-) -> tuple[Priced, Strategies]:
+def _price(received: Received, document: Mapping[str, object]) -> tuple[Priced, Strategies]:
     """Return the prices of a request, and the strategies under these prices."""
-    settings = received.settings
-    name = wire.find_model(document)
+    settings, wire = received.settings, received.wire
+    name = wire.find_model(document, received.path)
     model = None if name is None else printable(name)
-    prices, is_marked = settings.price_settings, has_cache_mark(original)
+    prices, is_marked = settings.price_settings, wire.find_marks(document).are_there
     pricing = find_pricing(prices, received.host, model, is_marked=is_marked)
     policy = apply_pricing(settings.schema1, pricing, slides=prices.slides)
     seed = blake2b(f"{received.host}\n{model}".encode(), key=received.account, digest_size=16)
     priced = Priced(
         model=model,
-        stream=document.get("stream") is True,
+        stream=wire.streams(document, received.path),
         seed=seed.digest(),
         pricing=pricing,
         cache_read_ratio=policy.cache_read_ratio,

@@ -6,9 +6,8 @@ from hashlib import blake2b
 
 from mitmproxy import http
 
-from masking.conversation import WireFormat
 from masking.errors import WireError
-from masking.wire.formats import find_format
+from masking.wire.formats import Match, find_format
 
 _SIGNATURES = (
     ("authorization", re.compile(r"AWS4-", re.IGNORECASE)),
@@ -29,8 +28,8 @@ _BULK_BYTES = 1_000_000
 _MAX_DIGITS = 15
 
 
-def find_wire_format(request: http.Request) -> WireFormat | None:
-    """Return the format of a request to a model that can be masked, at whatever host."""
+def find_wire_format(request: http.Request) -> Match | None:
+    """Return the format of a request to a model, at whatever host, and what it asks for."""
     return find_format(request.method, path_of(request))
 
 

@@ -12,9 +12,9 @@ from addon.proxy.requests import path_of
 logger = logging.getLogger("observation_masking")
 
 _FORMATS = {
-    "Messages": re.compile(r"/v1/messages$"),
     "Responses": re.compile(r"/(v1|codex|openai)/responses$"),
     "Gemini": re.compile(r":(streamG|g)enerateContent$"),
+    "Interactions": re.compile(r"/v1(?:alpha|beta)?/interactions$"),
 }
 """By the name of a format, the end of its path."""
 

@@ -9,7 +9,7 @@ from mitmproxy import http
 
 from addon.proxy.marks import was_changed
 from addon.proxy.original_body import find_original
-from addon.proxy.requests import digest_account, find_wire_format, is_signed
+from addon.proxy.requests import digest_account, find_wire_format, is_signed, path_of
 from addon.recordings.flows import name_of, read_flows
 from masking.conversation import WireFormat
 from masking.replay.replay import RecordedRequest
@@ -36,8 +36,9 @@ class FlowSession:
         """Yield its requests. Raises as `read_flows` does, unless the damage is already known."""
         try:
             for flow in read_flows(self.path):
-                if wire := find_wire_format(flow.request):
-                    yield _read(flow, wire)
+                found = find_wire_format(flow.request)
+                if found is not None and found.purpose == "answer":
+                    yield _read(flow, found.wire)
         except ValueError:
             if self.damage is None:
                 raise
@@ -89,6 +90,7 @@ def _read(flow: http.HTTPFlow, wire: WireFormat) -> RecordedRequest:
         usage=read_usage(answer) if answer is not None else None,
         passed_over=_find_obstacle(flow, body),
         wire=wire,
+        path=path_of(request),
     )
 
 

@@ -59,15 +59,14 @@ def read_pieces(conversation: Conversation, counter: TokenCounter) -> tuple[Piec
 
 def digest_head(conversation: Conversation) -> bytes:
     """Return the digest of what stands before a request's list."""
-    wire, document = conversation.wire, conversation.document
-    return digest_of([wire.find_tools(document), *wire.find_head_texts(document)])
+    wire, body = conversation.wire, conversation.body
+    return digest_of([wire.find_tools(body), *wire.find_head_texts(body)])
 
 
 def _read_head(conversation: Conversation, counter: TokenCounter) -> Piece:
     """Return what stands before a request's list: tool schemas, and the system's texts."""
-    wire, document = conversation.wire, conversation.document
-    texts = wire.find_head_texts(document)
-    tools = wire.find_tools(document)
+    wire, body = conversation.wire, conversation.body
+    texts, tools = wire.find_head_texts(body), wire.find_tools(body)
     tokens = count_tools(counter, tools) + sum(map(counter.count, texts))
     return Piece(digest_head(conversation), tokens)
 

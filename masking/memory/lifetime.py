@@ -14,6 +14,5 @@ def find_lifetime(conversation: Conversation, usual: float) -> float:
 
     `usual` is the provider's own time. What the request asks for holds if it is longer.
     """
-    spelled = conversation.wire.find_cache_lifetimes(conversation.document)
-    asked = (_SECONDS.get(spelling, 0.0) for spelling in spelled)
+    asked = (_SECONDS.get(spelling, 0.0) for spelling in conversation.marks.lifetimes)
     return _DOUBT * max([usual, *asked])

@@ -20,7 +20,6 @@ from masking.model import Reason
 from masking.rewrite import Rewrite, change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy, apply_pricing
-from masking.wire.cache_marks import has_cache_mark
 from masking.wire.chat import CHAT
 from masking.wire.usage import Usage
 
@@ -34,6 +33,7 @@ class RecordedRequest:
     usage: what the provider reported.
     passed_over: why the request cannot be masked; it then has no body. None if it can.
     wire: the format it is in.
+    path: that of its URL, without the query.
     """
 
     body: bytes
@@ -43,6 +43,7 @@ class RecordedRequest:
     usage: Usage | None = None
     passed_over: str | None = None
     wire: WireFormat = CHAT
+    path: str = ""
 
 
 class Session(Protocol):
@@ -80,9 +81,10 @@ class ReplaySettings:
         """Whether the boundary moves at every turn, as asked for here or by the price settings."""
         return self.slides or self.price_settings.slides
 
-    def find_pricing(self, recorded: RecordedRequest, model: str | None) -> Pricing:
-        """Return the prices by which a request for a model is billed."""
-        host, is_marked = None if self.model else recorded.host, has_cache_mark(recorded.body)
+    def find_pricing(self, recorded: RecordedRequest, conversation: Conversation) -> Pricing:
+        """Return the prices by which a request is billed."""
+        model, host = self.model or conversation.model, None if self.model else recorded.host
+        is_marked = conversation.marks.are_there
         pricing = find_pricing(self.price_settings, host, model, is_marked=is_marked)
         return pricing if self.ttl is None else pricing.forget_after(self.ttl)
 
@@ -131,10 +133,10 @@ def _replay_request(
     ledger: Ledger,
     memory: BoundaryMemory | None,
 ) -> ReplayedRequest:
-    conversation = read_request(recorded.body, recorded.wire)
+    conversation = read_request(recorded.body, recorded.wire, recorded.path)
     named = conversation.model
     model = settings.model or named
-    pricing = settings.find_pricing(recorded, model)
+    pricing = settings.find_pricing(recorded, conversation)
     policy = apply_pricing(settings.policy, pricing, slides=settings.boundary_slides)
     strategies = replace(settings.others, schema1=policy)
     outcome = _change(recorded, settings, conversation, strategies, memory)

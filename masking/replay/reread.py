@@ -71,7 +71,7 @@ def find_references(
     `answers` has, by the position of an element that answered a request, the number of the request.
     Linear in the request, unless a call is made again and again.
     """
-    elements, tools = conversation.elements, conversation.wire.find_tools(conversation.document)
+    elements, tools = conversation.elements, conversation.wire.find_tools(conversation.body)
     shown = _Shown([call for at in answers for call in map(_read_call, elements[at].calls)])
     shown.show([_compact(tools), *_leaves(tools)])
     results_of = defaultdict[int, list[int]](list)

@@ -119,7 +119,7 @@ def _read_request(recorded: RecordedRequest) -> Conversation | None:
     if recorded.passed_over is not None:
         return None
     try:
-        return read_request(recorded.body, recorded.wire)
+        return read_request(recorded.body, recorded.wire, recorded.path)
     except WireError:
         return None
 
@@ -187,7 +187,7 @@ class _Indexer:
         found = None if continued is None else continued.conversation
         head = digest_head(conversation)
         if found is None or self.segments[found].head != head:
-            pricing = self._settings.find_pricing(recorded, model)
+            pricing = self._settings.find_pricing(recorded, conversation)
             self.segments.append(
                 _GrowingSegment(
                     seed=seed,

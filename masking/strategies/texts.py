@@ -8,9 +8,9 @@ from masking.conversation import Element
 def count_chars(elements: Iterable[Element]) -> int:
     """Return the size of the elements: the code points of all their texts."""
     chars = 0
-    for _, texts, _, results in elements:
-        chars += sum(map(len, texts))
-        for result in results:
+    for element in elements:
+        chars += sum(map(len, element.texts))
+        for result in element.results:
             chars += sum(map(len, result.texts))
     return chars
 

@@ -93,7 +93,7 @@ def find_maskable(judged: Sequence[Decision], layout: Layout) -> list[Maskable]:
 def _find_saving(decision: Decision, size: int) -> int:
     """Return what a decision saves, in estimated tokens; 0 if its placeholder is longer."""
     replaced = decision.replacements
-    if not replaced or len(replaced) < len(decision.result.texts):  # what stays saves nothing
+    if not replaced or decision.result.kind != "string":  # what stays saves nothing
         size = sum(estimate_tokens(r.text) for r in replaced)
     return max(0, size - sum(estimate_tokens(r.placeholder) for r in replaced))
 

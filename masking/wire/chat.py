@@ -5,12 +5,29 @@ providers make of it (`cache_control`, `reasoning`, lists of text parts in resul
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
-from masking.conversation import UNKNOWN, Call, Element, ElementSize, Result, Speaker, WireFormat
-from masking.model import ContentKind, Path, make
-from masking.wire.cache_marks import CACHE_MARK
+from masking.conversation import (
+    UNKNOWN,
+    Binding,
+    Call,
+    Element,
+    ElementSize,
+    HeadSize,
+    Marks,
+    Result,
+    Speaker,
+    WireFormat,
+)
+from masking.model import Path, make
+from masking.wire.cache_marks import (
+    find_last_mark,
+    find_lifetimes,
+    unmark_parts,
+    without_mark,
+)
 from masking.wire.chat_sizes import measure_content, measure_frame, measure_tools
+from masking.wire.json_values import non_empty, objects
+from masking.wire.reasoning import find_claude_binding
 
 _SPEAKERS: Mapping[object, Speaker] = {
     **dict.fromkeys(("system", "developer"), "system"),
@@ -29,13 +46,13 @@ def read_message(message: object) -> Element:
         return UNKNOWN
     role = message.get("role")
     if role == "tool":
-        return make(Element, ("tool", (), (), (_read_result(message),)))
+        return make(Element, ("tool", (), (), (_read_result(message),), False))
     speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
     content = message.get("content")
     texts = () if content is None else find_texts(content)
     calls = message.get("tool_calls") if speaker == "assistant" else None
     read = tuple([_read_call(call) for call in calls]) if isinstance(calls, list) else ()
-    return make(Element, (speaker, texts, read, ()))
+    return make(Element, (speaker, texts, read, (), _holds_reasoning(message)))
 
 
 def find_texts(content: object) -> tuple[str, ...]:
@@ -55,10 +72,25 @@ def measure_message(message: object) -> ElementSize:
     return make(ElementSize, (content + measure_frame(message), results))
 
 
-def find_model(body: Mapping[str, object]) -> str | None:
+def find_model(document: Mapping[str, object], _path: str) -> str | None:
     """Return the model that a request names."""
-    model = body.get("model")
+    model = document.get("model")
     return model if isinstance(model, str) else None
+
+
+def asks_for_stream(document: Mapping[str, object], _path: str) -> bool:
+    """Whether a request asks for its answer as a stream."""
+    return document.get("stream") is True
+
+
+def find_obstacle(_: Mapping[str, object]) -> str | None:
+    """Return why a request must go out whole: nothing, as its history is all in it."""
+    return None
+
+
+def find_binding(_: Mapping[str, object], model: str | None) -> Binding | None:
+    """Return what becomes of reasoning after a change, where a gateway sells Claude models."""
+    return find_claude_binding(model)
 
 
 def find_tools(body: Mapping[str, object]) -> object:
@@ -71,21 +103,28 @@ def find_head_texts(_: Mapping[str, object]) -> Sequence[str]:
     return ()
 
 
-def measure_head(body: Mapping[str, object]) -> int:
-    """Return the estimated tokens of the tool schemas."""
-    return measure_tools(find_tools(body))
+def measure_head(body: Mapping[str, object]) -> HeadSize:
+    """Return the estimated tokens of the tool schemas, and of those up to the last cache mark."""
+    tools = find_tools(body)
+    size = measure_tools(tools)
+    schemas = tools if isinstance(tools, list) else []
+    last = find_last_mark(schemas)
+    if not last:
+        return HeadSize(size)
+    return HeadSize(size, size if last == len(schemas) else measure_tools(schemas[:last]))
 
 
-def find_cache_lifetimes(body: Mapping[str, object]) -> Iterator[str]:
-    """Return how long a request asks its provider to keep its prompt, as spelled: `1h`, `24h`.
+def find_marks(document: Mapping[str, object]) -> Marks:
+    """Return the `cache_control` of tools, messages, parts, and of the whole request (Anthropic).
 
-    That is `prompt_cache_retention` of the whole request (OpenAI), and `ttl` in a `cache_control`
-    of a tool, a message or a part of it (Anthropic).
+    Its `ttl` is a lifetime, `1h`; without one it is `5m`. So is OpenAI's `prompt_cache_retention`,
+    which is no mark.
     """
-    marks = (item.get(CACHE_MARK) for item in _find_markable(body))
-    asked = (mark.get("ttl") for mark in marks if isinstance(mark, dict))
-    spelled = (body.get("prompt_cache_retention"), *asked)
-    return (spelling for spelling in spelled if isinstance(spelling, str))
+    retention = document.get("prompt_cache_retention")
+    asked = [retention] if isinstance(retention, str) else []
+    in_head = [*find_lifetimes(objects(find_tools(document)))]
+    in_list = [*find_lifetimes(_find_markable(document)), *find_lifetimes((document,))]
+    return Marks(bool(in_head), bool(in_list), (*asked, *in_head, *in_list))
 
 
 def unmark_message(message: object) -> object:
@@ -98,8 +137,8 @@ def unmark_message(message: object) -> object:
         return message
     content = message.get("content")
     if isinstance(content, list):
-        message = {**message, "content": _unmark_parts(content)}
-    return _without_mark(message)
+        message = {**message, "content": unmark_parts(content)}
+    return without_mark(message)
 
 
 def count_message_parts(message: object) -> tuple[Sequence[str], int]:
@@ -110,11 +149,11 @@ def count_message_parts(message: object) -> tuple[Sequence[str], int]:
     """
     if not isinstance(message, dict):
         return (), 0
-    calls = _objects(message.get("tool_calls"))
+    calls = objects(message.get("tool_calls"))
     content = message.get("content")
     texts = [content] if isinstance(content, str) else []
-    texts += [text for part in _objects(content) if isinstance(text := part.get("text"), str)]
-    for function in _objects([call.get("function") for call in calls]):
+    texts += [text for part in objects(content) if isinstance(text := part.get("text"), str)]
+    for function in objects([call.get("function") for call in calls]):
         texts += [
             text for key in ("name", "arguments") if isinstance(text := function.get(key), str)
         ]
@@ -128,15 +167,18 @@ def say_as_user(text: str) -> object:
 
 CHAT = WireFormat(
     name="chat",
-    path_ending="/chat/completions",
-    list_path=("messages",),
+    paths=((r"/chat/completions$", "answer"),),
+    list_paths=(("messages",),),
     read_element=read_message,
     measure_element=measure_message,
     find_model=find_model,
+    streams=asks_for_stream,
+    find_obstacle=find_obstacle,
+    find_binding=find_binding,
     find_tools=find_tools,
     find_head_texts=find_head_texts,
     measure_head=measure_head,
-    find_cache_lifetimes=find_cache_lifetimes,
+    find_marks=find_marks,
     unmark=unmark_message,
     count_parts=count_message_parts,
     user_message=say_as_user,
@@ -149,26 +191,27 @@ _CALL_TOKENS = 8
 def _read_call(call: object) -> Call:
     if not isinstance(call, dict):
         return Call(None, None, None)
-    call_id, function = _non_empty(call.get("id")), call.get("function")
+    call_id, function = non_empty(call.get("id")), call.get("function")
     if not isinstance(function, dict):
         return Call(call_id, None, None)
-    name = function.get("name")
-    tool = name if isinstance(name, str) and name else None
-    return make(Call, (call_id, tool, function.get("arguments")))
+    return make(Call, (call_id, non_empty(function.get("name")), function.get("arguments")))
 
 
 def _read_result(message: Mapping[str, object]) -> Result:
     content = message.get("content")
-    call_id = _non_empty(message.get("tool_call_id"))
+    call_id = non_empty(message.get("tool_call_id"))
     is_error = message.get("is_error") is True
     if isinstance(content, str):
-        return make(Result, (call_id, "string", (content,), _CONTENT, is_error, None))
-    texts = find_texts(content)
-    kind: ContentKind = (
-        "text_parts" if isinstance(content, list) and 0 < len(content) == len(texts) else "other"
+        return make(Result, (call_id, "string", (content,), _CONTENT, is_error, None, (), None))
+    parts = content if isinstance(content, list) else []
+    places = [place for place, part in enumerate(parts) if _is_text_part(part)]
+    return Result(
+        call_id,
+        "text_parts" if places else "other",
+        tuple(parts[place]["text"] for place in places),
+        tuple(("content", place, "text") for place in places),
+        is_error,
     )
-    slots = tuple(("content", place, "text") for place in range(len(texts)))
-    return Result(call_id, kind, texts, slots if kind == "text_parts" else (), is_error)
 
 
 def _is_text_part(part: object) -> bool:
@@ -177,28 +220,15 @@ def _is_text_part(part: object) -> bool:
     )
 
 
-def _find_markable(body: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-    for group in (body.get("tools"), body.get("messages")):
-        for item in _objects(group):
-            yield item
-            yield from _objects(item.get("content"))
+_REASONING = ("reasoning_details", "thinking_blocks")
+"""Where gateways put signed thinking of Claude: OpenRouter, and LiteLLM."""
 
 
-def _unmark_parts(parts: list[object]) -> object:
-    unmarked = [_without_mark(part) if isinstance(part, dict) else part for part in parts]
-    match unmarked:
-        case [{"type": "text", "text": str(text), **others}] if not others:
-            return text
-    return unmarked
+def _holds_reasoning(message: Mapping[str, object]) -> bool:
+    return any(message.get(key) for key in _REASONING)
 
 
-def _without_mark(value: Mapping[str, object]) -> Mapping[str, object]:
-    return {key: item for key, item in value.items() if key != CACHE_MARK}
-
-
-def _objects(value: object) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _non_empty(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
+def _find_markable(document: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    for message in objects(document.get("messages")):
+        yield message
+        yield from objects(message.get("content"))

@@ -14,7 +14,7 @@ _MESSAGE_TOKENS = 4
 _CALL_TOKENS = 8
 """What a message and a call cost besides their texts: role, separators, call id."""
 
-_PART_TOKENS = 1_600
+PART_TOKENS = 1_600
 """A guess at an image or another part without text: about the most that a screenshot costs.
 
 If the guess is too low, a move that breaks the prompt before an image looks cheap. If it is too
@@ -59,13 +59,13 @@ def _measure_odd_json(value: object) -> int:
 
 def _measure_part(part: object) -> int:
     if not isinstance(part, dict):
-        return _PART_TOKENS
+        return PART_TOKENS
     text = part.get("text", part.get("refusal"))
     if isinstance(text, str):
         return estimate_tokens(text)
     image = part.get("image_url")
     is_low = isinstance(image, dict) and image.get("detail") == "low"
-    return _LOW_DETAIL_TOKENS if is_low else _PART_TOKENS
+    return _LOW_DETAIL_TOKENS if is_low else PART_TOKENS
 
 
 def _measure_call(call: object) -> int:

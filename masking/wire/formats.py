@@ -1,13 +1,29 @@
 """The table of wire formats: a format is a file in this room and a row here."""
 
-from masking.conversation import WireFormat
+import re
+from typing import NamedTuple
+
+from masking.conversation import Purpose, WireFormat
 from masking.wire.chat import CHAT
+from masking.wire.messages import MESSAGES
 
-FORMATS: tuple[WireFormat, ...] = (CHAT,)
+FORMATS: tuple[WireFormat, ...] = (CHAT, MESSAGES)
+
+_PATHS = [
+    (re.compile(pattern), wire, purpose) for wire in FORMATS for pattern, purpose in wire.paths
+]
 
 
-def find_format(method: str, path: str) -> WireFormat | None:
+class Match(NamedTuple):
+    """The format of a request, and what the request asks for."""
+
+    wire: WireFormat
+    purpose: Purpose
+
+
+def find_format(method: str, path: str) -> Match | None:
     """Return the format of a request, by its method and its path without the query."""
     if method != "POST":
         return None
-    return next((wire for wire in FORMATS if path.endswith(wire.path_ending)), None)
+    found = (Match(wire, purpose) for pattern, wire, purpose in _PATHS if pattern.search(path))
+    return next(found, None)

@@ -19,6 +19,7 @@ from masking.rewrite import change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import RedactionPolicy
+from masking.wire.chat import CHAT
 from tests.live.harness import conversation, encoded
 
 
@@ -32,7 +33,8 @@ def metrics(tmp_path: Path) -> Iterator[Metrics]:
 
 def rewritten(**changes: object) -> Rewritten:
     received = Received(
-        time=datetime(2026, 1, 1, tzinfo=UTC), host="h", path="/p", account=b"",
+        time=datetime(2026, 1, 1, tzinfo=UTC), host="h", path="/p", wire=CHAT,
+        purpose="answer", account=b"",
         settings=Settings(), replay=False, answers_masked=True,
     )  # fmt: skip
     return Rewritten(received=received, bytes_before=10, bytes_after=10, **changes)  # type: ignore[arg-type]

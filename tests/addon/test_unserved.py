@@ -17,9 +17,8 @@ def request(path: str, method: str = "POST") -> http.Request:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("/v1/messages", "Messages"),
-        ("/api/anthropic/v1/messages?beta=true", "Messages"),
-        ("/v1/messages/count_tokens", None),
+        ("/v1beta/interactions", "Interactions"),
+        ("/v1beta/interactions/7", None),
         ("/v1/threads/thread_1/messages", None),
         ("/v1/responses", "Responses"),
         ("/backend-api/codex/responses", "Responses"),
@@ -41,22 +40,22 @@ def test_each_host_and_format_is_named_once_and_every_request_is_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     unserved = Unserved()
-    for name, host in [("Messages", "a"), ("Responses", "a"), ("Messages", "b")]:
+    for name, host in [("Interactions", "a"), ("Responses", "a"), ("Interactions", "b")]:
         for _ in range(3):
             unserved.note(name, host)
-    unserved.note("Messages", "a")
+    unserved.note("Interactions", "a")
     named = [message.partition(" requests are not masked")[0] for message in caplog.messages]
-    assert named == ["a: Messages", "a: Responses", "b: Messages"]
+    assert named == ["a: Interactions", "a: Responses", "b: Interactions"]
     assert (
-        unserved.render_total()
-        == "; not masked for their format: 4 Messages to a, 3 Responses to a, 3 Messages to b"
+        unserved.render_total() == "; not masked for their format: "
+        "4 Interactions to a, 3 Responses to a, 3 Interactions to b"
     )
 
 
 def test_of_many_hosts_only_some_are_told_apart(caplog: pytest.LogCaptureFixture) -> None:
     unserved = Unserved()
     for n in range(1_005):
-        unserved.note("Messages", f"{n}.example")
+        unserved.note("Interactions", f"{n}.example")
     assert len(caplog.messages) == 1_000
     assert unserved.render_total().endswith(", 991 more")
     assert unserved.counts.total() == 1_005
@@ -77,8 +76,8 @@ def test_a_user_is_told_as_long_as_masking_is_on(
         running_upstream(tmp_path / "upstream") as upstream,
         running_addon(tmp_path, upstream, config=config) as live,
     ):
-        arrived = [live.send("/v1/messages", body).body for _ in range(3)]
+        arrived = [live.send("/v1beta/interactions", body).body for _ in range(3)]
     log = live.proxy.log
     assert arrived == [body] * 3
-    assert log.count("localhost: Messages requests are not masked: they pass") == expected
-    assert log.count("; not masked for their format: 3 Messages to localhost") == expected
+    assert log.count("localhost: Interactions requests are not masked: they pass") == expected
+    assert log.count("; not masked for their format: 3 Interactions to localhost") == expected

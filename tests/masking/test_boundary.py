@@ -377,7 +377,7 @@ def test_a_result_before_its_call_never_counts_as_the_last_of_its_tool() -> None
         pytest.param("a line of output\n" * 50, True, id="a text"),
         pytest.param(parts("a line of output\n" * 50, "x"), True, id="a text that shrinks"),
         pytest.param([IMAGE], False, id="nothing but an image"),
-        pytest.param([*parts("a line\n" * 50), IMAGE], False, id="an image beside a text"),
+        pytest.param([*parts("a line\n" * 50), IMAGE], True, id="a text beside an image"),
         pytest.param([], False, id="an empty list"),
         pytest.param(None, False, id="nothing"),
         pytest.param("x", False, id="no longer than its placeholder"),

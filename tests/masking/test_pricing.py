@@ -16,7 +16,7 @@ from masking.measures.price_settings import OwnPrice, PriceSettings
 from masking.measures.pricing import Pricing, Source, find_pricing
 from masking.model import PriceStep
 from masking.strategies.policy import apply_pricing
-from masking.wire.cache_marks import has_cache_mark
+from masking.wire.chat import find_marks
 from masking.wire.usage import Usage
 from tests.builders import MASK_ALL
 
@@ -200,30 +200,30 @@ def test_the_boundary_is_drawn_by_what_is_billed_unless_it_is_to_slide(
     assert MASK_ALL == apply_pricing(policy, pricing, slides=True)
 
 
-MARKED = b'{"messages":[{"role":"user","cache_control":{"type":"ephemeral"}}]}'
-QUOTED = b'{"messages":[{"role":"user","content":"\\"cache_control\\""}]}'
+MARKED = {"messages": [{"role": "user", "cache_control": {"type": "ephemeral"}}]}
+QUOTED = {"messages": [{"role": "user", "content": '"cache_control"'}]}
 
 
 @pytest.mark.parametrize(
     ("settings", "host", "model", "body", "expected"),
     [
         pytest.param(AUTO, *CLAUDE, MARKED, (0.1, 1.25), id="a mark"),
-        pytest.param(AUTO, *CLAUDE, b"{}", PLAIN, id="no mark"),
+        pytest.param(AUTO, *CLAUDE, {}, PLAIN, id="no mark"),
         pytest.param(AUTO, *CLAUDE, QUOTED, PLAIN, id="a text that quotes one"),
-        pytest.param(GIVEN, *CLAUDE, b"{}", (0.2, 3), id="no mark, and prices configured"),
-        pytest.param(AUTO, *OPEN_AI, b"{}", (0.5, 1), id="no mark where none is needed"),
-        pytest.param(AUTO, "localhost", CLAUDE[1], b"{}", (0.1, 1.25), id="behind a gateway"),
-        pytest.param(AUTO, None, CLAUDE[1], b"{}", (0.1, 1.25), id="no host is told"),
+        pytest.param(GIVEN, *CLAUDE, {}, (0.2, 3), id="no mark, and prices configured"),
+        pytest.param(AUTO, *OPEN_AI, {}, (0.5, 1), id="no mark where none is needed"),
+        pytest.param(AUTO, "localhost", CLAUDE[1], {}, (0.1, 1.25), id="behind a gateway"),
+        pytest.param(AUTO, None, CLAUDE[1], {}, (0.1, 1.25), id="no host is told"),
     ],
 )
 def test_without_a_cache_mark_nothing_is_cached_where_it_takes_one(
     settings: PriceSettings,
     host: str | None,
     model: str,
-    body: bytes,
+    body: dict[str, object],
     expected: tuple[float, float],
 ) -> None:
-    is_marked = has_cache_mark(body)
+    is_marked = find_marks(body).are_there
     assert expected == find_pricing(settings, host, model, is_marked=is_marked).ratios
 
 

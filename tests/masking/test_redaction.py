@@ -191,7 +191,7 @@ KEPT = [
     Case("orphan", [assistant(call("b", "stream")), result("a"), ANSWER], [(None, "orphan")]),
     *(
         Case(f"content {content!r}", [*streamed(content=content), ANSWER], [(1, "not_string")])
-        for content in (None, 12, True, {"text": OLD}, [], [OLD], [None], [*parts(OLD), IMAGE])
+        for content in (None, 12, True, {"text": OLD}, [], [OLD], [None], [IMAGE])
     ),
     Case("no content",
          [assistant(call("a", "stream")), {"role": "tool", "tool_call_id": "a"}, ANSWER],
@@ -382,7 +382,9 @@ def test_a_trace_tells_everything_but_content() -> None:
     }
 
 
-@pytest.mark.parametrize("content", [SECRET, parts(SECRET, SECRET), None, [*parts(SECRET), IMAGE]])
+@pytest.mark.parametrize(
+    "content", [SECRET, parts(SECRET, SECRET), None, [*parts(SECRET), IMAGE], [IMAGE]]
+)
 @pytest.mark.parametrize("later", [[], [ANSWER], [{"role": SECRET}], [SECRET], unanswered()])
 @pytest.mark.parametrize("call_id", ["a", None])
 def test_neither_trace_nor_warning_holds_content(
@@ -565,8 +567,9 @@ def _redact(message: dict[str, Any], tool: object, template: str) -> dict[str, A
     content = message.get("content")
     if isinstance(content, str):
         return {**message, "content": redact(content)}
-    if isinstance(content, list) and all(_is_text(part) for part in content):
-        return {**message, "content": [{**p, "text": redact(p["text"])} for p in content]}
+    if isinstance(content, list):
+        redacted = [{**p, "text": redact(p["text"])} if _is_text(p) else p for p in content]
+        return {**message, "content": redacted}
     return message
 
 

@@ -57,7 +57,7 @@ def test_masks_the_old_results_and_says_what_was_decided() -> None:
         ([], MASK_ALL),
         ([None, 1, "x", [], {}], MASK_ALL),
         ([*turn(content="timeout"), *unanswered()], policy(keep_errors=True)),
-        ([*turn(content=[*parts(OLD), IMAGE]), *unanswered()], policy(mask_text_parts=True)),
+        ([*turn(content=[IMAGE]), *unanswered()], policy(mask_text_parts=True)),
         ([*turn(content=parts(OLD)), *unanswered()], MASK_ALL),
         ([*turn(content="<a|shell|1>"), *unanswered()], MASK_ALL),
         ([*turn(content="x"), *unanswered()], policy(skip_if_not_shorter=True)),

@@ -233,8 +233,8 @@ TEXT_PARTS = [
         Case(f"left alone: {why}", [*turn(content=content), *unanswered()], ["not_string"], _PARTS)
         for why, content in (
             ("empty", []),
-            ("an image part", [*parts(OLD), IMAGE]),
-            ("another type", [*parts(OLD), {"type": "refusal", "text": OLD}]),
+            ("an image", [IMAGE]),
+            ("another type", [{"type": "refusal", "text": OLD}]),
             ("no type", [{"text": OLD}]),
             ("no text", [{"type": "text"}]),
             ("text of another type", [{"type": "text", "text": 3}]),
@@ -244,6 +244,8 @@ TEXT_PARTS = [
     ),
     Case("an error across two parts", [*turn(content=parts("OK\nTrace", "back" + OLD)),
                                        *unanswered()], ["error"], _PARTS_AND_ERRORS),
+    Case("text beside an image", [*turn(content=[IMAGE, *parts(OLD)]), *unanswered()], ["masked"],
+         _PARTS, [[IMAGE, *parts("<a|shell|330>")]]),
     Case("length judged on the concatenation",
          [*turn(content=parts("timeout" + OLD, OLD)), *unanswered()], ["masked"],
          _PARTS_AND_ERRORS, [parts(masked(chars=len(OLD) + 7), masked())]),

@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from masking.accounting.prompt import read_prompt
-from masking.conversation import Conversation, Element, WireFormat, bind, find_answers
+from masking.conversation import (
+    Conversation,
+    Element,
+    Purpose,
+    WireFormat,
+    bind,
+    find_answers,
+)
 from masking.errors import WireError
 from masking.layout import lay_out
 from masking.measures.tokens import TokenCounter
@@ -22,10 +29,12 @@ from masking.strategies.reduction import ReductionOptions
 from masking.strategies.window import decide
 from masking.wire.chat import CHAT
 from masking.wire.formats import FORMATS, find_format
+from masking.wire.messages import MESSAGES
 from tests.builders import OLD, TEMPLATE, assistant, call, policy, read, result
 from tests.made_up_format import MADE_UP, NOTE
 
 TURNS = 30
+VERTEX = "/v1/projects/p/locations/global/publishers"
 SLIDING = MaskPolicy(True, 3, False, None, TEMPLATE)
 PRICED = policy(SLIDING, cache_read_ratio=0.1, cache_write_ratio=1.25)
 
@@ -210,7 +219,8 @@ def test_a_prompt_shrinks_by_what_is_masked(told: Told) -> None:
 
 
 def test_texts_beside_the_list_open_a_conversation() -> None:
-    ruled = Told(MADE_UP, {**MADE_UP_TOLD.document, "rules": "Be kind."}).read()
+    request = {**MADE_UP_TOLD.document["request"], "rules": "Be kind."}
+    ruled = Told(MADE_UP, {**MADE_UP_TOLD.document, "request": request}).read()
     assert digest_opening(ruled) != digest_opening(MADE_UP_TOLD.read())
     plain = lay_out(MADE_UP_TOLD.read()).requests[0].size
     assert plain < lay_out(ruled).requests[0].size
@@ -234,22 +244,36 @@ def test_a_missing_list_is_named(document: Mapping[str, object], problem: str) -
 @pytest.mark.parametrize(
     ("method", "path", "expected"),
     [
-        ("POST", "/v1/chat/completions", CHAT),
-        ("POST", "/openai/deployments/x/chat/completions", CHAT),
+        ("POST", "/v1/chat/completions", (CHAT, "answer")),
+        ("POST", "/openai/deployments/x/chat/completions", (CHAT, "answer")),
         ("GET", "/v1/chat/completions", None),
         ("POST", "/v1/chat/completions/more", None),
-        ("POST", "/v1/messages", None),
+        ("POST", "/v1/messages", (MESSAGES, "answer")),
+        ("POST", "/api/anthropic/v1/messages", (MESSAGES, "answer")),
+        ("POST", "/v1/messages/count_tokens", (MESSAGES, "count")),
+        ("POST", "/v1/messages/batches", None),
+        (
+            "POST",
+            f"{VERTEX}/anthropic/models/claude-opus-5@20260101:rawPredict",
+            (MESSAGES, "answer"),
+        ),
+        ("POST", f"{VERTEX}/anthropic/models/claude-opus-5:streamRawPredict", (MESSAGES, "answer")),
+        ("POST", f"{VERTEX}/mistralai/models/codestral:rawPredict", None),
+        ("POST", "/model/us.anthropic.claude-opus-5-v1%3A0/invoke", (MESSAGES, "answer")),
+        ("POST", "/model/anthropic.claude-v2/invoke-with-response-stream", (MESSAGES, "answer")),
+        ("POST", "/model/amazon.nova-pro-v1:0/invoke", None),
     ],
 )
 def test_a_request_is_of_the_format_whose_path_it_has(
-    method: str, path: str, expected: WireFormat | None
+    method: str, path: str, expected: tuple[WireFormat, Purpose] | None
 ) -> None:
-    assert expected is find_format(method, path)
+    assert expected == find_format(method, path)
 
 
 def test_formats_are_told_apart_by_name_and_path() -> None:
     assert len(FORMATS) == len({wire.name for wire in FORMATS})
-    assert len(FORMATS) == len({wire.path_ending for wire in FORMATS})
+    patterns = [pattern for wire in FORMATS for pattern, _ in wire.paths]
+    assert len(patterns) == len({*patterns})
 
 
 def test_each_reason_has_a_sentence_and_a_letter_of_its_own() -> None:

@@ -1,0 +1,264 @@
+"""Anthropic Messages: a result is a `tool_result` block in what the user says.
+
+Sources: https://platform.claude.com/docs/en/api/messages, and what its clients send. The same body
+goes to Vertex (`rawPredict`) and to Bedrock (`invoke`), with the model in the path.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from masking.conversation import (
+    UNKNOWN,
+    Binding,
+    Call,
+    Element,
+    Marks,
+    Result,
+    Speaker,
+    WireFormat,
+)
+from masking.wire.cache_marks import find_lifetimes, unmark_parts, without_mark
+from masking.wire.json_values import non_empty, objects, spell
+from masking.wire.messages_sizes import measure_message, measure_prompt_head
+from masking.wire.reasoning import find_messages_binding
+
+_SPEAKERS: Mapping[object, Speaker] = {"user": "user", "assistant": "assistant", "system": "system"}
+"""By role. A system's message can stand anywhere in the list."""
+
+_THINKING = ("thinking", "redacted_thinking")
+
+_UNTOUCHABLE = "tool_reference"
+"""A part of a result that loads a tool; the result then stays whole."""
+
+_REMINDER, _REMINDER_END = "<system-reminder>", "</system-reminder>"
+
+
+def read_message(message: object) -> Element:
+    """Read one message: its texts, its `tool_use` blocks, its `tool_result` blocks."""
+    if not isinstance(message, dict):
+        return UNKNOWN
+    role, content = message.get("role"), message.get("content")
+    speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
+    if isinstance(content, str):
+        return Element(speaker, (content,))
+    blocks = content if isinstance(content, list) else []
+    texts, calls, results, is_bound = [], [], [], False
+    for at, block in enumerate(blocks):
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind == "text" and isinstance(block.get("text"), str):
+            texts.append(block["text"])
+        elif kind == "tool_use" and speaker == "assistant":
+            calls.append(
+                Call(non_empty(block.get("id")), non_empty(block.get("name")), block.get("input"))
+            )
+        elif kind == "tool_result" and speaker == "user":
+            results.append(_read_result(at, block))
+        is_bound = is_bound or kind in _THINKING
+    return Element(speaker, tuple(texts), tuple(calls), tuple(results), is_bound)
+
+
+def split_reminders(text: str) -> tuple[str, str]:
+    """Split off the trailing run of `<system-reminder>` blocks, with the blanks before it.
+
+    claude-code appends them to a result; they can hold what the user has said meanwhile.
+    """
+    start = len(text)
+    while text[:start].rstrip().endswith(_REMINDER_END):
+        begin = text.rfind(_REMINDER, 0, start)
+        if begin < 0:
+            break
+        start = begin
+    start = len(text[:start].rstrip()) if start < len(text) else start
+    return text[:start], text[start:]
+
+
+def find_model(document: Mapping[str, object], path: str) -> str | None:
+    """Return the model that a request names in its body, or in its path (Vertex, Bedrock)."""
+    found = _MODEL_IN_PATH.search(path)
+    return non_empty(document.get("model")) or (unquote(found[1]) if found else None)
+
+
+def asks_for_stream(document: Mapping[str, object], path: str) -> bool:
+    """Whether a request asks for its answer as a stream."""
+    return document.get("stream") is True or bool(_STREAMING_PATH.search(path))
+
+
+def find_obstacle(document: Mapping[str, object]) -> str | None:
+    """Return why a request must go out whole: its history is the provider's, or it is signed."""
+    if isinstance(document.get("thread"), dict):
+        return "the provider holds the history (thread)"
+    if document.get("compaction"):
+        return "the provider trims the history (compaction)"
+    for edit in objects(_get(document.get("context_management"), "edits")):
+        kind = str(edit.get("type"))
+        if kind.startswith(("clear_tool_uses", "compact")):
+            return f"the provider trims the history ({kind})"
+    if any(map(_SIGNATURE.match, _find_system_texts(document))):
+        return "signed (cch)"
+    return None
+
+
+def find_binding(document: Mapping[str, object], model: str | None) -> Binding | None:
+    """Return what becomes of thinking after a change; the request may allow to drop it."""
+    binding = _get(document.get("thinking"), "block_binding")
+    if _get(binding, "prefix_mismatch_behavior") == "drop_block":
+        return None
+    return find_messages_binding(model)
+
+
+def find_tools(body: Mapping[str, object]) -> object:
+    """Return the tool schemas of a request, without cache marks."""
+    tools = body.get("tools")
+    if not isinstance(tools, list):
+        return tools
+    return [without_mark(tool) if isinstance(tool, dict) else tool for tool in tools]
+
+
+def find_head_texts(body: Mapping[str, object]) -> Sequence[str]:
+    """Return the texts of the system prompt; the billing header is none of them."""
+    texts = _find_system_texts(body)
+    return tuple(text for text in texts if not text.startswith(_BILLING_HEADER))
+
+
+def find_marks(document: Mapping[str, object]) -> Marks:
+    """Return the `cache_control` of tools, system and messages; at the top it marks the end."""
+    system = objects(document.get("system"))
+    in_head = [*find_lifetimes([*objects(document.get("tools")), *system])]
+    in_list = [*find_lifetimes(_find_markable(document)), *find_lifetimes((document,))]
+    return Marks(bool(in_head), bool(in_list), (*in_head, *in_list))
+
+
+def unmark_message(message: object) -> object:
+    """Return a message without cache marks; a content of one text block becomes a string."""
+    if not isinstance(message, dict) or not isinstance(message.get("content"), list):
+        return message
+    blocks = [_unmark_result(block) for block in message["content"]]
+    return {**message, "content": unmark_parts(blocks)}
+
+
+def count_message_parts(message: object) -> tuple[Sequence[str], int]:
+    """Return the texts of a message that are tokens of the prompt, and its other tokens.
+
+    The texts of its blocks and of results, thinking, names and inputs of calls; 4 more for the
+    message, 8 more for each call or result. Images and all other blocks are not counted.
+    """
+    if not isinstance(message, dict):
+        return (), 0
+    content = message.get("content")
+    if isinstance(content, str):
+        return (content,), _MESSAGE_TOKENS
+    texts: list[str] = []
+    paired = 0
+    for block in objects(content):
+        kind = block.get("type")
+        paired += kind in ("tool_use", "tool_result")
+        if kind == "tool_use":
+            texts += (str(block.get("name", "")), spell(block.get("input")))
+        inner = block.get("content") if kind == "tool_result" else None
+        parts = [block, {"text": inner}, *objects(inner)]
+        found = (part.get(key) for part in parts for key in ("text", "thinking"))
+        texts += [text for text in found if isinstance(text, str)]
+    return texts, _MESSAGE_TOKENS + _BLOCK_TOKENS * paired
+
+
+def say_as_user(text: str) -> object:
+    """Return a message in which the user says a text."""
+    return {"role": "user", "content": text}
+
+
+_BEDROCK = r"/model/[^/]*(?:anthropic|claude|inference-profile)[^/]*(?:/[^/]+)?"
+
+MESSAGES = WireFormat(
+    name="messages",
+    paths=(
+        (r"/v1/messages$", "answer"),
+        (r"/v1/messages/count_tokens$", "count"),
+        (r"/anthropic/models/[^/]+:(?:rawP|streamRawP)redict$", "answer"),
+        (rf"{_BEDROCK}/invoke(?:-with-response-stream)?$", "answer"),
+    ),
+    list_paths=(("messages",),),
+    read_element=read_message,
+    measure_element=measure_message,
+    find_model=find_model,
+    streams=asks_for_stream,
+    find_obstacle=find_obstacle,
+    find_binding=find_binding,
+    find_tools=find_tools,
+    find_head_texts=find_head_texts,
+    measure_head=measure_prompt_head,
+    find_marks=find_marks,
+    unmark=unmark_message,
+    count_parts=count_message_parts,
+    user_message=say_as_user,
+)
+
+_MODEL_IN_PATH = re.compile(r"/models?/([^/:]+(?::\d+)?)[:/]")
+_STREAMING_PATH = re.compile(r":streamRawPredict$|/invoke-with-response-stream$")
+
+_BILLING_HEADER = "x-anthropic-billing-header:"
+"""claude-code begins a system text with this; the rest of it differs in every request."""
+
+_SIGNATURE = re.compile(rf"{_BILLING_HEADER}.*\bcch=(?!00000\b)[0-9a-f]", re.DOTALL)
+"""A hash of the body; towards hosts other than Anthropic's it is absent, or all zeros."""
+
+_MESSAGE_TOKENS = 4
+_BLOCK_TOKENS = 8
+
+
+def _read_result(at: int, block: Mapping[str, Any]) -> Result:
+    content, slot = block.get("content"), ("content", at, "content")
+    call_id, is_error = non_empty(block.get("tool_use_id")), block.get("is_error") is True
+    if isinstance(content, str):
+        text, tail = split_reminders(content)
+        return Result(call_id, "string", (text,), (slot,), is_error, tails=(tail,) if tail else ())
+    parts = objects(content)
+    if any(part.get("type") == _UNTOUCHABLE for part in parts):
+        return Result(call_id, "other", (), (), is_error)
+    places = [place for place, part in enumerate(_as_list(content)) if _is_text(part)]
+    split = [split_reminders(_as_list(content)[place]["text"]) for place in places]
+    return Result(
+        call_id,
+        "text_parts" if places else "other",
+        tuple(text for text, _ in split),
+        tuple((*slot, place, "text") for place in places),
+        is_error,
+        tails=tuple(tail for _, tail in split) if any(tail for _, tail in split) else (),
+    )
+
+
+def _is_text(part: object) -> bool:
+    return (
+        isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
+    )
+
+
+def _find_system_texts(body: Mapping[str, object]) -> Iterator[str]:
+    system = body.get("system")
+    if isinstance(system, str):
+        yield system
+    for block in objects(system):
+        if isinstance(text := block.get("text"), str):
+            yield text
+
+
+def _find_markable(document: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    for message in objects(document.get("messages")):
+        for block in objects(message.get("content")):
+            yield block
+            yield from objects(block.get("content"))
+
+
+def _unmark_result(block: object) -> object:
+    if not isinstance(block, dict) or not isinstance(block.get("content"), list):
+        return block
+    return {**block, "content": unmark_parts(block["content"])}
+
+
+def _as_list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _get(value: object, key: str) -> object:
+    return value.get(key) if isinstance(value, dict) else None
