@@ -5,10 +5,18 @@ alone. All functions but those of a cache are pure, without a clock or random id
 conversation gets the same bytes.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
-from addon.recordings.provider import completions, messages, messages_cache, messages_check
+from addon.recordings.provider import (
+    completions,
+    messages,
+    messages_cache,
+    messages_check,
+    responses,
+    responses_cache,
+    responses_check,
+)
 from addon.recordings.provider.received import JsonDict, Received, Said, Spell
 from addon.recordings.provider.script import Reply
 
@@ -50,6 +58,20 @@ class Dialect(NamedTuple):
     stream_type: str = "text/event-stream; charset=utf-8"
     others: Mapping[str, Callable[[Received], JsonDict]] = {}
 
+    def receive(
+        self, request: JsonDict, path: str, headers: Iterable[tuple[str, str]], body: bytes
+    ) -> Received:
+        """Return a request with what the dialect reads in it."""
+        return Received(
+            request=request,
+            path=path,
+            headers=tuple(headers),
+            body=body,
+            dialect=self.name,
+            said=tuple(self.read_said(request)),
+            offers_tools=self.offers_tools(request),
+        )
+
 
 COMPLETIONS = Dialect(
     name="completions",
@@ -79,5 +101,22 @@ MESSAGES = Dialect(
     others={r".*/v1/messages/count_tokens": messages_cache.count_tokens},
 )
 
-DIALECTS = (COMPLETIONS, MESSAGES)
+RESPONSES = Dialect(
+    name="responses",
+    path=r".*/responses",
+    read_said=responses.read_said,
+    offers_tools=responses.offers_tools,
+    streams=responses.streams,
+    check=responses_check.check,
+    make_cache=responses_cache.PromptCache,
+    answer=responses.answer,
+    events=responses.events,
+    error=responses.error,
+    others={
+        r".*/responses/compact": responses.compact,
+        r".*/responses/input_tokens": responses_cache.count_tokens,
+    },
+)
+
+DIALECTS = (COMPLETIONS, MESSAGES, RESPONSES)
 """All of them; the first whose path matches reads a request."""

@@ -22,11 +22,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from mitmproxy.certs import CertStore
 from mitmproxy.net import encoding
-from tornado import httpserver, iostream, netutil, web
+from tornado import httpserver, httputil, iostream, netutil, routing, web
 from tornado.http1connection import HTTP1Connection
 
-from addon.recordings.provider.dialects import DIALECTS, Dialect
+from addon.recordings.provider.dialects import DIALECTS, RESPONSES, Dialect
 from addon.recordings.provider.received import JsonDict, Received, Spell
+from addon.recordings.provider.responses_socket import ResponsesSocket
 from addon.recordings.provider.script import Reply, Script
 
 HOST = "127.0.0.1"
@@ -51,6 +52,8 @@ class Provider:
     spell: the prompt caches'.
     strict: whether a request that the real provider would refuse gets a 400, as its dialect's
         `check` says.
+    websockets: whether Responses can be had over a WebSocket; a client that asks is else told 426,
+        to use HTTP.
 
     `requests` holds each request to a model that could be decoded, in order of arrival, and
     `refusals` what was said of those that were refused; `ca` is the authority's PEM file. Raises
@@ -64,13 +67,14 @@ class Provider:
         tls_folder: Path | None = None,
         spell: Spell = str,
         strict: bool = False,
+        websockets: bool = True,
     ) -> None:
         self.requests: list[Received] = []
         self.refusals: list[str] = []
         self.port = 0
         self.ca = tls_folder / "provider-ca-cert.pem" if tls_folder else None
         self._tls = _tls_context(tls_folder) if tls_folder else None
-        self._script, self._strict = script, strict
+        self._script, self._strict, self._websockets = script, strict, websockets
         self._caches = {each.name: each.make_cache(spell) for each in DIALECTS}
         self._app = web.Application(list(self._routes()), log_function=_say_nothing)
         self._thread = threading.Thread(target=self._run, name="provider", daemon=True)
@@ -112,6 +116,9 @@ class Provider:
         return reply, self._caches[received.dialect].usage(received, reply)
 
     def _routes(self) -> Iterator[Any]:
+        socket = ResponsesSocket if self._websockets else _NoSocket
+        about = {"provider": self, "dialect": RESPONSES}
+        yield routing.Rule(_AsksForSocket(RESPONSES.path), socket, about)
         for dialect in DIALECTS:
             about = {"provider": self, "dialect": dialect}
             yield from ((path, _Other, about) for path in dialect.others)
@@ -156,19 +163,28 @@ class _Handler(web.RequestHandler):
         request = json.loads(encoding.decode(body, name) or b"")
         if not isinstance(request, dict):
             raise ValueError("the body is no JSON object")
-        return Received(
-            request=request,
-            path=self.request.path,
-            headers=tuple(self.request.headers.get_all()),
-            body=body,
-            dialect=self._dialect.name,
-            said=tuple(self._dialect.read_said(request)),
-            offers_tools=self._dialect.offers_tools(request),
-        )
+        headers = self.request.headers.get_all()
+        return self._dialect.receive(request, self.request.path, headers, body)
 
     def _refuse(self, status: int, problem: str | None = None) -> None:
         self.set_status(status)
         self.finish(self._dialect.error(status, problem))
+
+
+class _AsksForSocket(routing.PathMatches):
+    """Matches a request for a WebSocket."""
+
+    def match(self, request: httputil.HTTPServerRequest) -> dict[str, Any] | None:
+        asks = request.headers.get("Upgrade", "").lower() == "websocket"
+        return super().match(request) if asks else None
+
+
+class _NoSocket(_Handler):
+    """Refuses a WebSocket."""
+
+    def get(self) -> None:
+        self.set_status(426)
+        self.finish()
 
 
 class _Other(_Handler):
