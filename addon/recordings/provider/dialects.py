@@ -10,9 +10,13 @@ from typing import NamedTuple, Protocol
 
 from addon.recordings.provider import (
     completions,
+    gemini,
+    gemini_cache,
+    gemini_check,
     messages,
     messages_cache,
     messages_check,
+    ollama,
     responses,
     responses_cache,
     responses_check,
@@ -40,7 +44,7 @@ class Dialect(NamedTuple):
     answer: the body of an answer, with its usage.
     events: the pieces of a streamed answer, each as bytes.
     error: the body for a status; without a message it has one of its own.
-    stream_type: the content type of a stream.
+    stream_type: the content type of a stream of this request's.
     others: requests for something else (a count of tokens, a list of models), by a regular
         expression for the path: what each is answered with.
     """
@@ -55,16 +59,22 @@ class Dialect(NamedTuple):
     answer: Callable[[Received, Reply, JsonDict], JsonDict]
     events: Callable[[Received, Reply, JsonDict], Iterator[bytes]]
     error: Callable[[int, str | None], JsonDict]
-    stream_type: str = "text/event-stream; charset=utf-8"
+    stream_type: Callable[[Received], str] = lambda _: "text/event-stream; charset=utf-8"
     others: Mapping[str, Callable[[Received], JsonDict]] = {}
 
     def receive(
-        self, request: JsonDict, path: str, headers: Iterable[tuple[str, str]], body: bytes
+        self,
+        request: JsonDict,
+        path: str,
+        headers: Iterable[tuple[str, str]],
+        body: bytes,
+        query: str = "",
     ) -> Received:
         """Return a request with what the dialect reads in it."""
         return Received(
             request=request,
             path=path,
+            query=query,
             headers=tuple(headers),
             body=body,
             dialect=self.name,
@@ -118,5 +128,38 @@ RESPONSES = Dialect(
     },
 )
 
-DIALECTS = (COMPLETIONS, MESSAGES, RESPONSES)
+GEMINI = Dialect(
+    name="gemini",
+    path=r".*:(?:generateContent|streamGenerateContent)",
+    read_said=gemini.read_said,
+    offers_tools=gemini.offers_tools,
+    streams=gemini.streams,
+    check=gemini_check.check,
+    make_cache=gemini_cache.PromptCache,
+    answer=gemini.answer,
+    events=gemini.events,
+    error=gemini.error,
+    stream_type=gemini.stream_type,
+    others={
+        r".*:countTokens": gemini_cache.count_tokens,
+        r"/v1internal:(?:loadCodeAssist|onboardUser)": gemini.code_assist_user,
+        r"/v1internal:(?!generateContent|streamGenerateContent)\w+": gemini.nothing,
+    },
+)
+
+OLLAMA = Dialect(
+    name="ollama",
+    path=r".*/api/chat",
+    read_said=ollama.read_said,
+    offers_tools=lambda request: bool(request.get("tools")),
+    streams=ollama.streams,
+    check=ollama.check,
+    make_cache=ollama.PromptCache,
+    answer=ollama.answer,
+    events=ollama.events,
+    error=ollama.error,
+    stream_type=lambda _: "application/x-ndjson",
+)
+
+DIALECTS = (COMPLETIONS, MESSAGES, RESPONSES, GEMINI, OLLAMA)
 """All of them; the first whose path matches reads a request."""

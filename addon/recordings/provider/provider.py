@@ -164,7 +164,8 @@ class _Handler(web.RequestHandler):
         if not isinstance(request, dict):
             raise ValueError("the body is no JSON object")
         headers = self.request.headers.get_all()
-        return self._dialect.receive(request, self.request.path, headers, body)
+        asked = self.request
+        return self._dialect.receive(request, asked.path, headers, body, asked.query)
 
     def _refuse(self, status: int, problem: str | None = None) -> None:
         self.set_status(status)
@@ -235,7 +236,7 @@ class _Model(_Handler):
         self._die()
 
     async def _stream(self, received: Received, reply: Reply, usage: JsonDict) -> None:
-        self.set_header("Content-Type", self._dialect.stream_type)
+        self.set_header("Content-Type", self._dialect.stream_type(received))
         pack = self._packing(reply)
         for number, event in enumerate(self._dialect.events(received, reply, usage)):
             if number == reply.dies_after:

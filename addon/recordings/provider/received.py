@@ -28,6 +28,7 @@ class Received:
 
     request: JsonDict
     path: str = ""
+    query: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
     dialect: str = ""
