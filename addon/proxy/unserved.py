@@ -12,7 +12,6 @@ from addon.proxy.requests import path_of
 logger = logging.getLogger("observation_masking")
 
 _FORMATS = {
-    "Responses": re.compile(r"/(v1|codex|openai)/responses$"),
     "Gemini": re.compile(r":(streamG|g)enerateContent$"),
     "Interactions": re.compile(r"/v1(?:alpha|beta)?/interactions$"),
 }

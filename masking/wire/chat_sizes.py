@@ -22,7 +22,7 @@ high, the bill of sending everything looks higher, but with a `max_loss` of a te
 that error counts.
 """
 
-_LOW_DETAIL_TOKENS = 85
+LOW_DETAIL_TOKENS = 85
 """What OpenAI charges for an image with `"detail": "low"`."""
 
 
@@ -65,7 +65,7 @@ def _measure_part(part: object) -> int:
         return estimate_tokens(text)
     image = part.get("image_url")
     is_low = isinstance(image, dict) and image.get("detail") == "low"
-    return _LOW_DETAIL_TOKENS if is_low else PART_TOKENS
+    return LOW_DETAIL_TOKENS if is_low else PART_TOKENS
 
 
 def _measure_call(call: object) -> int:

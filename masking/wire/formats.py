@@ -6,8 +6,9 @@ from typing import NamedTuple
 from masking.conversation import Purpose, WireFormat
 from masking.wire.chat import CHAT
 from masking.wire.messages import MESSAGES
+from masking.wire.responses import RESPONSES
 
-FORMATS: tuple[WireFormat, ...] = (CHAT, MESSAGES)
+FORMATS: tuple[WireFormat, ...] = (CHAT, MESSAGES, RESPONSES)
 
 _PATHS = [
     (re.compile(pattern), wire, purpose) for wire in FORMATS for pattern, purpose in wire.paths

@@ -1,8 +1,10 @@
 """Which models bind their reasoning to everything before it.
 
 The newest Claude models do: once a text before a thinking block has changed, a request with that
-block is refused. Source: platform.claude.com/docs/en/build-with-claude/preserved-thinking. It holds
-for every later model, so a version that is not known counts as a new one.
+block is refused (platform.claude.com/docs/en/build-with-claude/preserved-thinking). OpenAI's from
+GPT-5.6 on are not given such reasoning, without a word
+(developers.openai.com/api/docs/guides/keep-prefix-unchanged). It holds for every later model, so a
+version that is not known counts as a new one.
 """
 
 import re
@@ -17,11 +19,19 @@ _VERSION = re.compile(
 )
 _LAST_FREE = (5, 0)
 
-_OTHER_MAKERS = re.compile(
-    r"\b(?:gpt|o\d|codex|gemini|gemma|kimi|moonshot|glm|deepseek|qwen|minimax|grok|llama|mistral"
-    r"|devstral|nova|command|step|ernie|doubao|seed|mimo|longcat)",
+_OPENAI = re.compile(
+    r"(?:\b|chat)(?:gpt-(?P<major>\d{1,2})(?:\.(?P<minor>\d{1,2}))?|(?P<older>o[1-4]|codex-mini|gpt-oss|"
+    r"computer-use))(?![\d.])",
     re.IGNORECASE,
 )
+_LAST_FREE_OPENAI = (5, 5)
+
+_NEITHER = (
+    "gemini|gemma|kimi|moonshot|glm|deepseek|qwen|minimax|grok|llama|mistral|devstral|nova|command"
+    "|step|ernie|doubao|seed|mimo|longcat"
+)
+_OTHER_MAKERS = re.compile(rf"\b(?:gpt|o\d|codex|{_NEITHER})", re.IGNORECASE)
+_NOT_OPENAI = re.compile(rf"\b(?:{_NEITHER})", re.IGNORECASE)
 
 
 def find_claude_binding(model: str | None) -> Binding | None:
@@ -42,3 +52,20 @@ def find_messages_binding(model: str | None) -> Binding | None:
     if model is not None and _CLAUDE.search(model):
         return find_claude_binding(model)
     return None if model is not None and _OTHER_MAKERS.search(model) else "refuses"
+
+
+def find_responses_binding(model: str | None, *, is_encrypted: bool) -> Binding | None:
+    """Return what becomes of bound reasoning where OpenAI is at home.
+
+    A name may be an alias. Where the reasoning is not encrypted, nobody can bind it.
+    """
+    if model is not None and _CLAUDE.search(model):
+        return find_claude_binding(model)
+    found = _OPENAI.search(model or "")
+    if found is None:
+        is_other = model is not None and _NOT_OPENAI.search(model)
+        return "drops" if is_encrypted and not is_other else None
+    if found["older"]:
+        return None
+    version = (int(found["major"]), int(found["minor"] or 0))
+    return None if version <= _LAST_FREE_OPENAI else "drops"

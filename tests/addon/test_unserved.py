@@ -20,11 +20,7 @@ def request(path: str, method: str = "POST") -> http.Request:
         ("/v1beta/interactions", "Interactions"),
         ("/v1beta/interactions/7", None),
         ("/v1/threads/thread_1/messages", None),
-        ("/v1/responses", "Responses"),
-        ("/backend-api/codex/responses", "Responses"),
-        ("/openai/responses?api-version=2025-04-01-preview", "Responses"),
-        ("/v1/responses/resp_1/cancel", None),
-        ("/surveys/7/responses", None),
+        ("/v1/responses", None),
         ("/v1beta/models/gemini-2.5-pro:generateContent?key=k", "Gemini"),
         ("/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse", "Gemini"),
         ("/v1beta/models/gemini-2.5-pro:countTokens", None),
@@ -40,15 +36,15 @@ def test_each_host_and_format_is_named_once_and_every_request_is_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     unserved = Unserved()
-    for name, host in [("Interactions", "a"), ("Responses", "a"), ("Interactions", "b")]:
+    for name, host in [("Interactions", "a"), ("Another", "a"), ("Interactions", "b")]:
         for _ in range(3):
             unserved.note(name, host)
     unserved.note("Interactions", "a")
     named = [message.partition(" requests are not masked")[0] for message in caplog.messages]
-    assert named == ["a: Interactions", "a: Responses", "b: Interactions"]
+    assert named == ["a: Interactions", "a: Another", "b: Interactions"]
     assert (
         unserved.render_total() == "; not masked for their format: "
-        "4 Interactions to a, 3 Responses to a, 3 Interactions to b"
+        "4 Interactions to a, 3 Another to a, 3 Interactions to b"
     )
 
 

@@ -30,6 +30,7 @@ from masking.strategies.window import decide
 from masking.wire.chat import CHAT
 from masking.wire.formats import FORMATS, find_format
 from masking.wire.messages import MESSAGES
+from masking.wire.responses import RESPONSES
 from tests.builders import OLD, TEMPLATE, assistant, call, policy, read, result
 from tests.made_up_format import MADE_UP, NOTE
 
@@ -262,6 +263,14 @@ def test_a_missing_list_is_named(document: Mapping[str, object], problem: str) -
         ("POST", "/model/us.anthropic.claude-opus-5-v1%3A0/invoke", (MESSAGES, "answer")),
         ("POST", "/model/anthropic.claude-v2/invoke-with-response-stream", (MESSAGES, "answer")),
         ("POST", "/model/amazon.nova-pro-v1:0/invoke", None),
+        ("POST", "/v1/responses", (RESPONSES, "answer")),
+        ("POST", "/responses", (RESPONSES, "answer")),
+        ("POST", "/backend-api/codex/responses", (RESPONSES, "answer")),
+        ("POST", "/openai/v1/responses", (RESPONSES, "answer")),
+        ("POST", "/openai/deployments/x/responses", (RESPONSES, "answer")),
+        ("POST", "/backend-api/codex/responses/compact", (RESPONSES, "compact")),
+        ("POST", "/v1/responses/input_tokens", (RESPONSES, "count")),
+        ("POST", "/v1/responses/resp_1/cancel", None),
     ],
 )
 def test_a_request_is_of_the_format_whose_path_it_has(

@@ -1,0 +1,328 @@
+"""OpenAI Responses: a result is an item of its own, bound to its call by `call_id`.
+
+Sources: https://platform.openai.com/docs/api-reference/responses, the types of the openai package,
+and what codex, opencode, pi and the Agents SDK send. All that a model makes for one request is a
+run of items: its reasoning, its words, its calls.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from masking.conversation import (
+    UNKNOWN,
+    Binding,
+    Call,
+    Element,
+    Marks,
+    Result,
+    Speaker,
+    WireFormat,
+)
+from masking.model import ContentKind, Path, make
+from masking.wire.json_values import non_empty, objects
+from masking.wire.reasoning import find_responses_binding
+from masking.wire.responses_sizes import (
+    OUTPUT,
+    PAIRED_BY,
+    find_item_texts,
+    holds_result,
+    measure_item,
+    measure_prompt_head,
+)
+
+_SPEAKERS: Mapping[object, Speaker] = {
+    **dict.fromkeys(("system", "developer"), "system"),
+    "user": "user",
+    "assistant": "assistant",
+}
+"""By role."""
+
+_OTHERS: Mapping[str, Speaker] = {
+    **dict.fromkeys(("mcp_list_tools", "mcp_approval_request", "program"), "assistant"),
+    **dict.fromkeys(("tool_search_output", "program_output"), "assistant"),
+    **dict.fromkeys(("additional_tools", "compaction", "compaction_trigger"), "system"),
+    "mcp_approval_response": "user",
+}
+"""Whose items are that are neither messages nor calls nor results. What the provider's own tools
+give out belongs to the model's answer. A compaction stands for a history that is gone."""
+
+_CALL = "_call"
+"""How the types of calls end. Only what the client runs has a `call_id`."""
+
+_TEXTS = ("input_text", "output_text")
+
+_STRING: tuple[Path, ...] = (("output",),)
+_BREAKPOINT = "prompt_cache_breakpoint"
+_BY_A_PROGRAM = "program"
+
+
+def read_item(item: object) -> Element:
+    """Read one item: a message, a call, a result, reasoning, or what the provider made."""
+    if not isinstance(item, dict):
+        return UNKNOWN
+    kind = item.get("type", "message")
+    if kind == "message":
+        role = item.get("role")
+        speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
+        return make(Element, (speaker, _find_texts(item.get("content")), (), (), False))
+    if not isinstance(kind, str):
+        return UNKNOWN
+    if kind == "reasoning":
+        return make(Element, ("assistant", (), (), (), True))
+    if kind in _OTHERS:
+        return Element(_OTHERS[kind], (), *_read_pair(kind, item))
+    if kind.endswith(_CALL):
+        return make(Element, ("assistant", (), _read_call(kind, item), (), False))
+    if kind.endswith(OUTPUT):
+        return make(Element, ("tool", (), (), (_read_result(kind, item),), False))
+    return UNKNOWN
+
+
+def find_model(document: Mapping[str, object], _path: str) -> str | None:
+    """Return the model that a request names."""
+    model = document.get("model")
+    return model if isinstance(model, str) else None
+
+
+def asks_for_stream(document: Mapping[str, object], _path: str) -> bool:
+    """Whether a request asks for its answer as a stream."""
+    return document.get("stream") is True
+
+
+def find_obstacle(document: Mapping[str, object]) -> str | None:
+    """Return why a request must go out whole: the provider holds its history, or trims it."""
+    for key in ("previous_response_id", "conversation"):
+        if document.get(key):
+            return f"the provider holds the history ({key})"
+    if any(e.get("type") == "compaction" for e in objects(document.get("context_management"))):
+        return "the provider trims the history (compaction)"
+    given = document.get("input")
+    if isinstance(given, str):
+        return "its input is one text, without tool results"
+    if any(item.get("type") == "item_reference" for item in objects(given)):
+        return "the provider holds a part of the history (item_reference)"
+    return None
+
+
+def find_binding(document: Mapping[str, object], model: str | None) -> Binding | None:
+    """Return what becomes of reasoning after a change; that of older models is not bound."""
+    return find_responses_binding(model, is_encrypted=_has_encrypted_reasoning(document))
+
+
+def find_tools(body: Mapping[str, object]) -> object:
+    """Return the tool schemas of a request; codex has others in items (`additional_tools`)."""
+    return body.get("tools")
+
+
+def find_head_texts(body: Mapping[str, object]) -> Sequence[str]:
+    """Return the text beside the list: `instructions`."""
+    instructions = body.get("instructions")
+    return (instructions,) if isinstance(instructions, str) else ()
+
+
+def find_marks(document: Mapping[str, object]) -> Marks:
+    """Return the `prompt_cache_breakpoint` of parts of items, and how long the prompt is kept.
+
+    The latter is `ttl` in `prompt_cache_options`, or `prompt_cache_retention`; neither is a mark.
+    """
+    options = document.get("prompt_cache_options")
+    asked = (
+        options.get("ttl") if isinstance(options, dict) else None,
+        document.get("prompt_cache_retention"),
+    )
+    lifetimes = tuple(spelling for spelling in asked if isinstance(spelling, str))
+    is_marked = any(part.get(_BREAKPOINT) for part in _find_parts(document))
+    return Marks(in_list=is_marked, lifetimes=lifetimes)
+
+
+def unmark_item(item: object) -> object:
+    """Return an item as the model sees it: without breakpoints, ids and a client's own notes.
+
+    A content of one text is written as the text.
+    """
+    if not isinstance(item, dict):
+        return item
+    seen = {key: value for key, value in item.items() if key not in _NOTES}
+    for key in ("content", "output"):
+        if isinstance(parts := seen.get(key), list):
+            seen[key] = _unmark_parts(parts)
+    return seen
+
+
+def count_item_parts(item: object) -> tuple[Sequence[str], int]:
+    """Return the texts of an item that are tokens of the prompt, and its other tokens.
+
+    4 more for a message, 8 more for any other item. Images, files and what is encrypted are not
+    counted.
+    """
+    if not isinstance(item, dict):
+        return (), 0
+    is_message = item.get("type", "message") == "message"
+    return find_item_texts(item), _MESSAGE_TOKENS if is_message else _ITEM_TOKENS
+
+
+def say_as_user(text: str) -> object:
+    """Return a message in which the user says a text."""
+    return {
+        "type": "message",
+        "role": "user",
+        "content": [{"type": "input_text", "text": text}],
+    }
+
+
+RESPONSES = WireFormat(
+    name="responses",
+    paths=(
+        (r"/responses$", "answer"),
+        (r"/responses/compact$", "compact"),
+        (r"/responses/input_tokens$", "count"),
+    ),
+    list_paths=(("input",),),
+    read_element=read_item,
+    measure_element=measure_item,
+    find_model=find_model,
+    streams=asks_for_stream,
+    find_obstacle=find_obstacle,
+    find_binding=find_binding,
+    find_tools=find_tools,
+    find_head_texts=find_head_texts,
+    measure_head=measure_prompt_head,
+    find_marks=find_marks,
+    unmark=unmark_item,
+    count_parts=count_item_parts,
+    user_message=say_as_user,
+    answers_in_runs=True,
+)
+
+_NOTES = frozenset(("id", "status", "internal_chat_message_metadata_passthrough"))
+"""Keys of an item that a model does not see."""
+
+_MESSAGE_TOKENS = 4
+_ITEM_TOKENS = 8
+
+
+def _read_pair(kind: str, item: Mapping[str, Any]) -> tuple[tuple[Call, ...], tuple[Result, ...]]:
+    """Return the call or the result in an item that is never touched: pairs stay together."""
+    call_id = non_empty(item.get(PAIRED_BY.get(kind, "")))
+    if call_id is None:
+        return (), ()
+    if holds_result(item):
+        return (), (Result(call_id, "other", (), ()),)
+    return (Call(call_id, kind, None),), ()
+
+
+def _read_call(kind: str, item: Mapping[str, Any]) -> tuple[Call, ...]:
+    call_id = non_empty(item.get("call_id"))
+    if call_id is None:  # one of the provider's own tools
+        return ()
+    tool = non_empty(item.get("name")) or kind.removesuffix(_CALL)
+    arguments = next((item[key] for key in _ARGUMENTS if key in item), None)
+    return (make(Call, (call_id, tool, arguments)),)
+
+
+_ARGUMENTS = ("arguments", "input", "action", "operation")
+
+
+def _read_result(kind: str, item: Mapping[str, Any]) -> Result:
+    call_id = non_empty(item.get("call_id"))
+    caller = item.get("caller")
+    read = _RESULTS.get(kind)
+    is_replayed = isinstance(caller, dict) and caller.get("type") == _BY_A_PROGRAM
+    if read is None or is_replayed:  # a program is run again, and must find what it found
+        return Result(call_id or non_empty(item.get("id")), "other", (), ())
+    return read(call_id, item)
+
+
+def _read_output(call_id: str | None, item: Mapping[str, Any]) -> Result:
+    """Read a text, or a list of parts, of which the texts may go."""
+    output = item.get("output")
+    is_error = item.get("status") == "failed"
+    if isinstance(output, str):
+        return _make_result(call_id, "string", (output,), _STRING, is_error)
+    parts = output if isinstance(output, list) else []
+    places = [place for place, part in enumerate(parts) if _is_text(part)]
+    texts = tuple([parts[place]["text"] for place in places])
+    slots = tuple([("output", place, "text") for place in places])
+    return _make_result(call_id, "text_parts" if places else "other", texts, slots, is_error)
+
+
+def _read_shell_output(call_id: str | None, item: Mapping[str, Any]) -> Result:
+    """Read what commands printed: a list of `stdout`, `stderr` and how each command ended."""
+    texts: list[str] = []
+    slots: list[Path] = []
+    is_error = False
+    output = item.get("output")
+    for place, piece in enumerate(output if isinstance(output, list) else ()):
+        if not isinstance(piece, dict):
+            continue
+        is_error = is_error or _has_failed(piece.get("outcome"))
+        for key in ("stdout", "stderr"):
+            if text := non_empty(piece.get(key)):
+                texts.append(text)
+                slots.append(("output", place, key))
+    return _make_result(
+        call_id, "text_parts" if texts else "other", tuple(texts), tuple(slots), is_error
+    )
+
+
+_RESULTS: Mapping[str, Callable[[str | None, Mapping[str, Any]], Result]] = {
+    **dict.fromkeys(
+        ("function_call_output", "custom_tool_call_output", "apply_patch_call_output"),
+        _read_output,
+    ),
+    "shell_call_output": _read_shell_output,
+}
+"""The results whose texts may be replaced, by their type; all others stay as they are."""
+
+
+def _make_result(
+    call_id: str | None,
+    kind: ContentKind,
+    texts: tuple[str, ...],
+    slots: tuple[Path, ...],
+    is_error: bool,
+) -> Result:
+    return make(Result, (call_id, kind, texts, slots, is_error, None, (), None))
+
+
+def _has_failed(outcome: object) -> bool:
+    if not isinstance(outcome, dict):
+        return False
+    return outcome.get("type") == "timeout" or outcome.get("exit_code", 0) != 0
+
+
+def _find_texts(content: object) -> tuple[str, ...]:
+    if isinstance(content, str):
+        return (content,)
+    parts = content if isinstance(content, list) else ()
+    return tuple([part["text"] for part in parts if _is_text(part)])
+
+
+def _is_text(part: object) -> bool:
+    return (
+        isinstance(part, dict) and part.get("type") in _TEXTS and isinstance(part.get("text"), str)
+    )
+
+
+def _has_encrypted_reasoning(document: Mapping[str, object]) -> bool:
+    items = objects(document.get("input"))
+    return any(i.get("type") == "reasoning" and bool(i.get("encrypted_content")) for i in items)
+
+
+def _find_parts(document: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    for item in objects(document.get("input")):
+        yield from objects(item.get("content"))
+        yield from objects(item.get("output"))
+
+
+def _unmark_parts(parts: Sequence[object]) -> object:
+    unmarked = [
+        {key: value for key, value in part.items() if key != _BREAKPOINT}
+        if isinstance(part, dict)
+        else part
+        for part in parts
+    ]
+    match unmarked:
+        case [{"type": kind, "text": str(text), **others}] if kind in _TEXTS and not others:
+            return text
+    return unmarked
