@@ -25,12 +25,14 @@ class PromptTokens(NamedTuple):
 
     altered: its tokens up to the end of the last message that differs between the two prompts.
     pieces: how many pieces the prefix has.
+    writable: the tokens that are read from the cache or written to it; None if all of them are.
     """
 
     tokens: int
     common: int
     altered: int = 0
     pieces: int = 0
+    writable: int | None = None
 
     @property
     def prefix(self) -> Prefix:
@@ -149,12 +151,16 @@ def bill_request(request: CountedRequest, pricing: Pricing) -> Cost:
     # What was read from the cache, by report or prediction, and would have been for the other one.
     read = _read_sent(request, sent, pricing.cache)
     other_read = _read_other(request, sent, other, read, pricing.cache)
-    # What that costs. The same part of what is not cached is written for the other prompt.
-    written = request.usage.written
-    uncached = _find_price_of_uncached(sent.tokens - read.cached, written, pricing.write)
+    # What that costs. If the provider told how much of what is not cached is written, the same part
+    # is for the other prompt.
+    if request.usage.written is None:
+        price = _find_price_of_uncached(sent, read.cached, pricing)
+        uncached = _find_price_of_uncached(other, other_read.cached, pricing)
+    else:
+        price = uncached = _find_reported_price(sent.tokens - read.cached, request.usage, pricing)
     sent_warm = max(read.cached, read.predicted)
-    paid = _bill(sent.tokens, read.cached, uncached, pricing)
-    paid_warm = _bill(sent.tokens, sent_warm, uncached, pricing)
+    paid = _bill(sent.tokens, read.cached, price, pricing)
+    paid_warm = _bill(sent.tokens, sent_warm, price, pricing)
     reckoned = _bill(other.tokens, other_read.cached, uncached, pricing)
     reckoned_warm = _bill(other.tokens, other_read.cached_warm, uncached, pricing)
     # Which of the two is the one before masking, and how far the estimated one may be off.
@@ -221,11 +227,30 @@ def _read_other(
     return _OtherRead(warm, held, held + surplus, warm + surplus)
 
 
-def _find_price_of_uncached(tokens: float, written: int | None, write: float) -> float:
-    """Return the mean price of tokens that are not cached: all are written, unless reported."""
-    if written is None or tokens <= 0:
+def _find_price_of_uncached(prompt: _Counted, cached: float, pricing: Pricing) -> float:
+    """Return the mean price of tokens that are not cached: those are written that can be."""
+    known = prompt.known
+    if known.writable is None:
+        return pricing.write
+    writable = known.writable * prompt.tokens / max(1, known.tokens)
+    return find_mean_price(prompt.tokens - cached, writable - cached, pricing.write)
+
+
+def _find_reported_price(tokens: float, usage: Usage, pricing: Pricing) -> float:
+    """Return the mean price of tokens that are not cached, some of which were written."""
+    written, long = usage.written or 0, usage.written_long
+    if long is None or not written:
+        return find_mean_price(tokens, written, pricing.write)
+    short_price, long_price = pricing.written_prices
+    share = min(1.0, long / written)
+    return find_mean_price(tokens, written, share * long_price + (1 - share) * short_price)
+
+
+def find_mean_price(tokens: float, written: float, write: float) -> float:
+    """Return the mean price of tokens of which so many are written and the others plain."""
+    if tokens <= 0:
         return write
-    share = min(1.0, written / tokens)
+    share = min(1.0, max(0.0, written) / tokens)
     return share * write + (1 - share)
 
 
@@ -269,6 +294,7 @@ def drop_slips(usage: Usage) -> Usage:
         prompt=_plausible(usage.prompt),
         cached=_plausible(usage.cached),
         written=_plausible(usage.written),
+        written_long=_plausible(usage.written_long),
     )
 
 

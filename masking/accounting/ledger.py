@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from masking.accounting.breaker import Breaker
+from masking.accounting.cache_points import find_points, find_writable
 from masking.accounting.cost import Cost, CountedRequest, PromptTokens, bill_request, drop_slips
 from masking.accounting.counts import Counts, take_counts
 from masking.accounting.latest_requests import LatestRequests, chain
@@ -189,11 +190,13 @@ def _remember(
     cache: PrefixCache, pieces: Sequence[Piece], sent: Sent, pricing: Pricing
 ) -> PromptTokens:
     """Send a prompt to a cache; return what the cache made of it."""
-    prompt = SentPrompt(sent.seed)
-    common = cache.send(prompt, pieces, sent.when.timestamp(), pricing.cache.ttl)
+    prompt, rules = SentPrompt(sent.seed), pricing.cache
+    points = find_points(pieces, rules)
+    common = cache.send(prompt, pieces, sent.when.timestamp(), rules.ttl, points=points)
     return PromptTokens(
         tokens=prompt.sizes[-1],
         common=common,
         altered=prompt.sizes[min(sent.prompt.altered, len(pieces))],
         pieces=bisect_left(prompt.sizes, common),
+        writable=find_writable(prompt.sizes, points, rules),
     )

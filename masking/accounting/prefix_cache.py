@@ -2,6 +2,7 @@
 
 A prompt is a sequence of pieces: its tool schemas, then its messages, each with a digest and its
 tokens. The cache matches whole pieces from the front; a changed piece ends the common prefix.
+Some providers' caches can be read at certain points alone.
 """
 
 from collections import OrderedDict
@@ -11,10 +12,28 @@ from typing import NamedTuple
 
 
 class Piece(NamedTuple):
-    """A part of a prompt: the digest of its content, and its size in tokens."""
+    """A part of a prompt: the digest of its content, and its size in tokens.
+
+    blocks: how many blocks of content it has.
+    is_marked: whether it ends with a cache mark.
+    begins_answer: whether an earlier request ended before it.
+    """
 
     digest: bytes
     tokens: int
+    blocks: int = 1
+    is_marked: bool = False
+    begins_answer: bool = False
+
+
+class CachePoints(NamedTuple):
+    """Where a prompt can be read from a cache and is written to it, in numbers of pieces.
+
+    Both are in ascending order.
+    """
+
+    reads: Sequence[int]
+    writes: Sequence[int]
 
 
 class SentPrompt:
@@ -47,6 +66,8 @@ class PrefixCache:
         self._longer: dict[tuple[_Prefix, bytes], int] = {}
         self._steps: dict[_Prefix, tuple[_Prefix, bytes]] = {}
         self._last_used: OrderedDict[_Prefix, float] = OrderedDict()
+        self._written: set[_Prefix] = set()
+        """The prefixes that can be read where not any can."""
 
     def send(
         self,
@@ -56,21 +77,30 @@ class PrefixCache:
         ttl: float | None = None,
         *,
         unchanged: int = 0,
+        points: CachePoints | None = None,
     ) -> int:
-        """Send a prompt with these pieces; return the tokens of its longest prefix sent before.
+        """Send a prompt with these pieces; return the tokens of its longest prefix that is cached.
 
-        A prefix that was not used for longer than `ttl` is forgotten. The first `unchanged` pieces
-        are those that the same prompt was last sent with: without a bound they take no time.
+        That is any prefix that was sent before, or, with `points`, one that was written. A prefix
+        that was not used for longer than `ttl` is forgotten. The first `unchanged` pieces are those
+        that the same prompt was last sent with: without a bound they take no time.
         """
         if self._max_prefixes is not None:
             unchanged = 0  # some may have been dropped since
         known = self._follow(prompt, pieces, unchanged)
         # What uses a prefix uses all shorter ones, too: the first found in time is the longest.
-        while ttl is not None and known and now - self._last_used[prompt.prefixes[known]] > ttl:
-            known -= 1
+        for read in range(known, 0, -1) if points is None else reversed(points.reads):
+            prefix = prompt.prefixes[read]
+            is_cached = read <= known and (points is None or prefix in self._written)
+            if is_cached and (ttl is None or now - self._last_used[prefix] <= ttl):
+                break
+        else:
+            read = 0
+        if points is not None:
+            self._written.update(prompt.prefixes[at] for at in points.writes)
         if ttl is not None or self._max_prefixes is not None:
             self._use(prompt.prefixes, now)
-        return prompt.sizes[known]
+        return prompt.sizes[read]
 
     def _follow(self, prompt: SentPrompt, pieces: Sequence[Piece], unchanged: int) -> int:
         """Lead a prompt along the tree, which grows; return how many pieces were known before."""
@@ -96,3 +126,4 @@ class PrefixCache:
         while self._max_prefixes is not None and len(self._last_used) > self._max_prefixes:
             dropped, _ = self._last_used.popitem(last=False)
             del self._longer[self._steps.pop(dropped)]
+            self._written.discard(dropped)

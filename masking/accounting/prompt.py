@@ -7,10 +7,11 @@ from hashlib import blake2b
 import orjson
 
 from masking.accounting.prefix_cache import Piece
-from masking.conversation import Conversation, WireFormat
+from masking.conversation import Conversation, WireFormat, find_answers
 from masking.measures.tokens import TokenCounter, count_tools
 from masking.model import Decision
 from masking.rewrite import Rewrite
+from masking.wire.mark_places import count_blocks, is_marked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,14 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
 
 def read_pieces(conversation: Conversation, counter: TokenCounter) -> tuple[Piece, ...]:
     """Return the pieces of a request as it came; the first is what stands before its list."""
-    elements = (_read_piece(conversation.wire, item, counter) for item in conversation.items)
+    wire, items = conversation.wire, conversation.items
+    answers = {a.start for a in find_answers(conversation.elements, in_runs=wire.answers_in_runs)}
+    elements = [
+        _read_piece(wire, item, counter)._replace(
+            is_marked=is_marked(item), begins_answer=at in answers
+        )
+        for at, item in enumerate(items)
+    ]
     return _read_head(conversation, counter), *elements
 
 
@@ -68,13 +76,14 @@ def _read_head(conversation: Conversation, counter: TokenCounter) -> Piece:
     wire, body = conversation.wire, conversation.body
     texts, tools = wire.find_head_texts(body), wire.find_tools(body)
     tokens = count_tools(counter, tools) + sum(map(counter.count, texts))
-    return Piece(digest_head(conversation), tokens)
+    return Piece(digest_head(conversation), tokens, is_marked=is_marked(tools))
 
 
 def _read_piece(wire: WireFormat, item: object, counter: TokenCounter) -> Piece:
     """Return an element as a cache sees it: the same whether it carries a cache mark or not."""
     texts, others = wire.count_parts(item)
-    return Piece(digest_element(wire, item), others + sum(map(counter.count, texts)))
+    tokens = others + sum(map(counter.count, texts))
+    return Piece(digest_element(wire, item), tokens, count_blocks(item))
 
 
 def mask_pieces(
@@ -91,7 +100,8 @@ def mask_pieces(
             saved = sum(counter.count(r.text) - counter.count(r.placeholder) for r in found)
             mark = digest_of([[list(r.path), r.placeholder] for r in found])
             digest = blake2b(masked[at].digest + mark, digest_size=16).digest()
-            masked[at] = Piece(digest, masked[at].tokens - saved)
+            tokens = masked[at].tokens - saved
+            masked[at] = masked[at]._replace(digest=digest, tokens=tokens)
     return masked
 
 

@@ -57,6 +57,14 @@ class Pricing:
         """The prices of a cached and of a written token."""
         return self.read, self.write
 
+    @property
+    def written_prices(self) -> tuple[float, float]:
+        """The prices of a token that is written for the usual time, and for an hour."""
+        if self.short_write is not None:
+            return self.short_write, self.write
+        has_long = self.cache.long_write is not None and self.source != "config"
+        return self.write, (self.cache.long_write or self.write) if has_long else self.write
+
     def find_cost(self, prompt: float, cached: float, uncached: float | None = None) -> float:
         """Return the cost, in plain input tokens, of a prompt with so many `cached` tokens.
 

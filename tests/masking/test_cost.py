@@ -162,6 +162,68 @@ def test_the_prompt_that_was_sent_is_as_reported_and_the_other_in_proportion(
         assert bill.cost == pytest.approx(bill.prompt - 0.9 * bill.cached)
 
 
+CLAUDE = find_pricing(PriceSettings(), "api.anthropic.com", "claude-opus-5", lifetime="5m")
+CLAUDE_HOUR = find_pricing(PriceSettings(), "api.anthropic.com", "claude-opus-5", lifetime="1h")
+
+
+@pytest.mark.parametrize(
+    ("pricing", "usage", "expected"),
+    [
+        pytest.param(CLAUDE, Usage(prompt=100, cached=60, written=40), 56, id="five minutes"),
+        pytest.param(
+            CLAUDE, Usage(prompt=100, cached=60, written=40, written_long=0), 56, id="no hour"
+        ),
+        pytest.param(
+            CLAUDE, Usage(prompt=100, cached=60, written=40, written_long=40), 86, id="an hour"
+        ),
+        pytest.param(
+            CLAUDE, Usage(prompt=100, cached=60, written=40, written_long=10), 63.5, id="both"
+        ),
+        pytest.param(CLAUDE_HOUR, Usage(prompt=100, cached=60, written=40), 86, id="as asked for"),
+        pytest.param(
+            CLAUDE_HOUR,
+            Usage(prompt=100, cached=60, written=40, written_long=0),
+            56,
+            id="asked for an hour, and written for five minutes",
+        ),
+        pytest.param(
+            CLAUDE, Usage(prompt=100, cached=60, written=30, written_long=99), 76, id="a slip"
+        ),
+        pytest.param(
+            CLAUDE, Usage(prompt=100, cached=60, written=0, written_long=0), 46, id="nothing"
+        ),
+        pytest.param(
+            WRITTEN, Usage(prompt=100, cached=60, written=40, written_long=40), 56, id="configured"
+        ),
+    ],
+)
+def test_what_is_written_costs_as_much_as_it_is_kept_for(
+    pricing: Pricing, usage: Usage, expected: float
+) -> None:
+    found = spend(usage, before=PromptTokens(100, 60), after=PromptTokens(100, 60), pricing=pricing)
+    assert pytest.approx(expected) == found.after.cost
+
+
+@pytest.mark.parametrize(
+    ("writable", "cached", "expected"),
+    [
+        pytest.param(None, 50, 50 * 0.1 + 50 * 1.25, id="all of it"),
+        pytest.param(100, 50, 50 * 0.1 + 50 * 1.25, id="up to a mark at the end"),
+        pytest.param(80, 50, 50 * 0.1 + 30 * 1.25 + 20, id="up to a mark before the end"),
+        pytest.param(50, 50, 50 * 0.1 + 50, id="nothing beyond what is read"),
+        pytest.param(0, 0, 100, id="no mark"),
+    ],
+)
+@pytest.mark.parametrize("masked", [False, True], ids=["unmasked sent", "masked sent"])
+def test_what_stands_after_the_last_mark_is_plain(
+    writable: int | None, cached: int, expected: float, masked: bool
+) -> None:
+    prompt = PromptTokens(100, cached, writable=writable)
+    found = spend(None, before=prompt, after=prompt, pricing=WRITTEN, masked=masked)
+    assert pytest.approx(expected) == found.after.cost
+    assert pytest.approx(expected) == found.before.cost
+
+
 @pytest.mark.parametrize(
     ("usage", "predicted", "share", "warm"),
     [

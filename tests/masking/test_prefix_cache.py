@@ -1,3 +1,4 @@
+import dataclasses
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, takewhile
 from typing import NamedTuple
@@ -6,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.accounting.prefix_cache import Piece, PrefixCache, SentPrompt
+from masking.accounting.cache_points import find_points, find_writable
+from masking.accounting.prefix_cache import CachePoints, Piece, PrefixCache, SentPrompt
 from masking.measures.cache_rules import OPENAI, CacheRules, find_rules
 
 ANTHROPIC, DEEPSEEK = find_rules("anthropic"), find_rules("deepseek")
@@ -122,6 +124,83 @@ def test_what_is_cached_is_the_longest_prefix_sent_before(
     for earlier in sent:
         cache.send(SentPrompt(b"seed"), spell(earlier))
     assert expected == cache.send(SentPrompt(b"seed"), spell(prompt))
+
+
+def mark(names: str, blocks: int = 1) -> list[Piece]:
+    """Return such a prompt; a capital is marked, and `>` stands before an answer."""
+    pieces: list[Piece] = []
+    for name, before in zip(names, f" {names}", strict=False):
+        if name != ">":
+            (piece,) = spell(name.lower())
+            pieces.append(piece._replace(
+                blocks=blocks, is_marked=name.isupper(), begins_answer=before == ">"
+            ))  # fmt: skip
+    return pieces
+
+
+MARKS = CacheRules(minimum=1, block=1, reads_at="marks", lookback=3)
+ENDS = CacheRules(minimum=1, block=1, reads_at="request ends", lookback=2)
+
+
+@pytest.mark.parametrize(
+    ("rules", "sent", "prompt", "expected"),
+    [
+        pytest.param(MARKS, ["abc"], "abC", (0, 6), id="no mark: nothing was written"),
+        pytest.param(MARKS, ["abC"], "abcd", (0, 0), id="no mark: nothing is looked for"),
+        pytest.param(MARKS, ["abC"], "abcD", (6, 10), id="the mark of the request before"),
+        pytest.param(MARKS, ["abC"], "abcdE", (6, 15), id="as far back as a mark looks"),
+        pytest.param(MARKS, ["abC"], "abcdeF", (0, 21), id="further back than a mark looks"),
+        pytest.param(MARKS, ["AbcdE"], "AbcdefghI", (1, 45), id="each mark looks for itself"),
+        pytest.param(MARKS, ["AbcdE"], "AbxdE", (1, 0), id="a change between two marks"),
+        pytest.param(MARKS, ["abC"], "Abc", (0, 1), id="what was not marked then"),
+        pytest.param(MARKS, ["abC", "abcD"], "abcdE", (10, 15), id="the longest of several"),
+        pytest.param(ENDS, ["ab"], "ab>cd", (3, 10), id="the end of the request before"),
+        pytest.param(ENDS, ["ab", "ab>cd"], "ab>cx", (3, 0), id="an earlier end"),
+        pytest.param(ENDS, ["ab>cd"], "abx", (0, 0), id="no end within what is the same"),
+        pytest.param(ENDS, ["ab>cd"], "ab", (0, 3), id="an end that no request had"),
+        pytest.param(ENDS, ["ab", "ab>c"], "ab>x>d", (0, 0), id="only the latest are looked at"),
+        pytest.param(ENDS, ["ab>cd"], "ab>cd", (10, 10), id="the same request again"),
+    ],
+)
+def test_some_caches_are_read_at_certain_points_alone(
+    rules: CacheRules, sent: list[str], prompt: str, expected: tuple[int, int]
+) -> None:
+    cache = PrefixCache()
+    for earlier in sent:
+        pieces = mark(earlier)
+        cache.send(SentPrompt(b"seed"), pieces, points=find_points(pieces, rules))
+    found, pieces = SentPrompt(b"seed"), mark(prompt)
+    points = find_points(pieces, rules)
+    assert expected[0] == cache.send(found, pieces, points=points)
+    if expected[1]:
+        assert expected[1] == find_writable(found.sizes, points, rules)
+
+
+def test_a_mark_looks_back_so_many_blocks_not_so_many_messages() -> None:
+    assert CachePoints((3, 4), (4,)) == find_points(mark("abcD", blocks=2), MARKS)
+    assert CachePoints((4,), (4,)) == find_points(mark("abcD", blocks=3), MARKS)
+
+
+def test_what_is_too_short_is_not_written() -> None:
+    rules = dataclasses.replace(MARKS, minimum=7)
+    points = find_points(mark("abCd"), rules)
+    assert 0 == find_writable([0, 1, 3, 6, 10], points, rules)
+    assert 6 == find_writable([0, 1, 3, 6, 10], points, MARKS)
+    assert 0 == find_writable([0, 1], find_points(mark("a"), MARKS), MARKS)
+    assert None is find_writable([0, 1], find_points(mark("a"), OPENAI), OPENAI)
+
+
+def test_a_point_is_forgotten_like_any_prefix() -> None:
+    cache, pieces = PrefixCache(), mark("aB")
+    points = find_points(pieces, MARKS)
+    assert [0, 3, 3, 0] == [
+        cache.send(SentPrompt(b"seed"), pieces, now, ttl=10.0, points=points)
+        for now in (0.0, 10.0, 20.0, 31.0)
+    ]
+    small = PrefixCache(max_prefixes=2)
+    small.send(SentPrompt(b"seed"), pieces, points=points)
+    small.send(SentPrompt(b"another"), pieces, points=points)
+    assert 0 == small.send(SentPrompt(b"seed"), pieces, points=points)
 
 
 def test_seeds_have_nothing_in_common() -> None:

@@ -55,10 +55,68 @@ def test_a_prompt_is_its_tools_and_then_its_messages() -> None:
     )
     assert prompt.before == (
         Piece(digest_of([tools]), count_tools(COUNTER, tools)),
-        *(Piece(digest_element(CHAT, m), _count(m)) for m in messages),
+        *(
+            Piece(digest_element(CHAT, m), _count(m), begins_answer=m["role"] == "assistant")
+            for m in messages
+        ),
     )
     assert prompt.before == prompt.after
     assert 0 == prompt.altered
+
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        pytest.param({"role": "user", "content": "go"}, (1, False), id="a string"),
+        pytest.param({"role": "user", "content": "go", **MARK}, (1, True), id="a marked message"),
+        pytest.param(
+            {"role": "user", "content": [{"type": "text", "text": "a"}] * 3}, (3, False), id="parts"
+        ),
+        pytest.param(
+            {"role": "user", "content": [{"type": "text", "text": "a", **MARK}]},
+            (1, True),
+            id="a marked part",
+        ),
+        pytest.param(
+            {"role": "user", "content": [{"content": [{"type": "text", "text": "a", **MARK}]}]},
+            (1, True),
+            id="a marked part of a part",
+        ),
+        pytest.param(
+            {"role": "user", "content": [{"text": "a"}, {"cachePoint": {"type": "default"}}]},
+            (2, True),
+            id="a block that is a mark",
+        ),
+        pytest.param(
+            {"role": "user", "content": "go", "cache_control": None}, (1, False), id="null"
+        ),
+        pytest.param(
+            {"role": "assistant", "content": "I", "tool_calls": [call("a"), {**call("b"), **MARK}]},
+            (3, False),
+            id="calls, whose marks nobody looks at",
+        ),
+        pytest.param(
+            {"role": "assistant", "content": None, "tool_calls": [call()]}, (1, False), id="a call"
+        ),
+        pytest.param({"role": "user"}, (1, False), id="nothing"),
+        pytest.param(7, (1, False), id="no object"),
+    ],
+)
+def test_a_piece_tells_its_blocks_and_whether_it_is_marked(
+    message: object, expected: tuple[int, bool]
+) -> None:
+    head, piece = read_prompt(unchanged(read_body({"messages": [message]})), COUNTER).before
+    assert expected == (piece.blocks, piece.is_marked)
+    assert not head.is_marked
+
+
+def test_the_head_is_marked_if_a_tool_is() -> None:
+    tools = [{"type": "function", "function": {"name": "shell"}}, {**MARK}]
+    head, *_ = read_prompt(unchanged(read_body({"messages": [], "tools": tools})), COUNTER).before
+    assert head.is_marked
 
 
 def test_a_masked_result_is_another_piece_by_as_much_smaller_as_its_placeholder() -> None:
