@@ -1,6 +1,6 @@
 """A request as a prefix cache sees it: tool schemas, then the elements, piece by piece."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -56,13 +56,28 @@ def read_pieces(conversation: Conversation, counter: TokenCounter) -> tuple[Piec
     """Return the pieces of a request as it came; the first is what stands before its list."""
     wire, items = conversation.wire, conversation.items
     answers = {a.start for a in find_answers(conversation.elements, in_runs=wire.answers_in_runs)}
-    elements = [
-        _read_piece(wire, item, counter)._replace(
-            is_marked=is_marked(item), begins_answer=at in answers
-        )
-        for at, item in enumerate(items)
-    ]
-    return _read_head(conversation, counter), *elements
+    marked = frozenset(find_marked(conversation))
+    pieces = (
+        _read_head(conversation, counter),
+        *(_read_piece(wire, item, counter) for item in items),
+    )
+    return tuple(
+        piece._replace(is_marked=at in marked, begins_answer=at - 1 in answers)
+        for at, piece in enumerate(pieces)
+    )
+
+
+def find_marked(conversation: Conversation) -> Iterator[int]:
+    """Yield the places of the pieces of a request that end with a cache mark.
+
+    If the list has a mark that stands on none of its elements, the last one is marked.
+    """
+    marks = conversation.marks
+    if marks.in_head:
+        yield 0
+    if marks.in_list:
+        found = [at for at, item in enumerate(conversation.items, 1) if is_marked(item)]
+        yield from found or [len(conversation.items)]
 
 
 def digest_head(conversation: Conversation) -> bytes:
@@ -76,7 +91,7 @@ def _read_head(conversation: Conversation, counter: TokenCounter) -> Piece:
     wire, body = conversation.wire, conversation.body
     texts, tools = wire.find_head_texts(body), wire.find_tools(body)
     tokens = count_tools(counter, tools) + sum(map(counter.count, texts))
-    return Piece(digest_head(conversation), tokens, is_marked=is_marked(tools))
+    return Piece(digest_head(conversation), tokens)
 
 
 def _read_piece(wire: WireFormat, item: object, counter: TokenCounter) -> Piece:

@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 from masking import MaskPolicy, rewrite_request
 from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import digest_element, digest_of, read_prompt
+from masking.conversation import WireFormat
 from masking.measures.tokens import TokenCounter, count_tools
 from masking.model import Decision, Replacement, replacements_of
-from masking.rewrite import Rewrite
+from masking.rewrite import Rewrite, read_request
 from masking.wire.chat import CHAT
+from masking.wire.messages import MESSAGES
 from tests.builders import (
     IMAGE,
     MASK_ALL,
@@ -65,58 +67,33 @@ def test_a_prompt_is_its_tools_and_then_its_messages() -> None:
 
 
 MARK = {"cache_control": {"type": "ephemeral"}}
+NO_MARK: dict[str, object] = {}
 
 
 @pytest.mark.parametrize(
-    ("message", "expected"),
+    ("document", "parts_", "expected"),
     [
-        pytest.param({"role": "user", "content": "go"}, (1, False), id="a string"),
-        pytest.param({"role": "user", "content": "go", **MARK}, (1, True), id="a marked message"),
+        pytest.param({}, [NO_MARK] * 2, [False] * 3, id="no mark"),
+        pytest.param({"tools": [{}, MARK]}, [NO_MARK] * 2, [True, False, False], id="on a tool"),
+        pytest.param(MARK, [NO_MARK] * 2, [False, False, True], id="at the top: on the end"),
         pytest.param(
-            {"role": "user", "content": [{"type": "text", "text": "a"}] * 3}, (3, False), id="parts"
+            {"tools": [MARK], **MARK}, [NO_MARK], [True, True], id="on a tool, at the top"
         ),
-        pytest.param(
-            {"role": "user", "content": [{"type": "text", "text": "a", **MARK}]},
-            (1, True),
-            id="a marked part",
-        ),
-        pytest.param(
-            {"role": "user", "content": [{"content": [{"type": "text", "text": "a", **MARK}]}]},
-            (1, True),
-            id="a marked part of a part",
-        ),
-        pytest.param(
-            {"role": "user", "content": [{"text": "a"}, {"cachePoint": {"type": "default"}}]},
-            (2, True),
-            id="a block that is a mark",
-        ),
-        pytest.param(
-            {"role": "user", "content": "go", "cache_control": None}, (1, False), id="null"
-        ),
-        pytest.param(
-            {"role": "assistant", "content": "I", "tool_calls": [call("a"), {**call("b"), **MARK}]},
-            (3, False),
-            id="calls, whose marks nobody looks at",
-        ),
-        pytest.param(
-            {"role": "assistant", "content": None, "tool_calls": [call()]}, (1, False), id="a call"
-        ),
-        pytest.param({"role": "user"}, (1, False), id="nothing"),
-        pytest.param(7, (1, False), id="no object"),
+        pytest.param({}, [MARK, NO_MARK], [False, True, False], id="on a message"),
+        pytest.param(MARK, [], [True], id="at the top of a request of nothing"),
     ],
 )
-def test_a_piece_tells_its_blocks_and_whether_it_is_marked(
-    message: object, expected: tuple[int, bool]
+@pytest.mark.parametrize("wire", [CHAT, MESSAGES], ids=["chat", "messages"])
+def test_a_piece_tells_whether_it_is_marked(
+    wire: WireFormat,
+    document: dict[str, object],
+    parts_: list[dict[str, object]],
+    expected: list[bool],
 ) -> None:
-    head, piece = read_prompt(unchanged(read_body({"messages": [message]})), COUNTER).before
-    assert expected == (piece.blocks, piece.is_marked)
-    assert not head.is_marked
-
-
-def test_the_head_is_marked_if_a_tool_is() -> None:
-    tools = [{"type": "function", "function": {"name": "shell"}}, {**MARK}]
-    head, *_ = read_prompt(unchanged(read_body({"messages": [], "tools": tools})), COUNTER).before
-    assert head.is_marked
+    texts_ = [{"type": "text", "text": "go", **part} for part in parts_]
+    messages = [{"role": "user", "content": [text]} for text in texts_]
+    request = read_request(json.dumps({**document, "messages": messages}).encode(), wire)
+    assert expected == [p.is_marked for p in read_prompt(unchanged(request), COUNTER).before]
 
 
 def test_a_masked_result_is_another_piece_by_as_much_smaller_as_its_placeholder() -> None:
