@@ -84,8 +84,14 @@ class ReplaySettings:
     def find_pricing(self, recorded: RecordedRequest, conversation: Conversation) -> Pricing:
         """Return the prices by which a request is billed."""
         model, host = self.model or conversation.model, None if self.model else recorded.host
-        is_marked = conversation.marks.are_there
-        pricing = find_pricing(self.price_settings, host, model, is_marked=is_marked)
+        marks = conversation.marks
+        pricing = find_pricing(
+            self.price_settings,
+            host,
+            model,
+            is_marked=marks.are_there,
+            lifetime=marks.lifetimes[-1] if marks.lifetimes else None,
+        )
         return pricing if self.ttl is None else pricing.forget_after(self.ttl)
 
 

@@ -76,9 +76,7 @@ NO_MARK: dict[str, object] = {}
         pytest.param({}, [NO_MARK] * 2, [False] * 3, id="no mark"),
         pytest.param({"tools": [{}, MARK]}, [NO_MARK] * 2, [True, False, False], id="on a tool"),
         pytest.param(MARK, [NO_MARK] * 2, [False, False, True], id="at the top: on the end"),
-        pytest.param(
-            {"tools": [MARK], **MARK}, [NO_MARK], [True, True], id="on a tool, at the top"
-        ),
+        pytest.param({"tools": [MARK], **MARK}, [NO_MARK], [True, True], id="tool and top"),
         pytest.param({}, [MARK, NO_MARK], [False, True, False], id="on a message"),
         pytest.param(MARK, [], [True], id="at the top of a request of nothing"),
     ],
