@@ -132,9 +132,15 @@ def _price(received: Received, document: Mapping[str, object]) -> tuple[Priced, 
     settings, wire = received.settings, received.wire
     name = wire.find_model(document, received.path)
     model = None if name is None else printable(name)
-    prices, is_marked = settings.price_settings, wire.find_marks(document).are_there
-    pricing = find_pricing(prices, received.host, model, is_marked=is_marked)
-    policy = apply_pricing(settings.schema1, pricing, slides=prices.slides)
+    prices, marks = settings.price_settings, wire.find_marks(document)
+    pricing = find_pricing(
+        prices,
+        received.host,
+        model,
+        is_marked=marks.are_there,
+        lifetime=marks.lifetimes[-1] if marks.lifetimes else None,
+    )
+    policy = apply_pricing(settings.schema1, pricing, slides=prices.slides, marks=marks)
     seed = blake2b(f"{received.host}\n{model}".encode(), key=received.account, digest_size=16)
     priced = Priced(
         model=model,

@@ -52,7 +52,8 @@ def find_first_masked(segment: Segment, judged: Judged, policy: MaskPolicy) -> l
     """
     if policy.slides:
         return find_first_masked_sliding(segment, judged, policy)
-    boundaries = find_boundaries(segment.layout.requests, judged.maskable, policy)
+    layout = segment.layout
+    boundaries = find_boundaries(layout.requests, judged.maskable, policy, layout.marked)
     at_requests = [boundaries[request.answers] for request in segment.requests]
     return _find_first_masked(segment, judged, judged.maskable, at_requests, policy)
 

@@ -143,7 +143,9 @@ def _replay_request(
     named = conversation.model
     model = settings.model or named
     pricing = settings.find_pricing(recorded, conversation)
-    policy = apply_pricing(settings.policy, pricing, slides=settings.boundary_slides)
+    policy = apply_pricing(
+        settings.policy, pricing, slides=settings.boundary_slides, marks=conversation.marks
+    )
     strategies = replace(settings.others, schema1=policy)
     outcome = _change(recorded, settings, conversation, strategies, memory)
     prompt = read_prompt(outcome, counter)

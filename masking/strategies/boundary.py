@@ -10,6 +10,8 @@ that were really made are remembered, they replace those that the rule would hav
 last request is decided.
 """
 
+import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -27,6 +29,9 @@ _RENT_ALLOWS = 0.5
 
 _PLANNED_TURNS = 16
 """How many turns of the window a plan looks at; its time grows with their square."""
+
+_LATEST_ENDS = 80
+"""How many of the latest ends of requests are looked at, where a prompt is read from there."""
 
 _MOST_NEW = 150_000
 """How many new tokens a request may have: that many may lift it over a price step."""
@@ -55,22 +60,29 @@ class Made(NamedTuple):
 
 
 def find_boundary(
-    requests: Sequence[Request], results: Sequence[Maskable], policy: MaskPolicy
+    requests: Sequence[Request],
+    results: Sequence[Maskable],
+    policy: MaskPolicy,
+    marked: float = 0.0,
 ) -> Boundary:
     """Return the boundary at the last of a conversation's requests.
 
-    `requests` are all requests, oldest first; `results` are those of the last, in order.
+    `requests` are all requests, oldest first; `results` are those of the last, in order; `marked`
+    is the size of what stands before the messages, up to the last cache mark in it.
 
     The boundary never goes back while a conversation grows by appending. Where a cached token
     costs as much as a written one, it is the window's edge. At no request has the bill exceeded
     `1 + policy.estimated_loss` times that of sending everything, in the unit of the sizes. Linear
     in the conversation.
     """
-    return find_boundaries(requests, results, policy)[-1]
+    return find_boundaries(requests, results, policy, marked)[-1]
 
 
 def find_boundaries(
-    requests: Sequence[Request], results: Sequence[Maskable], policy: MaskPolicy
+    requests: Sequence[Request],
+    results: Sequence[Maskable],
+    policy: MaskPolicy,
+    marked: float = 0.0,
 ) -> list[Boundary]:
     """Return the boundary at each of a conversation's requests, in one pass.
 
@@ -78,7 +90,7 @@ def find_boundaries(
     """
     if policy.slides:
         return [Boundary(policy.find_edge(turns), count) for _, turns, count in requests]
-    fold = _Fold(policy)
+    fold = _Fold(policy, marked)
     boundaries = []
     for request in requests:
         fold.begin(request)
@@ -89,7 +101,11 @@ def find_boundaries(
 
 
 def find_next_move(
-    requests: Sequence[Request], results: Sequence[Maskable], policy: MaskPolicy, made: Made
+    requests: Sequence[Request],
+    results: Sequence[Maskable],
+    policy: MaskPolicy,
+    made: Made,
+    marked: float = 0.0,
 ) -> Boundary | None:
     """Return where the boundary moves to at the last request; None if it stays.
 
@@ -103,7 +119,7 @@ def find_next_move(
         return None
     if policy.slides:
         return Boundary(policy.find_edge(requests[-1].turns), requests[-1].results)
-    fold = _Fold(policy)
+    fold = _Fold(policy, marked)
     for number, request in enumerate(requests):
         fold.begin(request)
         if number == made.met:
@@ -125,9 +141,10 @@ class _Fold:
     cancelled and another takes its place.
     """
 
-    def __init__(self, policy: MaskPolicy) -> None:
+    def __init__(self, policy: MaskPolicy, marked: float) -> None:
         self.boundary = Boundary(0, 0)
         self._policy = policy
+        self._marked = marked
         self._read, self._write = policy.cache_read_ratio, policy.cache_write_ratio
         self._steps = policy.price_steps
         self._ripening = Ripening(policy)
@@ -140,6 +157,10 @@ class _Fold:
         self._rent = 0.0
         self._price = 0.0
         """The price of the move that the current request makes."""
+        self._ends: list[float] = []
+        """The sizes of the requests so far."""
+        self._first_masked = math.inf
+        """The size of everything before the first result that was ever masked."""
 
     def begin(self, request: Request) -> None:
         """Add the rent of a request, by what was known before it."""
@@ -158,7 +179,7 @@ class _Fold:
         price = go * (self._read * self._sent + flat) - stay * self._read * self._sent
         is_due = price <= 0 or expired or self._is_due(price, flat, request.turns)
         if flat <= 0 or (is_due and self._is_covered(flat)):
-            self._move(saving, flat)
+            self._move(saving, flat, self._ripening.offset)
             self._ripening.harvest()
             self.boundary = Boundary(self._policy.find_edge(request.turns), self._ripening.received)
 
@@ -167,7 +188,7 @@ class _Fold:
         if places:
             saving = sum(results[place].saving for place in places)
             first = min(results[place].offset for place in places)
-            self._move(saving, self._find_price(saving, first))
+            self._move(saving, self._find_price(saving, first), first)
             self._ripening.take(places)
 
     def forget_rent(self) -> None:
@@ -183,6 +204,7 @@ class _Fold:
         self._saved += whole - self._factor(request.size - self._masked) * part
         self._ripening.receive(results[self._ripening.received : request.results])
         self._size = request.size
+        self._ends.append(request.size)
         self._requests += 1
 
     @property
@@ -203,17 +225,35 @@ class _Fold:
     def _find_price(self, saving: float, offset: float) -> float:
         """Return the one-time price of moving, in plain tokens of a prompt below every price step.
 
-        What stands before the first newly masked result is still read from the cache, unless it is
+        What can be read from the cache before the first newly masked result still is, unless it is
         too short to be cached.
         """
-        tail = max(0.0, self._size - offset)
+        tail = self._find_tail(offset)
         head = max(0.0, self._sent - tail)
         lost = (self._write - self._read) * head if head < self._policy.shortest_prefix else 0.0
         return self._write * (tail - saving) - self._read * tail + lost
 
-    def _move(self, saving: float, price: float) -> None:
+    def _find_tail(self, offset: float) -> float:
+        """Return the size, as sent, of what a change after `offset` makes the provider read anew.
+
+        A cache that is read at marks has one before the messages. Those in the messages are too far
+        behind the window, or were made by earlier requests and with other texts before them. One
+        that is read where requests ended has them only before the first result ever masked.
+        """
+        match self._policy.reads_at:
+            case "any prefix":
+                return max(0.0, self._size - offset)
+            case "marks":
+                return max(0.0, self._sent - self._marked)
+            case "request ends":
+                before = bisect_right(self._ends, min(offset, self._first_masked))
+                is_near = before > 0 and len(self._ends) - before < _LATEST_ENDS
+                return max(0.0, self._sent - (self._ends[before - 1] if is_near else 0.0))
+
+    def _move(self, saving: float, price: float, offset: float) -> None:
         self._price = price + self._read * saving
         self._masked += saving
+        self._first_masked = min(self._first_masked, offset)
         self._rent = 0.0
 
     def _is_covered(self, price: float) -> bool:
@@ -240,6 +280,9 @@ class _Fold:
         savings, tails = self._ripening.look_ahead(
             min(turns, self._policy.find_edge(turns) + _PLANNED_TURNS), self._size
         )
+        if self._policy.reads_at != "any prefix":  # whatever is masked later, all is read anew
+            left = self._find_tail(self._ripening.offset) - savings[-1]
+            tails = [max(tail, left) for tail in tails[:-1]] + tails[-1:]
         return Outlook(
             requests=max(1, self._requests),
             read=self._read,

@@ -2,8 +2,11 @@
 
 import math
 from dataclasses import KW_ONLY, dataclass, replace
+from typing import Literal
 
+from masking.conversation import Marks
 from masking.errors import ConfigError
+from masking.measures.cache_rules import ReadsAt
 from masking.measures.pricing import Pricing
 from masking.model import PriceStep
 from masking.strategies.placeholder import parse_template
@@ -13,6 +16,10 @@ DEFAULT_TEMPLATE = (
     "(tool_call_id={tool_call_id}, outil={tool_name}, chars={original_chars})]"
 )
 
+
+BoundReasoning = Literal["keep", "drop"]
+
+_EVERYWHERE = Marks(in_head=True, in_list=True)
 
 _FROM_ZERO = (
     "min_chars",
@@ -55,6 +62,9 @@ class MaskPolicy:
     price_steps: the sizes, in tokens, from which on every token of a prompt costs more, lowest
         first. Like the ratios, it is not a key of a file: prices give it.
     shortest_prefix: a prefix of fewer tokens is not cached. Prices give it, too.
+    reads_at: where a cached prompt can be read from. Prices give it, too.
+    bound_reasoning: "keep": mask nothing that reasoning of the model is bound to; "drop": do so
+        where the provider then drops the reasoning, never where it refuses the request.
 
     Raises ConfigError (a ValueError) for a template that is blank or has an unknown field, and for
     a number that may not be negative.
@@ -77,6 +87,8 @@ class MaskPolicy:
     target_arguments: tuple[str, ...] = ("file_path", "path", "filename", "filePath")
     price_steps: tuple[PriceStep, ...] = ()
     shortest_prefix: int = 0
+    reads_at: ReadsAt = "any prefix"
+    bound_reasoning: BoundReasoning = "keep"
 
     def __post_init__(self) -> None:
         parse_template(self.placeholder_template)
@@ -114,12 +126,20 @@ class MaskPolicy:
         return max(0, turns - self.window_turns)
 
 
-def apply_pricing(policy: MaskPolicy, pricing: Pricing, *, slides: bool = False) -> MaskPolicy:
-    """Return the policy with the prices that draw its boundary; with none where it slides."""
+def apply_pricing(
+    policy: MaskPolicy, pricing: Pricing, *, slides: bool = False, marks: Marks = _EVERYWHERE
+) -> MaskPolicy:
+    """Return the policy with the prices that draw its boundary; with none where it slides.
+
+    `marks` are those of the request: where a cache is read at marks and there is none among the
+    messages, no message is cached, and masking breaks nothing.
+    """
+    slides = slides or (pricing.cache.reads_at == "marks" and not marks.in_list)
     return replace(
         policy,
         cache_read_ratio=1.0 if slides else pricing.read,
         cache_write_ratio=1.0 if slides else pricing.write,
         price_steps=() if slides else pricing.steps,
         shortest_prefix=0 if slides else pricing.cache.minimum,
+        reads_at="any prefix" if slides else pricing.cache.reads_at,
     )

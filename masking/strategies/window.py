@@ -31,7 +31,8 @@ def decide(conversation: Conversation, policy: MaskPolicy) -> tuple[Decision, ..
         return _draw(conversation, view, boundary, conversation.results, None)
     layout = lay_out(conversation)
     judged = judge(conversation, policy)
-    boundary = find_boundary(layout.requests, find_maskable(judged, layout), policy)
+    maskable = find_maskable(judged, layout)
+    boundary = find_boundary(layout.requests, maskable, policy, layout.marked)
     return decide_by_boundary(conversation, policy, boundary, judged, layout)
 
 
