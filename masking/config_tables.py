@@ -13,7 +13,7 @@ from masking.errors import ConfigError
 from masking.host_names import check_host, normalize_host
 from masking.measures.price_settings import MAX_PRICE, CachePricing, OwnPrice, PriceSettings
 from masking.strategies.mcp_requests import McpSettings
-from masking.strategies.policy import MaskPolicy
+from masking.strategies.policy import BoundReasoning, MaskPolicy
 from masking.strategies.redaction import RedactionPolicy
 from masking.strategies.reduction import ReductionOptions
 
@@ -105,7 +105,11 @@ class Schema1Table(_Table):
         default=True, description="Leave a result alone where its placeholder is not shorter."
     )
     mask_text_parts: bool = Field(
-        default=True, description="Also mask results that are a list of nothing but text parts."
+        default=True, description="Also mask the texts of results that are lists of parts."
+    )
+    bound_reasoning: BoundReasoning = Field(
+        default="keep",
+        description="`keep` what later reasoning is bound to, or let the provider `drop` that.",
     )
     min_chars: int = Field(
         default=0, description="Leave results alone that are shorter than N characters."

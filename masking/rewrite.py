@@ -14,7 +14,7 @@ from masking.edit.splice import apply, decode, splice
 from masking.errors import WireError
 from masking.layout import lay_out
 from masking.memory.boundary_memory import Occasion, Past
-from masking.memory.remembered import continue_past
+from masking.memory.remembered import continue_past, find_last_bound
 from masking.model import Decision, Edits, places_masked, replacements_of
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
@@ -84,9 +84,13 @@ def change_request(
     No byte changes outside the replaced strings, and outside the elements that a reduction removes
     and the one it inserts. If the boundary is held, `only` has the places of the tool results that
     the window may mask. With an `occasion` the conversation's past decides what stays masked;
-    without it the request alone does. Raises WireError if the edits cannot be made and proven.
+    without it the request alone does, and nothing is masked if reasoning is bound to what precedes
+    it. Raises WireError if the edits cannot be made and proven.
     """
     conversation = with_targets(conversation, strategies.schema1.wanted_arguments)
+    binds = _binds(conversation, strategies.schema1)
+    if binds:  # whatever they changed would stand before reasoning, now or at the next request
+        strategies = Strategies(schema1=strategies.schema1)
     # The window decides as if nothing were redacted: a redaction must not move the boundary back.
     # A result has one decision, that of the first strategy which settles it.
     redactions = (
@@ -94,7 +98,7 @@ def change_request(
         if strategies.redaction.redacts
         else None
     )
-    windowed, past = _mask(conversation, strategies.schema1, only, occasion)
+    windowed, past = _mask(conversation, strategies.schema1, only, occasion, binds=binds)
     decisions = windowed if redactions is None else _settle(windowed, redactions)
     edits = Edits(replacements_of(decisions))
     plan = None
@@ -121,14 +125,38 @@ def _mask(
     policy: MaskPolicy,
     only: Container[int] | None,
     occasion: Occasion | None,
+    *,
+    binds: bool,
 ) -> tuple[tuple[Decision, ...], Past | None]:
     if occasion is not None and policy.masks:
         layout = lay_out(conversation)
         held = only is not None
-        continued = continue_past(conversation, policy, layout, occasion, held=held)
-        return continued.decisions, continued.past
+        continued = continue_past(conversation, policy, layout, occasion, held=held, binds=binds)
+        if not binds:
+            return continued.decisions, continued.past
+        bound = find_last_bound(conversation)
+        return _name_bound(continued.decisions, bound), continued.past
     decisions = decide(conversation, policy)
-    return decisions if only is None else _hold(decisions, only), None
+    if binds:  # nobody knows how the requests were sent to which reasoning may be bound
+        only = frozenset()
+    held_back = decisions if only is None else _hold(decisions, only)
+    return _name_bound(held_back, len(conversation.elements)) if binds else held_back, None
+
+
+def _binds(conversation: Conversation, policy: MaskPolicy) -> bool:
+    """Whether reasoning is bound to what precedes it, and is not to be given up."""
+    binding = conversation.binding
+    return binding == "refuses" or (binding == "drops" and policy.bound_reasoning == "keep")
+
+
+def _name_bound(decisions: Sequence[Decision], last_bound: int) -> tuple[Decision, ...]:
+    """Return the decisions; what is held before reasoning is held because that is bound to it."""
+    return tuple(
+        Decision(decision.result, "bound")
+        if decision.reason == "held" and decision.result.element < last_bound
+        else decision
+        for decision in decisions
+    )
 
 
 def _hold(decisions: Sequence[Decision], only: Container[int]) -> tuple[Decision, ...]:

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from functools import reduce
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import click
 from pydantic.fields import FieldInfo
@@ -63,6 +63,8 @@ def _make_option(name: str, key: FieldInfo) -> Callable[[_Function], _Function]:
     flag, kind = f"--{name.replace('_', '-')}", key.annotation
     if kind is bool:
         return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=key.description)
+    if choices := get_args(kind) if get_origin(kind) is Literal else ():
+        return click.option(flag, name, type=click.Choice(choices), help=key.description)
     types: Mapping[object, tuple[object, str]] = {
         int: (whole_number(0), "N"),
         float: (float, "NUMBER"),

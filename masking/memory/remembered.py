@@ -7,7 +7,7 @@ say now.
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from masking.conversation import Conversation
+from masking.conversation import Conversation, find_answers
 from masking.memory.boundary_memory import Move, Occasion, Past
 from masking.model import Decision, Layout
 from masking.strategies.boundary import Boundary, Made, find_next_move
@@ -34,10 +34,15 @@ def continue_past(
     occasion: Occasion,
     *,
     held: bool = False,
+    binds: bool = False,
 ) -> Continued:
-    """Decide every tool result of a request. If `held`, the boundary does not move."""
+    """Decide every tool result of a request. If `held`, the boundary does not move.
+
+    If the model `binds` its reasoning to all that precedes it, nothing before reasoning in the
+    request is masked anew, and what was masked when the reasoning was made stays masked.
+    """
     place = occasion.place
-    past = occasion.past or Past(met=place, last=place, sent=occasion.now)
+    past = _find_past(conversation, occasion, binds=binds)
     again, masked = _mask_again(conversation, past, layout)
     judged = judge(conversation, policy, again)
     made = Made(
@@ -47,16 +52,49 @@ def continue_past(
         held=held,
     )
     maskable = find_maskable(judged, layout)
-    moved = find_next_move(layout.requests, maskable, policy, made)
-    boundary = moved or _find_last_boundary(past)
-    drawn = decide_by_boundary(conversation, policy, boundary, judged, layout)
-    decisions = tuple(again.get(n) or _hold(d, moved) for n, d in enumerate(drawn))
-    fresh = tuple(n for n, d in enumerate(decisions) if d.reason == "masked" and n not in again)
+    moved = find_next_move(layout.requests, maskable, policy, made, layout.marked)
+
+    def draw(moved: Boundary | None) -> tuple[tuple[Decision, ...], tuple[int, ...]]:
+        boundary = moved or _find_last_boundary(past)
+        drawn = decide_by_boundary(conversation, policy, boundary, judged, layout)
+        decided = tuple(again.get(n) or _hold(d, moved) for n, d in enumerate(drawn))
+        new = (n for n, d in enumerate(decided) if d.reason == "masked" and n not in again)
+        return decided, tuple(new)
+
+    decisions, fresh = draw(moved)
+    if binds and fresh and decisions[fresh[0]].result.element < find_last_bound(conversation):
+        moved = None  # it would change a text before reasoning
+        decisions, fresh = draw(moved)
     if moved and fresh:
         rendering = Rendering(policy.placeholder_template, policy.must_shrink)
-        move = Move(place, boundary, fresh, rendering)
+        move = Move(place, moved, fresh, rendering)
         past = replace(past, moves=_add(past.moves, move, slides=policy.slides))
     return Continued(decisions=decisions, past=replace(past, last=place, sent=occasion.now))
+
+
+def find_last_bound(conversation: Conversation) -> int:
+    """Return the position of the last element with bound reasoning; -1 if there is none."""
+    bound = (at for at, element in enumerate(conversation.elements) if element.is_bound)
+    return max(bound, default=-1)
+
+
+def _find_past(conversation: Conversation, occasion: Occasion, *, binds: bool) -> Past:
+    """Return what is known of the conversation; a new past if that is nothing."""
+    past, place = occasion.past, occasion.place
+    if past is None or (binds and _was_passed_by(conversation, past, occasion)):
+        return Past(met=place, last=place, sent=occasion.now)
+    return past
+
+
+def _was_passed_by(conversation: Conversation, past: Past, occasion: Occasion) -> bool:
+    """Whether reasoning was made at requests that did not come through here, and so were whole."""
+    last, answers = past.last, occasion.answers
+    if not last.is_on(answers) or len(answers) <= last.answers + 1:
+        return False
+    elements = conversation.elements
+    made = find_answers(elements, in_runs=conversation.wire.answers_in_runs)
+    unseen = [*made][last.answers + 1 :]
+    return any(elements[at].is_bound for answer in unseen for at in answer)
 
 
 def _add(moves: tuple[Move, ...], move: Move, *, slides: bool) -> tuple[Move, ...]:

@@ -88,9 +88,12 @@ def find_obstacle(_: Mapping[str, object]) -> str | None:
     return None
 
 
-def find_binding(_: Mapping[str, object], model: str | None) -> Binding | None:
+def find_binding(document: Mapping[str, object], model: str | None) -> Binding | None:
     """Return what becomes of reasoning after a change, where a gateway sells Claude models."""
-    return find_claude_binding(model)
+    binding = find_claude_binding(model)
+    if binding is None or any(document.get(key) for key in _ASKS_FOR_REASONING):
+        return binding
+    return binding if any(map(_holds_reasoning, objects(document.get("messages")))) else None
 
 
 def find_tools(body: Mapping[str, object]) -> object:
@@ -222,6 +225,10 @@ def _is_text_part(part: object) -> bool:
 
 _REASONING = ("reasoning_details", "thinking_blocks")
 """Where gateways put signed thinking of Claude: OpenRouter, and LiteLLM."""
+
+
+_ASKS_FOR_REASONING = ("reasoning", "reasoning_effort", "thinking", "include_reasoning")
+"""By which a request asks for it, at OpenRouter and LiteLLM."""
 
 
 def _holds_reasoning(message: Mapping[str, object]) -> bool:
