@@ -2,13 +2,15 @@
 
 Filler has the length of what it replaces. What stays are the names, roles and ids that make up a
 conversation's structure, and what is known to be our own (`OwnRecording`). Every other byte of the
-text stays as well: object keys, numbers, blanks.
+text stays as well: object keys, numbers, blanks. What a wire format adds to this is a row in
+`OWN_PLACES`, and its words in `STRUCTURE`.
 """
 
 import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from masking.edit.json_strings import edit_strings
 from masking.model import Path as JsonPath
@@ -19,7 +21,8 @@ _KINDS = ("role", "type", "object", "event", "name", "model", "tool_choice", "se
 _IDS = ("id", "call_id", "tool_call_id", "tool_use_id", "item_id", "previous_response_id")
 _ENDS = ("finish_reason", "finishReason", "stop_reason", "status", "code", "system_fingerprint")
 _FORMS = ("required", "$schema", "reasoning_effort", "media_type", "mimeType")
-STRUCTURE = frozenset((*_KINDS, *_IDS, *_ENDS, *_FORMS))
+_MESSAGES = ("ttl", "scope", "keep", "effort", "display", "prefix_mismatch_behavior")
+STRUCTURE = frozenset((*_KINDS, *_IDS, *_ENDS, *_FORMS, *_MESSAGES))
 """Keys whose strings stay, as long as they look like identifiers."""
 
 FREE = frozenset(("arguments", "args", "metadata", "response"))
@@ -27,6 +30,33 @@ FREE = frozenset(("arguments", "args", "metadata", "response"))
 for `input`, a call's arguments, except at the root, where it is a conversation."""
 
 LONGEST_IDENTIFIER = 200
+
+ANY = "*"
+"""Stands for any index in a path."""
+
+
+class OwnPlace(NamedTuple):
+    """Where a request repeats what the agent's own tools were asked, or what they gave back.
+
+    path: of the text, or of what holds it.
+    having: a key that the object with the path's last key must have, and its value.
+    """
+
+    path: JsonPath
+    having: tuple[str, str] | None = None
+
+
+_BLOCK = ("messages", ANY, "content", ANY)
+
+OWN_PLACES = (
+    # Chat Completions
+    OwnPlace(("messages", ANY, "content"), ("role", "tool")),
+    OwnPlace(("messages", ANY, "tool_calls", ANY, "function", "arguments")),
+    # Messages
+    OwnPlace((*_BLOCK, "content"), ("type", "tool_result")),
+    OwnPlace((*_BLOCK, "input"), ("type", "tool_use")),
+)
+"""In a recording that was made here, what stands there is our own."""
 
 _IDENTIFIER = re.compile(r"[\w.:/@#+$-]*", re.ASCII)
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
@@ -43,18 +73,21 @@ class OwnRecording:
 
     server: the host of our own MCP server. All that goes to it and comes from it stays.
     texts: they stay wherever they stand.
+    foreign: patterns of what clients put into their tools' results in their own words; the words,
+        which are the pattern's last group, become filler.
     spellings: patterns, and what to write in their place everywhere in the bodies, in this order:
         folders of this machine, numbers that differ from run to run.
     """
 
     server: str | None = None
     texts: frozenset[str] = frozenset()
+    foreign: tuple[re.Pattern[str], ...] = ()
     spellings: Spellings = ()
 
 
 def scrub_request(text: str, own: OwnRecording | None = None) -> str:
     """Return the text of a request's body with what may be published of it."""
-    edited = _edit_strings(text, _Rule(_roles(text), own).edit)
+    edited = _edit_strings(text, _Rule(_read(text), own).edit)
     return edited if own is None else respell(edited, own.spellings)
 
 
@@ -97,25 +130,25 @@ def _edit_strings(text: str, edit: Callable[[JsonPath, str], str]) -> str:
         return fill(text)
 
 
-def _roles(text: str) -> tuple[object, ...]:
-    """Return the roles of a request's messages, as far as it has any."""
+def _read(text: str) -> object:
     try:
-        messages = json.loads(text)["messages"]
-        return tuple(each.get("role") if isinstance(each, dict) else None for each in messages)
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return ()
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What becomes of each string of a body."""
+    """What becomes of each string of a body; of a request, `document` is all of it."""
 
-    roles: tuple[object, ...] = ()
+    document: object = None
     own: OwnRecording | None = None
 
     def edit(self, path: JsonPath, value: str) -> str:
-        if self._is_structure(path, value) or (self.own and self._is_own(path)):
+        if self._is_structure(path, value):
             return value
+        if self.own and self._is_own(path):
+            return fill_foreign(value, self.own.foreign)
         if path[-1:] == ("arguments",) and value.lstrip()[:1] == "{":
             return _edit_strings(value, lambda _, inner: fill(inner))
         texts = self.own.texts if self.own else ()
@@ -127,20 +160,47 @@ class _Rule:
         if not keys or keys[-1] not in STRUCTURE or not FREE.isdisjoint(keys[:-1]):
             return False
         match path:
-            case ("messages", int(index), "name") if self._role(index) not in ("tool", "function"):
+            case ("messages", int(), "name") if not self._is_tools(path[:-1]):
                 return False  # a person's, not a tool's
         return "input" not in keys[1:-1] and _is_identifier(value)
 
-    def _is_own(self, path: JsonPath) -> bool:
-        match path:
-            case ("messages", int(index), "content", *_):
-                return self._role(index) == "tool"
-            case ("messages", int(), "tool_calls", int(), "function", "arguments"):
-                return True
-        return False
+    def _is_tools(self, message: JsonPath) -> bool:
+        return any(self._has(message, "role", role) for role in ("tool", "function"))
 
-    def _role(self, index: int) -> object:
-        return self.roles[index] if index < len(self.roles) else None
+    def _is_own(self, path: JsonPath) -> bool:
+        return any(self._stands_at(path, place) for place in OWN_PLACES)
+
+    def _stands_at(self, path: JsonPath, place: OwnPlace) -> bool:
+        start = path[: len(place.path)]
+        if len(start) < len(place.path) or not all(map(_is_step, start, place.path)):
+            return False
+        return place.having is None or self._has(start[:-1], *place.having)
+
+    def _has(self, path: JsonPath, key: str, value: str) -> bool:
+        """Whether the object at a path has this value at a key."""
+        found: Any = self.document
+        try:
+            for step in path:
+                found = found[step]
+        except (LookupError, TypeError):  # of keys that stand twice, only the last are there
+            return False
+        return isinstance(found, dict) and found.get(key) == value
+
+
+def fill_foreign(text: str, patterns: tuple[re.Pattern[str], ...]) -> str:
+    """Return the text with filler for the last group of each pattern."""
+    for pattern in patterns:
+        text = pattern.sub(_fill_last_group, text)
+    return text
+
+
+def _fill_last_group(found: re.Match[str]) -> str:
+    start, end = (place - found.start() for place in found.span(found.re.groups))
+    return found[0][:start] + fill(found[0][start:end]) + found[0][end:]
+
+
+def _is_step(step: str | int, expected: str | int) -> bool:
+    return isinstance(step, int) if expected == ANY else step == expected
 
 
 def _is_identifier(value: str) -> bool:
