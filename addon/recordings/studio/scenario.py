@@ -3,12 +3,13 @@
 Scenarios are TOML files in `scenarios/`, each about a project in `projects/`. Both are plain files,
 so a recording comes out the same at every time and place, and no command in them prints a time, a
 user or a host. Actions are written in words of no client's own: `read: FILE`, `shell: COMMAND` or
-`edit: NAME`, which names a table of the same file with `path`, `old` and `new`.
+`edit: NAME`, which names a table of the same file with `path`, `old` and `new`. A turn may begin
+with `think: WORDS`, for formats that show what a model thinks.
 """
 
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ _SCENARIOS = Path(__file__).with_name("scenarios")
 PROJECTS = Path(__file__).with_name("projects")
 
 Kind = Literal["read", "edit", "shell"]
+_THINK = "think: "
 _PLAIN: Mapping[str, Kind] = {"read": "read", "shell": "shell"}
 
 
@@ -40,11 +42,15 @@ Turn = tuple[Action, ...]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the user asks, what the model does about it, turn by turn, and what it answers."""
+    """What the user asks, what the model does about it, turn by turn, and what it answers.
+
+    thoughts: what it thinks before a turn, by the turn's index.
+    """
 
     prompt: str
     turns: tuple[Turn, ...]
     answer: str
+    thoughts: Mapping[int, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,11 @@ class Scenario:
     @property
     def texts(self) -> frozenset[str]:
         """All its prose: the user's, and the model's."""
-        return frozenset(text for task in self.tasks for text in (task.prompt, task.answer))
+        return frozenset(
+            text
+            for task in self.tasks
+            for text in (task.prompt, task.answer, *task.thoughts.values())
+        )
 
 
 def write_project(name: str, folder: Path) -> None:
@@ -82,8 +92,16 @@ def read_scenario(name: str) -> Scenario:
 
 
 def _read_task(task: Mapping[str, Any], edits: Mapping[str, Any]) -> Task:
-    turns = (tuple(_read_action(text, edits) for text in turn) for turn in task["turns"])
-    return Task(task["prompt"], tuple(turns), task["answer"])
+    turns = tuple(
+        tuple(_read_action(text, edits) for text in turn if not text.startswith(_THINK))
+        for turn in task["turns"]
+    )
+    thoughts = {
+        index: turn[0].removeprefix(_THINK)
+        for index, turn in enumerate(task["turns"])
+        if turn[0].startswith(_THINK)
+    }
+    return Task(task["prompt"], turns, task["answer"], thoughts)
 
 
 def _read_action(text: str, edits: Mapping[str, Any]) -> Action:
