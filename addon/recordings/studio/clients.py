@@ -14,10 +14,17 @@ from typing import Literal
 
 from addon.recordings.studio.scenario import Kind, Scenario, read_scenario
 
-SHELL_AGENT = Path(__file__).with_name("agents") / "shell_agent.py"
+AGENT_FOLDER = Path(__file__).with_name("agents")
+"""Small agents of our own on the vendors' packages."""
+
+_ROOT = {"PYTHONPATH": str(Path(__file__).parents[3])}
+"""What those agents need besides the packages that are installed for them."""
 
 REPAIR = read_scenario("repair")
 """The scenario of a client that names no other."""
+
+TOUR = read_scenario("tour")
+"""The scenario of the clients of other formats than Chat Completions."""
 
 FAKE_KEY = "sk-scripted-provider-takes-any-key"
 
@@ -42,6 +49,8 @@ class Client:
     edit: without such a tool, no scenario with edits can be recorded.
     last_command: what the client runs at the end of a task, where it wants more than a text.
     files: written under its home.
+    foreign: patterns of what it puts into results in words that are its vendor's; the words are
+        the last group.
     volatile: patterns of what differs in its results from run to run, and what replaces it.
     """
 
@@ -55,6 +64,7 @@ class Client:
     last_command: str | None = None
     environment: Mapping[str, str] | None = None
     files: Mapping[str, str] | None = None
+    foreign: tuple[str, ...] = ()
     volatile: Mapping[str, str] | None = None
     scenario: Scenario = REPAIR
 
@@ -105,26 +115,117 @@ _QWEN = Client(
     volatile={r"Process Group PGID: \d+": "Process Group PGID: 1000"},
 )
 
+_CLAUDE = "claude-sonnet-4-5"
+
+_ANTHROPIC_KEY = {"ANTHROPIC_API_KEY": FAKE_KEY}
+
+_REMINDER = r"(?s)<system-reminder>(.*?)</system-reminder>"
+
+_MESSAGES_SDK = Client(
+    registry="pypi",
+    packages=("anthropic==2.12.0",),
+    command=("{package}/bin/python", str(AGENT_FOLDER / "messages_agent.py"), "{task}"),
+    environment=_ROOT | _ANTHROPIC_KEY,
+    shell=Tool("shell", _COMMAND),
+    read=Tool("read_file", {"path": "{what}"}),
+    scenario=TOUR,
+)
+
+_LANGCHAIN = replace(
+    _MESSAGES_SDK,
+    packages=("langchain-anthropic==1.7.7", "langchain"),
+    command=("{package}/bin/python", str(AGENT_FOLDER / "langchain_agent.py"), "{task}"),
+)
+
+_CLAUDE_CODE = Client(
+    registry="npm",
+    packages=("@anthropic-ai/claude-code@2.1.330",),
+    command=(
+        *("{package}/node_modules/.bin/claude", "--dangerously-skip-permissions"),
+        *("--model", _CLAUDE, "-p", "{task}"),
+    ),
+    environment={
+        **_ANTHROPIC_KEY,
+        "IS_SANDBOX": "1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
+    },
+    shell=Tool("Bash", {"command": "{what}", "description": "Runs a command"}),
+    read=Tool("Read", {"file_path": "{work}/{what}"}),
+    foreign=(_REMINDER,),
+    scenario=TOUR,
+)
+
+MESSAGES_CLIENTS: dict[str, Client] = {
+    "anthropic": _MESSAGES_SDK,
+    "langchain-anthropic": _LANGCHAIN,
+    "langchain-anthropic-cache": replace(
+        _LANGCHAIN, command=(*_LANGCHAIN.command[:2], "--cache", "{task}")
+    ),
+    "litellm-anthropic": replace(
+        _MESSAGES_SDK,
+        packages=("litellm==1.106.2", "mcp"),
+        command=("{package}/bin/python", str(AGENT_FOLDER / "litellm_agent.py"), "{task}"),
+        environment=_ROOT | _ANTHROPIC_KEY | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+    ),
+    "claude-code": _CLAUDE_CODE,
+    "opencode-anthropic": Client(
+        registry="npm",
+        packages=("opencode-ai@1.18.33",),
+        command=(
+            "{package}/node_modules/.bin/opencode",
+            *("run", "-m", f"anthropic/{_CLAUDE}", "{task}"),
+        ),
+        environment={"OPENCODE_DISABLE_AUTOUPDATE": "1", **_ANTHROPIC_KEY},
+        shell=Tool("bash", {"command": "{what}", "description": "Runs a command"}),
+        read=Tool("read", {"filePath": "{work}/{what}"}),
+        foreign=(_REMINDER,),
+        scenario=TOUR,
+    ),
+    "pi-anthropic": Client(
+        registry="npm",
+        packages=("@earendil-works/pi-coding-agent@0.87.1", "node@24"),
+        command=(
+            "{package}/node_modules/.bin/node",
+            "{package}/node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js",
+            *("--provider", "anthropic", "--model", _CLAUDE, "-p", "{task}"),
+        ),
+        environment=_ANTHROPIC_KEY,
+        shell=Tool("bash", _COMMAND),
+        read=Tool("read", {"path": "{what}"}),
+        scenario=TOUR,
+    ),
+}
+"""Those that speak Anthropic's Messages."""
+
 CLIENTS: dict[str, Client] = {
     "openai": Client(
         registry="pypi",
         packages=("openai>=1.60,<3",),
         module="openai",
-        command=("{package}/bin/python", str(SHELL_AGENT), "{task}"),
+        command=("{package}/bin/python", str(AGENT_FOLDER / "shell_agent.py"), "{task}"),
+        environment=_ROOT,
         shell=Tool("shell", _COMMAND),
     ),
     "openai-stream": Client(
         registry="pypi",
         packages=("openai>=1.60,<3",),
         module="openai",
-        command=("{package}/bin/python", str(SHELL_AGENT), "--stream", "{task}"),
+        command=(
+            "{package}/bin/python",
+            str(AGENT_FOLDER / "shell_agent.py"),
+            "--stream",
+            "{task}",
+        ),
+        environment=_ROOT,
         shell=Tool("shell", _COMMAND),
     ),
     "openai-questions": Client(
         registry="pypi",
         packages=("openai>=1.60,<3",),
         module="openai",
-        command=("{package}/bin/python", str(SHELL_AGENT), "--files", "{task}"),
+        command=("{package}/bin/python", str(AGENT_FOLDER / "shell_agent.py"), "--files", "{task}"),
+        environment=_ROOT,
         shell=Tool("shell", _COMMAND),
         read=Tool("read_file", {"path": "{what}"}),
         scenario=read_scenario("questions"),
@@ -166,6 +267,7 @@ CLIENTS: dict[str, Client] = {
         shell=Tool("bash", {"command": "{what}", "description": "Runs a command"}),
         read=Tool("read", {"filePath": "{work}/{what}"}),
     ),
+    **MESSAGES_CLIENTS,
 }
 """The agents that talk to a model, by name."""
 

@@ -153,8 +153,8 @@ def _install_by(command: list[str]) -> None:
 
 
 def _script_task(client: Client, task: Task, work: Path) -> Iterator[Reply]:
-    for turn in task.turns:
-        yield Reply(calls=tuple(_calls(client, turn, work)))
+    for index, turn in enumerate(task.turns):
+        yield Reply(calls=tuple(_calls(client, turn, work)), thinking=task.thoughts.get(index))
     last = () if client.last_command is None else (Action("shell", client.last_command),)
     yield Reply(content=task.answer, calls=tuple(_calls(client, last, work)))
 
@@ -270,6 +270,7 @@ def _describe_recording(client: Client, workspace: Workspace, package: Path) -> 
     spellings |= client.volatile or {}
     return OwnRecording(
         texts=client.scenario.texts | {SIDE_ANSWER},
+        foreign=tuple(map(re.compile, client.foreign)),
         spellings=_spellings(spellings),
     )
 

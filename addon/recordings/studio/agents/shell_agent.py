@@ -4,21 +4,20 @@
 
 It works in the current folder until the model answers without a tool call, prints that answer, and
 goes on with the next task in the same conversation. With `--files` it also has a tool that reads
-files. It is run as a script, and needs the openai package alone.
+files. It is run as a script, and needs the openai package and this one's folder alone.
 """
 
 import argparse
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from openai import OpenAI
 
+from addon.recordings.studio.agents.shell_tools import PURPOSES, SYSTEM, TOOLS, describe_argument
+
 MODEL = "gpt-4o"
-SYSTEM = "You work in the current folder by running shell commands, until the task is done."
 
 Message = dict[str, Any]
 
@@ -76,51 +75,20 @@ def _call(call_id: str, name: str) -> dict[str, Any]:
 def _results(calls: list[dict[str, Any]]) -> Iterator[Message]:
     for call in calls:
         function = call["function"]
-        output = _TOOLS[function["name"]](**json.loads(function["arguments"]))
+        output = TOOLS[function["name"]](**json.loads(function["arguments"]))
         yield {"role": "tool", "tool_call_id": call["id"], "content": output}
 
 
-def _run(command: str) -> str:
-    """Return both outputs of a command, and its exit code if that is not 0."""
-    done = subprocess.run(  # noqa: S602 - running what the model says is what an agent does
-        command,
-        shell=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    return done.stdout + (f"Exit code: {done.returncode}\n" if done.returncode else "")
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        return f"{error}\n"
-
-
-_TOOLS: dict[str, Callable[..., str]] = {"shell": _run, "read_file": _read}
-
-
-def _describe(name: str, purpose: str, argument: str, meaning: str) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "function": {
-            "name": name,
-            "description": purpose,
-            "parameters": {
-                "type": "object",
-                "properties": {argument: {"type": "string", "description": meaning}},
-                "required": [argument],
-            },
-        },
+def _describe(name: str) -> dict[str, Any]:
+    function = {
+        "name": name,
+        "description": PURPOSES[name][0],
+        "parameters": describe_argument(name),
     }
+    return {"type": "function", "function": function}
 
 
-SHELL = _describe("shell", "Runs a command and gives back its output.", "command", "What to run.")
-READ_FILE = _describe("read_file", "Reads a file and gives back its text.", "path", "Which file.")
+SHELL, READ_FILE = _describe("shell"), _describe("read_file")
 
 if __name__ == "__main__":
     main()
