@@ -15,9 +15,10 @@ from mitmproxy.addonmanager import Loader
 from addon.metrics.metrics import Measuring, Metrics
 from addon.metrics.record_file import default_path
 from addon.metrics.stages import Interruption, Rewritten
+from addon.proxy.carriers import HttpCarrier, leave_untouched
 from addon.proxy.config_file import ConfigFile, find_config
 from addon.proxy.flow_stages import find_interruption, read_received
-from addon.proxy.masker import Masker, leave_untouched
+from addon.proxy.masker import Masker
 from addon.proxy.mcp_responses import Mcp
 from addon.proxy.memory_file import MemoryFile
 from addon.proxy.requests import find_wire_format, is_bulk, is_event_stream
@@ -125,9 +126,9 @@ class ObservationMasking:
         started, settings = time.perf_counter_ns(), self._read_settings()
         if not is_opened(flow.request.pretty_host, settings.hosts):
             return
-        received = read_received(flow, settings, match)
-        self._open[flow] = found = _Open(leave_untouched(flow, received), ResponseCopy())
-        rewritten, rewrite, original = await self._masker.mask(flow, received)
+        received, carrier = read_received(flow, settings, match), HttpCarrier(flow)
+        self._open[flow] = found = _Open(leave_untouched(carrier, received), ResponseCopy())
+        rewritten, rewrite, original = await self._masker.mask(carrier, received)
         rewritten = replace(rewritten, hook_us=(time.perf_counter_ns() - started) // 1000)
         measuring = self._metrics.measure(rewrite, original) if rewrite else None
         if flow in self._open:  # else the proxy ended meanwhile

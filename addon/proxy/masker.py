@@ -9,14 +9,10 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import NamedTuple
 
-from mitmproxy import ctx, http
-
 from addon.metrics.names import printable
 from addon.metrics.stages import Answered, Priced, Received, Rewritten
-from addon.proxy.marks import mark
+from addon.proxy.carriers import Carrier, leave_untouched
 from addon.proxy.memory_file import MemoryFile
-from addon.proxy.original_body import is_recording, keep_original
-from addon.proxy.requests import read_body
 from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.conversation import Conversation, read_conversation
 from masking.errors import WireError
@@ -48,11 +44,11 @@ class Masker:
         self._memory_file = memory_file
         self._memory: BoundaryMemory | None = None
 
-    async def mask(self, flow: http.HTTPFlow, received: Received) -> Outcome:
+    async def mask(self, carrier: Carrier, received: Received) -> Outcome:
         """Mask a request in place, in a thread."""
         is_remembered = received.settings.memory.enabled and not received.replay
         memory = await self._open_memory() if is_remembered else None
-        return await asyncio.to_thread(self._mask, flow, received, memory)
+        return await asyncio.to_thread(self._mask, carrier, received, memory)
 
     def enter(self, answered: Answered) -> Entry | None:
         """Enter a request in the ledger; None if the provider did not take it.
@@ -79,16 +75,11 @@ class Masker:
         """Write what is remembered to its file."""
         self._memory_file.close()
 
-    def _mask(
-        self,
-        flow: http.HTTPFlow,
-        received: Received,
-        memory: BoundaryMemory | None,
-    ) -> Outcome:
+    def _mask(self, carrier: Carrier, received: Received, memory: BoundaryMemory | None) -> Outcome:
         # Each step adds to what is known, so that an exception does not lose what was known before.
-        rewritten = leave_untouched(flow, received)
+        rewritten = leave_untouched(carrier, received)
         try:
-            original = read_body(flow.request)
+            original = carrier.read()
             document = decode_request(original)
             priced, strategies = _price(received, document)
             rewritten = replace(rewritten, priced=priced)
@@ -99,17 +90,16 @@ class Masker:
             rewrite = change_request(original, conversation, strategies, only, occasion)
             if memory is not None and occasion is not None and received.purpose == "answer":
                 memory.keep(occasion, rewrite.past)
-            mark(flow, rewrite.decisions)
+            carrier.mark(rewrite.decisions)
             if rewrite.body is not original:
-                _send(flow, rewrite.body, original, received)
+                carrier.replace(rewrite.body, received)
         except WireError as error:
             problem = error.problem if error.path == "body" else str(error)
             return Outcome(replace(rewritten, passed_through=problem))
         except Exception as error:  # noqa: BLE001 - the client's bytes go out, whatever happened
             problem = f"internal error ({type(error).__name__})"
             return Outcome(replace(rewritten, passed_through=problem))
-        size = len(flow.request.raw_content or b"")
-        rewritten = replace(rewritten, masked=rewrite.masked, bytes_after=size)
+        rewritten = replace(rewritten, masked=rewrite.masked, bytes_after=carrier.size)
         return Outcome(rewritten, rewrite, original)
 
     async def _open_memory(self) -> BoundaryMemory:
@@ -119,12 +109,6 @@ class Masker:
             memory.load(await asyncio.to_thread(self._memory_file.read))
             self._memory = self._memory or memory
         return self._memory
-
-
-def leave_untouched(flow: http.HTTPFlow, received: Received) -> Rewritten:
-    """Return a request that goes on as it came, with what is known so far."""
-    size = len(flow.request.raw_content or b"")
-    return Rewritten(received=received, bytes_before=size, bytes_after=size)
 
 
 def _price(received: Received, document: Mapping[str, object]) -> tuple[Priced, Strategies]:
@@ -168,10 +152,3 @@ def _find_occasion(
         return None
     lifetime = find_lifetime(conversation, priced.pricing.cache.lifetime)
     return memory.meet(conversation, received.time.timestamp(), lifetime)
-
-
-def _send(flow: http.HTTPFlow, body: bytes, original: bytes, received: Received) -> None:
-    """Send a masked body in place of the client's, which a recording keeps."""
-    if received.settings.recording.keep_original and is_recording(ctx.options):
-        keep_original(flow, original)
-    flow.request.content = body

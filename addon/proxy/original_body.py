@@ -9,6 +9,7 @@ from mitmproxy import http
 from mitmproxy.options import Options
 
 METADATA = "observation_masking_original"
+METADATA_MESSAGES = "observation_masking_original_messages"
 
 _LEVEL = 1
 """For zlib: 1 MB in some 10 ms. Higher levels take five times as long for a tenth less."""
@@ -24,12 +25,27 @@ def keep_original(flow: http.HTTPFlow, body: bytes) -> None:
     flow.metadata.setdefault(METADATA, zlib.compress(body, _LEVEL))
 
 
+def keep_original_message(flow: http.HTTPFlow, place: int, body: bytes) -> None:
+    """Keep the client's own body of the WebSocket message at a place of the flow's messages."""
+    kept = flow.metadata.setdefault(METADATA_MESSAGES, {})
+    kept.setdefault(str(place), zlib.compress(body, _LEVEL))
+
+
+def find_original_message(flow: http.HTTPFlow, place: int) -> bytes | None:
+    """Return the body that was kept of a WebSocket message, as `find_original` does."""
+    kept = flow.metadata.get(METADATA_MESSAGES)
+    return _decompress(kept.get(str(place))) if isinstance(kept, dict) else None
+
+
 def find_original(flow: http.HTTPFlow) -> bytes | None:
     """Return the body that was kept, decoded; None if there is none.
 
     Raises ValueError if it is damaged.
     """
-    kept = flow.metadata.get(METADATA)
+    return _decompress(flow.metadata.get(METADATA))
+
+
+def _decompress(kept: object) -> bytes | None:
     if not isinstance(kept, bytes):
         return None
     try:

@@ -1,0 +1,86 @@
+"""What carries a request to a model: an HTTP request, or a message on a WebSocket."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from mitmproxy import ctx, http
+from mitmproxy.websocket import WebSocketMessage
+
+from addon.metrics.stages import Received, Rewritten
+from addon.proxy.marks import mark
+from addon.proxy.original_body import is_recording, keep_original, keep_original_message
+from addon.proxy.requests import read_body
+from masking.model import Decision
+
+
+class Carrier(Protocol):
+    """A request on its way, which can be read, and replaced by another.
+
+    `size` is in bytes as on the wire, but for the compression of a WebSocket.
+    """
+
+    @property
+    def size(self) -> int: ...
+
+    def read(self) -> bytes:
+        """Return the decoded body. Raises WireError if it must not or cannot be read."""
+
+    def mark(self, decisions: Sequence[Decision]) -> None:
+        """Write what was decided on the flow."""
+
+    def replace(self, body: bytes, received: Received) -> None:
+        """Send another body in place of the client's, which a recording keeps."""
+
+
+class HttpCarrier:
+    """The request of a flow."""
+
+    def __init__(self, flow: http.HTTPFlow) -> None:
+        self._flow = flow
+
+    @property
+    def size(self) -> int:
+        return len(self._flow.request.raw_content or b"")
+
+    def read(self) -> bytes:
+        return read_body(self._flow.request)
+
+    def mark(self, decisions: Sequence[Decision]) -> None:
+        mark(self._flow, decisions)
+
+    def replace(self, body: bytes, received: Received) -> None:
+        if _keeps_original(received):
+            keep_original(self._flow, self._flow.request.content or b"")
+        self._flow.request.content = body
+
+
+class MessageCarrier:
+    """The message that a client has just sent on a flow's WebSocket."""
+
+    def __init__(self, flow: http.HTTPFlow, message: WebSocketMessage, place: int) -> None:
+        self._flow, self._message, self._place = flow, message, place
+
+    @property
+    def size(self) -> int:
+        return len(self._message.content)
+
+    def read(self) -> bytes:
+        return self._message.content
+
+    def mark(self, decisions: Sequence[Decision]) -> None:
+        mark(self._flow, decisions)
+
+    def replace(self, body: bytes, received: Received) -> None:
+        if _keeps_original(received):
+            keep_original_message(self._flow, self._place, self._message.content)
+        self._message.content = body
+
+
+def leave_untouched(carrier: Carrier, received: Received) -> Rewritten:
+    """Return a request that goes on as it came, with what is known so far."""
+    size = carrier.size
+    return Rewritten(received=received, bytes_before=size, bytes_after=size)
+
+
+def _keeps_original(received: Received) -> bool:
+    return received.settings.recording.keep_original and is_recording(ctx.options)
