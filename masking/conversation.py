@@ -332,15 +332,18 @@ def _take_open_call(
 ) -> _Declared:
     """Return the call that a result answers: that with its id, else the next open one of its tool.
 
-    The call is open no longer. A result that names no tool answers the next open call.
+    The call is open no longer. A result that names no tool answers the next open call. What has two
+    different ids is no pair.
     """
-    by_id = declared.get(result.call_id)
+    wanted = result.call_id
+    by_id = declared.get(wanted)
     for place, (call_id, declaration) in enumerate(open_calls):
-        is_it = (
-            call_id == result.call_id
-            if by_id is not None
-            else result.tool is None or result.tool == declaration[1]
-        )
+        if by_id is not None:
+            is_it = call_id == wanted
+        elif wanted is None or (wanted and call_id):
+            is_it = False
+        else:
+            is_it = result.tool in (None, declaration[1])
         if is_it:
             del open_calls[place]
             return declaration

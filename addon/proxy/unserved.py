@@ -12,7 +12,6 @@ from addon.proxy.requests import path_of
 logger = logging.getLogger("observation_masking")
 
 _FORMATS = {
-    "Gemini": re.compile(r":(streamG|g)enerateContent$"),
     "Interactions": re.compile(r"/v1(?:alpha|beta)?/interactions$"),
 }
 """By the name of a format, the end of its path."""

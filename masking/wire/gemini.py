@@ -1,0 +1,205 @@
+"""Gemini: a result is a `functionResponse` part, an object whose strings can be replaced.
+
+Sources: https://ai.google.dev/api/generate-content and
+https://ai.google.dev/gemini-api/docs/function-calling. Code Assist has the same request one level
+deeper. Thoughts, signatures, media and executed code are never touched.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from urllib.parse import unquote
+
+from masking.conversation import (
+    UNKNOWN,
+    Binding,
+    Call,
+    Element,
+    ElementSize,
+    HeadSize,
+    Marks,
+    Result,
+    Speaker,
+    WireFormat,
+    follow,
+)
+from masking.model import ContentKind, Path, make
+from masking.wire.gemini_parts import (
+    Part,
+    find_call,
+    find_outputs,
+    find_parts,
+    find_response,
+    find_said,
+)
+from masking.wire.gemini_sizes import count_content, measure_contents
+from masking.wire.gemini_sizes import measure_head as measure_tools_and_texts
+from masking.wire.json_values import non_empty
+
+_SPEAKERS: Mapping[str, Speaker] = {
+    "user": "user",
+    "function": "tool",
+    "model": "assistant",
+    "system": "system",
+}
+"""By role."""
+
+_LIST_PATHS: tuple[Path, ...] = (
+    ("contents",),
+    ("request", "contents"),  # Code Assist
+    ("generateContentRequest", "contents"),  # a whole request whose tokens are counted
+    ("generate_content_request", "contents"),
+)
+
+_MODEL = re.compile(r"/(?:models|tunedModels|endpoints)/([^/:]+):\w+$")
+
+
+def read_content(content: object) -> Element:
+    """Read one content: what is said in it, a model's calls, the results for a model."""
+    if not isinstance(content, dict):
+        return UNKNOWN
+    speaker = _find_speaker(content)
+    texts: list[str] = []
+    calls: list[Call] = []
+    results: list[Result] = []
+    for place, part in find_parts(content):
+        if text := find_said(part):
+            texts.append(text)
+        if speaker != "assistant":
+            if found := find_response(part):
+                key, response = found
+                results.append(_read_result(response, (*place, key, "response")))
+        elif call := find_call(part):
+            fields = (_find_id(call), non_empty(call.get("name")), call.get("args"))
+            calls.append(make(Call, fields))
+    return make(Element, (speaker, tuple(texts), tuple(calls), tuple(results), False))
+
+
+def measure_content(content: object) -> ElementSize:
+    """Return the estimated tokens of a content, and those of the texts in its results."""
+    if not isinstance(content, dict):
+        return ElementSize(0)
+    return measure_contents(content, answers=_find_speaker(content) != "assistant")
+
+
+def find_model(document: Mapping[str, object], path: str) -> str | None:
+    """Return the model, which the path names; for Code Assist the document does."""
+    if found := _MODEL.search(unquote(path)):
+        return found[1]
+    model = non_empty(document.get("model"))
+    return model and model.removeprefix("models/")
+
+
+def asks_for_stream(_: Mapping[str, object], path: str) -> bool:
+    """Whether a request asks for its answer as a stream: of events, or as an array in pieces."""
+    return path.endswith("streamGenerateContent")
+
+
+def find_obstacle(document: Mapping[str, object]) -> str | None:
+    """Return why a request must go out whole: its prefix is bought already."""
+    for path in _LIST_PATHS:
+        body = follow(document, path[:-1])
+        if isinstance(body, dict) and (body.get("cachedContent") or body.get("cached_content")):
+            return "the provider holds the history (cachedContent)"
+    return None
+
+
+def find_binding(_document: Mapping[str, object], _model: str | None) -> Binding | None:
+    """Return what becomes of bound reasoning: a signature is bound to nothing but its part."""
+    return None
+
+
+def find_tools(body: Mapping[str, object]) -> object:
+    """Return the tool schemas of a request."""
+    return body.get("tools")
+
+
+def find_head_texts(body: Mapping[str, object]) -> Sequence[str]:
+    """Return the texts of the system instruction."""
+    instruction = body.get("systemInstruction") or body.get("system_instruction")
+    if isinstance(instruction, str):
+        return (instruction,)
+    parts = find_parts(instruction) if isinstance(instruction, dict) else ()
+    return tuple(text for _, part in parts if (text := find_said(part)))
+
+
+def measure_head(body: Mapping[str, object]) -> HeadSize:
+    """Return the estimated tokens of the tool schemas and of the system instruction."""
+    return measure_tools_and_texts(find_tools(body), find_head_texts(body))
+
+
+def find_marks(_: Mapping[str, object]) -> Marks:
+    """Return the cache marks: the provider caches any prefix by itself."""
+    return Marks()
+
+
+def unmark(content: object) -> object:
+    """Return a content as a prompt cache sees it: it has no cache marks."""
+    return content
+
+
+def count_parts(content: object) -> tuple[Sequence[str], int]:
+    """Return the texts of a content that are tokens of the prompt, and its other tokens."""
+    return count_content(content) if isinstance(content, dict) else ((), 0)
+
+
+def say_as_user(text: str) -> object:
+    """Return a content in which the user says a text."""
+    return {"role": "user", "parts": [{"text": text}]}
+
+
+GEMINI = WireFormat(
+    name="gemini",
+    paths=(
+        (r"(?::|%3[Aa])(?:streamG|g)enerateContent$", "answer"),
+        (r"(?::|%3[Aa])countTokens$", "count"),
+    ),
+    list_paths=_LIST_PATHS,
+    read_element=read_content,
+    measure_element=measure_content,
+    find_model=find_model,
+    streams=asks_for_stream,
+    find_obstacle=find_obstacle,
+    find_binding=find_binding,
+    find_tools=find_tools,
+    find_head_texts=find_head_texts,
+    measure_head=measure_head,
+    find_marks=find_marks,
+    unmark=unmark,
+    count_parts=count_parts,
+    user_message=say_as_user,
+    answers_in_runs=True,
+    pairs_by_order=True,
+)
+
+
+def _find_speaker(content: Part) -> Speaker:
+    """Return who speaks; without a role it is the user."""
+    role = content.get("role") or "user"
+    return _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
+
+
+def _find_id(call: Part) -> str | None:
+    """Return the id of a call or its response, which may have none; None if it is no text."""
+    call_id = call.get("id") or ""
+    return call_id if isinstance(call_id, str) else None
+
+
+def _read_result(response: Part, at: Path) -> Result:
+    outputs = find_outputs(response)
+    kinds: tuple[ContentKind, ...] = ("other", "string", "text_parts")
+    fields = (
+        _find_id(response),
+        kinds[min(2, len(outputs))],
+        tuple(outputs.values()),
+        tuple((*at, key) for key in outputs),
+        _is_error(response.get("response")),
+        None,
+        (),
+        non_empty(response.get("name")),
+    )
+    return make(Result, fields)
+
+
+def _is_error(values: object) -> bool:
+    """Whether a tool says that it failed; an empty `error` says that it did not."""
+    return isinstance(values, dict) and bool(values.get("error"))
