@@ -7,6 +7,8 @@ in one request and a list of parts in the next.
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
+import orjson
+
 from masking.conversation import Conversation, Element, find_answers, find_opening
 
 _BILLING_HEADER = "x-anthropic-billing-header:"
@@ -48,6 +50,15 @@ def _find_texts(answer: Iterable[Element]) -> Iterator[str]:
         yield from element.texts
         for call in element.calls:
             yield from (each for each in call if isinstance(each, str))
+            if isinstance(call.arguments, dict):
+                yield _spell(call.arguments)
+
+
+def _spell(arguments: object) -> str:
+    try:
+        return orjson.dumps(arguments).decode()
+    except (TypeError, RecursionError):  # lone surrogates, long numbers, too deep
+        return ""
 
 
 def _digest(texts: Iterable[str], before: bytes = b"") -> bytes:

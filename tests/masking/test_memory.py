@@ -3,10 +3,12 @@
 import pytest
 
 from masking import ChatMessage, Conversation
+from masking.conversation import read_conversation
 from masking.memory.boundary_memory import Anchor, BoundaryMemory, Move, Past
 from masking.memory.identity import Answers, digest_opening
 from masking.strategies.boundary import Boundary
 from masking.strategies.placeholder import Rendering
+from masking.wire.messages import MESSAGES
 from tests.builders import assistant, call, parts, read, result, turn
 
 OPENING: list[ChatMessage] = [
@@ -103,6 +105,24 @@ def test_messages_of_the_assistant_are_told_apart(answer: ChatMessage) -> None:
     one, other = Answers(body(TALK)), Answers(body([*OPENING, answer]))
     assert one[0] != other[0]
     assert len(other) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ({"n": 1}, {"n": 1}, True),
+        ({"n": 1}, {"n": 2}, False),
+        ({"n": "\ud800"}, {"n": "\ud801"}, True),
+    ],
+    ids=["the same", "others", "what cannot be spelled"],
+)
+def test_answers_with_arguments_that_are_objects(one: object, other: object, alike: bool) -> None:
+    def answers(arguments: object) -> bytes:
+        use = {"type": "tool_use", "id": "a", "name": "shell", "input": arguments}
+        message = {"role": "assistant", "content": [use]}
+        return Answers(read_conversation({"messages": [message]}, MESSAGES))[0]
+
+    assert alike == (answers(one) == answers(other))
 
 
 def test_a_message_of_the_assistant_is_known_with_all_those_before_it() -> None:
