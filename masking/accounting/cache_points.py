@@ -1,18 +1,26 @@
 """Where a prompt can be read from a provider's cache, and up to where it is written to it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from masking.accounting.prefix_cache import CachePoints, Piece
 from masking.measures.cache_rules import CacheRules
 
 
-def find_points(pieces: Sequence[Piece], rules: CacheRules) -> CachePoints | None:
-    """Return where a prompt of these pieces is read and written; None if anywhere."""
+def find_points(
+    pieces: Sequence[Piece], rules: CacheRules, marked: Iterable[int] | None = None
+) -> CachePoints | None:
+    """Return where a prompt of these pieces is read and written; None if anywhere.
+
+    `marked` are the places of the marked pieces, if these are others than the pieces tell.
+    """
     if rules.reads_at == "any prefix":
         return None
-    find = _find_ends if rules.reads_at == "request ends" else _find_marks
-    return find(pieces, rules.lookback)
+    if rules.reads_at == "request ends":
+        return _find_ends(pieces, rules.lookback)
+    if marked is None:
+        marked = (at for at, piece in enumerate(pieces) if piece.is_marked)
+    return _find_marks(pieces, tuple(at + 1 for at in marked), rules.lookback)
 
 
 def find_writable(
@@ -34,12 +42,11 @@ def _find_ends(pieces: Sequence[Piece], lookback: int | None) -> CachePoints:
     return CachePoints(ends[-(lookback or 0) :], (len(pieces),))
 
 
-def _find_marks(pieces: Sequence[Piece], lookback: int | None) -> CachePoints:
+def _find_marks(pieces: Sequence[Piece], marks: Sequence[int], lookback: int | None) -> CachePoints:
     """Return the marks, and what is within reach of one of them.
 
     A mark looks at so many blocks, its own the first of them.
     """
-    marks = tuple(at for at, piece in enumerate(pieces, 1) if piece.is_marked)
     blocks = [*accumulate((piece.blocks for piece in pieces), initial=0)]
     reads = {near for mark in marks for near in _find_near(blocks, mark, lookback)}
     return CachePoints(tuple(sorted(reads)), marks)

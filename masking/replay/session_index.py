@@ -1,7 +1,8 @@
 """A session, decoded once, so that many policies can be tried on it.
 
 It is cut into segments: requests of which each begins with all messages of the one before, with the
-same tools. What is found in the last request of a segment holds for all of them.
+same tools and at the same prices. What is found in the last request of a segment holds for all of
+them.
 """
 
 from bisect import bisect_left
@@ -12,9 +13,16 @@ from datetime import datetime
 from itertools import accumulate
 from typing import NamedTuple
 
+from masking.accounting.cache_points import find_points
 from masking.accounting.latest_requests import LatestRequests, chain
-from masking.accounting.prefix_cache import Piece
-from masking.accounting.prompt import digest_element, digest_head, digest_of, read_pieces
+from masking.accounting.prefix_cache import CachePoints, Piece
+from masking.accounting.prompt import (
+    digest_element,
+    digest_head,
+    digest_of,
+    find_marked,
+    read_pieces,
+)
 from masking.conversation import Conversation, find_answers, with_targets
 from masking.errors import WireError
 from masking.layout import lay_out
@@ -30,6 +38,7 @@ class IndexedRequest(NamedTuple):
     """A request of a segment: how many of the last one's messages it had, and what was in them.
 
     `answers` counts the assistant's answers, `turns` and `results` tool turns and tool results.
+    `points` say where a cache is read and written; None if anywhere.
     """
 
     when: datetime
@@ -37,6 +46,7 @@ class IndexedRequest(NamedTuple):
     answers: int
     turns: int
     results: int
+    points: CachePoints | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +54,7 @@ class Segment:
     """Requests of which each continues the one before. Most fields are the last request's.
 
     seed: tells prompts apart that have nothing in common.
-    follows: the segment whose conversation this one continues with other tools.
+    follows: the segment whose conversation this one continues with other tools or at other prices.
     requests: all requests of the segment.
     pieces: the tool schemas, then the messages.
     """
@@ -99,9 +109,9 @@ def index_session(
 ) -> SessionIndex:
     """Decode a session. Only prices, model and time to live of the settings matter.
 
-    A body that is not a Chat Completions request is skipped. Cache marks in messages do not count:
-    a message is as the last request spells it. The time is that of decoding and digesting all
-    requests; the tokens of a message are counted once.
+    A body that is no request of its format is skipped. A message is as the last request spells it,
+    but for cache marks, of which each request has its own. The time is that of decoding and
+    digesting all requests; the tokens of a message are counted once.
     """
     indexer = _Indexer(settings)
     for recorded in session.requests():
@@ -133,39 +143,46 @@ class _GrowingSegment:
     head: bytes
     follows: int | None
     conversation: Conversation
-    sent: list[tuple[datetime, int]] = field(default_factory=list)
+    sent: list[tuple[datetime, int, tuple[int, ...]]] = field(default_factory=list)
+    """The requests: when, how many messages, and the places of the marked pieces."""
+
+    def is_like(self, head: bytes, pricing: Pricing) -> bool:
+        """Whether a request with these tools, at these prices, can be one of the segment."""
+        return head == self.head and pricing == self.pricing
 
     def finish(self, counter: TokenCounter, target_arguments: Sequence[str]) -> Segment:
         conversation = with_targets(self.conversation, target_arguments)
         layout = lay_out(conversation)
         speakers = [element.speaker for element in conversation.elements]
+        pieces = read_pieces(conversation, counter)
         answers = {
             count: request
-            for request, (_, count) in enumerate(self.sent)
+            for request, (_, count, _) in enumerate(self.sent)
             if speakers[count : count + 1] == ["assistant"]
         }
         return Segment(
             seed=self.seed,
             pricing=self.pricing,
             follows=self.follows,
-            requests=tuple(self._index_requests(conversation, layout)),
-            pieces=read_pieces(conversation, counter),
+            requests=tuple(self._index_requests(conversation, layout, pieces)),
+            pieces=pieces,
             conversation=conversation,
             layout=layout,
             references=find_references(conversation, answers),
         )
 
     def _index_requests(
-        self, conversation: Conversation, layout: Layout
+        self, conversation: Conversation, layout: Layout, pieces: Sequence[Piece]
     ) -> Iterator[IndexedRequest]:
         elements = conversation.elements
         results = [*accumulate((len(element.results) for element in elements), initial=0)]
         in_runs = conversation.wire.answers_in_runs
         begun = [answer.start for answer in find_answers(elements, in_runs=in_runs)]
-        for when, count in self.sent:
+        for when, count, marked in self.sent:
             answers = bisect_left(begun, count)
             turns = layout.requests[answers].turns
-            yield IndexedRequest(when, count, answers, turns, results[count])
+            points = find_points(pieces[: count + 1], self.pricing.cache, marked)
+            yield IndexedRequest(when, count, answers, turns, results[count], points)
 
 
 class _Indexer:
@@ -186,8 +203,8 @@ class _Indexer:
         continued = self._latest.find(prefixes)
         found = None if continued is None else continued.conversation
         head = digest_head(conversation)
-        if found is None or self.segments[found].head != head:
-            pricing = self._settings.find_pricing(recorded, conversation)
+        pricing = self._settings.find_pricing(recorded, conversation)
+        if found is None or not self.segments[found].is_like(head, pricing):
             self.segments.append(
                 _GrowingSegment(
                     seed=seed,
@@ -201,5 +218,5 @@ class _Indexer:
         segment = self.segments[found]
         self.order.append(RequestPlace(found, len(segment.sent)))
         segment.conversation = conversation
-        segment.sent.append((recorded.when, len(prefixes)))
+        segment.sent.append((recorded.when, len(prefixes), tuple(find_marked(conversation))))
         self._latest.replace(continued, prefixes, found)

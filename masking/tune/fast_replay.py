@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from masking.accounting.cache_points import find_writable
+from masking.accounting.cost import find_mean_price
 from masking.accounting.prefix_cache import Piece, PrefixCache, SentPrompt
 from masking.measures.tokens import TokenCounter
 from masking.replay.first_masked import NEVER, Judged, find_first_masked, judge_segment
@@ -157,10 +159,18 @@ class _SegmentPrompt:
         self._request += 1
         request, pricing = self._segment.requests[self._request], self._segment.pricing
         unchanged = self._change(request.messages + 1)
-        now, ttl = request.when.timestamp(), pricing.cache.ttl
-        known = self._cache.send(self._prompt, self._pieces, now, ttl, unchanged=unchanged)
-        tokens = self._prompt.sizes[-1]
-        cost = pricing.find_cost(tokens, pricing.cache.round(known))
+        now, rules = request.when.timestamp(), pricing.cache
+        known = self._cache.send(
+            self._prompt, self._pieces, now, rules.ttl, unchanged=unchanged, points=request.points
+        )
+        tokens, cached = self._prompt.sizes[-1], rules.round(known)
+        writable = find_writable(self._prompt.sizes, request.points, rules)
+        uncached = (
+            None
+            if writable is None
+            else find_mean_price(tokens - cached, writable - cached, pricing.write)
+        )
+        cost = pricing.find_cost(tokens, cached, uncached)
         return BilledRequest(
             tokens=tokens,
             cost=cost,
