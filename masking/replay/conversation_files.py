@@ -1,4 +1,4 @@
-"""Conversations in the Chat Completions form, read from JSON or JSON lines, gzipped or not.
+"""Conversations in the form of a wire format, read from JSON or JSON lines, gzipped or not.
 
 Any mistake in a file is a ValueError that names the place and never repeats content.
 """
@@ -7,7 +7,7 @@ import codecs
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from io import BufferedReader
@@ -18,7 +18,15 @@ import orjson
 
 from masking.model import ChatMessage
 from masking.replay.replay import RecordedRequest
-from masking.wire.chat_files import are_messages, as_document, parse_messages, write_requests
+from masking.wire.files import (
+    CHAT,
+    FileForm,
+    are_messages,
+    as_document,
+    find_form,
+    parse_items,
+    write_requests,
+)
 
 _GZIP = b"\x1f\x8b"
 _NAMES_OF_LINES = frozenset({".jsonl", ".ndjson"})
@@ -30,6 +38,8 @@ class RecordedConversation:
 
     place: `FILE`, `FILE:LINE`, or `FILE#n` for the n-th of a list.
     tools, model: None if the conversation has none.
+    form: the format that it is in.
+    head: what else its requests have beside the messages, such as a system prompt.
     when: the time at which it was read, because files have no times.
     """
 
@@ -38,20 +48,27 @@ class RecordedConversation:
     messages: tuple[ChatMessage, ...]
     tools: tuple[object, ...] | None = None
     model: str | None = None
+    form: FileForm = CHAT
+    head: Mapping[str, object] = field(default_factory=dict)
     when: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False)
 
     def requests(self) -> Iterator[RecordedRequest]:
-        """Yield a request for each message of the assistant: the messages before it.
+        """Yield a request for each answer of the assistant: the messages before it.
 
-        A message of the assistant that opens the conversation answers nothing, and what follows
-        the last one was not answered; neither makes a request. So a conversation without an answer
+        An answer that opens the conversation answers nothing, and what follows the last one was not
+        answered; neither makes a request. So a conversation without an answer
         has none. Raises ValueError if a message is nested too deeply to be written. NaN and the
         infinities, which JSON does not have, may be written as null.
         """
-        others = {"model": self.model, "tools": self.tools}
-        for body in write_requests(self.messages, others, self._write):
-            account = f"{self.place} {self.name}"
-            yield RecordedRequest(body=body, when=self.when, account=account)
+        others = {"model": self.model, **self.head, "tools": self.tools}
+        for body in write_requests(self.messages, self.form, others, self._write):
+            yield RecordedRequest(
+                body=body,
+                when=self.when,
+                account=f"{self.place} {self.name}",
+                wire=self.form.wire,
+                path=self.form.path.format(model=self.model),
+            )
 
     def _write(self, value: object) -> bytes:
         try:
@@ -67,8 +84,9 @@ class RecordedConversation:
 def read_conversations(path: Path) -> Iterator[RecordedConversation]:
     """Yield the conversations of a file; those of JSON lines as they are read.
 
-    A conversation is an object with `messages`, a list of objects. Its `tools` are ignored unless
-    they are a list, its `model` and `name` unless they are strings. A JSON document is a
+    A conversation is an object with the list of its format, such as `messages`; whether these are
+    of Chat Completions or of Anthropic Messages is told by their parts. Its `tools` are ignored
+    unless they are a list, its `model` and `name` unless they are strings. A JSON document is a
     conversation, a list of conversations, or a list of messages. An empty file has no conversation.
 
     A conversation without a name has the file's, with `#n` (from 1) if the file has several. A
@@ -169,12 +187,15 @@ def _parse(document: object, place: str, name: str) -> RecordedConversation:
         got = type(document).__name__
         raise ValueError(f"{place}: expected object with messages, got {got}")
     tools, model, own_name = (document.get(key) for key in ("tools", "model", "name"))
+    form = find_form(document, place)
     return RecordedConversation(
         name=own_name if isinstance(own_name, str) and own_name else name,
         place=place,
-        messages=parse_messages(document, place),
+        messages=parse_items(document, form, place),
         tools=tuple(tools) if isinstance(tools, list) else None,
         model=model if isinstance(model, str) else None,
+        form=form,
+        head={key: document[key] for key in form.head if key in document and key != "tools"},
     )
 
 

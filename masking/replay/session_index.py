@@ -146,9 +146,11 @@ class _GrowingSegment:
     sent: list[tuple[datetime, int, tuple[int, ...]]] = field(default_factory=list)
     """The requests: when, how many messages, and the places of the marked pieces."""
 
-    def is_like(self, head: bytes, pricing: Pricing) -> bool:
-        """Whether a request with these tools, at these prices, can be one of the segment."""
-        return head == self.head and pricing == self.pricing
+    def goes_on(self, conversation: Conversation, head: bytes, pricing: Pricing) -> bool:
+        """Whether a request has the segment's tools, its prices, and marks in the same parts."""
+        was, now = self.conversation.marks, conversation.marks
+        is_marked_alike = (was.in_head, was.in_list) == (now.in_head, now.in_list)
+        return is_marked_alike and head == self.head and pricing == self.pricing
 
     def finish(self, counter: TokenCounter, target_arguments: Sequence[str]) -> Segment:
         conversation = with_targets(self.conversation, target_arguments)
@@ -204,7 +206,7 @@ class _Indexer:
         found = None if continued is None else continued.conversation
         head = digest_head(conversation)
         pricing = self._settings.find_pricing(recorded, conversation)
-        if found is None or not self.segments[found].is_like(head, pricing):
+        if found is None or not self.segments[found].goes_on(conversation, head, pricing):
             self.segments.append(
                 _GrowingSegment(
                     seed=seed,

@@ -89,7 +89,12 @@ class FastReplay:
         segment = self._index.segments[number]
         read, write = believed or segment.pricing.ratios
         pricing = dataclasses.replace(segment.pricing, read=read, write=write)
-        policy = apply_pricing(settings.policy, pricing, slides=settings.boundary_slides)
+        policy = apply_pricing(
+            settings.policy,
+            pricing,
+            slides=settings.boundary_slides,
+            marks=segment.conversation.marks,
+        )
         if not policy.masks:
             return _mask_nothing(segment)
         judged = self._judge(number, policy)

@@ -98,7 +98,10 @@ def find_session_front(
     front = make_empty_front(losses)
     for segment in index_session(session, settings, counter).segments:
         priced = apply_pricing(
-            settings.policy, segment.pricing, slides=settings.price_settings.slides
+            settings.policy,
+            segment.pricing,
+            slides=settings.price_settings.slides,
+            marks=segment.conversation.marks,
         )
         policy = dataclasses.replace(priced, price_steps=())  # the clairvoyant knows none, either
         judged = judge_segment(segment, policy, counter)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from masking import ChatMessage
 from masking.replay.conversation_files import RecordedConversation, read_conversations
 from masking.replay.replay import Session
+from masking.rewrite import read_request
 from tests.builders import SECRET, Spelling, assistant, call, documents, spellings, turn
 from tests.places import CONVERSATIONS
 
@@ -24,6 +25,19 @@ TOOLS = [{"type": "function", "function": {"name": "shell"}}]
 ASK: ChatMessage = {"role": "user", "content": "do"}
 ANSWER: ChatMessage = {"role": "assistant", "content": "done é"}
 TALK = [ASK, *turn(), ANSWER]
+CLAUDE: list[ChatMessage] = [
+    {"role": "user", "content": "do"},
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "sh", "input": {}}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "x"}]},
+    {"role": "assistant", "content": [{"type": "text", "text": "done"}]},
+]
+ITEMS: list[ChatMessage] = [
+    {"type": "message", "role": "user", "content": "do"},
+    {"type": "reasoning", "encrypted_content": "x"},
+    {"type": "function_call", "call_id": "a", "name": "sh", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "a", "output": "x"},
+    {"type": "message", "role": "assistant", "content": "done"},
+]
 DEEP: list[object] = []
 for _ in range(100_000):
     DEEP = [DEEP]
@@ -150,6 +164,14 @@ def told(conversation: RecordedConversation) -> Told:
             [Told("a", [{"role": "user", "content": "\ud83d", "n": 10**30}])],
             id="lone surrogates and large integers stay what they are",
         ),
+        pytest.param("a.json", spell(CLAUDE), [Told("a", CLAUDE)], id="a list of Anthropic's"),
+        pytest.param(
+            "a.jsonl",
+            spell(talk(*CLAUDE, system="Be brief."), {"input": ITEMS, "model": "m"}),
+            [Told("a#1", CLAUDE), Told("a#2", ITEMS, None, "m")],
+            id="lines of several formats",
+        ),
+        pytest.param("a.json", spell(ITEMS), [Told("a", ITEMS)], id="a list of Responses' items"),
         pytest.param("a.json", b"[]", [], id="an empty list holds none"),
         pytest.param("a.json", b"", [], id="an empty file holds none"),
         pytest.param("a.jsonl", BOM + b"\n\n", [], id="a blank file holds none"),
@@ -207,8 +229,6 @@ def test_every_form_is_read(
                 id=f"another format's {key}",
             )
             for key, expected in (
-                ("input", "a request of OpenAI Responses"),
-                ("contents", "a request of Gemini"),
                 ("conversations", "ShareGPT"),
                 ("mapping", "an export of ChatGPT"),
             )
@@ -221,8 +241,7 @@ def test_every_form_is_read(
                 id=f"a message with {expected}",
             )
             for message, expected in (
-                ({"content": [{"type": "tool_use", "x": SECRET}]}, "a part of Anthropic Messages"),
-                ({"content": [{"type": "output_text"}]}, "a part of OpenAI Responses"),
+                ({"content": [{"type": "output_text", "x": SECRET}]}, "a part of OpenAI Responses"),
                 ({"content": [SECRET, {"type": "tool-call"}]}, "a part of the AI SDK"),
                 ({"parts": [{"text": SECRET}]}, "one with parts in place of content"),
             )
@@ -429,6 +448,39 @@ def test_each_answer_makes_a_request(
     made: RecordedConversation, expected: list[dict[str, object]]
 ) -> None:
     assert expected == list(bodies(made))
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        pytest.param(
+            talk(*CLAUDE, system="Be brief.", tools=TOOLS, model="m", other=1),
+            [
+                ("messages", talk(*CLAUDE[:at], system="Be brief.", tools=TOOLS, model="m"))
+                for at in (1, 3)
+            ],
+            id="Messages, with a system prompt",
+        ),
+        pytest.param(
+            talk(*CLAUDE, system=None),
+            [("messages", talk(*CLAUDE[:at])) for at in (1, 3)],
+            id="Messages, without one",
+        ),
+        pytest.param(
+            {"input": ITEMS, "instructions": "Be brief."},
+            [("responses", {"input": ITEMS[:at], "instructions": "Be brief."}) for at in (1, 4)],
+            id="Responses, where several items are one answer",
+        ),
+    ],
+)
+def test_a_request_is_in_the_format_of_its_conversation(
+    tmp_path: Path, document: object, expected: list[tuple[str, object]]
+) -> None:
+    (made,) = read_conversations(write(tmp_path, "a.json", spell(document)))
+    requests = [*made.requests()]
+    assert expected == [(each.wire.name, json.loads(each.body)) for each in requests]
+    assert all(read_request(each.body, each.wire, each.path).items for each in requests)
+    assert made == pickle.loads(pickle.dumps(made))
 
 
 def test_requests_are_built_one_at_a_time() -> None:

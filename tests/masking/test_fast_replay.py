@@ -16,11 +16,22 @@ from addon.commands.sessions import read_sessions
 from masking.measures.price_settings import CachePricing, PriceSettings
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
+from masking.replay.conversation_files import RecordedConversation
 from masking.replay.replay import RecordedRequest, ReplaySettings, Session, replay
 from masking.replay.session_index import index_session
 from masking.strategies.policy import MaskPolicy
 from masking.tune.fast_replay import BilledSession, FastReplay
-from tests.builders import MASK_ALL, conversations, examples, policies, policy
+from masking.wire.files import find_form
+from tests.builders import MASK_ALL, OLD, conversations, examples, policies, policy
+from tests.marking import (
+    MARKERS,
+    MarkedSession,
+    Marker,
+    Request,
+    mark_as_claude_code,
+    mark_for_an_hour,
+    mark_nothing,
+)
 from tests.places import CONVERSATIONS
 from tests.sessions import CHATS, WHEN, Talk, grow, read_chat, work, write_body
 
@@ -132,6 +143,55 @@ def test_it_agrees_with_a_replay_of_real_conversations(settings: ReplaySettings)
     for session in itertools.islice(read_sessions([CONVERSATIONS]), 0, None, 3):
         if sum(1 for _ in session.requests()) * 2 <= LONGEST:
             assert by_replay(session, settings) == by_trial(session, settings), session.name
+
+
+def say_in_messages(turns: int) -> RecordedConversation:
+    """Return a conversation in Anthropic's form, with as many blocks a turn as its number."""
+    messages: list[ChatMessage] = [{"role": "user", "content": "go " * 600}]
+    for number in range(1, turns + 1):
+        ids = [f"{number}_{each}" for each in range(1 + number % 13)]
+        uses = [{"type": "tool_use", "id": each, "name": "sh", "input": {}} for each in ids]
+        results = [
+            {"type": "tool_result", "tool_use_id": each, "content": f"{each} {OLD * 5}"}
+            for each in ids
+        ]
+        messages += [{"role": "assistant", "content": uses}, {"role": "user", "content": results}]
+    form = find_form({"messages": messages}, "here")
+    return RecordedConversation(
+        name="a", place="here", messages=tuple(messages), form=form, model="claude-opus-4-8",
+        head={"system": "Be brief. " * 900},
+    )  # fmt: skip
+
+
+def mark_more_and_more(request: Request) -> Request:
+    """Mark a request as one that changes its mind: not at all, for five minutes, for an hour."""
+    kind = len(request["messages"]) // 8 % 3
+    marks = (lambda request: request, mark_as_claude_code, mark_for_an_hour)
+    return marks[kind](request)
+
+
+@pytest.mark.parametrize(
+    "marker",
+    [
+        *(pytest.param(marker, id=client) for client, marker in MARKERS.items()),
+        pytest.param(mark_nothing, id="no mark"),
+        pytest.param(mark_for_an_hour, id="an hour"),
+        pytest.param(mark_more_and_more, id="other marks at every eighth message"),
+    ],
+)
+@pytest.mark.parametrize("settings", [SETTINGS_CASES[0], SETTINGS_CASES[2]])
+@pytest.mark.parametrize("host", [None, "api.anthropic.com"])
+def test_it_agrees_with_a_replay_where_a_cache_is_read_at_marks(
+    marker: Marker, settings: ReplaySettings, host: str | None
+) -> None:
+    session = MarkedSession(say_in_messages(26), marker, host)
+    assert by_replay(session, settings) == by_trial(session, settings)
+
+
+def test_it_agrees_with_a_replay_where_a_cache_is_read_at_the_ends_of_requests() -> None:
+    session = MarkedSession(grow(work(90, 1_500)), mark_nothing, "api.openai.com", "gpt-5.6")
+    settings = ReplaySettings(policy=SHIPPED)
+    assert by_replay(session, settings) == by_trial(session, settings)
 
 
 def test_it_agrees_with_a_replay_where_long_prompts_are_dearer(tmp_path: Path) -> None:
