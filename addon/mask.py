@@ -26,6 +26,7 @@ from addon.proxy.response_copy import ResponseCopy
 from addon.proxy.startup import find_option_mistake, render_recording, render_start
 from addon.proxy.tls_passthrough import Passthrough, is_opened
 from addon.proxy.unserved import Unserved, find_unserved_format
+from addon.proxy.websocket import Websockets, send_messages_whole
 from masking.config import Settings
 from masking.errors import ConfigError
 from masking.wire.formats import Match
@@ -50,6 +51,7 @@ class ObservationMasking:
         self._open: WeakKeyDictionary[http.HTTPFlow, _Open] = WeakKeyDictionary()
         self._masker = Masker(MemoryFile(lambda: default_path().parent))
         self._metrics = Metrics(self._masker.enter)
+        self._websockets = Websockets(self._masker, self._metrics, self._read_settings)
         self._passthrough = Passthrough(lambda: self._read_settings().hosts)
         self._unserved = Unserved()
         self._mcp = Mcp(lambda record: self._metrics.note(record, self._read_settings()))
@@ -57,6 +59,7 @@ class ObservationMasking:
 
     def load(self, loader: Loader) -> None:
         loader.add_option("mask_config", str, "", "The configuration file of observation-masking.")
+        send_messages_whole()
 
     def configure(self, updated: set[str]) -> None:
         """Validate the options. A mistake stops the start, or undoes a later change."""
@@ -89,6 +92,15 @@ class ObservationMasking:
             await self._mask(flow, found)
         elif (name := find_unserved_format(flow.request)) and self._is_masking(flow):
             self._unserved.note(name, flow.request.pretty_host)
+        else:
+            self._websockets.refuse(flow)
+
+    async def websocket_message(self, flow: http.HTTPFlow) -> None:
+        if self._config is not None:
+            await self._websockets.message(flow)
+
+    def websocket_end(self, flow: http.HTTPFlow) -> None:
+        self._websockets.end(flow)
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
         """Stream event streams and downloads; keep a copy of those that are to be read."""
@@ -114,6 +126,7 @@ class ObservationMasking:
             return
         for flow in tuple(self._open):
             self._finish(flow, "proxy ended")
+        self._websockets.done()
         self._mcp.done()
         self._masker.close()
         self._metrics.close()

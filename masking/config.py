@@ -22,6 +22,7 @@ from masking.config_tables import (
     MetricsSettings,
     RecordingSettings,
     Tables,
+    WebsocketSettings,
 )
 from masking.errors import ConfigError
 from masking.measures.price_settings import CachePricing, OwnPrice, PriceSettings
@@ -55,6 +56,7 @@ class Settings:
     memory: MemorySettings = _SHIPPED.memory
     metrics: MetricsSettings = _SHIPPED.metrics
     recording: RecordingSettings = _SHIPPED.recording
+    websocket: WebsocketSettings = _SHIPPED.websocket
     hosts: HostSettings = _SHIPPED.hosts
 
     @property
@@ -113,6 +115,7 @@ def _read_settings(document: Mapping[str, object]) -> Settings:
         memory=tables.memory,
         metrics=tables.metrics,
         recording=tables.recording,
+        websocket=tables.websocket,
         hosts=tables.hosts,
     )
 

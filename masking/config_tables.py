@@ -63,6 +63,15 @@ def _read_switch(value: object) -> Switch:
     raise ConfigError('expected true, false or "auto"', "")
 
 
+WebsocketMode = Literal["pass", "http"]
+
+
+def _read_websocket_mode(value: object) -> WebsocketMode:
+    if value == "pass" or value == "http":
+        return "pass" if value == "pass" else "http"
+    raise ConfigError('expected "pass" or "http"', "")
+
+
 def _read_host(pattern: str) -> str:
     check_host(pattern, "")
     return normalize_host(pattern)
@@ -174,6 +183,15 @@ class MetricsSettings(_Table):
     max_megabytes: int = Field(default=50, ge=1)
 
 
+class WebsocketSettings(_Table):
+    """What becomes of a client that speaks over WebSockets (codex).
+
+    mode: "pass": what holds only what is new passes. "http": the client is told to use HTTP.
+    """
+
+    mode: Annotated[WebsocketMode, PlainValidator(_read_websocket_mode)] = "pass"
+
+
 class RecordingSettings(_Table):
     """What a mitmproxy recording (`mitmdump -w`) holds besides what was sent.
 
@@ -208,5 +226,6 @@ class Tables(_Table):
     memory: MemorySettings = MemorySettings()
     metrics: MetricsSettings = MetricsSettings()
     recording: RecordingSettings = RecordingSettings()
+    websocket: WebsocketSettings = WebsocketSettings()
     hosts: HostSettings = HostSettings()
     prices: tuple[OwnPrice, ...] = ()

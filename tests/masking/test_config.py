@@ -13,6 +13,7 @@ from masking.config_tables import (
     MetricsSettings,
     RecordingSettings,
     Tables,
+    WebsocketSettings,
 )
 from masking.measures.price_settings import OwnPrice, PriceSettings
 from masking.strategies.mcp_requests import McpSettings
@@ -105,6 +106,8 @@ SETTINGS = [
     Setting(".hosts", 'only = ["::1"]', Settings(hosts=HostSettings(only=("::1",)))),
     Setting(".schema1", "max_loss = 1", schema1(max_loss=1.0)),
     Setting(".schema1", "max_loss = 0.05", schema1(max_loss=0.05)),
+    Setting(".websocket", 'mode = "http"', Settings(websocket=WebsocketSettings(mode="http"))),
+    Setting(".websocket", 'mode = "pass"', Settings()),
     Setting(".hosts", "never = []", Settings(hosts=HostSettings(never=()))),
     Setting(".hosts", 'never = ["*.a", "b"]', Settings(hosts=HostSettings(never=("*.a", "b")))),
     Setting(".schema1", "", Settings()),
@@ -212,6 +215,7 @@ MISTAKES = [
     Mistake(".redaction", "tools = []", ".redaction.tools", "did you mean 'tool_names'?"),
     Mistake(".reduction", "enabled = 'false'", ".reduction.enabled", "expected bool, got str"),
     Mistake(".mcp", "head = 1", ".mcp.head", "unknown key"),
+    Mistake(".websocket", "mode = 'h2'", ".websocket.mode", 'expected "pass" or "http"'),
     Mistake(".hosts", "only = 'a'", ".hosts.only", "expected list, got str"),
     Mistake(".hosts", "never = ['a', 3]", ".hosts.never[1]", "expected str, got int"),
     Mistake(".hosts", 'never = ["a", "https://b"]', ".hosts.never[1]", "expected a host name"),

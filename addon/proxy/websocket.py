@@ -1,0 +1,202 @@
+"""OpenAI Responses over WebSockets (codex): masks whole histories, and records each answer.
+
+A message of the client asks for one answer. Most hold only what is new, and the provider has the
+rest: nothing old is in them, and they pass. One without `previous_response_id`, as after a
+reconnect, holds the whole history, and is masked as a request over HTTP is. With `mode = "http"`
+the client is told 426 when it asks for a WebSocket; codex then posts whole histories.
+
+Whatever goes wrong in here, the client's own bytes go out.
+"""
+
+import logging
+import re
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter_ns
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import orjson
+from cachetools import LRUCache
+from mitmproxy import ctx, http
+from mitmproxy.proxy.layers.websocket import Fragmentizer
+from mitmproxy.websocket import WebSocketMessage
+
+from addon.metrics.metrics import Measuring, Metrics
+from addon.metrics.stages import Interruption, Received, Rewritten
+from addon.proxy.carriers import MessageCarrier, leave_untouched
+from addon.proxy.flow_stages import read_received
+from addon.proxy.masker import Masker
+from addon.proxy.original_body import is_recording
+from addon.proxy.requests import path_of
+from addon.proxy.tls_passthrough import is_opened
+from masking.config import Settings
+from masking.config_tables import HostSettings
+from masking.wire.formats import Match, find_format
+from masking.wire.responses import RESPONSES
+
+logger = logging.getLogger("observation_masking")
+
+HELD = 'the provider holds the history (websocket.mode = "pass")'
+"""Why most messages pass: what a record says."""
+
+_HELD_BY = "previous_response_id"
+"""What the reason names where the setting can help."""
+
+_ASKS = re.compile(rb'"type"\s*:\s*"response\.create"')
+_PREPARES = re.compile(rb'"generate"\s*:\s*false')
+_ENDS = re.compile(rb'"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"')
+"""Inside a text its quotes would be escaped. A match is checked, if that matters."""
+
+_UPGRADE_REQUIRED = 426
+_MAX_HOSTS = 1_000
+
+
+class _Asked(NamedTuple):
+    """A message that waits for its answer."""
+
+    rewritten: Rewritten
+    measuring: Measuring | None = None
+
+
+class Websockets:
+    """The WebSockets of a run. Connections that no model is behind are left alone."""
+
+    def __init__(
+        self, masker: Masker, metrics: Metrics, read_settings: Callable[[], Settings]
+    ) -> None:
+        self._masker, self._metrics, self._read_settings = masker, metrics, read_settings
+        self._asked: WeakKeyDictionary[http.HTTPFlow, deque[_Asked]] = WeakKeyDictionary()
+        self._told: LRUCache[str, bool] = LRUCache(_MAX_HOSTS)
+
+    def refuse(self, flow: http.HTTPFlow) -> None:
+        """Answer a request for a WebSocket with 426, if the configuration wants HTTP."""
+        settings = self._read_settings()
+        wants_http = settings.websocket.mode == "http" and settings.strategies.change
+        if wants_http and flow.response is None and self._find_format(flow):
+            headers = {"upgrade": "HTTP/1.1", "connection": "Upgrade"}
+            flow.response = http.Response.make(_UPGRADE_REQUIRED, b"", headers)
+
+    async def message(self, flow: http.HTTPFlow) -> None:
+        """Take the latest message of a connection, whichever side it comes from."""
+        match = self._find_format(flow)
+        if match is None or flow.websocket is None:
+            return
+        messages = flow.websocket.messages
+        if not messages[-1].from_client:
+            self._finish_answered(flow, messages[-1])
+        elif _ASKS.search(messages[-1].content):
+            await self._ask(flow, match, messages[-1], len(messages) - 1)
+        if not _are_messages_wanted():
+            del messages[:-1]
+
+    def end(self, flow: http.HTTPFlow) -> None:
+        """Record what has had no answer when a connection ends."""
+        by_client = flow.websocket is not None and flow.websocket.closed_by_client
+        self._interrupt(flow, "client left" if by_client else "provider failed")
+
+    def done(self) -> None:
+        """Record what has had no answer when the proxy ends."""
+        for flow in tuple(self._asked):
+            self._interrupt(flow, "proxy ended")
+
+    def _find_format(self, flow: http.HTTPFlow) -> Match | None:
+        """Return the format of what a client says on a connection, if we may read it."""
+        request = flow.request
+        if request.headers.get("upgrade", "").lower() != "websocket":
+            return None
+        match = find_format("POST", path_of(request))
+        is_ours = match is not None and match.wire is RESPONSES
+        return match if is_ours and is_opened(request.pretty_host, self._hosts) else None
+
+    async def _ask(
+        self, flow: http.HTTPFlow, match: Match, message: WebSocketMessage, place: int
+    ) -> None:
+        started, content = perf_counter_ns(), message.content
+        if _PREPARES.search(content) and _is_preparing(content):
+            match = match._replace(purpose="count")
+        received = read_received(flow, self._read_settings(), match)
+        carrier = MessageCarrier(flow, message, place)
+        waiting = self._asked.setdefault(flow, deque())
+        waiting.append(_Asked(leave_untouched(carrier, received)))
+        rewritten, rewrite, original = await self._masker.mask(carrier, received)
+        if _HELD_BY in (rewritten.passed_through or ""):
+            rewritten = replace(rewritten, passed_through=HELD)
+            self._tell(received)
+        rewritten = replace(rewritten, hook_us=(perf_counter_ns() - started) // 1000)
+        measuring = self._metrics.measure(rewrite, original) if rewrite else None
+        waiting[-1] = _Asked(rewritten, measuring)
+
+    def _finish_answered(self, flow: http.HTTPFlow, message: WebSocketMessage) -> None:
+        """Record the oldest message that waits, if this one ends its answer."""
+        waiting = self._asked.get(flow)
+        if not waiting or not _ENDS.search(message.content):
+            return
+        event = _decode(message.content)
+        status = _find_status(event)
+        if status is None:
+            return
+        content = message.content
+        rewritten, measuring = waiting.popleft()
+        self._metrics.finish(rewritten, measuring, status=status, read_body=lambda: content)
+
+    def _interrupt(self, flow: http.HTTPFlow, error: Interruption) -> None:
+        for rewritten, measuring in self._asked.pop(flow, ()):
+            self._metrics.finish(rewritten, measuring, error=error)
+
+    def _tell(self, received: Received) -> None:
+        """Say once for each host that its conversations are not masked."""
+        if received.settings.strategies.change and received.host not in self._told:
+            self._told[received.host] = True
+            logger.warning(
+                f"{received.host}: its client sends only what is new, over a WebSocket, so that "
+                "old tool results are not masked. With [observation_masking.websocket] "
+                'mode = "http", codex sends whole histories over HTTP instead, and they are'
+            )
+
+    @property
+    def _hosts(self) -> HostSettings:
+        return self._read_settings().hosts
+
+
+def send_messages_whole() -> None:
+    """Have mitmproxy send a changed text message in one frame.
+
+    It would else cut it every 4,000 bytes, within characters, too, and spoil those.
+    """
+    Fragmentizer.FRAGMENT_SIZE = 1 << 40
+
+
+def _is_preparing(content: bytes) -> bool:
+    """Whether a message only lays the ground for the next one, without an answer."""
+    return _decode(content).get("generate") is False
+
+
+def _find_status(event: dict[str, object]) -> int | None:
+    """Return the status with which an answer ends; None if the event does not end it."""
+    kind = event.get("type")
+    if kind == "error":
+        status = event.get("status")
+        return status if isinstance(status, int) else 500
+    return 200 if kind in _LAST_EVENTS else None
+
+
+_LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed")
+
+
+def _decode(content: bytes) -> dict[str, object]:
+    try:
+        document = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _are_messages_wanted() -> bool:
+    """Whether mitmproxy writes a recording, or shows its flows."""
+    return is_recording(ctx.options) or hasattr(ctx.options, _SHOWS)
+
+
+_SHOWS = "view_order"
+"""An option that mitmproxy has where it shows its flows."""

@@ -1,0 +1,304 @@
+"""The addon's hooks for WebSockets, where no network is needed."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mitmproxy import http
+from mitmproxy.addons.proxyserver import Proxyserver
+from mitmproxy.addons.save import Save
+from mitmproxy.test import taddons, tflow
+from mitmproxy.websocket import WebSocketMessage
+from wsproto.frame_protocol import Opcode
+
+from addon.mask import ObservationMasking
+from addon.proxy.original_body import find_original_message
+from addon.proxy.websocket import HELD
+from masking.rewrite import rewrite_request
+from masking.wire.responses import RESPONSES
+from tests.live.harness import OFF, ON, policy_of, read_records
+
+HTTP = b"[observation_masking.websocket]\nmode = 'http'\n" + ON
+LONG = "a line of output é\n" * 500
+
+
+def history(turns: int = 5, **fields: object) -> dict[str, Any]:
+    """Return what a client sends that has lost its connection: everything."""
+    items: list[dict[str, object]] = [{"role": "user", "content": "Go on."}]
+    for turn in range(turns):
+        call = {"call_id": f"call_{turn}", "name": "shell", "arguments": "{}"}
+        items += [
+            {"type": "reasoning", "summary": [], "encrypted_content": "gAAA"},
+            {"type": "function_call", **call},
+            {"type": "function_call_output", "call_id": f"call_{turn}", "output": LONG},
+        ]
+    return {"type": "response.create", "model": "gpt-5.1", "input": items, **fields}
+
+
+def delta(**fields: object) -> dict[str, Any]:
+    """Return what a client sends otherwise: only what is new."""
+    whole = history(1, previous_response_id="resp_1", **fields)
+    return whole | {"input": whole["input"][-1:]}
+
+
+def encoded(message: object) -> bytes:
+    return json.dumps(message, ensure_ascii=False, indent=1).encode()
+
+
+def masked(body: bytes) -> bytes:
+    return rewrite_request(body, policy_of(ON), RESPONSES).body
+
+
+COMPLETED = {
+    "type": "response.completed",
+    "response": {
+        "usage": {
+            "input_tokens": 90,
+            "input_tokens_details": {"cached_tokens": 64},
+            "output_tokens": 7,
+        }
+    },
+}
+CREATED = {"type": "response.created", "response": {"usage": None}}
+SAID = {"type": "response.output_text.delta", "delta": '{"type": "response.completed"}'}
+WARNED = {"type": "response.in_progress", "response": {"error": {"type": "error"}}}
+FAILURE = {"type": "error", "status": 429, "error": {"code": "rate_limit_exceeded"}}
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[taddons.context]:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("OBSMASK_CONFIG", raising=False)
+    monkeypatch.chdir(tmp_path)
+    for name, config in (("on", ON), ("off", OFF), ("http", HTTP)):
+        (tmp_path / f"{name}.toml").write_bytes(config)
+    never = b"[observation_masking.hosts]\nnever = ['*']\n"
+    (tmp_path / "never.toml").write_bytes(never + HTTP)
+    with taddons.context(Proxyserver(), Save(), ObservationMasking()) as context:  # type: ignore[no-untyped-call]
+        yield context
+
+
+@pytest.fixture
+def addon(context: taddons.context) -> ObservationMasking:
+    addon: ObservationMasking = context.master.addons.get("observationmasking")  # type: ignore[no-untyped-call]
+    configure(context, addon, "on")
+    addon.running()
+    return addon
+
+
+def configure(context: taddons.context, addon: ObservationMasking, name: str) -> None:
+    context.configure(addon, mask_config=f"{name}.toml")  # type: ignore[no-untyped-call]
+
+
+def connection(path: str = "/v1/responses") -> http.HTTPFlow:
+    flow = tflow.twebsocketflow(messages=False)
+    flow.request.path = path
+    return flow
+
+
+def say(
+    addon: ObservationMasking, flow: http.HTTPFlow, message: object, *, from_client: bool
+) -> bytes:
+    """Let a message pass; what goes on."""
+    assert flow.websocket is not None
+    content = message if isinstance(message, bytes) else encoded(message)
+    flow.websocket.messages.append(WebSocketMessage(Opcode.TEXT, from_client, content))
+    asyncio.run(addon.websocket_message(flow))
+    return flow.websocket.messages[-1].content
+
+
+def ask(addon: ObservationMasking, flow: http.HTTPFlow, message: object) -> bytes:
+    return say(addon, flow, message, from_client=True)
+
+
+def answer(addon: ObservationMasking, flow: http.HTTPFlow, *events: object) -> None:
+    for event in events:
+        content = event if isinstance(event, bytes) else encoded(event)
+        assert content == say(addon, flow, content, from_client=False)
+
+
+def end(addon: ObservationMasking, tmp_path: Path) -> list[dict[str, Any]]:
+    """End the proxy; its records."""
+    addon.done()
+    return read_records(tmp_path)
+
+
+def test_a_whole_history_is_masked_and_recorded(addon: ObservationMasking, tmp_path: Path) -> None:
+    flow, body = connection(), encoded(history())
+    assert masked(body) == ask(addon, flow, body) != body
+    answer(addon, flow, CREATED, SAID, WARNED, COMPLETED)
+    (record,) = end(addon, tmp_path)
+    found = ("format", "model", "path", "status", "masked", "tool_results", "passed_through")
+    assert [record[name] for name in found] == (
+        ["responses", "gpt-5.1", "/v1/responses", 200, 3, 5, None]
+    )
+    tokens = [record[f"{name}_tokens"] for name in ("prompt", "cached", "completion")]
+    assert tokens == [90, 64, 7]
+    assert (record["bytes_before"], record["bytes_after"]) == (len(body), len(masked(body)))
+    assert flow.comment.startswith("masked 3 tool results")
+
+
+def test_a_message_with_only_what_is_new_passes_and_the_record_says_why(
+    addon: ObservationMasking, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    flow = connection()
+    for _ in range(2):
+        body = encoded(delta())
+        assert body == ask(addon, flow, body)
+        answer(addon, flow, CREATED, COMPLETED)
+    records = end(addon, tmp_path)
+    assert [(HELD, 90, "gpt-5.1", None)] * 2 == [
+        (r["passed_through"], r["prompt_tokens"], r["model"], r["masked"]) for r in records
+    ]
+    assert 1 == sum('mode = "http", codex sends' in line for line in caplog.messages)
+    assert any(line.endswith(f"passed through: 2 {HELD}") for line in caplog.messages)
+
+
+def test_masking_off_says_nothing_and_changes_nothing(
+    context: taddons.context,
+    addon: ObservationMasking,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    configure(context, addon, "off")
+    flow = connection()
+    for message in (history(), delta()):
+        assert encoded(message) == ask(addon, flow, message)
+        answer(addon, flow, COMPLETED)
+    assert ["off", "off"] == [record["masking"] for record in end(addon, tmp_path)]
+    assert not any('mode = "http"' in line for line in caplog.messages)
+
+
+@pytest.mark.parametrize(
+    ("fields", "purpose"),
+    [
+        ({"generate": False}, "count"),
+        ({"generate": True}, "answer"),
+        ({"metadata": {"generate": False}}, "answer"),
+    ],
+)
+def test_a_message_that_wants_no_answer_is_counted_apart(
+    addon: ObservationMasking, tmp_path: Path, fields: dict[str, Any], purpose: str
+) -> None:
+    flow = connection()
+    ask(addon, flow, history(**fields))
+    answer(addon, flow, COMPLETED)
+    assert [purpose] == [record["purpose"] for record in end(addon, tmp_path)]
+
+
+@pytest.mark.parametrize(
+    ("flow", "message"),
+    [
+        pytest.param(connection("/v1/realtime"), history(), id="another path"),
+        pytest.param(connection("/v1/chat/completions"), history(), id="another format"),
+        pytest.param(connection(), {"type": "response.cancel"}, id="another message"),
+        pytest.param(connection(), b"\x00\xff", id="no text"),
+    ],
+)
+def test_what_is_left_alone(
+    addon: ObservationMasking, tmp_path: Path, flow: http.HTTPFlow, message: object
+) -> None:
+    content = message if isinstance(message, bytes) else encoded(message)
+    assert content == ask(addon, flow, content)
+    answer(addon, flow, COMPLETED)
+    assert [] == end(addon, tmp_path)
+
+
+def test_what_cannot_be_read_passes(addon: ObservationMasking, tmp_path: Path) -> None:
+    flow, broken = connection(), encoded(history())[:-1] + b', "generate": false'
+    assert broken == ask(addon, flow, broken)
+    answer(addon, flow, b'{"type": "error", "status": 400', FAILURE)
+    (record,) = end(addon, tmp_path)
+    assert ("not JSON", 429) == (record["passed_through"], record["status"])
+
+
+@pytest.mark.parametrize(
+    ("closed_by_client", "expected"), [(True, "client left"), (False, "provider failed")]
+)
+def test_a_connection_can_end_before_the_answer(
+    addon: ObservationMasking, tmp_path: Path, closed_by_client: bool, expected: str
+) -> None:
+    flow = connection()
+    assert flow.websocket is not None
+    ask(addon, flow, history())
+    flow.websocket.closed_by_client = closed_by_client
+    addon.websocket_end(flow)
+    addon.websocket_end(flow)
+    assert [expected] == [record["error"] for record in end(addon, tmp_path)]
+
+
+def test_so_can_the_proxy(addon: ObservationMasking, tmp_path: Path) -> None:
+    flow = connection()
+    ask(addon, flow, history())
+    assert ["proxy ended"] == [record["error"] for record in end(addon, tmp_path)]
+
+
+def test_a_failure_without_a_number_is_one_of_the_providers(
+    addon: ObservationMasking, tmp_path: Path
+) -> None:
+    flow = connection()
+    ask(addon, flow, history())
+    answer(addon, flow, {"type": "error", "code": "server_error"})
+    assert [500] == [record["status"] for record in end(addon, tmp_path)]
+
+
+def test_messages_are_forgotten_unless_somebody_wants_them(
+    context: taddons.context, addon: ObservationMasking, tmp_path: Path
+) -> None:
+    flow, body = connection(), encoded(history())
+    assert flow.websocket is not None
+    for expected in (1, 1):
+        ask(addon, flow, body)
+        assert expected == len(flow.websocket.messages)
+    context.configure(addon, save_stream_file=str(tmp_path / "out.flow"))  # type: ignore[no-untyped-call]
+    ask(addon, flow, body)
+    answer(addon, flow, COMPLETED)
+    assert 3 == len(flow.websocket.messages)
+    assert (None, body) == (find_original_message(flow, 0), find_original_message(flow, 1))
+
+
+# `mode = "http"`
+
+
+def upgrade(path: str = "/v1/responses") -> http.HTTPFlow:
+    flow = connection(path)
+    flow.response = flow.websocket = None
+    return flow
+
+
+@pytest.mark.parametrize(
+    ("config", "flow", "expected"),
+    [
+        pytest.param("http", upgrade(), 426, id="asked for"),
+        pytest.param("http", upgrade("/backend-api/codex/responses"), 426, id="of ChatGPT"),
+        pytest.param("http", upgrade("/v1/realtime"), None, id="another path"),
+        pytest.param("http", tflow.tflow(), None, id="no upgrade"),
+        pytest.param("on", upgrade(), None, id="not asked for"),
+        pytest.param("never", upgrade(), None, id="a host that is never opened"),
+    ],
+)
+def test_a_client_is_told_to_use_http(
+    context: taddons.context,
+    addon: ObservationMasking,
+    config: str,
+    flow: http.HTTPFlow,
+    expected: int | None,
+) -> None:
+    configure(context, addon, config)
+    asyncio.run(addon.request(flow))
+    assert expected == (flow.response and flow.response.status_code)
+
+
+def test_with_masking_off_it_is_not(
+    context: taddons.context, addon: ObservationMasking, tmp_path: Path
+) -> None:
+    (tmp_path / "http.toml").write_bytes(HTTP.replace(b"enabled = true", b"enabled = false"))
+    configure(context, addon, "http")
+    flow = upgrade()
+    asyncio.run(addon.request(flow))
+    assert flow.response is None
