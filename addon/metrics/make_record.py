@@ -51,6 +51,7 @@ def _describe_rewritten(rewritten: Rewritten) -> dict[str, object]:
     return {
         "passed_through": rewritten.passed_through,
         "prefix": rewritten.prefix,
+        "binding": rewritten.binding,
         "bytes_before": rewritten.bytes_before,
         "bytes_after": rewritten.bytes_after,
         "hook_us": rewritten.hook_us,

@@ -22,6 +22,7 @@ from addon.metrics.redaction_trace import RedactionTrace
 from addon.metrics.software import describe_software
 from addon.metrics.stages import Answered, Interruption, Measured, Rewritten
 from addon.metrics.totals import Totals
+from addon.metrics.untouched_warnings import UntouchedWarnings
 from addon.metrics.worker import Worker, guard
 from masking.accounting.ledger import Entry
 from masking.accounting.prompt import read_prompt
@@ -57,12 +58,14 @@ class Metrics:
         self._file = RecordFile(MetricsSettings(), self._log.log)
         self._trace = RedactionTrace(self._log.log)
         price_warnings, hold_warnings = PriceWarnings(), HoldWarnings()
+        untouched_warnings = UntouchedWarnings()
         self.sinks: list[Sink] = [
             self.totals.add,
             lambda record: self._file.write(record.model_dump()),
             lambda record: self._log.log(logging.INFO, render_line(record)),
             lambda record: self._log.warn(price_warnings.find(record)),
             lambda record: self._log.warn(hold_warnings.find(record)),
+            lambda record: self._log.warn(untouched_warnings.find(record)),
         ]
         self._counter = TokenCounter()
         self._worker = Worker("metrics")

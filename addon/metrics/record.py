@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from addon.metrics.record_fields import means
 from addon.metrics.stages import Interruption
 from masking.accounting.cost import Basis
-from masking.conversation import Purpose
+from masking.conversation import Binding, Purpose
 from masking.measures.pricing import Source
 from masking.memory.boundary_memory import PrefixState
 from masking.strategies.reduction_plan import InvariantStatus, ReductionStage
@@ -57,6 +57,13 @@ class RequestRecord(BaseModel):
         means(
             "With a memory: whether the conversation is first met, or else whether the provider "
             "most likely still has its prompt in the cache (`warm`) or not (`cold`)."
+        ),
+    ] = None
+    binding: Annotated[
+        Binding | None,
+        means(
+            "What the provider does with the model's reasoning once a text before it has changed; "
+            "null if that changes nothing."
         ),
     ] = None
     cache_read_ratio: Annotated[

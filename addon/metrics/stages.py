@@ -11,7 +11,7 @@ from typing import Literal
 from masking.accounting.prompt import Prompt
 from masking.accounting.sizes import Sizes
 from masking.config import Settings
-from masking.conversation import Purpose, WireFormat
+from masking.conversation import Binding, Purpose, WireFormat
 from masking.measures.pricing import Pricing
 from masking.memory.boundary_memory import PrefixState
 from masking.wire.usage import Usage
@@ -64,6 +64,7 @@ class Rewritten:
 
     priced: None if the request could not be read.
     prefix: None if nothing is remembered of conversations.
+    binding: what becomes of the model's reasoning if a text before it has changed.
     masked: the places of the tool results that are masked.
     passed_through: why it goes on untouched; None if it does not.
     hook_us: the microseconds that it waited for the addon.
@@ -74,6 +75,7 @@ class Rewritten:
     bytes_after: int
     priced: Priced | None = None
     prefix: PrefixState | None = None
+    binding: Binding | None = None
     masked: frozenset[int] = frozenset()
     passed_through: str | None = None
     hook_us: int | None = None

@@ -16,6 +16,7 @@ class Tally:
     passed_through: Counter[str] = field(default_factory=Counter)
     masked: int = 0
     redacted: int = 0
+    bound: int = 0
     reductions: Counter[str] = field(default_factory=Counter)
     tokens_before: int = 0
     tokens_after: int = 0
@@ -31,6 +32,7 @@ class Tally:
             return
         self.masked += record.masked or 0
         self.redacted += record.redacted or 0
+        self.bound += (record.kept or {}).get("bound", 0)
         if record.reduction_stage is not None:
             self.reductions[record.reduction_stage] += 1
         self.tokens_before += record.request_tokens_before or 0
@@ -46,6 +48,7 @@ class Tally:
             f"{self.masked} results masked, "
             f"{render_change(self.tokens_before, self.tokens_after)}"
             + (f"; {self.redacted} results redacted" if self.redacted else "")
+            + (f"; {self.bound} results kept for bound reasoning" if self.bound else "")
             + "".join(f"; {n} reduced by {stage}" for stage, n in self.reductions.most_common())
             + (f"; net {render_savings(self.savings)}" if self.savings.tokens else "")
             + (f"; {len(self.held)} conversations with a held boundary" if self.held else "")

@@ -86,7 +86,9 @@ class Masker:
             conversation = read_conversation(document, received.wire, received.path)
             only = None if received.replay else self._sent.find_hold(priced.seed, conversation)
             occasion = _find_occasion(received, priced, conversation, strategies, memory)
-            rewritten = replace(rewritten, prefix=occasion and occasion.state)
+            rewritten = replace(
+                rewritten, prefix=occasion and occasion.state, binding=conversation.binding
+            )
             rewrite = change_request(original, conversation, strategies, only, occasion)
             if memory is not None and occasion is not None and received.purpose == "answer":
                 memory.keep(occasion, rewrite.past)

@@ -201,6 +201,12 @@ MEASURED: dict[str, object] = {
             id="why requests passed through",
         ),
         pytest.param(
+            [{"masked": 1, "kept": {"bound": 2, "error": 1}}, {"kept": {"bound": 3}}],
+            "2 requests: 2 with masking on (0 failed); 1 results masked, 0 tokens; "
+            "5 results kept for bound reasoning",
+            id="what reasoning is bound to",
+        ),
+        pytest.param(
             [
                 {"conversation": 1, "total_net_tokens": 5.0, "boundary_held": True},
                 {"conversation": 1, "total_net_tokens": 9.0, "boundary_held": True},
