@@ -62,7 +62,9 @@ def is_conversation(request: http.Request) -> bool:
         return False
     if request.method != "POST" or not isinstance(body, dict):
         return False
-    return not body.keys().isdisjoint(("messages", "input", "contents"))
+    inner = body.get("request")  # Code Assist's
+    keys = body.keys() | (inner.keys() if isinstance(inner, dict) else set())
+    return not keys.isdisjoint(("messages", "input", "contents"))
 
 
 def scrub(

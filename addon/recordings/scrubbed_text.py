@@ -22,7 +22,8 @@ _IDS = ("id", "call_id", "tool_call_id", "tool_use_id", "item_id", "previous_res
 _ENDS = ("finish_reason", "finishReason", "stop_reason", "status", "code", "system_fingerprint")
 _FORMS = ("required", "$schema", "reasoning_effort", "media_type", "mimeType")
 _MESSAGES = ("ttl", "scope", "keep", "effort", "display", "prefix_mismatch_behavior")
-STRUCTURE = frozenset((*_KINDS, *_IDS, *_ENDS, *_FORMS, *_MESSAGES))
+_GOOGLE = ("mode", "thinkingLevel", "tool_name")
+STRUCTURE = frozenset((*_KINDS, *_IDS, *_ENDS, *_FORMS, *_MESSAGES, *_GOOGLE))
 """Keys whose strings stay, as long as they look like identifiers."""
 
 FREE = frozenset(("arguments", "args", "metadata", "response"))
@@ -47,6 +48,7 @@ class OwnPlace(NamedTuple):
 
 
 _BLOCK = ("messages", ANY, "content", ANY)
+_PART = ("contents", ANY, "parts", ANY)
 
 OWN_PLACES = (
     # Chat Completions
@@ -55,6 +57,11 @@ OWN_PLACES = (
     # Messages
     OwnPlace((*_BLOCK, "content"), ("type", "tool_result")),
     OwnPlace((*_BLOCK, "input"), ("type", "tool_use")),
+    # Gemini, and Code Assist, which has it one level deeper
+    OwnPlace((*_PART, "functionResponse", "response")),
+    OwnPlace((*_PART, "functionCall", "args")),
+    OwnPlace(("request", *_PART, "functionResponse", "response")),
+    OwnPlace(("request", *_PART, "functionCall", "args")),
 )
 """In a recording that was made here, what stands there is our own."""
 

@@ -15,7 +15,8 @@ from addon.recordings.flows import read_flows
 from addon.recordings.provider.provider import HOST, Provider
 from addon.recordings.provider.received import Received, Said
 from addon.recordings.provider.script import Reply
-from addon.recordings.studio.clients import CLIENTS, REPAIR
+from addon.recordings.studio.client import REPAIR
+from addon.recordings.studio.clients import CLIENTS
 from addon.recordings.studio.recorder import REDIRECT, record, script_replies
 from addon.recordings.studio.scenario import (
     PROJECTS,

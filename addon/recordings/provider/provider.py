@@ -36,6 +36,7 @@ VENDORS = (
     *("generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com"),
     *("aiplatform.googleapis.com", "us-central1-aiplatform.googleapis.com"),
     "bedrock-runtime.us-east-1.amazonaws.com",
+    "ollama.com",
 )
 """The hosts of the vendors that the provider can stand for."""
 

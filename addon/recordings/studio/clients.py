@@ -1,81 +1,23 @@
-"""The clients that can be recorded: how each is installed and started, and what its tools are.
-
-In a command `{task}` stands for the task's text, `{work}` for the folder of the project, and
-`{package}` for the folder where the client is installed; with several tasks, the argument with
-`{task}` is repeated. In a tool's arguments `{what}` stands for the command or the file's name,
-`{old}` and `{new}` for the texts of an edit, and `{work}` as above.
-"""
+"""The clients that can be recorded, by name; what each field means, `client.py` says."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Literal
+from dataclasses import replace
 
-from addon.recordings.studio.scenario import Kind, Scenario, read_scenario
-
-AGENT_FOLDER = Path(__file__).with_name("agents")
-"""Small agents of our own on the vendors' packages."""
-
-_ROOT = {"PYTHONPATH": str(Path(__file__).parents[3])}
-"""What those agents need besides the packages that are installed for them."""
-
-REPAIR = read_scenario("repair")
-"""The scenario of a client that names no other."""
-
-TOUR = read_scenario("tour")
-"""The scenario of the clients of other formats than Chat Completions."""
-
-FAKE_KEY = "sk-scripted-provider-takes-any-key"
+from addon.recordings.studio.client import (
+    AGENT_FOLDER,
+    COMMAND,
+    FAKE_KEY,
+    ROOT,
+    TOUR,
+    Client,
+    Tool,
+)
+from addon.recordings.studio.google_clients import GEMINI_CLIENTS, OLLAMA_CLIENTS
+from addon.recordings.studio.scenario import read_scenario
 
 _LONG_MODEL = "gpt-5.5"
 """A session as long as real ones does not fit into the window of gpt-4o."""
 
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """A tool of the client: its name, and its arguments as a template."""
-
-    name: str
-    arguments: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
-    """A client: what to install, what to start, which of its tools to call.
-
-    module: a Python client whose module can be imported here is not installed.
-    read: without such a tool, files are read by a shell command.
-    edit: without such a tool, no scenario with edits can be recorded.
-    last_command: what the client runs at the end of a task, where it wants more than a text.
-    files: written under its home.
-    foreign: patterns of what it puts into results in words that are its vendor's; the words are
-        the last group.
-    volatile: patterns of what differs in its results from run to run, and what replaces it.
-    """
-
-    registry: Literal["pypi", "npm"]
-    packages: tuple[str, ...]
-    command: tuple[str, ...]
-    shell: Tool
-    read: Tool | None = None
-    edit: Tool | None = None
-    module: str | None = None
-    last_command: str | None = None
-    environment: Mapping[str, str] | None = None
-    files: Mapping[str, str] | None = None
-    foreign: tuple[str, ...] = ()
-    volatile: Mapping[str, str] | None = None
-    scenario: Scenario = REPAIR
-
-    @property
-    def tools(self) -> Mapping[Kind, Tool]:
-        """Its tools, by what they do."""
-        tools: dict[Kind, Tool | None] = {"read": self.read, "edit": self.edit, "shell": self.shell}
-        return {kind: tool for kind, tool in tools.items() if tool}
-
-
-_COMMAND = {"command": "{what}"}
 
 _OPENCODE_CONFIG = {
     "$schema": "https://opencode.ai/config.json",
@@ -125,8 +67,8 @@ _MESSAGES_SDK = Client(
     registry="pypi",
     packages=("anthropic==2.12.0",),
     command=("{package}/bin/python", str(AGENT_FOLDER / "messages_agent.py"), "{task}"),
-    environment=_ROOT | _ANTHROPIC_KEY,
-    shell=Tool("shell", _COMMAND),
+    environment=ROOT | _ANTHROPIC_KEY,
+    shell=Tool("shell", COMMAND),
     read=Tool("read_file", {"path": "{what}"}),
     scenario=TOUR,
 )
@@ -166,7 +108,7 @@ MESSAGES_CLIENTS: dict[str, Client] = {
         _MESSAGES_SDK,
         packages=("litellm==1.106.2", "mcp"),
         command=("{package}/bin/python", str(AGENT_FOLDER / "litellm_agent.py"), "{task}"),
-        environment=_ROOT | _ANTHROPIC_KEY | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+        environment=ROOT | _ANTHROPIC_KEY | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
     ),
     "claude-code": _CLAUDE_CODE,
     "opencode-anthropic": Client(
@@ -191,7 +133,7 @@ MESSAGES_CLIENTS: dict[str, Client] = {
             *("--provider", "anthropic", "--model", _CLAUDE, "-p", "{task}"),
         ),
         environment=_ANTHROPIC_KEY,
-        shell=Tool("bash", _COMMAND),
+        shell=Tool("bash", COMMAND),
         read=Tool("read", {"path": "{what}"}),
         scenario=TOUR,
     ),
@@ -204,8 +146,8 @@ CLIENTS: dict[str, Client] = {
         packages=("openai>=1.60,<3",),
         module="openai",
         command=("{package}/bin/python", str(AGENT_FOLDER / "shell_agent.py"), "{task}"),
-        environment=_ROOT,
-        shell=Tool("shell", _COMMAND),
+        environment=ROOT,
+        shell=Tool("shell", COMMAND),
     ),
     "openai-stream": Client(
         registry="pypi",
@@ -217,16 +159,16 @@ CLIENTS: dict[str, Client] = {
             "--stream",
             "{task}",
         ),
-        environment=_ROOT,
-        shell=Tool("shell", _COMMAND),
+        environment=ROOT,
+        shell=Tool("shell", COMMAND),
     ),
     "openai-questions": Client(
         registry="pypi",
         packages=("openai>=1.60,<3",),
         module="openai",
         command=("{package}/bin/python", str(AGENT_FOLDER / "shell_agent.py"), "--files", "{task}"),
-        environment=_ROOT,
-        shell=Tool("shell", _COMMAND),
+        environment=ROOT,
+        shell=Tool("shell", COMMAND),
         read=Tool("read_file", {"path": "{what}"}),
         scenario=read_scenario("questions"),
     ),
@@ -242,7 +184,7 @@ CLIENTS: dict[str, Client] = {
             "MSWEA_COST_TRACKING": "ignore_errors",
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         },
-        shell=Tool("bash", _COMMAND),
+        shell=Tool("bash", COMMAND),
         last_command="echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT",
     ),
     "qwen-code": _QWEN,
@@ -268,6 +210,8 @@ CLIENTS: dict[str, Client] = {
         read=Tool("read", {"filePath": "{work}/{what}"}),
     ),
     **MESSAGES_CLIENTS,
+    **GEMINI_CLIENTS,
+    **OLLAMA_CLIENTS,
 }
 """The agents that talk to a model, by name."""
 

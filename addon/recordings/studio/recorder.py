@@ -27,7 +27,8 @@ from addon.recordings.provider.provider import HOST, Provider
 from addon.recordings.provider.script import SIDE_ANSWER, Call, Reply, ScriptedReplies, call
 from addon.recordings.scrub import scrub_recording
 from addon.recordings.scrubbed_text import OwnRecording, Spellings, respell
-from addon.recordings.studio.clients import AGENTS, CLIENTS, FAKE_KEY, Client, Tool
+from addon.recordings.studio.client import FAKE_KEY, Client, Tool
+from addon.recordings.studio.clients import AGENTS, CLIENTS
 from addon.recordings.studio.scenario import Action, Scenario, Task, write_project
 
 REDIRECT = Path(__file__).with_name("redirect.py")

@@ -1,20 +1,19 @@
-"""A small coding agent on the real google-genai client, which calls the tool itself.
+"""A small coding agent on the real google-genai client, which calls the tools itself.
 
     python google_agent.py [--stream] TASK...
 
 It works in the current folder until the model answers without a function call, prints that answer,
-and goes on with the next task in the same conversation. It is run as a script, and needs the
-google-genai package alone.
+and goes on with the next task in the same conversation.
 """
 
 import argparse
-import subprocess
 
 from google import genai
 from google.genai import types
 
+from addon.recordings.studio.agents import shell_tools
+
 MODEL = "gemini-3-pro-preview"
-SYSTEM = "You work in the current folder by running shell commands, until the task is done."
 MAX_CALLS = 1_000
 
 
@@ -24,8 +23,8 @@ def main() -> None:
     parser.add_argument("task", nargs="+")
     options = parser.parse_args()
     config = types.GenerateContentConfig(
-        system_instruction=SYSTEM,
-        tools=[shell],
+        system_instruction=shell_tools.SYSTEM,
+        tools=[shell, read_file],
         automatic_function_calling=types.AutomaticFunctionCallingConfig(
             maximum_remote_calls=MAX_CALLS
         ),
@@ -39,22 +38,17 @@ def main() -> None:
             print(chat.send_message(task).text)
 
 
-def shell(command: str) -> str:
-    """Runs a command and gives back both of its outputs, and its exit code if that is not 0.
+# The client makes its schemas of the names, the annotations and the docstrings.
 
-    Args:
-        command: What to run.
-    """
-    done = subprocess.run(  # noqa: S602 - running what the model says is what an agent does
-        command,
-        shell=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    return done.stdout + (f"Exit code: {done.returncode}\n" if done.returncode else "")
+
+def shell(command: str) -> str:
+    """Runs a command and gives back its output."""
+    return shell_tools.run_command(command)
+
+
+def read_file(path: str) -> str:
+    """Reads a file and gives back its text."""
+    return shell_tools.read_file(path)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A small coding agent on the real ollama client: a shell tool, and a loop around it.
+"""A small coding agent on the real ollama client: two tools, and a loop around it.
 
     python ollama_agent.py [--stream] TASK...
 
@@ -8,13 +8,13 @@ package alone.
 """
 
 import argparse
-import subprocess
 from typing import Any
 
 import ollama
 
+from addon.recordings.studio.agents.shell_tools import PURPOSES, SYSTEM, TOOLS, describe_argument
+
 MODEL = "qwen3-coder"
-SYSTEM = "You work in the current folder by running shell commands, until the task is done."
 
 
 def main() -> None:
@@ -32,42 +32,38 @@ def main() -> None:
             if not message.tool_calls:
                 break
             for call in message.tool_calls:
-                output = shell(**call.function.arguments)
+                output = TOOLS[call.function.name](**call.function.arguments)
                 name = call.function.name
                 messages.append({"role": "tool", "tool_name": name, "content": output})
         print(message.content)
 
 
-def shell(command: str) -> str:
-    """Runs a command and gives back both of its outputs, and its exit code if that is not 0.
-
-    Args:
-        command: What to run.
-    """
-    done = subprocess.run(  # noqa: S602 - running what the model says is what an agent does
-        command,
-        shell=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    return done.stdout + (f"Exit code: {done.returncode}\n" if done.returncode else "")
-
-
 def _ask(messages: list[Any]) -> ollama.Message:
-    return ollama.chat(model=MODEL, messages=messages, tools=[shell]).message
+    return ollama.chat(model=MODEL, messages=messages, tools=_describe_tools()).message
 
 
 def _ask_in_pieces(messages: list[Any]) -> ollama.Message:
     """Put the answer together from its pieces, as every streaming client has to."""
     whole = ollama.Message(role="assistant")
-    for chunk in ollama.chat(model=MODEL, messages=messages, tools=[shell], stream=True):
+    for chunk in ollama.chat(model=MODEL, messages=messages, tools=_describe_tools(), stream=True):
         piece = chunk.message
         whole.content = (whole.content or "") + (piece.content or "")
         whole.tool_calls = [*(whole.tool_calls or ()), *(piece.tool_calls or ())] or None
     return whole
+
+
+def _describe_tools() -> list[dict[str, Any]]:
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": name,
+                "description": purpose,
+                "parameters": describe_argument(name),
+            },
+        }
+        for name, (purpose, *_) in PURPOSES.items()
+    ]
 
 
 if __name__ == "__main__":
