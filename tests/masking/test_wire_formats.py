@@ -21,7 +21,7 @@ from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
 from masking.memory.identity import Answers, digest_opening
 from masking.model import REASONS, Decision, Reason
-from masking.rewrite import change_request, read_request, rewrite_request
+from masking.rewrite import Rewrite, change_request, read_request, rewrite_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import RedactionPolicy
@@ -31,8 +31,16 @@ from masking.wire.chat import CHAT
 from masking.wire.formats import FORMATS, find_format
 from masking.wire.messages import MESSAGES
 from masking.wire.responses import RESPONSES
-from tests.builders import OLD, TEMPLATE, assistant, call, policy, read, result
+from tests.builders import OLD, TEMPLATE, policy, read
 from tests.made_up_format import MADE_UP, NOTE
+from tests.wire_conversations import (
+    BUILDERS,
+    CHAT_BUILDER,
+    MADE_UP_BUILDER,
+    Answered,
+    FormatBuilder,
+    ToolCall,
+)
 
 TURNS = 30
 VERTEX = "/v1/projects/p/locations/global/publishers"
@@ -40,36 +48,8 @@ SLIDING = MaskPolicy(True, 3, False, None, TEMPLATE)
 PRICED = policy(SLIDING, cache_read_ratio=0.1, cache_write_ratio=1.25)
 
 
-def spell_object(turn: int) -> dict[str, object]:
-    return {"code": 0, "out": f"{turn}: {OLD}"}
-
-
-def spell_chat() -> dict[str, Any]:
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "Fix the build."}]
-    for turn in range(TURNS):
-        messages += [
-            assistant(call(f"a{turn}", "read"), call(f"b{turn}", "shell")),
-            result(f"a{turn}", f"{turn}: {OLD * 4}"),
-            result(f"b{turn}", json.dumps(spell_object(turn))),
-        ]
-    return {"model": "m", "messages": messages}
-
-
-def spell_made_up() -> dict[str, Any]:
-    contents: list[dict[str, Any]] = [{"by": "human", "pieces": [{"say": "Fix the build."}]}]
-    for turn in range(TURNS):
-        contents += [
-            {"by": "model", "pieces": [{"call": {"id": f"a{turn}", "tool": "read", "with": {}}}]},
-            {"by": "model", "pieces": [{"call": {"id": f"b{turn}", "tool": "shell", "with": {}}}]},
-            {
-                "by": "human",
-                "pieces": [
-                    {"outcome": {"of": f"a{turn}", "value": f"{turn}: {OLD * 4}"}},
-                    {"outcome": {"of": f"b{turn}", "value": spell_object(turn)}},
-                ],
-            },
-        ]
-    return {"model": "m", "request": {"contents": contents}}
+def spell_object(turn: int) -> str:
+    return json.dumps({"code": 0, "out": f"{turn}: {OLD}"})
 
 
 def spell(value: object) -> str:
@@ -77,10 +57,14 @@ def spell(value: object) -> str:
 
 
 class Told(NamedTuple):
-    """One conversation as a format spells it."""
+    """A request in a format."""
 
-    wire: WireFormat
+    builder: FormatBuilder
     document: dict[str, Any]
+
+    @property
+    def wire(self) -> WireFormat:
+        return self.builder.wire
 
     @property
     def body(self) -> bytes:
@@ -90,20 +74,34 @@ class Told(NamedTuple):
     def read(self) -> Conversation:
         return read_request(self.body, self.wire)
 
+    def tell(self, items: list[object]) -> "Told":
+        """Return a request with these elements."""
+        return Told(self.builder, self.builder.request(items))
 
-CHAT_TOLD = Told(CHAT, spell_chat())
-MADE_UP_TOLD = Told(MADE_UP, spell_made_up())
-TOLD = pytest.mark.parametrize("told", [CHAT_TOLD, MADE_UP_TOLD], ids=lambda told: told.wire.name)
+
+def tell(builder: FormatBuilder) -> Told:
+    """Return the one conversation that this is about, in a format."""
+    items = [builder.user("Fix the build.")]
+    for turn in range(TURNS):
+        a, b = f"a{turn}", f"b{turn}"
+        items += builder.calls([ToolCall(a, "read"), ToolCall(b, "shell")])
+        long = Answered(a, "read", f"{turn}: {OLD * 4}")
+        items += builder.results([long, Answered(b, "shell", spell_object(turn))])
+    return Told(builder, builder.request(items))
+
+
+CHAT_TOLD, MADE_UP_TOLD = tell(CHAT_BUILDER), tell(MADE_UP_BUILDER)
+TOLD = pytest.mark.parametrize("told", [*map(tell, BUILDERS)], ids=lambda told: told.builder.name)
 
 
 def reasons(decisions: tuple[Decision, ...]) -> list[Reason]:
     return [decision.reason for decision in decisions]
 
 
-def test_the_window_decides_alike() -> None:
-    chat, made_up = (decide(told.read(), SLIDING) for told in (CHAT_TOLD, MADE_UP_TOLD))
+@TOLD
+def test_the_window_decides_alike(told: Told) -> None:
     expected = ["masked"] * 2 * (TURNS - 3) + ["in_window"] * 6
-    assert expected == reasons(chat) == reasons(made_up)
+    assert expected == reasons(decide(told.read(), SLIDING))
 
 
 @TOLD
@@ -112,16 +110,17 @@ def test_the_boundary_moves_when_it_pays(told: Told) -> None:
     assert {"masked", "held", "in_window"} >= found >= {"masked", "in_window"}
 
 
-def test_turns_requests_and_openings_are_the_same() -> None:
-    chat, made_up = CHAT_TOLD.read(), MADE_UP_TOLD.read()
-    assert TURNS == chat.turns == made_up.turns
-    assert [(r.turn, r.tool) for r in chat.results] == [(r.turn, r.tool) for r in made_up.results]
-    of_chat, of_made_up = lay_out(chat), lay_out(made_up)
-    assert [r[1:] for r in of_chat.requests] == [r[1:] for r in of_made_up.requests]
-    assert of_chat.turns == of_made_up.turns
-    assert of_chat.sizes == of_made_up.sizes
-    assert digest_opening(chat) == digest_opening(made_up)
-    assert TURNS == len(Answers(chat)) == len(Answers(made_up))
+@TOLD
+def test_turns_requests_and_openings_are_the_same(told: Told) -> None:
+    chat, other = CHAT_TOLD.read(), told.read()
+    assert TURNS == chat.turns == other.turns
+    assert [(r.turn, r.tool) for r in chat.results] == [(r.turn, r.tool) for r in other.results]
+    of_chat, of_other = lay_out(chat), lay_out(other)
+    assert [r[1:] for r in of_chat.requests] == [r[1:] for r in of_other.requests]
+    assert of_chat.turns == of_other.turns
+    assert of_chat.sizes == of_other.sizes
+    assert digest_opening(chat) == digest_opening(other)
+    assert TURNS == len(Answers(chat)) == len(Answers(other))
 
 
 def test_an_answer_is_one_element_or_a_run_of_them() -> None:
@@ -165,25 +164,23 @@ def test_masking_twice_is_masking_once(told: Told) -> None:
 def test_redaction_follows_an_answer(told: Told) -> None:
     strategies = Strategies(redaction=RedactionPolicy(True, ("shell",), TEMPLATE))
     assert told.body == change_request(told.body, told.read(), strategies).body
-    items: list[object] = [*told.read().items]
-    says = {"role": "assistant", "content": "Done."}
-    items.append(says if told.wire is CHAT else {"by": "model", "pieces": [{"say": "Done."}]})
-    answered = Told(told.wire, put(told, items))
+    answered = told.tell([*told.read().items, told.builder.answer("Done.")])
     changed = change_request(answered.body, answered.read(), strategies)
     assert ["other_tool", "redacted"] * TURNS == reasons(changed.decisions)
 
 
-def put(told: Told, items: list[object]) -> dict[str, Any]:
-    return {"messages": items} if told.wire is CHAT else {"request": {"contents": items}}
+def reduce(told: Told, budget: int) -> Rewrite:
+    options = ReductionOptions(enabled=True, max_input_chars=budget, max_observation_chars=60)
+    return change_request(told.body, told.read(), Strategies(reduction=options))
 
 
 @TOLD
-@pytest.mark.parametrize(
-    ("budget", "stage"), [(30_000, "masking"), (5_000, "summarization"), (10, "fallback")]
-)
-def test_reduction_keeps_what_belongs_together(told: Told, budget: int, stage: str) -> None:
-    options = ReductionOptions(enabled=True, max_input_chars=budget, max_observation_chars=60)
-    changed = change_request(told.body, told.read(), Strategies(reduction=options))
+@pytest.mark.parametrize("stage", ["masking", "summarization", "fallback"])
+def test_reduction_keeps_what_belongs_together(told: Told, stage: str) -> None:
+    masking = reduce(told, 30_000).plan
+    assert masking is not None
+    budgets = {"masking": 30_000, "summarization": masking.size_after - 1, "fallback": 10}
+    changed = reduce(told, budgets[stage])
     assert changed.plan is not None
     assert stage == changed.plan.stage
     after = read_request(changed.body, told.wire)
@@ -201,7 +198,7 @@ def test_a_memory_masks_again_what_it_masked(told: Told) -> None:
     memory, masked = BoundaryMemory(), frozenset[int]()
     items = [*told.read().items]
     for end in range(1, len(items) + 1, 3):
-        part = Told(told.wire, put(told, items[:end]))
+        part = told.tell(items[:end])
         occasion = memory.meet(part.read(), float(end), 300.0)
         found = change_request(
             part.body, part.read(), Strategies(schema1=PRICED), occasion=occasion
@@ -221,7 +218,7 @@ def test_a_prompt_shrinks_by_what_is_masked(told: Told) -> None:
 
 def test_texts_beside_the_list_open_a_conversation() -> None:
     request = {**MADE_UP_TOLD.document["request"], "rules": "Be kind."}
-    ruled = Told(MADE_UP, {**MADE_UP_TOLD.document, "request": request}).read()
+    ruled = Told(MADE_UP_BUILDER, {**MADE_UP_TOLD.document, "request": request}).read()
     assert digest_opening(ruled) != digest_opening(MADE_UP_TOLD.read())
     plain = lay_out(MADE_UP_TOLD.read()).requests[0].size
     assert plain < lay_out(ruled).requests[0].size
@@ -301,10 +298,10 @@ def test_an_element_is_read_once() -> None:
         return CHAT.read_element(value)
 
     counting = CHAT._replace(read_element=read_counting)
-    body = json.dumps({"messages": spell_chat()["messages"]}).encode()
+    body = json.dumps({"messages": CHAT_TOLD.document["messages"]}).encode()
     options = ReductionOptions(enabled=True, max_input_chars=4_000, summary_max_chars=900)
     strategies = Strategies(schema1=SLIDING, reduction=options)
     changed = change_request(body, read_request(body, counting), strategies)
     masked = len(changed.masked)
     assert masked > 0
-    assert len(read(spell_chat()["messages"]).elements) + masked + 1 == count
+    assert len(read(CHAT_TOLD.document["messages"]).elements) + masked + 1 == count
