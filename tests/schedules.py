@@ -24,13 +24,13 @@ Masks = frozenset[int]
 """The places of the results that are masked in a request."""
 
 
-def masks_of_rule(conversation: Conversation, policy: MaskPolicy) -> list[Masks]:
+def masks_of_rule(conversation: Conversation, policy: MaskPolicy, head: float = 0.0) -> list[Masks]:
     """Return what the rule masks, request by request, as a proxy without a state does."""
+    requests, results = conversation
+    prefixes = (requests[: number + 1] for number in range(len(requests)))
     return [
-        _masks(conversation, find_boundary(sent, conversation.results[: sent[-1].results], policy))
-        for sent in (
-            conversation.requests[: number + 1] for number in range(len(conversation.requests))
-        )
+        _masks(conversation, find_boundary(sent, results[: sent[-1].results], policy, head))
+        for sent in prefixes
     ]
 
 
@@ -79,6 +79,29 @@ def _cached(conversation: Conversation, size: float, before: Masks, masked: Mask
 
 def _saved(conversation: Conversation, masked: Iterable[int]) -> float:
     return sum(conversation.results[place].saving for place in masked)
+
+
+def costs_at_entries(
+    conversation: Conversation, masks: Sequence[Masks], prices: Pricing, rule: MaskPolicy, head: int
+) -> list[float]:
+    """Return what each request costs where a cache is read at entries, not at any prefix.
+
+    An entry stands where a request ended, and holds as long as all before it is masked as it was
+    then. At marks only the last request's end is near enough; there is another entry at the `head`.
+    """
+    costs = []
+    entries: list[tuple[Request, Masks]] = []
+    for request, masked in zip(conversation.requests, masks, strict=True):
+        near = entries[-1:] if rule.reads_at == "marks" else entries[-80:]
+        cached = float(head) if rule.reads_at == "marks" and entries else 0.0
+        for end, then in near:
+            now = frozenset(place for place in masked if place < end.results)
+            if now == then:
+                cached = max(cached, end.size - _saved(conversation, then))
+        size = request.size - _saved(conversation, masked)
+        costs.append(prices.read * cached + prices.write * (size - cached))
+        entries.append((request, masked))
+    return costs
 
 
 def find_edges(conversation: Conversation, window: int) -> list[int]:

@@ -240,15 +240,13 @@ class _Fold:
         behind the window, or were made by earlier requests and with other texts before them. One
         that is read where requests ended has them only before the first result ever masked.
         """
-        match self._policy.reads_at:
-            case "any prefix":
-                return max(0.0, self._size - offset)
-            case "marks":
-                return max(0.0, self._sent - self._marked)
-            case "request ends":
-                before = bisect_right(self._ends, min(offset, self._first_masked))
-                is_near = before > 0 and len(self._ends) - before < _LATEST_ENDS
-                return max(0.0, self._sent - (self._ends[before - 1] if is_near else 0.0))
+        if self._policy.reads_at == "any prefix":
+            return max(0.0, self._size - offset)
+        if self._policy.reads_at == "marks":
+            return max(0.0, self._sent - self._marked)
+        before = bisect_right(self._ends, min(offset, self._first_masked))
+        is_near = before > 0 and len(self._ends) - before < _LATEST_ENDS
+        return max(0.0, self._sent - (self._ends[before - 1] if is_near else 0.0))
 
     def _move(self, saving: float, price: float, offset: float) -> None:
         self._price = price + self._read * saving

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from masking.chat_messages import mask_old_tool_results
 from masking.layout import lay_out
+from masking.measures.cache_rules import ReadsAt
 from masking.measures.pricing import Pricing
 from masking.measures.token_estimate import estimate_tokens
 from masking.model import ChatMessage, Maskable, PriceStep, Request
@@ -27,6 +28,7 @@ from tests.builders import IMAGE, parts, read, read_body, unanswered
 from tests.schedules import (
     Conversation,
     bills,
+    costs_at_entries,
     find_edges,
     masks_of_edges,
     masks_of_rule,
@@ -101,6 +103,39 @@ def test_the_promise_holds_at_every_request(
     assert [
         (p, f) for p, f in zip(paid, full, strict=True) if p > f * (1 + loss) * (1 + 1e-9)
     ] == []
+
+
+@given(
+    conversations,
+    st.sampled_from(PRICES),
+    st.integers(1, 4),
+    st.sampled_from(["marks", "request ends"]),
+    st.integers(0, 100),
+)
+def test_it_holds_where_a_cache_is_read_at_entries_alone(
+    conversation: Conversation, prices: Pricing, window: int, reads_at: ReadsAt, part: int
+) -> None:
+    rule = dataclasses.replace(policy(prices, window), reads_at=reads_at)
+    head = int(conversation.requests[0].size * part / 100)
+    nothing = [frozenset[int]()] * len(conversation.requests)
+    masks = masks_of_rule(conversation, rule, head)
+    paid = [*itertools.accumulate(costs_at_entries(conversation, masks, prices, rule, head))]
+    full = [*itertools.accumulate(costs_at_entries(conversation, nothing, prices, rule, head))]
+    assert [(p, f) for p, f in zip(paid, full, strict=True) if p > f * 1.1 * (1 + 1e-9)] == []
+
+
+@pytest.mark.parametrize("reads_at", ["marks", "request ends"])
+@pytest.mark.parametrize("prices", [Pricing(0.1, 1.25), Pricing(0.1, 2.0), Pricing(0.025, 1.25)])
+def test_there_it_moves_less_often_and_still_saves(reads_at: ReadsAt, prices: Pricing) -> None:
+    conversation = converse([(200, [3_000])] * 150, opening=20_000)
+    rule = dataclasses.replace(policy(prices, 8), reads_at=reads_at)
+    nothing = [frozenset[int]()] * len(conversation.requests)
+    masks = masks_of_rule(conversation, rule, 15_000)
+    paid = sum(costs_at_entries(conversation, masks, prices, rule, 15_000))
+    blind = masks_of_rule(conversation, policy(prices, 8))
+    full = sum(costs_at_entries(conversation, nothing, prices, rule, 15_000))
+    assert 2 < len({*masks}) < len({*blind})
+    assert paid < full
 
 
 @given(conversations, st.sampled_from(PRICES), st.integers(1, 4))
