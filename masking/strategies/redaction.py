@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from masking.conversation import Conversation, Element, Speaker
+from masking.conversation import Conversation, Element, Speaker, find_answers
 from masking.errors import ConfigError
 from masking.model import Decision, KeepReason, Reason, Scenario, ToolResult
 from masking.strategies.placeholder import Template, parse_template
@@ -108,7 +108,8 @@ def decide_redactions(conversation: Conversation, policy: RedactionPolicy) -> Re
     names = frozenset(policy.tool_names)
     reasons = [_find_reason_to_keep(result, names) for result in results]
     named = (r.element for r, reason in zip(results, reasons, strict=True) if reason is None)
-    ahead, malformed = _look_ahead(conversation.elements, next(named, len(conversation.elements)))
+    first = next(named, len(conversation.elements))
+    ahead, malformed = _look_ahead(conversation, first)
     template = parse_template(policy.placeholder_template)
     decisions = tuple(
         _judge(result, ahead, template) if reason is None else Decision(result, reason)
@@ -168,13 +169,13 @@ _SPELLINGS = {"1": True, "t": True, "true": True, "0": False, "f": False, "false
 _MAX_VALUE = 40
 """How many characters of a wrong value the warning repeats."""
 
-_Kind = Literal["answer", "malformed", "calls", "result", "user"]
+_Kind = Literal["answer", "malformed", "calls", "user", "nothing"]
 """What an element is to the results before it; `user` stands for all other speakers."""
 
 _KINDS: Mapping[Speaker, _Kind] = {
     "system": "user",
     "user": "user",
-    "tool": "result",
+    "tool": "nothing",
     "unknown": "malformed",
 }
 """By speaker; an element of the assistant needs a closer look."""
@@ -197,18 +198,21 @@ _Ahead = Mapping[int, tuple[Scenario, bool]]
 """By the position of a result: what follows it, and whether its first answer is new."""
 
 
-def _look_ahead(elements: Sequence[Element], first: int) -> tuple[_Ahead, tuple[int, ...]]:
+def _look_ahead(conversation: Conversation, first: int) -> tuple[_Ahead, tuple[int, ...]]:
     """Read backwards from the last element to `first`; also return the malformed positions."""
+    elements = conversation.elements[first:]
+    kinds = [*map(_classify, elements)]
+    if conversation.wire.answers_in_runs:
+        _join_runs(elements, kinds)
     ahead: dict[int, tuple[Scenario, bool]] = {}
     malformed: list[int] = []
     scenario: Scenario = 3
     is_new = spoke = False
-    for position in reversed(range(first, len(elements))):
-        element = elements[position]
-        if element.results:
+    for place in reversed(range(len(elements))):
+        position, kind = first + place, kinds[place]
+        if elements[place].results:
             ahead[position] = (scenario, is_new)
-        kind = _classify(element)
-        if kind == "result":
+        if kind == "nothing":
             continue
         if kind == "malformed":
             malformed.append(position)
@@ -223,8 +227,16 @@ def _classify(element: Element) -> _Kind:
     if element.speaker == "assistant":
         return "calls" if element.calls else "answer"
     if element.results and not element.texts:
-        return "result"
+        return "nothing"
     return _KINDS[element.speaker]
+
+
+def _join_runs(elements: Sequence[Element], kinds: list[_Kind]) -> None:
+    """Let each run of the assistant be one answer: it calls if one of its elements does."""
+    for answer in find_answers(elements, in_runs=True):
+        calls = any(elements[at].calls for at in answer)
+        kinds[answer.start : answer.stop] = ["nothing"] * len(answer)
+        kinds[answer.start] = "calls" if calls else "answer"
 
 
 def _find_reason_to_keep(result: ToolResult, names: Collection[str]) -> KeepReason | None:
