@@ -1,226 +1,344 @@
-"""Builds conversations in every wire format: a row for each."""
+"""One conversation in plain words, and how every wire format spells it.
+
+A test tells what is said once (`User`, `Model`, `Tools`), and each writer spells it as a client of
+its format does. So what must hold of all formats is one table with one expectation.
+"""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from masking.conversation import WireFormat
-from masking.model import Path
+from masking.conversation import Conversation, WireFormat
+from masking.rewrite import read_request
 from masking.wire.chat import CHAT
 from masking.wire.gemini import GEMINI
 from masking.wire.messages import MESSAGES
 from masking.wire.ollama import OLLAMA
 from masking.wire.responses import RESPONSES
+from tests.builders import OLD
 from tests.made_up_format import MADE_UP
 
-Item = dict[str, Any]
-
-MODEL = "claude-sonnet-4-5"
-"""It binds no reasoning."""
+Spelled = dict[str, Any]
 
 
-class ToolCall(NamedTuple):
-    """A call of a conversation. Where a format has no ids, it goes without."""
+class Ask(NamedTuple):
+    """A call of a tool."""
 
-    id: str
-    tool: str
-    path: str = ""
-
-    @property
-    def arguments(self) -> Item:
-        return {"path": self.path} if self.path else {}
+    call_id: str
+    tool: str = "shell"
+    arguments: Mapping[str, object] = {}
 
 
-class Answered(NamedTuple):
-    """The result of a call."""
+class Give(NamedTuple):
+    """A result: a text, several texts in a list, or an object."""
 
-    id: str
-    tool: str
-    text: str
+    call_id: str
+    content: str | tuple[str, ...] | Mapping[str, object] = OLD
+    tool: str = "shell"
+    fails: bool = False
 
 
-class FormatBuilder(NamedTuple):
-    """Builds a conversation in a wire format.
+class User(NamedTuple):
+    text: str = "Go on."
 
-    user, answer: an element in which the user, or the model, says a text.
-    calls: the elements of an answer with these calls.
-    results: the elements with these results.
-    list_path: where the elements are in a request.
+
+class Model(NamedTuple):
+    """An answer of the model: what it says, and then calls."""
+
+    calls: tuple[Ask, ...] = ()
+    text: str = ""
+    thought: str = ""
+
+
+class Tools(NamedTuple):
+    """The results that a client sends at once."""
+
+    results: tuple[Give, ...]
+
+
+Step = User | Model | Tools
+
+
+class Writer(NamedTuple):
+    """How a client of a format spells what is said.
+
+    spell: the elements for a step; several for one step in some formats.
+    wrap: the request around the elements.
+    has_ids, has_lists: whether results name their calls, and can be lists of texts.
+    tells_errors: whether a result can say that it failed.
     """
 
     name: str
     wire: WireFormat
-    user: Callable[[str], Item]
-    answer: Callable[[str], Item]
-    calls: Callable[[Sequence[ToolCall]], list[Item]]
-    results: Callable[[Sequence[Answered]], list[Item]]
-    list_path: Path
+    path: str
+    spell: Callable[[Step], list[Spelled]]
+    wrap: Callable[[list[Any]], Spelled]
+    has_ids: bool = True
+    has_lists: bool = True
+    tells_errors: bool = True
 
-    def request(self, items: Sequence[object], **others: object) -> Item:
-        """Return a request with these elements."""
-        *outer, key = map(str, self.list_path)
-        document: Item = {**others, key: [*items]}
-        for step in reversed(outer):
-            document = {step: document}
-        return {"model": MODEL, **document}
+    def tell(self, *steps: Step) -> "Told":
+        """Return a request that holds these steps."""
+        return Told(self, [item for step in steps for item in self.spell(step)])
 
 
-def _say(role: str) -> Callable[[str], Item]:
-    return lambda text: {"role": role, "content": text}
+class Told(NamedTuple):
+    """A request in the spelling of a format."""
+
+    writer: Writer
+    items: Sequence[object]
+
+    @property
+    def wire(self) -> WireFormat:
+        return self.writer.wire
+
+    @property
+    def document(self) -> Spelled:
+        return self.writer.wrap([*self.items])
+
+    @property
+    def body(self) -> bytes:
+        """It with blanks, as a client may write them, so that each byte counts."""
+        return spell(self.document).encode()
+
+    def read(self) -> Conversation:
+        return read_request(self.body, self.wire, self.writer.path)
+
+    def until(self, end: int) -> "Told":
+        """Return the request as it was when it had so many elements."""
+        return self._replace(items=self.items[:end])
+
+    def then(self, *steps: Step) -> "Told":
+        """Return the request after more has been said."""
+        return self._replace(items=[*self.items, *self.writer.tell(*steps).items])
 
 
-def _function(call: ToolCall) -> Item:
-    return {"name": call.tool, "arguments": json.dumps(call.arguments)}
+def spell(value: object) -> str:
+    """Spell a JSON value with blanks in unusual places."""
+    return json.dumps(value, separators=(" ,", " : "))
 
 
-CHAT_BUILDER = FormatBuilder(
-    "Chat",
-    CHAT,
-    _say("user"),
-    _say("assistant"),
-    lambda calls: [
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [
-                {"id": c.id, "type": "function", "function": _function(c)} for c in calls
-            ],
-        }
-    ],
-    lambda results: [{"role": "tool", "tool_call_id": r.id, "content": r.text} for r in results],
-    ("messages",),
-)
+def turn(call_id: str = "a", content: str = OLD, tool: str = "shell") -> tuple[Step, Step]:
+    """Return an answer with one call, and its result."""
+    return Model((Ask(call_id, tool),)), Tools((Give(call_id, content, tool),))
 
-MESSAGES_BUILDER = FormatBuilder(
-    "Messages",
-    MESSAGES,
-    _say("user"),
-    _say("assistant"),
-    lambda calls: [
-        {
-            "role": "assistant",
-            "content": [
-                {"type": "tool_use", "id": c.id, "name": c.tool, "input": c.arguments}
+
+def turns(count: int, first: str = "later") -> list[Step]:
+    """Return so many turns that have nothing to be masked."""
+    return [step for n in range(count) for step in turn(f"{first}_{n}", "ok")]
+
+
+def _parts(content: object, kind: str = "text") -> object:
+    """Return a content: a text, a list of parts for several, an object as its JSON."""
+    if isinstance(content, tuple):
+        return [{"type": kind, "text": text} for text in content]
+    return content if isinstance(content, str) else json.dumps(content)
+
+
+# Chat Completions
+
+
+def _spell_chat(step: Step) -> list[Spelled]:
+    match step:
+        case User(text):
+            return [{"role": "user", "content": text}]
+        case Model(calls, text):
+            message: Spelled = {"role": "assistant", "content": text or None}
+            return [message | ({"tool_calls": [*map(_chat_call, calls)]} if calls else {})]
+        case Tools(results):
+            return [
+                {"role": "tool", "tool_call_id": r.call_id, "content": _parts(r.content)}
+                | ({"is_error": True} if r.fails else {})
+                for r in results
+            ]
+
+
+def _chat_call(call: Ask) -> Spelled:
+    function = {"name": call.tool, "arguments": json.dumps(call.arguments)}
+    return {"id": call.call_id, "type": "function", "function": function}
+
+
+# Anthropic Messages
+
+
+def _spell_messages(step: Step) -> list[Spelled]:
+    match step:
+        case User(text):
+            return [{"role": "user", "content": [{"type": "text", "text": text}]}]
+        case Model(calls, text, thought):
+            thinking = {"type": "thinking", "thinking": thought, "signature": "c2lnbmVk"}
+            blocks: list[Spelled] = [thinking] if thought else []
+            blocks += [{"type": "text", "text": text}] if text else []
+            blocks += [
+                {"type": "tool_use", "id": c.call_id, "name": c.tool, "input": {**c.arguments}}
                 for c in calls
-            ],
-        }
-    ],
-    lambda results: [
-        {
-            "role": "user",
-            "content": [
-                {"type": "tool_result", "tool_use_id": r.id, "content": r.text} for r in results
-            ],
-        }
-    ],
-    ("messages",),
-)
-
-RESPONSES_BUILDER = FormatBuilder(
-    "Responses",
-    RESPONSES,
-    lambda text: {"role": "user", "content": [{"type": "input_text", "text": text}]},
-    lambda text: {
-        "type": "message",
-        "role": "assistant",
-        "content": [{"type": "output_text", "text": text}],
-    },
-    lambda calls: [{"type": "function_call", "call_id": c.id, **_function(c)} for c in calls],
-    lambda results: [
-        {"type": "function_call_output", "call_id": r.id, "output": r.text} for r in results
-    ],
-    ("input",),
-)
+            ]
+            return [{"role": "assistant", "content": blocks}]
+        case Tools(results):
+            return [{"role": "user", "content": [*map(_messages_result, results)]}]
 
 
-def _content(role: str, *parts: Item) -> Item:
-    return {"role": role, "parts": [*parts]}
+def _messages_result(given: Give) -> Spelled:
+    block = {"type": "tool_result", "tool_use_id": given.call_id, "content": _parts(given.content)}
+    return block | ({"is_error": True} if given.fails else {})
 
 
-def _gemini(name: str, list_path: Path, *, ids: bool) -> FormatBuilder:
-    def identify(call_id: str) -> Item:
-        return {"id": call_id} if ids else {}
+# OpenAI Responses
 
-    return FormatBuilder(
-        name,
+
+def _spell_responses(step: Step) -> list[Spelled]:
+    match step:
+        case User(text):
+            content = [{"type": "input_text", "text": text}]
+            return [{"type": "message", "role": "user", "content": content}]
+        case Model(calls, text, thought):
+            summary = [{"type": "summary_text", "text": thought}]
+            items: list[Spelled] = (
+                [{"type": "reasoning", "id": "rs", "summary": summary}] if thought else []
+            )
+            content = [{"type": "output_text", "text": text}]
+            items += [{"type": "message", "role": "assistant", "content": content}] if text else []
+            return items + [
+                {"type": "function_call", "call_id": c.call_id, "name": c.tool}
+                | {"arguments": json.dumps(c.arguments)}
+                for c in calls
+            ]
+        case Tools(results):
+            return [
+                {"type": "function_call_output", "call_id": r.call_id}
+                | {"output": _parts(r.content, "input_text")}
+                | ({"status": "failed"} if r.fails else {})
+                for r in results
+            ]
+
+
+# Gemini
+
+
+def _spell_gemini(step: Step, *, with_ids: bool = True) -> list[Spelled]:
+    match step:
+        case User(text):
+            return [{"role": "user", "parts": [{"text": text}]}]
+        case Model(calls, text, thought):
+            parts: list[Spelled] = [{"text": thought, "thought": True}] if thought else []
+            parts += [{"text": text}] if text else []
+            for call in calls:
+                named: Spelled = {"id": call.call_id} if with_ids else {}
+                named |= {"name": call.tool, "args": {**call.arguments}}
+                parts.append({"functionCall": named})
+            return [{"role": "model", "parts": parts}]
+        case Tools(results):
+            given = [_gemini_result(each, with_ids=with_ids) for each in results]
+            return [{"role": "user", "parts": given}]
+
+
+def _gemini_result(given: Give, *, with_ids: bool) -> Spelled:
+    named: Spelled = {"id": given.call_id} if with_ids else {}
+    content = given.content if isinstance(given.content, tuple) else (_parts(given.content),)
+    keys = ["error" if given.fails else "output", *(f"more_{n}" for n in range(1, len(content)))]
+    named["name"], named["response"] = given.tool, dict(zip(keys, content, strict=True))
+    named["response"] |= {} if with_ids else {"name": given.tool}  # as the AI SDK writes it
+    return {"functionResponse": named}
+
+
+# Ollama
+
+
+def _spell_ollama(step: Step) -> list[Spelled]:
+    match step:
+        case User(text):
+            return [{"role": "user", "content": text}]
+        case Model(calls, text, thought):
+            message: Spelled = {"role": "assistant", "content": text}
+            message |= {"thinking": thought} if thought else {}
+            asked = [{"function": {"name": c.tool, "arguments": {**c.arguments}}} for c in calls]
+            return [message | ({"tool_calls": asked} if asked else {})]
+        case Tools(results):
+            return [
+                {"role": "tool", "tool_name": r.tool, "content": _parts(r.content)} for r in results
+            ]
+
+
+# The format that no provider has
+
+
+def _spell_made_up(step: Step) -> list[Spelled]:
+    match step:
+        case User(text):
+            return [{"by": "human", "pieces": [{"say": text}]}]
+        case Model(calls, text):
+            pieces: list[Spelled] = [{"say": text}] if text else []
+            pieces += [
+                {"call": {"id": c.call_id, "tool": c.tool, "with": {**c.arguments}}} for c in calls
+            ]
+            return [{"by": "model", "pieces": [piece]} for piece in pieces]
+        case Tools(results):
+            given = [{"outcome": {"of": r.call_id, "value": r.content}} for r in results]
+            return [{"by": "human", "pieces": given}]
+
+
+WRITERS: tuple[Writer, ...] = (
+    Writer(
+        "chat",
+        CHAT,
+        "/v1/chat/completions",
+        _spell_chat,
+        lambda items: {"model": "gpt-4o", "messages": items},
+    ),
+    Writer(
+        "messages",
+        MESSAGES,
+        "/v1/messages",
+        _spell_messages,
+        lambda items: {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": items},
+    ),
+    Writer(
+        "responses",
+        RESPONSES,
+        "/v1/responses",
+        _spell_responses,
+        lambda items: {"model": "gpt-5", "input": items},
+    ),
+    Writer(
+        "gemini",
         GEMINI,
-        lambda text: _content("user", {"text": text}),
-        lambda text: _content("model", {"text": text}),
-        lambda calls: [
-            _content(
-                "model",
-                *(
-                    {"functionCall": {**identify(c.id), "name": c.tool, "args": c.arguments}}
-                    for c in calls
-                ),
-            )
-        ],
-        lambda results: [
-            _content(
-                "user",
-                *(
-                    {
-                        "functionResponse": {
-                            **identify(r.id),
-                            "name": r.tool,
-                            "response": {"name": r.tool, "output": r.text},
-                        }
-                    }
-                    for r in results
-                ),
-            )
-        ],
-        list_path,
-    )
-
-
-GEMINI_BUILDER = _gemini("Gemini", ("contents",), ids=True)
-GEMINI_WITHOUT_IDS = _gemini("Gemini without ids", ("contents",), ids=False)
-CODE_ASSIST = _gemini("Code Assist", ("request", "contents"), ids=True)
-
-OLLAMA_BUILDER = FormatBuilder(
-    "Ollama",
-    OLLAMA,
-    _say("user"),
-    _say("assistant"),
-    lambda calls: [
-        {
-            "role": "assistant",
-            "content": "",
-            "tool_calls": [{"function": {"name": c.tool, "arguments": c.arguments}} for c in calls],
-        }
-    ],
-    lambda results: [{"role": "tool", "tool_name": r.tool, "content": r.text} for r in results],
-    ("messages",),
+        "/v1beta/models/gemini-2.5-pro:generateContent",
+        _spell_gemini,
+        lambda items: {"contents": items},
+    ),
+    Writer(
+        "gemini without ids",
+        GEMINI,
+        "/v1beta/models/gemini-2.5-pro:streamGenerateContent",
+        lambda step: _spell_gemini(step, with_ids=False),
+        lambda items: {"contents": items},
+        has_ids=False,
+    ),
+    Writer(
+        "code assist",
+        GEMINI,
+        "/v1internal:generateContent",
+        _spell_gemini,
+        lambda items: {"model": "gemini-2.5-pro", "request": {"contents": items}},
+    ),
+    Writer(
+        "ollama",
+        OLLAMA,
+        "/api/chat",
+        _spell_ollama,
+        lambda items: {"model": "qwen3", "messages": items},
+        has_ids=False,
+        has_lists=False,
+        tells_errors=False,
+    ),
+    Writer(
+        "made up",
+        MADE_UP,
+        "/talk",
+        _spell_made_up,
+        lambda items: {"model": "m", "request": {"contents": items}},
+        has_lists=False,
+        tells_errors=False,
+    ),
 )
-
-
-def _pieces(by: str, *pieces: Item) -> Item:
-    return {"by": by, "pieces": [*pieces]}
-
-
-def _outcome(result: Answered) -> Item:
-    is_object = result.text.startswith("{")
-    value = json.loads(result.text) if is_object else result.text
-    return {"outcome": {"of": result.id, "value": value}}
-
-
-MADE_UP_BUILDER = FormatBuilder(
-    "made up",
-    MADE_UP,
-    lambda text: _pieces("human", {"say": text}),
-    lambda text: _pieces("model", {"say": text}),
-    lambda calls: [
-        _pieces("model", {"call": {"id": c.id, "tool": c.tool, "with": c.arguments}}) for c in calls
-    ],
-    lambda results: [_pieces("human", *map(_outcome, results))],
-    ("request", "contents"),
-)
-
-REAL_BUILDERS = (
-    *(CHAT_BUILDER, MESSAGES_BUILDER, RESPONSES_BUILDER),
-    *(GEMINI_BUILDER, GEMINI_WITHOUT_IDS, CODE_ASSIST, OLLAMA_BUILDER),
-)
-"""The formats that providers have."""
-
-BUILDERS = (*REAL_BUILDERS, MADE_UP_BUILDER)
+"""All formats; those with several kinds of clients more than once."""
