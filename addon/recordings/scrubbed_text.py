@@ -57,6 +57,11 @@ OWN_PLACES = (
     # Messages
     OwnPlace((*_BLOCK, "content"), ("type", "tool_result")),
     OwnPlace((*_BLOCK, "input"), ("type", "tool_use")),
+    # Responses
+    *(
+        OwnPlace(("input", ANY, key))
+        for key in ("output", "arguments", "input", "action", "operation")
+    ),
     # Gemini, and Code Assist, which has it one level deeper
     OwnPlace((*_PART, "functionResponse", "response")),
     OwnPlace((*_PART, "functionCall", "args")),

@@ -116,10 +116,17 @@ def test_a_scenario_is_scripted_in_the_clients_own_tools(agent: str) -> None:
     assert {each.tool for each in calls} == {
         client.tools.get(kind, client.shell).name for kind in kinds
     }
-    values = [value for each in calls for value in json.loads(each.arguments).values()]
+    values = [value for each in calls for value in find_values(each.arguments)]
     assert len(values) >= len(calls)
     assert not [value for value in values if str(value).endswith(("{what}", "{old}", "{new}"))]
     assert not any("{work}" in each.arguments for each in calls)
+
+
+def find_values(arguments: str) -> list[object]:
+    """Return the values in a tool's arguments; codex's tool takes a program, which is one."""
+    if arguments.startswith("const "):
+        return [arguments]
+    return [*json.loads(arguments).values()]
 
 
 @pytest.mark.live

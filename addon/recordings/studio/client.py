@@ -30,10 +30,14 @@ FAKE_KEY = "sk-scripted-provider-takes-any-key"
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool of the client: its name, and its arguments as a template."""
+    """A tool of the client: its name, and its arguments as a template.
+
+    Some tools take a text in place of arguments. In its template all is filled in as within the
+    quotes of a string.
+    """
 
     name: str
-    arguments: Mapping[str, object]
+    arguments: Mapping[str, object] | str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,7 @@ class Client:
     foreign: patterns of what it puts into results in words that are its vendor's; the words are
         the last group.
     volatile: patterns of what differs in its results from run to run, and what replaces it.
+    websockets: whether the provider lets it speak over a WebSocket.
     """
 
     registry: Literal["pypi", "npm"]
@@ -63,6 +68,7 @@ class Client:
     foreign: tuple[str, ...] = ()
     volatile: Mapping[str, str] | None = None
     scenario: Scenario = REPAIR
+    websockets: bool = False
 
     @property
     def tools(self) -> Mapping[Kind, Tool]:

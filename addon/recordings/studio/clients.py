@@ -13,6 +13,7 @@ from addon.recordings.studio.client import (
     Tool,
 )
 from addon.recordings.studio.google_clients import GEMINI_CLIENTS, OLLAMA_CLIENTS
+from addon.recordings.studio.responses_clients import RESPONSES_CLIENTS
 from addon.recordings.studio.scenario import read_scenario
 
 _LONG_MODEL = "gpt-5.5"
@@ -212,6 +213,7 @@ CLIENTS: dict[str, Client] = {
     **MESSAGES_CLIENTS,
     **GEMINI_CLIENTS,
     **OLLAMA_CLIENTS,
+    **RESPONSES_CLIENTS,
 }
 """The agents that talk to a model, by name."""
 

@@ -5,6 +5,7 @@ to the provider, without root and without a hosts file, and lets nothing else th
 is scrubbed (`addon.recordings.scrub`), so that it can be published.
 """
 
+import json
 import os
 import re
 import shutil
@@ -121,7 +122,12 @@ def _run_session(
 ) -> None:
     """Let the client work through its scenario, and record it in `workspace.raw`."""
     spell = partial(respell, spellings=_spellings(client.volatile or {}))
-    with Provider(replies, tls_folder=workspace.root / "tls", spell=spell) as provider:
+    with Provider(
+        replies,
+        tls_folder=workspace.root / "tls",
+        spell=spell,
+        websockets=client.websockets,
+    ) as provider:
         settings = (
             *("--set", "connection_strategy=lazy"),
             *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
@@ -181,6 +187,9 @@ def _call(tool: Tool, call_id: str, action: Action, work: Path) -> Call:
         "{old}": action.old,
         "{new}": action.new,
     }
+    if isinstance(tool.arguments, str):
+        text = _FIELD.sub(lambda found: json.dumps(texts[found[0]])[1:-1], tool.arguments)
+        return Call(id=call_id, tool=tool.name, arguments=text)
     filled = {
         name: _FIELD.sub(lambda found: texts[found[0]], value) if isinstance(value, str) else value
         for name, value in tool.arguments.items()
