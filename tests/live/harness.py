@@ -109,7 +109,8 @@ def answer(
 
 def stream(*events: bytes, wait: threading.Event | None = None, **headers: str) -> Answer:
     """Return an event stream; after its first event it waits for what is given."""
-    fields = {"content-type": "text/event-stream", "transfer-encoding": "chunked", **headers}
+    fields = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+    fields |= _spelled(headers)
     first, *others = (b"%x\r\n%b\r\n" % (len(event), event) for event in events)
     waiting = [wait] if wait else []
     return [_head(200, fields), first, *waiting, *others, b"0\r\n\r\n"]

@@ -43,6 +43,7 @@ GEMINI_CLIENTS: dict[str, Client] = {
     "gemini-cli": _CLI,
     "gemini-cli-code-assist": replace(
         _CLI,
+        command=(*_CLI.command[:2], "--yolo", "--model", "gemini-3-flash", "-p", "{task}"),
         environment={
             "GEMINI_CLI_TRUST_WORKSPACE": "true",
             "GOOGLE_GENAI_USE_GCA": "true",
@@ -92,7 +93,12 @@ OLLAMA_CLIENTS: dict[str, Client] = {
     "ollama": Client(
         registry="pypi",
         packages=("ollama==0.6.3",),
-        command=("{package}/bin/python", str(AGENT_FOLDER / "ollama_agent.py"), "{task}"),
+        command=(
+            "{package}/bin/python",
+            str(AGENT_FOLDER / "ollama_agent.py"),
+            "--stream",
+            "{task}",
+        ),
         environment=ROOT | {"OLLAMA_HOST": "https://ollama.com", "OLLAMA_API_KEY": FAKE_KEY},
         shell=Tool("shell", COMMAND),
         read=Tool("read_file", {"path": "{what}"}),

@@ -1,0 +1,309 @@
+"""Gemini, Code Assist and Ollama: whole sessions through a real proxy, before a strict provider."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from mitmproxy.certs import CertStore
+from mitmproxy.options import CONF_BASENAME
+
+from addon.recordings.provider.provider import Provider
+from addon.recordings.provider.script import Reply, ScriptedReplies, call
+from tests.live.harness import (
+    OFF,
+    ON,
+    Live,
+    Sink,
+    Upstream,
+    encoded,
+    eventually,
+    running_addon,
+    stream,
+)
+
+TURNS = 26
+WINDOW = 2
+"""As in the harness's configuration."""
+
+ANSWER = "All of it is done now, and nothing is left to do."
+MODEL = "gemini-3-pro-preview"
+Item = dict[str, Any]
+
+
+def calls_of(turn: int) -> list[str]:
+    """The commands of a turn; every third has two."""
+    return [f"first {turn}", f"second {turn}"] if turn % 3 == 0 else [f"only {turn}"]
+
+
+def output_of(command: str) -> str:
+    return f"{command}\n" + "a line of output é, and nothing went wrong\n" * 40
+
+
+SCRIPT = ScriptedReplies(
+    (
+        *(
+            Reply(
+                thinking=f"I should look at number {turn} next.",
+                content="Let me look, then." if turn % 2 else None,
+                calls=tuple(
+                    call(f"call_{n}", "shell", command=command)
+                    for n, command in enumerate(calls_of(turn))
+                ),
+            )
+            for turn in range(TURNS)
+        ),
+        Reply(thinking="That was all.", content=ANSWER),
+    )
+)
+
+
+@dataclass
+class Step:
+    """An answer as a client reads it: what it sends back, the calls in it, and what it says."""
+
+    items: list[Item]
+    calls: list[tuple[str, str]]
+    """The id and the command of each."""
+    text: str
+
+
+def read_gemini(chunks: Sequence[Item]) -> Step:
+    parts = [part for chunk in chunks for part in chunk["candidates"][0]["content"]["parts"]]
+    called = [part["functionCall"] for part in parts if "functionCall" in part]
+    return Step(
+        [{"role": "model", "parts": parts}],
+        [(each["id"], each["args"]["command"]) for each in called],
+        "".join(part.get("text", "") for part in parts if not part.get("thought")),
+    )
+
+
+def read_events(response: httpx.Response) -> Step:
+    events = response.text.removesuffix("\r\n\r\n").split("\r\n\r\n")
+    return read_gemini([json.loads(event.removeprefix("data: ")) for event in events])
+
+
+def read_code_assist(response: httpx.Response) -> Step:
+    events = response.text.removesuffix("\r\n\r\n").split("\r\n\r\n")
+    return read_gemini([json.loads(e.removeprefix("data: "))["response"] for e in events])
+
+
+def read_in_contents(response: httpx.Response) -> Step:
+    """As the Python SDK does: each piece of the stream becomes a content of its own."""
+    step = read_events(response)
+    step.items = [{"role": "model", "parts": [part]} for part in step.items[0]["parts"]]
+    return step
+
+
+def read_lines(response: httpx.Response) -> Step:
+    messages = [json.loads(line)["message"] for line in response.text.splitlines()]
+    called = [each for message in messages for each in message.get("tool_calls", ())]
+    text = "".join(message["content"] for message in messages)
+    return Step(
+        [{"role": "assistant", "content": text, "tool_calls": called}],
+        [("", each["function"]["arguments"]["command"]) for each in called],
+        text,
+    )
+
+
+def answer_gemini(calls: Sequence[tuple[str, str]]) -> list[Item]:
+    responses = (
+        {"id": call_id, "name": "shell", "response": {"output": output_of(command)}}
+        for call_id, command in calls
+    )
+    return [{"role": "user", "parts": [{"functionResponse": each} for each in responses]}]
+
+
+def answer_ollama(calls: Sequence[tuple[str, str]]) -> list[Item]:
+    return [
+        {"role": "tool", "tool_name": "shell", "content": output_of(command)}
+        for _, command in calls
+    ]
+
+
+def ask_gemini(items: list[Item]) -> Item:
+    return {"contents": items, "tools": [{"functionDeclarations": [{"name": "shell"}]}]}
+
+
+def ask_code_assist(items: list[Item]) -> Item:
+    return {"model": MODEL, "project": "p", "request": ask_gemini(items)}
+
+
+def ask_ollama(items: list[Item], **others: object) -> Item:
+    tools = [{"type": "function", "function": {"name": "shell"}}]
+    return {"model": "qwen3", "messages": items, "tools": tools, **others}
+
+
+class Client(NamedTuple):
+    """A client of a format: what it asks, how it reads the answer, how it gives results."""
+
+    name: str
+    path: str
+    first: Item
+    ask: Callable[[list[Item]], Item]
+    read: Callable[[httpx.Response], Step]
+    answer: Callable[[Sequence[tuple[str, str]]], list[Item]]
+    http2: bool = False
+
+
+SAID = {"role": "user", "parts": [{"text": "Look at all of it."}]}
+ASKED = {"role": "user", "content": "Look at all of it."}
+GENERATE = f"/v1beta/models/{MODEL}:generateContent"
+STREAM = f"/v1beta/models/{MODEL}:streamGenerateContent"
+VERTEX = f"/v1/projects/p/locations/global/publishers/google/models/{MODEL}:streamGenerateContent"
+
+CLIENTS = [
+    Client("events", f"{STREAM}?alt=sse", SAID, ask_gemini, read_events, answer_gemini),
+    Client("an array", STREAM, SAID, ask_gemini, lambda r: read_gemini(r.json()), answer_gemini),
+    Client("whole answers", GENERATE, SAID, ask_gemini, lambda r: read_gemini([r.json()]),
+           answer_gemini),
+    Client("Vertex over HTTP/2", f"{VERTEX}?alt=sse", SAID, ask_gemini, read_events, answer_gemini,
+           http2=True),
+    Client("pieces as contents", f"{STREAM}?alt=sse", SAID, ask_gemini, read_in_contents,
+           answer_gemini),
+    Client("Code Assist", "/v1internal:streamGenerateContent?alt=sse", SAID, ask_code_assist,
+           read_code_assist, answer_gemini),
+    Client("Ollama's lines", "/api/chat", ASKED, ask_ollama, read_lines, answer_ollama),
+    Client("Ollama's whole answers", "/api/chat", ASKED, lambda m: ask_ollama(m, stream=False),
+           read_lines, answer_ollama),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
+    folder = tmp_path_factory.mktemp("strict")
+    with (
+        Provider(SCRIPT, tls_folder=folder / "tls", strict=True) as provider,
+        Sink(folder / "tls" / "provider-leaf.pem") as sink,
+    ):
+        threading.Thread(target=sink.serve_forever, args=(0.02,), daemon=True).start()
+        CertStore.from_store(folder / "mitmproxy", CONF_BASENAME, 2048)
+        assert provider.ca is not None
+        yield Upstream(provider, sink, provider.ca, folder / "mitmproxy")
+        sink.shutdown()
+
+
+@pytest.fixture(scope="module")
+def on(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iterator[Live]:
+    with running_addon(tmp_path_factory.mktemp("on"), upstream, config=ON) as live:
+        yield live
+
+
+@pytest.fixture(scope="module")
+def off(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iterator[Live]:
+    with running_addon(tmp_path_factory.mktemp("off"), upstream, config=OFF) as live:
+        yield live
+
+
+class Session(NamedTuple):
+    """What a client sent, what of it arrived, and what the model said at the end."""
+
+    sent: list[bytes]
+    arrived: list[bytes]
+    calls: list[list[tuple[str, str]]]
+    end: str
+
+
+def play(live: Live, asking: Client) -> Session:
+    provider = live.upstream.provider
+    url = f"https://localhost:{provider.port}{asking.path}"
+    start, items = len(provider.requests), [asking.first]
+    sent: list[bytes] = []
+    calls: list[list[tuple[str, str]]] = []
+    with live.client(http2=asking.http2) as client:
+        while True:
+            sent.append(encoded(asking.ask(items)))
+            response = client.post(url, content=sent[-1])
+            assert 200 == response.status_code, response.text
+            step = asking.read(response)
+            if not step.calls:
+                break
+            calls.append(step.calls)
+            items += [*step.items, *asking.answer(step.calls)]
+    arrived = [received.body for received in provider.requests[start:]]
+    return Session(sent, arrived, calls, step.text)
+
+
+def mask_by_hand(body: bytes, calls: Sequence[Sequence[tuple[str, str]]]) -> bytes:
+    """Return a request with the results of all but the last turns replaced, and nothing else."""
+    for call_id, command in (each for turn in calls[:-WINDOW] for each in turn):
+        text = output_of(command)
+        placeholder = f"<{call_id} shell {len(text)}>"
+        assert 1 == body.count(spell(text))
+        body = body.replace(spell(text), spell(placeholder))
+    return body
+
+
+def spell(text: str) -> bytes:
+    return json.dumps(text, ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("asking", CLIENTS, ids=lambda asking: asking.name)
+def test_a_session_ends_as_it_does_without_masking(on: Live, off: Live, asking: Client) -> None:
+    masked, plain = play(on, asking), play(off, asking)
+    assert [] == on.upstream.provider.refusals
+    assert ANSWER == masked.end == plain.end
+    assert TURNS == len(masked.calls)
+    assert masked.sent == plain.sent == plain.arrived
+    expected = [mask_by_hand(body, masked.calls[:n]) for n, body in enumerate(masked.sent)]
+    assert expected == masked.arrived
+    assert len(masked.arrived[-1]) < len(masked.sent[-1]) / 2
+
+
+LINE = b'{"message": {"role": "assistant", "content": ""}, "done": false}\n'
+LAST_LINE = b'{"done": true, "prompt_eval_count": 7, "eval_count": 3}\n'
+CHUNK = b'{"candidates": []}\r\n'
+USED = b'{"usageMetadata": {"promptTokenCount": 7, "candidatesTokenCount": 3}}'
+
+STREAMS: list[tuple[str, str, Item, list[bytes]]] = [
+    (
+        "an array",
+        STREAM,
+        ask_gemini([SAID]),
+        [b"[" + CHUNK, b"," + CHUNK, b"," + USED + b"]"],
+    ),
+    ("events", STREAM, ask_gemini([SAID]), [b"data: " + CHUNK * 2, b"data: " + USED + b"\r\n\r\n"]),
+    (
+        "Code Assist's events",
+        "/v1internal:streamGenerateContent",
+        ask_code_assist([SAID]),
+        [b"data: " + CHUNK * 2, b'data: {"response": ' + USED + b"}\r\n\r\n"],
+    ),
+    ("Ollama's lines", "/api/chat", ask_ollama([ASKED]), [LINE, LINE, LAST_LINE]),
+]
+KINDS = {"events": "text/event-stream", "Ollama's lines": "application/x-ndjson"}
+
+
+@pytest.mark.parametrize(("name", "path", "body", "pieces"), STREAMS, ids=[s[0] for s in STREAMS])
+@pytest.mark.parametrize("which", ["on", "off"])
+def test_the_first_piece_of_a_stream_is_not_held_back(
+    request: pytest.FixtureRequest,
+    which: str,
+    name: str,
+    path: str,
+    body: Item,
+    pieces: list[bytes],
+) -> None:
+    """The others are sent only when it has arrived."""
+    live: Live = request.getfixturevalue(which)
+    seen = threading.Event()
+    kind = KINDS.get(name, "application/json")
+    live.sink.answers[path] = stream(*pieces, wait=seen, content_type=kind)
+    count = len(live.records())
+    with (
+        live.client() as client,
+        client.stream("POST", live.sink.url(path), content=encoded(body)) as response,
+    ):
+        found = response.iter_raw()
+        first = next(found)
+        seen.set()
+        assert b"".join(pieces) == first + b"".join(found)
+    live.sink.answers.pop(path)
+    record = eventually(
+        lambda: next((r for r in live.records()[count:] if r["path"] == path), None)
+    )
+    assert (7, 3) == (record["prompt_tokens"], record["completion_tokens"])
+    assert record["stream"]
