@@ -7,7 +7,7 @@ from mitmproxy import ctx, http
 from mitmproxy.websocket import WebSocketMessage
 
 from addon.metrics.stages import Received, Rewritten
-from addon.proxy.marks import mark
+from addon.proxy.marks import mark, was_changed
 from addon.proxy.original_body import is_recording, keep_original, keep_original_message
 from addon.proxy.requests import read_body
 from masking.model import Decision
@@ -68,7 +68,8 @@ class MessageCarrier:
         return self._message.content
 
     def mark(self, decisions: Sequence[Decision]) -> None:
-        mark(self._flow, decisions)
+        if not was_changed(self._flow):  # the mark of a message that was changed stays
+            mark(self._flow, decisions)
 
     def replace(self, body: bytes, received: Received) -> None:
         if _keeps_original(received):

@@ -37,6 +37,11 @@ def find_original_message(flow: http.HTTPFlow, place: int) -> bytes | None:
     return _decompress(kept.get(str(place))) if isinstance(kept, dict) else None
 
 
+def has_original_messages(flow: http.HTTPFlow) -> bool:
+    """Whether the body of any WebSocket message was kept."""
+    return bool(flow.metadata.get(METADATA_MESSAGES))
+
+
 def find_original(flow: http.HTTPFlow) -> bytes | None:
     """Return the body that was kept, decoded; None if there is none.
 

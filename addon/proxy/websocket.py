@@ -32,7 +32,6 @@ from addon.proxy.original_body import is_recording
 from addon.proxy.requests import path_of
 from addon.proxy.tls_passthrough import is_opened
 from masking.config import Settings
-from masking.config_tables import HostSettings
 from masking.wire.formats import Match, find_format
 from masking.wire.responses import RESPONSES
 
@@ -86,7 +85,7 @@ class Websockets:
         messages = flow.websocket.messages
         if not messages[-1].from_client:
             self._finish_answered(flow, messages[-1])
-        elif _ASKS.search(messages[-1].content):
+        elif asks_for_answer(messages[-1].content):
             await self._ask(flow, match, messages[-1], len(messages) - 1)
         if not _are_messages_wanted():
             del messages[:-1]
@@ -103,12 +102,9 @@ class Websockets:
 
     def _find_format(self, flow: http.HTTPFlow) -> Match | None:
         """Return the format of what a client says on a connection, if we may read it."""
-        request = flow.request
-        if request.headers.get("upgrade", "").lower() != "websocket":
-            return None
-        match = find_format("POST", path_of(request))
-        is_ours = match is not None and match.wire is RESPONSES
-        return match if is_ours and is_opened(request.pretty_host, self._hosts) else None
+        hosts = self._read_settings().hosts
+        match = find_socket_format(flow.request)
+        return match if match and is_opened(flow.request.pretty_host, hosts) else None
 
     async def _ask(
         self, flow: http.HTTPFlow, match: Match, message: WebSocketMessage, place: int
@@ -131,11 +127,8 @@ class Websockets:
     def _finish_answered(self, flow: http.HTTPFlow, message: WebSocketMessage) -> None:
         """Record the oldest message that waits, if this one ends its answer."""
         waiting = self._asked.get(flow)
-        if not waiting or not _ENDS.search(message.content):
-            return
-        event = _decode(message.content)
-        status = _find_status(event)
-        if status is None:
+        status = find_end(message.content) if waiting else None
+        if not waiting or status is None:
             return
         content = message.content
         rewritten, measuring = waiting.popleft()
@@ -155,9 +148,23 @@ class Websockets:
                 'mode = "http", codex sends whole histories over HTTP instead, and they are'
             )
 
-    @property
-    def _hosts(self) -> HostSettings:
-        return self._read_settings().hosts
+
+def find_socket_format(request: http.Request) -> Match | None:
+    """Return the format of what a client says on a WebSocket that it asks for."""
+    if request.headers.get("upgrade", "").lower() != "websocket":
+        return None
+    match = find_format("POST", path_of(request))
+    return match if match is not None and match.wire is RESPONSES else None
+
+
+def asks_for_answer(content: bytes) -> bool:
+    """Whether a client's message asks for an answer."""
+    return _ASKS.search(content) is not None
+
+
+def find_end(content: bytes) -> int | None:
+    """Return the status with which a server's message ends an answer; None if it does not."""
+    return _find_status(_decode(content)) if _ENDS.search(content) else None
 
 
 def send_messages_whole() -> None:

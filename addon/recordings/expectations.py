@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ from mitmproxy import http
 
 from addon.proxy.config_file import NAME
 from addon.proxy.launch import ADDON, MITMDUMP
-from addon.proxy.requests import find_wire_format
 from addon.proxy.shipped import shipped
+from addon.recordings.exchanges import find_exchanges
 from addon.recordings.flows import name_of, read_flows, write_flows
 from masking.config import ROOT
 from masking.strategies.redaction import SWITCH
@@ -50,9 +50,9 @@ def replay_recording(recording: Path, config: Path | None = None) -> list[dict[s
     """Replay a recording through mitmdump and a configuration; None is the shipped one.
 
     Returns for each request its record, if records are written, and the SHA-256 of a body: of a
-    chat request the body that would have been sent, of any other the body that the client would
-    have got. Raises ValueError if the file is not a recording, and RuntimeError, with mitmdump's
-    log, if mitmdump fails.
+    request to a model, which may be a message on a WebSocket, the body that would have been sent,
+    of any other the body that the client would have got. Raises ValueError if the file is not a
+    recording, and RuntimeError, with mitmdump's log, if mitmdump fails.
     """
     with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
         folder = Path(name)
@@ -73,7 +73,7 @@ def replay_recording(recording: Path, config: Path | None = None) -> list[dict[s
         )
         if done.returncode:
             raise RuntimeError(f"{recording}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-        bodies = [_read_body(flow) for flow in read_flows(folder / "out.flow")]
+        bodies = [body for flow in read_flows(folder / "out.flow") for body in _find_bodies(flow)]
         written = folder / _RECORDS
         records = read_records(written) if written.exists() else [{}] * len(bodies)
     return [
@@ -101,10 +101,10 @@ def write_config(
     return config
 
 
-def _read_body(flow: http.HTTPFlow) -> bytes:
-    """Return the body that the addon may change."""
-    message = flow.request if find_wire_format(flow.request) else flow.response
-    return (message.content if message else None) or b""
+def _find_bodies(flow: http.HTTPFlow) -> Iterator[bytes]:
+    """Yield the bodies that the addon may change: of requests to models, else of the answer."""
+    sent = [exchange.sent or b"" for exchange in find_exchanges(flow)]
+    yield from sent or [(flow.response.content if flow.response else None) or b""]
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:

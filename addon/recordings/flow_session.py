@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from mitmproxy import http
 
 from addon.proxy.marks import was_changed
-from addon.proxy.original_body import find_original
-from addon.proxy.requests import digest_account, find_wire_format, is_signed, path_of
+from addon.proxy.original_body import find_original, has_original_messages
+from addon.proxy.requests import digest_account, path_of
+from addon.recordings.exchanges import Exchange, find_exchanges
 from addon.recordings.flows import name_of, read_flows
-from masking.conversation import WireFormat
 from masking.replay.replay import RecordedRequest
 from masking.wire.usage import read_usage
 
@@ -36,9 +35,9 @@ class FlowSession:
         """Yield its requests. Raises as `read_flows` does, unless the damage is already known."""
         try:
             for flow in read_flows(self.path):
-                found = find_wire_format(flow.request)
-                if found is not None and found.purpose == "answer":
-                    yield _read(flow, found.wire)
+                for exchange in find_exchanges(flow):
+                    if exchange.match.purpose == "answer":
+                        yield _read(flow, exchange)
         except ValueError:
             if self.damage is None:
                 raise
@@ -71,41 +70,20 @@ def open_recording(path: Path) -> FlowSession:
 
 def _has_original(flow: http.HTTPFlow) -> bool:
     try:
-        return find_original(flow) is not None
+        return find_original(flow) is not None or has_original_messages(flow)
     except ValueError:
         return False
 
 
-def _read(flow: http.HTTPFlow, wire: WireFormat) -> RecordedRequest:
-    request, response = flow.request, flow.response
-    original = find_original(flow)
-    body = _decode(request) if original is None else original
-    # What the provider reported for a masked request says nothing about the client's own.
-    answer = _decode(response) if response and original is None else None
+def _read(flow: http.HTTPFlow, exchange: Exchange) -> RecordedRequest:
+    request, answer = flow.request, exchange.answer
     return RecordedRequest(
-        body=body or b"",
-        when=datetime.fromtimestamp(request.timestamp_start, UTC),
+        body=exchange.body or b"",
+        when=exchange.when,
         host=request.pretty_host,
         account=digest_account(request).hex(),
         usage=read_usage(answer) if answer is not None else None,
-        passed_over=_find_obstacle(flow, body),
-        wire=wire,
+        passed_over=exchange.obstacle,
+        wire=exchange.match.wire,
         path=path_of(request),
     )
-
-
-def _find_obstacle(flow: http.HTTPFlow, body: bytes | None) -> str | None:
-    if is_signed(flow.request):
-        return "signed"
-    if body is None:
-        return "no body, or one of an unknown encoding"
-    if flow.response is not None and not 200 <= flow.response.status_code < 300:
-        return f"status {flow.response.status_code}"
-    return None
-
-
-def _decode(message: http.Message) -> bytes | None:
-    try:
-        return message.content
-    except ValueError:
-        return None

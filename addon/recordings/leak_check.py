@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mitmproxy import http
 
-from addon.proxy.original_body import find_original
+from addon.proxy.original_body import find_original, find_original_message
 from masking.edit import json_strings
 
 SECRETS = {
@@ -55,6 +55,10 @@ def _texts(flow: http.HTTPFlow) -> Iterator[tuple[str, str]]:
         yield f"the {name}'s headers", bytes(message.headers).decode("latin-1")
         body = message.get_content(strict=False) or b""
         yield f"the {name}'s body", body.decode(errors="replace")
+    for number, said in enumerate(flow.websocket.messages if flow.websocket else ()):
+        yield f"message {number}", said.content.decode(errors="replace")
+        original = find_original_message(flow, number) or b""
+        yield f"message {number} as the client wrote it", original.decode(errors="replace")
     yield "the client's own body", (find_original(flow) or b"").decode(errors="replace")
 
 

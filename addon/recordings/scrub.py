@@ -12,17 +12,26 @@ from functools import partial
 from pathlib import Path
 
 from mitmproxy import connection, flow, http
+from mitmproxy.websocket import WebSocketData, WebSocketMessage
 
-from addon.proxy.original_body import find_original, keep_original
+from addon.proxy.original_body import (
+    find_original,
+    find_original_message,
+    keep_original,
+    keep_original_message,
+)
 from addon.proxy.requests import path_of
+from addon.proxy.websocket import find_socket_format
 from addon.recordings.flows import read_flows, write_flows
 from addon.recordings.leak_check import check
 from addon.recordings.scrubbed_text import OwnRecording, scrub_request, scrub_response
 from masking.strategies.mcp_requests import read_methods
 
 _BODY_HEADERS = ("content-type", "content-encoding", "content-length", "transfer-encoding")
-REQUEST_HEADERS = frozenset((*_BODY_HEADERS, "host", "accept", "accept-encoding", "user-agent"))
-RESPONSE_HEADERS = frozenset(_BODY_HEADERS)
+_SOCKET_HEADERS = ("upgrade",)
+_CLIENT_HEADERS = ("host", "accept", "accept-encoding", "user-agent")
+REQUEST_HEADERS = frozenset((*_BODY_HEADERS, *_SOCKET_HEADERS, *_CLIENT_HEADERS))
+RESPONSE_HEADERS = frozenset((*_BODY_HEADERS, *_SOCKET_HEADERS))
 
 EPOCH = 1_735_689_600.0
 """When a scrubbed recording begins, in seconds: the first of January 2025."""
@@ -44,7 +53,7 @@ def scrub_recording(source: Path, out: Path, own: OwnRecording | None = None) ->
     kept = (
         each
         for each in flows
-        if is_conversation(each.request) or _asks_own_server(each.request, own)
+        if is_conversation(each.request) or _is_socket(each) or _asks_own_server(each.request, own)
     )
     try:
         count = write_flows(part, (_checked(each, n, own) for n, each in enumerate(kept)))
@@ -82,11 +91,23 @@ def scrub(
     if original := find_original(recorded):
         text = original.decode(errors="replace")
         keep_original(clean, scrub_request(text, own).encode())
+    if recorded.websocket:
+        clean.websocket = _socket(recorded.websocket, start + 0.5, own)
+        for place in range(len(recorded.websocket.messages)):
+            if original := find_original_message(recorded, place):
+                text = original.decode(errors="replace")
+                keep_original_message(clean, place, scrub_request(text, own).encode())
     if recorded.response:
         clean.response = _response(recorded.response, start + 0.25, own)
     if recorded.error:
         clean.error = flow.Error(_ERROR, start + 0.5)
     return clean
+
+
+def _is_socket(recorded: http.HTTPFlow) -> bool:
+    """Whether a flow is a WebSocket on which a client speaks with a model."""
+    is_ours = find_socket_format(recorded.request) is not None
+    return is_ours and bool(recorded.websocket and recorded.websocket.messages)
 
 
 def _asks_own_server(request: http.Request, own: OwnRecording | None) -> bool:
@@ -123,6 +144,24 @@ def _request(old: http.Request, start: float, own: OwnRecording | None) -> http.
     edit = scrub_response if _asks_own_server(old, own) else scrub_request
     _write(new, old, partial(edit, own=own))
     return new
+
+
+def _socket(old: WebSocketData, start: float, own: OwnRecording | None) -> WebSocketData:
+    edits = {True: scrub_request, False: scrub_response}
+    return WebSocketData(
+        messages=[
+            WebSocketMessage(
+                message.type,
+                message.from_client,
+                edits[message.from_client](message.content.decode(errors="replace"), own).encode(),
+                start + number / 1_000,
+            )
+            for number, message in enumerate(old.messages)
+        ],
+        closed_by_client=old.closed_by_client,
+        close_code=old.close_code,
+        timestamp_end=start + len(old.messages) / 1_000,
+    )
 
 
 def _response(old: http.Response, start: float, own: OwnRecording | None) -> http.Response:

@@ -30,6 +30,9 @@ FREE = frozenset(("arguments", "args", "metadata", "response"))
 """Keys below which the names are the user's own, so that none of them is structure. The same holds
 for `input`, a call's arguments, except at the root, where it is a conversation."""
 
+_EVENTS = "response"
+"""At the root, the whole answer: in events of Responses, and of Code Assist."""
+
 LONGEST_IDENTIFIER = 200
 
 ANY = "*"
@@ -169,6 +172,8 @@ class _Rule:
 
     def _is_structure(self, path: JsonPath, value: str) -> bool:
         keys = [step for step in path if isinstance(step, str)]
+        if keys[:1] == [_EVENTS]:
+            keys = keys[1:]
         if not keys or keys[-1] not in STRUCTURE or not FREE.isdisjoint(keys[:-1]):
             return False
         match path:
