@@ -232,6 +232,15 @@ def _spell_gemini(step: Step, *, with_ids: bool = True) -> list[Spelled]:
             return [{"role": "user", "parts": given}]
 
 
+def _spell_gemini_in_pieces(step: Step) -> list[Spelled]:
+    """Spell an answer as the Python SDK does: each piece of a stream is a content of its own."""
+    return [
+        {"role": content["role"], "parts": [part]}
+        for content in _spell_gemini(step)
+        for part in content["parts"]
+    ]
+
+
 def _gemini_result(given: Give, *, with_ids: bool) -> Spelled:
     named: Spelled = {"id": given.call_id} if with_ids else {}
     content = given.content if isinstance(given.content, tuple) else (_parts(given.content),)
@@ -313,6 +322,13 @@ WRITERS: tuple[Writer, ...] = (
         lambda step: _spell_gemini(step, with_ids=False),
         lambda items: {"contents": items},
         has_ids=False,
+    ),
+    Writer(
+        "gemini in pieces",
+        GEMINI,
+        "/v1beta/models/gemini-2.5-pro:streamGenerateContent",
+        _spell_gemini_in_pieces,
+        lambda items: {"contents": items},
     ),
     Writer(
         "code assist",

@@ -1,0 +1,240 @@
+"""What holds of every conversation in every wire format, however odd its elements are."""
+
+import copy
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from masking.accounting.prompt import read_prompt
+from masking.conversation import Conversation
+from masking.errors import WireError
+from masking.layout import lay_out
+from masking.measures.tokens import TokenCounter
+from masking.memory.identity import digest_opening
+from masking.model import Path, Replacement, replacements_of
+from masking.rewrite import Rewrite, change_request, read_request
+from masking.strategies.order import Strategies
+from masking.strategies.policy import MaskPolicy
+from masking.strategies.redaction import RedactionPolicy
+from masking.strategies.reduction import ReductionOptions
+from tests.builders import (
+    HOLE,
+    TEMPLATE,
+    Hole,
+    Spelling,
+    examples,
+    policies,
+    policy,
+    spellings,
+    texts,
+)
+from tests.made_up_format import MADE_UP
+from tests.wire_conversations import WRITERS, Ask, Give, Model, Step, Told, Tools, User, Writer
+
+REAL = [writer for writer in WRITERS if writer.wire is not MADE_UP]
+EVERY = pytest.mark.parametrize("writer", REAL, ids=lambda writer: writer.name)
+
+JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
+
+ids = st.sampled_from(["call_0", "call_1", "call_2"])
+tools = st.sampled_from(["shell", "read"])
+contents = st.one_of(texts, texts, st.tuples(texts, texts))
+asks = st.builds(Ask, ids, tools, st.sampled_from([{}, {"path": "a.py"}]))
+gives = st.builds(Give, ids, contents, tools, st.booleans())
+
+
+def _answer(asked: list[Ask], found: list[Any]) -> list[Step]:
+    pairs = zip(asked, found, strict=True)
+    return [Model((*asked,)), Tools(tuple(Give(a.call_id, text, a.tool) for a, text in pairs))]
+
+
+answered = st.builds(
+    _answer,
+    st.lists(asks, min_size=2, max_size=2),
+    st.lists(contents, min_size=2, max_size=2),
+)
+turned = st.builds(_answer, st.tuples(asks).map(list), st.tuples(contents).map(list))
+strays: st.SearchStrategy[list[Step]] = st.one_of(
+    st.builds(lambda given: [Tools((*given,))], st.lists(gives, min_size=1, max_size=3)),
+    st.builds(lambda asked, text: [Model((*asked,), text)], st.lists(asks, max_size=2), texts),
+    st.builds(lambda text: [User(text)], texts),
+)
+blocks = st.one_of(turned, turned, turned, answered, strays)
+ODD = st.sampled_from([None, 7, True, "", "x", [], {}, [None], {"text": "x"}, ["a", {"b": 1}]])
+
+
+@st.composite
+def told(draw: st.DrawFn, writer: Writer) -> Told:
+    """A conversation, of which anything may have been replaced by something odd."""
+    steps = [step for block in draw(st.lists(blocks, min_size=1, max_size=7)) for step in block]
+    items: list[Any] = copy.deepcopy(list(writer.tell(*steps, User(), *_later(draw)).items))
+    for _ in range(draw(st.sampled_from([0, 0, 1, 3]))):
+        _put_odd(draw, items)
+    return Told(writer, items)
+
+
+def _later(draw: st.DrawFn) -> list[Step]:
+    """Later turns, which make older ones leave the window."""
+    return [Model((Ask(f"later_{n}"),)) for n in range(draw(st.sampled_from([0, 2])))]
+
+
+def _put_odd(draw: st.DrawFn, value: Any) -> None:  # noqa: ANN401 - JSON
+    """Go down into a value, and put something odd in a place."""
+    while True:
+        keys = sorted(value) if isinstance(value, dict) else range(len(value))
+        key = draw(st.sampled_from(keys))
+        inner = value[key]
+        if not (isinstance(inner, dict | list) and inner) or draw(st.sampled_from([0, 0, 1])):
+            value[key] = draw(ODD)
+            return
+        value = inner
+
+
+Where = Callable[[Mapping[str, Any], Path], bool]
+
+
+def _at(document: Any, path: Path) -> Any:  # noqa: ANN401 - JSON
+    for step in path:
+        document = document[step]
+    return document
+
+
+def _in_message_of_a_tool(document: Mapping[str, Any], path: Path) -> bool:
+    return bool(path[2] == "content" and _at(document, path[:2])["role"] == "tool")
+
+
+def _in_block_of_a_result(document: Mapping[str, Any], path: Path) -> bool:
+    block = _at(document, path[:4])
+    is_there = path[4] == "content" and _at(document, path[:2])["role"] == "user"
+    return bool(is_there and block["type"] == "tool_result")
+
+
+def _in_item_of_an_output(document: Mapping[str, Any], path: Path) -> bool:
+    return bool(path[2] == "output" and _at(document, path[:2])["type"].endswith("_output"))
+
+
+def _in_response_of_a_function(document: Mapping[str, Any], path: Path) -> bool:
+    return path[-3:-1] == ("functionResponse", "response") and path[-1] != "name"
+
+
+WHERE: Mapping[str, Where] = {
+    "chat": _in_message_of_a_tool,
+    "ollama": _in_message_of_a_tool,
+    "messages": _in_block_of_a_result,
+    "responses": _in_item_of_an_output,
+    "gemini": _in_response_of_a_function,
+}
+"""By format: whether a text is one that a tool gave, by rules of its own."""
+
+
+def rewrite(conversation: Conversation, body: bytes, chosen: MaskPolicy) -> Rewrite:
+    return change_request(body, conversation, Strategies(schema1=chosen))
+
+
+@EVERY
+@examples(0.6)
+@given(data=st.data(), spelling=spellings, chosen=policies)
+def test_bytes_differ_only_inside_texts_that_tools_gave(
+    writer: Writer, data: st.DataObject, spelling: Spelling, chosen: MaskPolicy
+) -> None:
+    document = data.draw(told(writer)).document
+    before = spelling.spell(document)
+    body = before.encode()
+    found = rewrite(read_request(body, writer.wire, writer.path), body, chosen)
+    replaced = replacements_of(found.decisions)
+    assert all(WHERE[writer.wire.name](document, r.path) for r in replaced)
+    after = found.body.decode()
+    at = 0
+    pieces = spelling.spell(_punch(document, replaced)).split(HOLE)
+    for piece, replacement in zip(pieces, [*replaced, None], strict=True):
+        assert piece == after[at : at + len(piece)]
+        at += len(piece)
+        if replacement is not None:
+            value, at = JSON.raw_decode(after, at)
+            assert replacement.value == value
+    assert len(after) == at
+
+
+def _punch(document: Mapping[str, Any], replaced: tuple[Replacement, ...]) -> Any:  # noqa: ANN401
+    """Return the document with a hole at each text that was replaced."""
+    copied: Any = copy.deepcopy(document)
+    for replacement in replaced:
+        parent = _at(copied, replacement.path[:-1])
+        assert isinstance(parent[replacement.path[-1]], str)
+        parent[replacement.path[-1]] = Hole()
+    return copied
+
+
+@EVERY
+@examples(0.4)
+@given(data=st.data(), chosen=policies)
+def test_rewriting_twice_equals_once(
+    writer: Writer, data: st.DataObject, chosen: MaskPolicy
+) -> None:
+    sliding = policy(chosen, cache_read_ratio=1.0)
+    body = data.draw(told(writer)).body
+    once = rewrite(read_request(body, writer.wire, writer.path), body, sliding).body
+    assert once is rewrite(read_request(once, writer.wire, writer.path), once, sliding).body
+
+
+@EVERY
+@examples(0.3)
+@given(data=st.data(), chosen=policies)
+def test_a_growing_conversation_never_unmasks(
+    writer: Writer, data: st.DataObject, chosen: MaskPolicy
+) -> None:
+    whole = data.draw(told(writer))
+    before: dict[Path, str] = {}
+    for end in range(len(whole.items) + 1):
+        part = whole.until(end)
+        found = rewrite(part.read(), part.body, chosen)
+        masked = {r.path: r.placeholder for r in replacements_of(found.decisions)}
+        assert before.items() <= masked.items()
+        before = masked
+
+
+@EVERY
+@given(data=st.data())
+def test_every_result_has_a_size_and_is_read_where_it_stands(
+    writer: Writer, data: st.DataObject
+) -> None:
+    conversation = data.draw(told(writer)).read()
+    layout = lay_out(conversation)
+    assert len(conversation.results) == len(layout.sizes) == len(layout.offsets)
+    assert sorted(layout.offsets) == [*layout.offsets]
+    for result in conversation.results:
+        tails = result.tails or ("",) * len(result.texts)
+        for text, tail, slot in zip(result.texts, tails, result.slots, strict=True):
+            assert text + tail == _at(conversation.document, (*result.at, *slot))
+    digest_opening(conversation)
+
+
+@EVERY
+@examples(0.4)
+@given(data=st.data(), budget=st.sampled_from([10, 500, 2_000]), chosen=policies)
+def test_whatever_is_in_a_request_the_strategies_leave_a_request(
+    writer: Writer, data: st.DataObject, budget: int, chosen: MaskPolicy
+) -> None:
+    request = data.draw(told(writer))
+    strategies = Strategies(
+        schema1=chosen,
+        redaction=RedactionPolicy(True, ("shell",), TEMPLATE),
+        reduction=ReductionOptions(
+            enabled=True, max_input_chars=budget, preserve_recent_raw_turns=2
+        ),
+    )
+    body = request.body
+    try:
+        changed = change_request(body, request.read(), strategies)
+    except WireError:
+        return
+    before, after = json.loads(body), json.loads(changed.body)
+    changeable = request.read().list_path[0]
+    assert [*before] == [*after]
+    assert all(before[key] == after[key] for key in before if key != changeable)
+    read_request(changed.body, writer.wire, writer.path)
+    read_prompt(changed, TokenCounter())
