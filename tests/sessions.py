@@ -9,11 +9,21 @@ from pathlib import Path
 
 from addon.proxy.shipped import recordings
 from addon.recordings.flow_session import FlowSession
+from addon.recordings.flows import read_flows
 from masking.model import ChatMessage
 from masking.replay.replay import RecordedRequest
 
-CHATS = [path for path in recordings() if not path.stem.startswith("mcp-")]
-"""The recordings of agents that speak with a model."""
+TALKS = [path for path in recordings() if not path.stem.startswith("mcp-")]
+"""The recordings of agents that speak with a model, in whatever format."""
+
+
+def is_chat(recording: Path) -> bool:
+    """Whether a recording is of Chat Completions."""
+    first = next(read_flows(recording))
+    return first.request.path.endswith("/chat/completions")
+
+
+CHATS = [path for path in TALKS if is_chat(path)]
 
 
 @dataclass(frozen=True, slots=True)

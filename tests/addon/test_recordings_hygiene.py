@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from mitmproxy import http
 
+from addon.proxy.requests import find_wire_format
 from addon.proxy.shipped import recordings
 from addon.recordings.flows import name_of, read_flows, write_flows
 from addon.recordings.leak_check import check
@@ -21,8 +22,10 @@ from addon.recordings.scrubbed_text import OwnRecording
 from addon.recordings.studio.clients import CLIENTS
 from addon.recordings.studio.mcp_recorder import SERVER
 from addon.recordings.studio.scenario import Scenario, write_project
+from masking.conversation import Conversation, find_answers, read_conversation
+from masking.wire.usage import read_usage
 from tests.scripted_actions import perform
-from tests.sessions import CHATS
+from tests.sessions import CHATS, TALKS
 
 SCENARIOS = {client.scenario for client in CLIENTS.values()}
 
@@ -43,6 +46,7 @@ URLS = {
     "http://mcp.example/documents",
     "http://mcp.example/streams",
     "https://api.openai.com/v1/chat/completions",
+    "https://api.anthropic.com/v1/messages",
 }
 
 LABELS = re.compile(
@@ -51,14 +55,20 @@ LABELS = re.compile(
     r"|Exit Code: [01]|Exit code: 1|Process Group PGID: 1000|---"
     r"|The file: /project/[\w./]+ has been updated\."
     r" Showing lines \d+-\d+ of \d+ from the edited file:"
+    r"|The file /project/[\w./]+ has been updated successfully\. \(these words [a-z ]+\)"
+    r"|Edit applied successfully\.|Successfully replaced 1 block\(s\) in [\w./]+\."
+    r"|Command exited with code 1|Exit code 1"
 )
 """Lines that clients put around the output of a tool; none says more than what it is about."""
 
-FRAME = re.compile(r"^(?:\d+: ?|Output: |Command: )")
+FRAME = re.compile(r"^(?:\d+(?:: ?|\t|$)|Output: |Command: )")
 """What clients put before a line of it."""
 
+CUT = re.compile(r"[^\n]*\n+\.\.\. \[\d+ characters truncated\] \.\.\.\n+[^\n]*\n")
+"""Where a client left out the middle of a text, with the lines that it cut through."""
+
 ALL = pytest.mark.parametrize("path", recordings(), ids=name_of)
-TALKS = pytest.mark.parametrize("path", CHATS, ids=name_of)
+EVERY_TALK = pytest.mark.parametrize("path", TALKS, ids=name_of)
 
 
 @cache
@@ -66,31 +76,34 @@ def flows(path: Path) -> tuple[http.HTTPFlow, ...]:
     return tuple(read_flows(path))
 
 
-def request(flow: http.HTTPFlow) -> Any:  # noqa: ANN401 - JSON
-    return json.loads(flow.request.content or b"")
+@cache
+def requests(path: Path) -> tuple[Conversation, ...]:
+    """The requests of a recording that want an answer and offer tools, in order."""
+    read = (conversation(each) for each in flows(path))
+    return tuple(each for each in read if each and each.wire.find_tools(each.body))
 
 
-def conversation(path: Path) -> list[dict[str, Any]]:
-    """The messages of the longest request."""
-    return max((request(each)["messages"] for each in flows(path)), key=len)
+def conversation(flow: http.HTTPFlow) -> Conversation | None:
+    found = find_wire_format(flow.request)
+    if found is None or found.purpose != "answer":
+        return None
+    return read_conversation(json.loads(flow.request.content or b""), found.wire, flow.request.path)
 
 
-def turns(path: Path) -> list[list[str]]:
+def longest(path: Path) -> Conversation:
+    return max(requests(path), key=lambda each: len(each.items))
+
+
+def turns(path: Path) -> list[list[str | None]]:
     """The call ids of each tool turn."""
-    return [
-        [call["id"] for call in message["tool_calls"]]
-        for message in conversation(path)
-        if message.get("tool_calls")
-    ]
+    request = longest(path)
+    answers = find_answers(request.elements, in_runs=request.wire.answers_in_runs)
+    calls = ([c.call_id for at in answer for c in request.elements[at].calls] for answer in answers)
+    return [ids for ids in calls if ids]
 
 
 def results(path: Path) -> list[str]:
-    return [
-        content if isinstance(content, str) else "".join(part["text"] for part in content)
-        for message in conversation(path)
-        if message["role"] == "tool"
-        for content in [message["content"]]
-    ]
+    return [result.text for result in longest(path).results]
 
 
 def output(result: str) -> str:
@@ -118,7 +131,8 @@ class Shape(NamedTuple):
 SHAPES = {
     "scratch": Shape(20, 27, 21),
     "questions": Shape(16, 25, 21),
-    "long": Shape(80, 99, 81, largest=(20_000, 25_000), tests=159),
+    "tour": Shape(27, 35, 28, largest=(14_000, 25_000), tests=13),
+    "long": Shape(80, 99, 81, largest=(18_000, 25_000), tests=159),
 }
 
 
@@ -127,9 +141,8 @@ def scenario_of(path: Path) -> str:
 
 
 def test_there_are_recordings_of_every_scenario() -> None:
-    """Five clients with one task, others with several questions, a long one, and one of MCP."""
-    found = sorted(map(scenario_of, recordings()))
-    assert found == ["files", "long", "questions", *["scratch"] * 5]
+    """Clients with one task, others with several questions, long ones, tours, and one of MCP."""
+    assert {*SHAPES, "files"} == {*map(scenario_of, recordings())}
 
 
 @ALL
@@ -172,23 +185,23 @@ def test_it_is_of_moderate_size(path: Path) -> None:
     assert path.stat().st_size < 2_000_000
 
 
-@TALKS
+@EVERY_TALK
 def test_it_holds_a_whole_session(path: Path) -> None:
-    lengths = [len(request(each)["messages"]) for each in flows(path) if request(each).get("tools")]
+    lengths = [len(each.items) for each in requests(path)]
     assert len(results(path)) == sum(map(len, turns(path)))
     sizes = len(turns(path)), len(results(path)), len(lengths)
     assert sizes == SHAPES[scenario_of(path)][:3]
     assert all(earlier < later for earlier, later in pairwise(lengths))
 
 
-@TALKS
+@EVERY_TALK
 def test_a_request_repeats_the_one_before(path: Path) -> None:
-    requests = [request(each)["messages"] for each in flows(path) if request(each).get("tools")]
-    for earlier, later in pairwise(requests):
-        assert later[: len(earlier)] == earlier
+    for earlier, later in pairwise(requests(path)):
+        before = [*map(earlier.wire.unmark, earlier.items)]
+        assert [*map(later.wire.unmark, later.items[: len(before)])] == before
 
 
-@TALKS
+@EVERY_TALK
 def test_results_are_of_every_kind(path: Path) -> None:
     found = [output(each) for each in results(path)]
     sizes = sorted(map(len, found))
@@ -200,9 +213,13 @@ def test_results_are_of_every_kind(path: Path) -> None:
     assert any(f"{SHAPES[scenario_of(path)].tests} passed, 0 failed" in each for each in found)
 
 
-@TALKS
-def test_calls_are_parallel_and_their_ids_come_again(path: Path) -> None:
+@EVERY_TALK
+def test_calls_are_parallel(path: Path) -> None:
     assert {len(ids) for ids in turns(path)} == {1, 2, 3}
+
+
+@pytest.mark.parametrize("path", CHATS, ids=name_of)
+def test_ids_come_again(path: Path) -> None:
     assert all(ids[0] == "call_0" for ids in turns(path))
 
 
@@ -211,12 +228,12 @@ def test_results_hold_our_own_lines_and_labels(tmp_path: Path) -> None:
     """A line is what an action gives without a client, the action, or a label; nothing else."""
     given = (outcomes(each, tmp_path / str(number)) for number, each in enumerate(SCENARIOS))
     lines = {line for each in given for text in each for line in text.splitlines()}
-    ours = lines | {line.strip() for line in lines}
+    ours = lines | {line.strip() for line in lines} | {line.removeprefix("./") for line in lines}
     strange = [
         (name_of(path), line)
-        for path in CHATS
+        for path in TALKS
         for result in results(path)
-        for line in output(result).splitlines()
+        for line in CUT.sub("", output(result)).splitlines()
         if not (ours & {line, FRAME.sub("", line)} or LABELS.fullmatch(line))
     ]
     assert strange == []
@@ -230,10 +247,12 @@ def outcomes(scenario: Scenario, folder: Path) -> Iterator[str]:
     yield from (action.what for action in scenario.actions)
 
 
-@TALKS
+@EVERY_TALK
 def test_the_provider_reports_cached_tokens(path: Path) -> None:
     last = flows(path)[-1].response
     assert last
-    cached = re.search(rb'"cached_tokens": ?(\d+)', last.content or b"")
-    assert cached
-    assert int(cached[1]) >= 1_024
+    usage = read_usage(last.content or b"")
+    request = longest(path)
+    wants_marks = request.wire.name == "messages" and not request.marks.are_there
+    assert usage
+    assert (usage.cached == 0) if wants_marks else ((usage.cached or 0) >= 1_024)

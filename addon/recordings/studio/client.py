@@ -25,6 +25,9 @@ REPAIR = read_scenario("repair")
 TOUR = read_scenario("tour")
 """The scenario of the clients of other formats than Chat Completions."""
 
+LONG = read_scenario("cells")
+"""A session as long as real ones: where a cache is read at marks alone, short ones mask nothing."""
+
 FAKE_KEY = "sk-scripted-provider-takes-any-key"
 
 

@@ -3,12 +3,12 @@
 import json
 from dataclasses import replace
 
+from addon.recordings.studio.anthropic_clients import MESSAGES_CLIENTS
 from addon.recordings.studio.client import (
     AGENT_FOLDER,
     COMMAND,
-    FAKE_KEY,
+    LONG,
     ROOT,
-    TOUR,
     Client,
     Tool,
 )
@@ -57,89 +57,6 @@ _QWEN = Client(
     edit=Tool("edit", {"file_path": "{work}/{what}", "old_string": "{old}", "new_string": "{new}"}),
     volatile={r"Process Group PGID: \d+": "Process Group PGID: 1000"},
 )
-
-_CLAUDE = "claude-sonnet-4-5"
-
-_ANTHROPIC_KEY = {"ANTHROPIC_API_KEY": FAKE_KEY}
-
-_REMINDER = r"(?s)<system-reminder>(.*?)</system-reminder>"
-
-_MESSAGES_SDK = Client(
-    registry="pypi",
-    packages=("anthropic==2.12.0",),
-    command=("{package}/bin/python", str(AGENT_FOLDER / "messages_agent.py"), "{task}"),
-    environment=ROOT | _ANTHROPIC_KEY,
-    shell=Tool("shell", COMMAND),
-    read=Tool("read_file", {"path": "{what}"}),
-    scenario=TOUR,
-)
-
-_LANGCHAIN = replace(
-    _MESSAGES_SDK,
-    packages=("langchain-anthropic==1.7.7", "langchain"),
-    command=("{package}/bin/python", str(AGENT_FOLDER / "langchain_agent.py"), "{task}"),
-)
-
-_CLAUDE_CODE = Client(
-    registry="npm",
-    packages=("@anthropic-ai/claude-code@2.1.330",),
-    command=(
-        *("{package}/node_modules/.bin/claude", "--dangerously-skip-permissions"),
-        *("--model", _CLAUDE, "-p", "{task}"),
-    ),
-    environment={
-        **_ANTHROPIC_KEY,
-        "IS_SANDBOX": "1",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
-    },
-    shell=Tool("Bash", {"command": "{what}", "description": "Runs a command"}),
-    read=Tool("Read", {"file_path": "{work}/{what}"}),
-    foreign=(_REMINDER,),
-    scenario=TOUR,
-)
-
-MESSAGES_CLIENTS: dict[str, Client] = {
-    "anthropic": _MESSAGES_SDK,
-    "langchain-anthropic": _LANGCHAIN,
-    "langchain-anthropic-cache": replace(
-        _LANGCHAIN, command=(*_LANGCHAIN.command[:2], "--cache", "{task}")
-    ),
-    "litellm-anthropic": replace(
-        _MESSAGES_SDK,
-        packages=("litellm==1.106.2", "mcp"),
-        command=("{package}/bin/python", str(AGENT_FOLDER / "litellm_agent.py"), "{task}"),
-        environment=ROOT | _ANTHROPIC_KEY | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
-    ),
-    "claude-code": _CLAUDE_CODE,
-    "opencode-anthropic": Client(
-        registry="npm",
-        packages=("opencode-ai@1.18.33",),
-        command=(
-            "{package}/node_modules/.bin/opencode",
-            *("run", "-m", f"anthropic/{_CLAUDE}", "{task}"),
-        ),
-        environment={"OPENCODE_DISABLE_AUTOUPDATE": "1", **_ANTHROPIC_KEY},
-        shell=Tool("bash", {"command": "{what}", "description": "Runs a command"}),
-        read=Tool("read", {"filePath": "{work}/{what}"}),
-        foreign=(_REMINDER,),
-        scenario=TOUR,
-    ),
-    "pi-anthropic": Client(
-        registry="npm",
-        packages=("@earendil-works/pi-coding-agent@0.87.1", "node@24"),
-        command=(
-            "{package}/node_modules/.bin/node",
-            "{package}/node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js",
-            *("--provider", "anthropic", "--model", _CLAUDE, "-p", "{task}"),
-        ),
-        environment=_ANTHROPIC_KEY,
-        shell=Tool("bash", COMMAND),
-        read=Tool("read", {"path": "{what}"}),
-        scenario=TOUR,
-    ),
-}
-"""Those that speak Anthropic's Messages."""
 
 CLIENTS: dict[str, Client] = {
     "openai": Client(
@@ -196,7 +113,7 @@ CLIENTS: dict[str, Client] = {
             "OPENAI_MODEL": _LONG_MODEL,
         },
         files={".qwen/settings.json": json.dumps(_QWEN_SETTINGS)},
-        scenario=read_scenario("cells"),
+        scenario=LONG,
     ),
     "opencode": Client(
         registry="npm",

@@ -190,11 +190,19 @@ def _call(tool: Tool, call_id: str, action: Action, work: Path) -> Call:
     if isinstance(tool.arguments, str):
         text = _FIELD.sub(lambda found: json.dumps(texts[found[0]])[1:-1], tool.arguments)
         return Call(id=call_id, tool=tool.name, arguments=text)
-    filled = {
-        name: _FIELD.sub(lambda found: texts[found[0]], value) if isinstance(value, str) else value
-        for name, value in tool.arguments.items()
-    }
+    filled = {name: _fill(value, texts) for name, value in tool.arguments.items()}
     return call(call_id, tool.name, **filled)
+
+
+def _fill(template: object, texts: Mapping[str, str]) -> object:
+    match template:
+        case str():
+            return _FIELD.sub(lambda found: texts[found[0]], template)
+        case list():
+            return [_fill(each, texts) for each in template]
+        case dict():
+            return {name: _fill(each, texts) for name, each in template.items()}
+    return template
 
 
 def _run(client: Client, package: Path, workspace: Workspace, proxy: str, time_limit: float) -> str:
