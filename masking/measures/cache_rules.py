@@ -65,7 +65,10 @@ _BY_MODEL: Sequence[tuple[re.Pattern[str], CacheRules]] = [
             r"opus-4-7|4-7-opus|3(?:-5)?-haiku|haiku-3|mythos-preview",
             replace(_ANTHROPIC, minimum=2_048),
         ),
-        (r"(?:opus|fable|mythos)-5|5-(?:opus|fable|mythos)", replace(_ANTHROPIC, minimum=512)),
+        (
+            r"(?:opus|fable|mythos)-5|5-(?:opus|fable|mythos)|(?:sonnet|haiku)-5-[5-9]",
+            replace(_ANTHROPIC, minimum=512),
+        ),
         (r"claude", _ANTHROPIC),
         (r"gpt-5-(?:[6-9]|\d\d)(?!\d)|gpt-[6-9](?!\d)", _OPENAI_BREAKPOINTS),
         (r"gemini-2-5", replace(_OTHERS, minimum=2_048)),

@@ -89,11 +89,14 @@ def find_obstacle(_: Mapping[str, object]) -> str | None:
 
 
 def find_binding(document: Mapping[str, object], model: str | None) -> Binding | None:
-    """Return what becomes of reasoning after a change, where a gateway sells Claude models."""
+    """Return what becomes of reasoning after a change, where LiteLLM passes on Claude's.
+
+    OpenRouter has it not bound (openrouter.ai/docs, Claude 5.5).
+    """
     binding = find_claude_binding(model)
-    if binding is None or any(document.get(key) for key in _ASKS_FOR_REASONING):
-        return binding
-    return binding if any(map(_holds_reasoning, objects(document.get("messages")))) else None
+    if binding is None or not any(map(_holds_reasoning, objects(document.get("messages")))):
+        return None
+    return binding
 
 
 def find_tools(body: Mapping[str, object]) -> object:
@@ -223,16 +226,12 @@ def _is_text_part(part: object) -> bool:
     )
 
 
-_REASONING = ("reasoning_details", "thinking_blocks")
-"""Where gateways put signed thinking of Claude: OpenRouter, and LiteLLM."""
-
-
-_ASKS_FOR_REASONING = ("reasoning", "reasoning_effort", "thinking", "include_reasoning")
-"""By which a request asks for it, at OpenRouter and LiteLLM."""
+_REASONING = "thinking_blocks"
+"""Where LiteLLM puts the signed thinking of Claude."""
 
 
 def _holds_reasoning(message: Mapping[str, object]) -> bool:
-    return any(message.get(key) for key in _REASONING)
+    return bool(message.get(_REASONING))
 
 
 def _find_markable(document: Mapping[str, object]) -> Iterator[Mapping[str, object]]:

@@ -48,10 +48,13 @@ def find_claude_binding(model: str | None) -> Binding | None:
 
 
 def find_messages_binding(model: str | None) -> Binding | None:
-    """Return what becomes of bound thinking where Claude is at home: a name may be an alias."""
+    """Return what becomes of bound thinking where Claude is at home: a name may be an alias.
+
+    A model that is not named at all, as in a file, thinks no more.
+    """
     if model is not None and _CLAUDE.search(model):
         return find_claude_binding(model)
-    return None if model is not None and _OTHER_MAKERS.search(model) else "refuses"
+    return None if model is None or _OTHER_MAKERS.search(model) else "refuses"
 
 
 def find_responses_binding(model: str | None, *, is_encrypted: bool) -> Binding | None:

@@ -231,3 +231,25 @@ def test_every_result_is_found_once_and_bound_by_the_letter(messages: list[ChatM
     ]
     found = read(messages).results
     assert expected == [(result.at, result.turn) for result in found]
+
+
+THOUGHT = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}]
+
+
+@pytest.mark.parametrize(
+    ("model", "message", "expected"),
+    [
+        pytest.param("claude-opus-5-5", {"thinking_blocks": THOUGHT}, "refuses", id="LiteLLM's"),
+        pytest.param("claude-opus-5-5", {"thinking_blocks": []}, None, id="no block"),
+        pytest.param("anthropic/claude-opus-5.5", {"reasoning_details": [{}]}, None, id="others"),
+        pytest.param("claude-opus-5", {"thinking_blocks": THOUGHT}, None, id="an older model"),
+        pytest.param("gpt-5.6", {"thinking_blocks": THOUGHT}, None, id="another maker's model"),
+    ],
+)
+def test_bound_thinking_that_litellm_passes_on(
+    model: str, message: dict[str, object], expected: str | None
+) -> None:
+    answer = {"role": "assistant", "content": "I look.", **message}
+    found = read_body({"model": model, "messages": [answer]})
+    assert expected == found.binding
+    assert found.elements[0].is_bound == bool(message.get("thinking_blocks"))

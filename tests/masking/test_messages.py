@@ -226,7 +226,7 @@ def test_which_claude_models_bind_their_thinking(model: str | None, expected: st
         ({}, "claude-opus-5-5", "refuses"),
         ({}, "claude-opus-5", None),
         ({}, "our-coder", "refuses"),
-        ({}, None, "refuses"),
+        ({}, None, None),
         ({}, "kimi-k3", None),
         ({"thinking": {"type": "adaptive"}}, "claude-opus-5-5", "refuses"),
         (

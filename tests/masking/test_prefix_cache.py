@@ -56,6 +56,7 @@ def test_other_providers_are_taken_to_match_as_openai_does(provider: str | None)
         pytest.param("anthropic", "claude-opus-5-5", ("marks", 512), id="Opus 5.5"),
         pytest.param("anthropic", "claude-fable-5-1", ("marks", 512), id="Fable 5.1"),
         pytest.param("anthropic", "claude-sonnet-5", ("marks", 1_024), id="Sonnet 5"),
+        pytest.param("anthropic", "claude-sonnet-5-5", ("marks", 512), id="Sonnet 5.5"),
         pytest.param("anthropic", "claude-opus-4-7", ("marks", 2_048), id="Opus 4.7"),
         pytest.param("anthropic", "claude-opus-4-6", ("marks", 4_096), id="Opus 4.6"),
         pytest.param("anthropic", "claude-haiku-4-5-20251001", ("marks", 4_096), id="Haiku 4.5"),
