@@ -223,11 +223,12 @@ class Upstream:
 
 
 @contextlib.contextmanager
-def running_upstream(folder: Path) -> Iterator[Upstream]:
+def running_upstream(folder: Path, script: Script | None = None) -> Iterator[Upstream]:
+    """Run the servers; with a script of its own, the provider is strict."""
     replies = [Reply(content="Well done, and on we go.")]
-    script: Script = lambda _: replies[-1]  # noqa: E731 - a script is a function
+    answer: Script = script or (lambda _: replies[-1])
     with (
-        Provider(script, tls_folder=folder / "tls") as provider,
+        Provider(answer, tls_folder=folder / "tls", strict=script is not None) as provider,
         Sink(folder / "tls" / "provider-leaf.pem") as sink,
     ):
         threading.Thread(target=sink.serve_forever, args=(0.02,), daemon=True).start()
