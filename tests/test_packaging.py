@@ -101,7 +101,7 @@ def test_a_wheel_holds_two_packages_and_no_studio(wheel: Path) -> None:
 
 
 def test_a_wheel_holds_the_recordings_that_the_demo_plays(wheel: Path) -> None:
-    played = {RECORDINGS / name for name, _ in SESSIONS.values()}
+    played = {RECORDINGS / demo.recording for demo in SESSIONS.values()}
     cases = [(path, config) for path in played for config in find_configs(path)]
     expected = {
         *(path.name for path in played),

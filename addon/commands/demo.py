@@ -6,6 +6,7 @@ import ssl
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 from rich.console import Console
@@ -25,31 +26,47 @@ from addon.proxy.config_file import NAME
 from addon.proxy.launch import HOST, Proxy, running_proxy, write_bundle
 from addon.proxy.shipped import shipped
 from addon.recordings.expectations import read_records, write_config
-from addon.recordings.provider.completions import PromptCache
+from addon.recordings.provider.dialects import find_dialect
 from addon.recordings.provider.provider import Provider
 from addon.recordings.provider.received import Received
 from addon.recordings.provider.script import Script
-from addon.recordings.recorded_replies import RecordedExchange, read_exchanges, read_reply
+from addon.recordings.recorded_replies import RecordedExchange, read_exchanges
 from masking.config import Settings, parse_settings
+from masking.conversation import Conversation, read_conversation
 from masking.wire.usage import Usage, find_usage, read_usage
 
+
+class Demo(NamedTuple):
+    """What is played: a recording, whose it is, and under which configuration.
+
+    config: beside the recording; None for the shipped one.
+    prices: what its vendor takes for a cached and a written token. The provider here is on no list.
+    wanted: what the agent needs in order to be masked.
+    """
+
+    recording: str
+    agent: str
+    config: str | None = None
+    prices: tuple[float, float] = (0.5, 1.0)
+    wanted: str | None = None
+
+
 RECORDING = "mini-swe-agent-scratch.flow"
+_QUESTIONS = Demo("openai-questions.flow", "a small agent on the openai package")
 
-SESSIONS: Mapping[str, tuple[str, str | None]] = {
-    "schema1": (RECORDING, None),
-    "redaction": ("openai-questions.flow", "openai-questions.redaction.toml"),
-    "reduction": ("openai-questions.flow", "openai-questions.reduction.toml"),
-    "all": ("openai-questions.flow", "openai-questions.all.toml"),
+_UNSIGNED = (
+    "claude-code signs what it sends to api.anthropic.com, and is masked there only with "
+    "CLAUDE_CODE_ATTRIBUTION_HEADER=0 in its environment."
+)
+
+SESSIONS: Mapping[str, Demo] = {
+    "schema1": Demo(RECORDING, "mini-swe-agent"),
+    "redaction": _QUESTIONS._replace(config="openai-questions.redaction.toml"),
+    "reduction": _QUESTIONS._replace(config="openai-questions.reduction.toml"),
+    "all": _QUESTIONS._replace(config="openai-questions.all.toml"),
+    "claude-code": Demo("claude-code-long.flow.xz", "claude-code", None, (0.1, 1.25), _UNSIGNED),
 }
-"""What is played to show a strategy, and under which configuration; None is the shipped one."""
-
-_AGENTS = {
-    RECORDING: "mini-swe-agent",
-    "openai-questions.flow": "a small agent on the openai package",
-}
-
-PRICING = (0.5, 1.0)
-"""What OpenAI takes for the recorded model's tokens; the provider here is not on any price list."""
+"""By name: a strategy, or the agent whose session is played under the shipped configuration."""
 
 _TEXT_WIDTH = 80
 
@@ -57,7 +74,7 @@ _TEXT_WIDTH = 80
 @click.command("demo")
 @click.argument("strategy", type=click.Choice([*SESSIONS]), default="schema1")
 def command(strategy: str) -> None:
-    """Play a recorded session through the proxy, offline, to show a STRATEGY."""
+    """Play a recorded session through the proxy, offline: of a STRATEGY, or of an agent."""
     run_demo(Console(), strategy)
 
 
@@ -67,28 +84,33 @@ def run_demo(console: Console, strategy: str = "schema1") -> None:
     Raises RuntimeError if the proxy does not start, or if an answer does not arrive as it was
     sent.
     """
-    recording, config = SESSIONS[strategy]
+    demo = SESSIONS[strategy]
     folder = shipped("recordings")
-    exchanges = read_exchanges(folder / recording)
-    source = shipped(NAME) if config is None else folder / config
+    exchanges = read_exchanges(folder / demo.recording)
+    source = shipped(NAME) if demo.config is None else folder / demo.config
     width = min(_TEXT_WIDTH, console.width)
-    console.print(render_opening(_AGENTS[recording], len(exchanges)), width=width, highlight=False)
-    played = _play(exchanges, source, console)
+    console.print(render_opening(demo.agent, len(exchanges)), width=width, highlight=False)
+    played = _play(exchanges, source, demo.prices, console)
     console.print(render_table(played))
     if example := find_example(played):
         console.print(render_example(example), width=width, highlight=False)
     settings = parse_settings(source.read_bytes()) or Settings()
     console.print(render_explanation(strategy, settings), width=width, highlight=False)
-    console.print(render_summary(played), width=width, highlight=False)
+    console.print(render_summary(played, demo.prices), width=width, highlight=False)
+    if demo.wanted:
+        console.print(f"{demo.wanted}\n", width=width, highlight=False)
     console.print(render_next_steps(strategy, [*SESSIONS]), soft_wrap=True, highlight=False)
 
 
 def _play(
-    exchanges: Sequence[RecordedExchange], source: Path, console: Console
+    exchanges: Sequence[RecordedExchange],
+    source: Path,
+    prices: tuple[float, float],
+    console: Console,
 ) -> list[PlayedRequest]:
     with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
         folder = Path(name)
-        config = write_config(folder, PRICING, source)
+        config = write_config(folder, prices, source)
         with Provider(_answers(exchanges), tls_folder=folder / "provider") as provider:
             options = (
                 *("--set", f"mask_config={config}"),
@@ -99,18 +121,20 @@ def _play(
                 tracked = progress.track(exchanges, description="agent -> proxy -> provider")
                 usages = [_send(client, exchange) for exchange in tracked]
         records = read_records(folder / "requests.jsonl")
-    arrived = [received.request for received in provider.requests]
+    played = zip(
+        exchanges, provider.requests, _count_written(exchanges), usages, records, strict=True
+    )
     return [
         PlayedRequest(
-            written=json.loads(exchange.body),
-            sent=request,
+            written=_find_results(exchange.conversation),
+            sent=_find_results(_read_again(exchange, received)),
+            cost_written=_find_cost(usage_written, prices),
+            cost_sent=_find_cost(usage, prices),
             usage_written=usage_written,
             usage_sent=usage,
             record=record,
         )
-        for exchange, request, usage_written, usage, record in zip(
-            exchanges, arrived, _count_written(exchanges), usages, records, strict=True
-        )
+        for exchange, received, usage_written, usage, record in played
     ]
 
 
@@ -120,12 +144,29 @@ def _answers(exchanges: Sequence[RecordedExchange]) -> Script:
     return lambda _: next(replies)
 
 
+def _read_again(exchange: RecordedExchange, received: Received) -> Conversation:
+    asked = exchange.conversation
+    return read_conversation(received.request, asked.wire, asked.path)
+
+
+def _find_results(conversation: Conversation) -> tuple[str, ...]:
+    return tuple(result.text for result in conversation.results)
+
+
+def _find_cost(usage: Usage, prices: tuple[float, float]) -> float:
+    """Return the cost of a prompt, in plain input tokens."""
+    (read, write), cached, written = prices, usage.cached or 0, usage.written or 0
+    return (usage.prompt or 0) - (1 - read) * cached + (write - 1) * written
+
+
 def _count_written(exchanges: Sequence[RecordedExchange]) -> Iterator[Usage]:
     """Yield what the provider would have counted if it had got what the agent wrote."""
-    cache = PromptCache()
-    for exchange in exchanges:
-        received = Received(request=json.loads(exchange.body))
-        yield find_usage({"usage": cache.usage(received, exchange.reply)}) or Usage()
+    dialect = find_dialect(exchanges[0].path)
+    cache = dialect.make_cache(str)
+    for path, body, _, reply in exchanges:
+        received = dialect.receive(json.loads(body), path.partition("?")[0], (), body)
+        answer = dialect.answer(received, reply, cache.usage(received, reply))
+        yield find_usage(answer) or Usage()
 
 
 def _connect(proxy: Proxy, provider: Provider, folder: Path) -> http.client.HTTPSConnection:
@@ -140,8 +181,11 @@ def _connect(proxy: Proxy, provider: Provider, folder: Path) -> http.client.HTTP
 def _send(client: http.client.HTTPSConnection, exchange: RecordedExchange) -> Usage:
     """Send a request; return what the provider counted."""
     headers = {"content-type": "application/json", "authorization": "Bearer none"}
-    client.request("POST", "/v1/chat/completions", exchange.body, headers)
-    body = client.getresponse().read()
-    if read_reply(body).content != exchange.reply.content:
+    client.request("POST", exchange.path, exchange.body, headers)
+    response = client.getresponse()
+    body = response.read()
+    usage = read_usage(body)
+    said = json.dumps(exchange.reply.content or exchange.reply.calls[0].id)[1:-1].encode()
+    if response.status != 200 or usage is None or said.split()[-1] not in body:
         raise RuntimeError("an answer did not arrive as the provider sent it")
-    return read_usage(body) or Usage()
+    return usage

@@ -22,26 +22,22 @@ from masking.config import Settings
 from masking.model import CHANGES
 from masking.wire.usage import Usage
 
-_CACHED = 0.5
 _LONGEST_EXAMPLE = 300
 
 
 class PlayedRequest(NamedTuple):
-    """A request as the agent wrote it and as it arrived, what each cost, and the addon's record."""
+    """A request as the agent wrote it and as it arrived, what each cost, and the addon's record.
 
-    written: Mapping[str, Any]
-    sent: Mapping[str, Any]
+    `written` and `sent` are the texts of its tool results, costs are in plain input tokens.
+    """
+
+    written: Sequence[str]
+    sent: Sequence[str]
+    cost_written: float
+    cost_sent: float
     usage_written: Usage
     usage_sent: Usage
     record: Mapping[str, Any]
-
-    @property
-    def cost_written(self) -> float:
-        return _find_cost(self.usage_written)
-
-    @property
-    def cost_sent(self) -> float:
-        return _find_cost(self.usage_sent)
 
 
 class Example(NamedTuple):
@@ -50,11 +46,6 @@ class Example(NamedTuple):
     number: int
     before: str
     after: str
-
-
-def _find_cost(usage: Usage) -> float:
-    """Return the cost of a prompt, in plain input tokens."""
-    return (usage.prompt or 0) - (1 - _CACHED) * (usage.cached or 0)
 
 
 def render_opening(agent: str, requests: int) -> str:
@@ -99,23 +90,19 @@ def _describe_request(played: PlayedRequest, saved: float) -> tuple[str, ...]:
 def find_example(played: Sequence[PlayedRequest]) -> Example | None:
     """Return the longest tool result that was replaced, where it was replaced for the first time.
 
-    Requests that lost messages are skipped, because what became of what cannot be told.
+    Requests that lost results are skipped, because what became of what cannot be told.
     """
     found = [
         Example(number, before, after)
         for number, each in enumerate(played, 1)
-        for before, after in _find_replaced(each.written["messages"], each.sent["messages"])
+        for before, after in _find_replaced(each.written, each.sent)
     ]
     return max(found, key=lambda example: (len(example.before), -example.number), default=None)
 
 
-def _find_replaced(written: Sequence[Any], sent: Sequence[Any]) -> Iterator[tuple[str, str]]:
-    if len(written) != len(sent):
-        return
-    for old, new in zip(written, sent, strict=True):
-        before, after = old.get("content"), new.get("content")
-        if isinstance(before, str) and isinstance(after, str) and before != after:
-            yield before, after
+def _find_replaced(written: Sequence[str], sent: Sequence[str]) -> Iterator[tuple[str, str]]:
+    if len(written) == len(sent):
+        yield from (pair for pair in zip(written, sent, strict=True) if pair[0] != pair[1])
 
 
 def render_example(example: Example) -> Group:
@@ -136,12 +123,11 @@ def render_explanation(strategy: str, settings: Settings) -> str:
     redaction, window = _explain_redaction(settings), _explain_window(settings)
     reduction = _explain_reduction(settings)
     texts = {
-        "schema1": f"{window} {BOUNDARY}",
         "redaction": redaction,
         "reduction": reduction,
         "all": f"{redaction} {window} {reduction}",
     }
-    return f"{texts[strategy]}\n"
+    return f"{texts.get(strategy, f'{window} {BOUNDARY}')}\n"
 
 
 BOUNDARY = (
@@ -171,7 +157,7 @@ def _explain_reduction(settings: Settings) -> str:
     )
 
 
-def render_summary(played: Sequence[PlayedRequest]) -> str:
+def render_summary(played: Sequence[PlayedRequest], prices: tuple[float, float]) -> str:
     """Return the totals of the session."""
     before, after = (sum(costs) for costs in zip(*map(_costs, played), strict=True))
     tokens = sum(each.usage_written.prompt or 0 for each in played)
@@ -182,7 +168,7 @@ def render_summary(played: Sequence[PlayedRequest]) -> str:
         f"cost {before:,.0f} -> {after:,.0f} ({after / before - 1:+.0%})\n"
         f"{ms:.0f} ms spent in the addon, every answer intact\n\n"
         "The provider counts the tokens. Costs are in plain input tokens; a cached token costs "
-        "half of one, as OpenAI charges for this model.\n"
+        f"{prices[0]:g} of one, a written one {prices[1]:g}, as for this model.\n"
     )
 
 
@@ -198,7 +184,7 @@ def render_next_steps(strategy: str, strategies: Sequence[str]) -> str:
         f"  {_program('mitmdump')} --listen-host {HOST} -s {ADDON}\n"
         f'  eval "$({_program("obsmask")} env)"\n'
         "  [italic]your-agent[/italic]\n"
-        f"Other strategies: {_program('obsmask')} demo {others}"
+        f"Other sessions: {_program('obsmask')} demo {others}"
     )
 
 

@@ -9,24 +9,30 @@ from addon.commands.demo_tables import Example, PlayedRequest, find_example, ren
 from masking.wire.usage import Usage
 
 
-def played(written: Sequence[object], sent: Sequence[object]) -> PlayedRequest:
-    """Return a request with messages of these contents, before and after."""
-    before, after = ({"messages": [{"content": t} for t in texts]} for texts in (written, sent))
-    return PlayedRequest(before, after, usage_written=Usage(), usage_sent=Usage(), record={})
+def played(written: Sequence[str], sent: Sequence[str]) -> PlayedRequest:
+    """Return a request with tool results of these texts, before and after."""
+    return PlayedRequest(
+        written,
+        sent,
+        cost_written=0.0,
+        cost_sent=0.0,
+        usage_written=Usage(),
+        usage_sent=Usage(),
+        record={},
+    )
 
 
 WHOLE = played(["task", "long result"], ["task", "long result"])
 MASKED = played(["task", "result", "long result"], ["task", "[1]", "[2]"])
-DROPPED = played(["task", "the longest of all results"], ["[summary]"])
-IN_PARTS = played(["task", [{"type": "text", "text": "result"}]], ["task", [{"type": "text"}]])
+DROPPED = played(["task", "the longest of all results"], ["task"])
 
 
 @pytest.mark.parametrize(
     ("requests", "expected"),
     [
         pytest.param([WHOLE, MASKED, MASKED], Example(2, "long result", "[2]"), id="the longest"),
-        pytest.param([DROPPED, MASKED], Example(2, "long result", "[2]"), id="messages lost"),
-        pytest.param([WHOLE, IN_PARTS], None, id="no text was replaced"),
+        pytest.param([DROPPED, MASKED], Example(2, "long result", "[2]"), id="results lost"),
+        pytest.param([WHOLE], None, id="no text was replaced"),
         pytest.param([], None, id="nothing was played"),
     ],
 )

@@ -52,12 +52,30 @@ def demo_rows(shown: str) -> list[list[str]]:
 
 
 @pytest.mark.live
+@pytest.mark.parametrize(("agent", "wanted"), [("claude-code", "CLAUDE_CODE_ATTRIBUTION_HEADER=0")])
+def test_the_demo_plays_sessions_of_other_wire_formats(
+    agent: str, wanted: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each at the prices of its vendor, which are those under which it was recorded."""
+    recording = shipped("recordings") / SESSIONS[agent].recording
+    expected = json.loads(expectation_file(recording).read_text(encoding="utf-8"))
+    assert main(["demo", agent]) == 0
+    shown = capsys.readouterr().out
+    assert [f"{each['masked']}" for each in expected] == [row[1] for row in demo_rows(shown)]
+    assert wanted in " ".join(shown.split())
+    cost = re.search(r"cost ([\d,]+) -> ([\d,]+)", shown)
+    assert cost is not None
+    before, after = (int(found.replace(",", "")) for found in cost.groups())
+    assert after < 0.9 * before
+
+
+@pytest.mark.live
 @pytest.mark.parametrize("strategy", ["redaction", "reduction", "all"])
 def test_the_demo_shows_the_other_strategies_and_claims_no_more_than_a_replay(
     strategy: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What the session costs without masking is what its replay says, or up to 1% less."""
-    recording = shipped("recordings") / SESSIONS[strategy][0]
+    recording = shipped("recordings") / SESSIONS[strategy].recording
     expected = json.loads(recording.with_suffix(f".{strategy}.json").read_text(encoding="utf-8"))
     assert main(["replay", str(recording), "--prices", "0.5,1", "--json"]) == 0
     total = json.loads(capsys.readouterr().out)["total"]

@@ -5,6 +5,7 @@ alone. All functions but those of a cache are pure, without a clock or random id
 conversation gets the same bytes.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
@@ -163,3 +164,15 @@ OLLAMA = Dialect(
 
 DIALECTS = (COMPLETIONS, MESSAGES, RESPONSES, GEMINI, OLLAMA)
 """All of them; the first whose path matches reads a request."""
+
+
+def find_dialect(path: str) -> Dialect:
+    """Return the dialect of requests to a path; its query does not matter.
+
+    Raises LookupError for any other path.
+    """
+    plain = path.partition("?")[0]
+    for dialect in DIALECTS:
+        if re.fullmatch(dialect.path, plain):
+            return dialect
+    raise LookupError(f"no dialect has the path {plain}")
