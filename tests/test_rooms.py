@@ -149,7 +149,7 @@ def test_the_allowed_arrows_do_not_go_in_a_circle() -> None:
     assert [] == find_circle({room: set(others) for room, others in ALLOWED.items()})
 
 
-FORMAT_KEYS = {"messages", "role", "tool_calls", "function", "cache_control"}
+FORMAT_KEYS = {"messages", "role", "tool_calls", "function", "cache_control", "cachePoint"}
 """As Chat Completions spells them; `tool_call_id` is the name of a placeholder's field, too."""
 
 SPELLS = ("masking.wire", "masking.chat_messages", "addon.recordings", "addon.commands.demo")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from masking.conversation import Conversation, WireFormat
 from masking.rewrite import read_request
 from masking.wire.chat import CHAT
+from masking.wire.converse import CONVERSE
 from masking.wire.gemini import GEMINI
 from masking.wire.messages import MESSAGES
 from masking.wire.ollama import OLLAMA
@@ -183,6 +184,31 @@ def _messages_result(given: Give) -> Spelled:
     return block | ({"is_error": True} if given.fails else {})
 
 
+# Bedrock's Converse
+
+
+def _spell_converse(step: Step) -> list[Spelled]:
+    match step:
+        case User(text):
+            return [{"role": "user", "content": [{"text": text}]}]
+        case Model(calls, text, thought):
+            thinking = {"reasoningText": {"text": thought, "signature": "c2lnbmVk"}}
+            blocks: list[Spelled] = [{"reasoningContent": thinking}] if thought else []
+            blocks += [{"text": text}] if text else []
+            for call in calls:
+                named = {"toolUseId": call.call_id, "name": call.tool}
+                blocks.append({"toolUse": named | {"input": {**call.arguments}}})
+            return [{"role": "assistant", "content": blocks}]
+        case Tools(results):
+            return [{"role": "user", "content": [*map(_converse_result, results)]}]
+
+
+def _converse_result(given: Give) -> Spelled:
+    texts = given.content if isinstance(given.content, tuple) else (_parts(given.content),)
+    result = {"toolUseId": given.call_id, "content": [{"text": text} for text in texts]}
+    return {"toolResult": result | ({"status": "error"} if given.fails else {})}
+
+
 # OpenAI Responses
 
 
@@ -300,6 +326,13 @@ WRITERS: tuple[Writer, ...] = (
         "/v1/messages",
         _spell_messages,
         lambda items: {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": items},
+    ),
+    Writer(
+        "converse",
+        CONVERSE,
+        "/model/us.anthropic.claude-sonnet-4-5-20250929-v1%3A0/converse",
+        _spell_converse,
+        lambda items: {"messages": items},
     ),
     Writer(
         "responses",

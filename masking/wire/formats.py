@@ -5,12 +5,13 @@ from typing import NamedTuple
 
 from masking.conversation import Purpose, WireFormat
 from masking.wire.chat import CHAT
+from masking.wire.converse import CONVERSE
 from masking.wire.gemini import GEMINI
 from masking.wire.messages import MESSAGES
 from masking.wire.ollama import OLLAMA
 from masking.wire.responses import RESPONSES
 
-FORMATS: tuple[WireFormat, ...] = (CHAT, MESSAGES, RESPONSES, GEMINI, OLLAMA)
+FORMATS: tuple[WireFormat, ...] = (CHAT, MESSAGES, RESPONSES, GEMINI, OLLAMA, CONVERSE)
 
 _PATHS = [
     (re.compile(pattern), wire, purpose) for wire in FORMATS for pattern, purpose in wire.paths

@@ -10,6 +10,7 @@ from masking.errors import WireError
 from masking.model import REASONS
 from masking.rewrite import read_request
 from masking.wire.chat import CHAT
+from masking.wire.converse import CONVERSE
 from masking.wire.formats import FORMATS, find_format
 from masking.wire.messages import MESSAGES
 from masking.wire.responses import RESPONSES
@@ -54,6 +55,11 @@ def test_a_missing_list_is_named(document: Mapping[str, object], problem: str) -
         ("POST", "/model/us.anthropic.claude-opus-5-v1%3A0/invoke", (MESSAGES, "answer")),
         ("POST", "/model/anthropic.claude-v2/invoke-with-response-stream", (MESSAGES, "answer")),
         ("POST", "/model/amazon.nova-pro-v1:0/invoke", None),
+        ("POST", "/model/amazon.nova-pro-v1:0/converse", (CONVERSE, "answer")),
+        ("POST", "/model/us.anthropic.claude-opus-5-v1%3A0/converse", (CONVERSE, "answer")),
+        ("POST", "/model/arn:aws:bedrock:x/profile/y/converse-stream", (CONVERSE, "answer")),
+        ("POST", "/model/anthropic.claude-opus-5-v1/count-tokens", (CONVERSE, "count")),
+        ("POST", "/model/anthropic.claude-opus-5-v1/apply", None),
         ("POST", "/v1/responses", (RESPONSES, "answer")),
         ("POST", "/responses", (RESPONSES, "answer")),
         ("POST", "/backend-api/codex/responses", (RESPONSES, "answer")),
