@@ -1,0 +1,295 @@
+"""The boundary where a cache is read at marks or request ends, beside the cheapest schedule.
+
+`python -m tests.benchmarks.marked [--check] FILES`: conversations of Anthropic Messages, with marks
+as agents set them and 10,000 tokens of system prompt and tool schemas before them, billed as
+Anthropic does; and the same blocks billed as OpenAI does from gpt-5.6 on. The bills are those of
+`tests.vendor_caches`, in o200k tokens; the rule decides by estimated tokens, with the shipped
+configuration. It prints the rule's bill relative to sending everything and to the cheapest schedule
+under the same cache rules, found by dynamic programming, without the promise and with it, and the
+worst request of any conversation relative to sending everything. With `--check` it exits with 1 if
+the rule is more than 5% above the cheapest schedule that keeps the promise, or breaks the promise
+by more than a percentage point.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from addon.commands.sessions import read_sessions
+from masking.conversation import Conversation
+from masking.layout import lay_out
+from masking.measures.price_settings import PriceSettings
+from masking.measures.pricing import Pricing, find_pricing
+from masking.measures.tokens import TokenCounter
+from masking.model import Decision
+from masking.replay.conversation_files import RecordedConversation
+from masking.replay.first_masked import find_first_behind
+from masking.replay.processes import open_processes
+from masking.replay.replay import Session
+from masking.rewrite import read_request
+from masking.strategies.boundary import find_boundaries
+from masking.strategies.policy import MaskPolicy, apply_pricing
+from masking.strategies.window import find_maskable, judge
+from masking.wire.messages import MESSAGES
+from tests.benchmarks.assumed import read_shipped
+from tests.block_schedules import (
+    NEVER,
+    BlockConversation,
+    Maskable,
+    Request,
+    find_cheapest,
+    move_at,
+    send_all,
+)
+from tests.kinds import make_text, make_tools
+from tests.marking import MARKERS, Marker, mark_as_claude_code, mark_for_an_hour, mark_nothing
+from tests.vendor_caches import (
+    FIVE_MINUTES,
+    HOUR,
+    AnthropicCache,
+    OpenAICache,
+    Prices,
+    bill_all,
+    find_worst,
+)
+
+MARGIN = 0.01
+HIGHEST = 1.05
+IMAGE_TOKENS = 1_600
+"""About what a screenshot costs."""
+FRAME_TOKENS = 4
+"""What a block costs besides its texts."""
+HOSTS = {"claude": "api.anthropic.com", "gpt": "api.openai.com"}
+
+
+class Case(NamedTuple):
+    """How the conversations are sent, and to whom."""
+
+    client: str
+    marker: Marker
+    model: str
+
+
+CASES = (
+    *(Case(client, marker, "claude-opus-5") for client, marker in MARKERS.items()),
+    Case("claude-code, an hour", mark_for_an_hour, "claude-opus-5"),
+    Case("claude-code", mark_as_claude_code, "claude-opus-4-6"),
+    Case("claude-code", mark_as_claude_code, "claude-opus-5-5"),
+    Case("claude-code", mark_as_claude_code, "claude-fable-5-1"),
+    Case("request ends", mark_nothing, "gpt-5.6"),
+    Case("request ends", mark_nothing, "gpt-6.1-sol"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Bills: of everything sent, of the rule, of the cheapest schedule, and that with the promise.
+
+    worst: the highest bill of the rule at any request, relative to sending everything.
+    """
+
+    everything: float = 0.0
+    rule: float = 0.0
+    cheapest: float = 0.0
+    cheapest_kept: float = 0.0
+    worst: float = 1.0
+
+    def __add__(self, other: "Outcome") -> "Outcome":
+        return Outcome(
+            everything=self.everything + other.everything,
+            rule=self.rule + other.rule,
+            cheapest=self.cheapest + other.cheapest,
+            cheapest_kept=self.cheapest_kept + other.cheapest_kept,
+            worst=max(self.worst, other.worst),
+        )
+
+
+def compare(session: Session, policy: MaskPolicy) -> list[Outcome]:
+    """Return what each case comes to for a conversation."""
+    return [compare_case(session, policy, case) for case in CASES]
+
+
+def compare_case(session: Session, policy: MaskPolicy, case: Case) -> Outcome:
+    """Return what a conversation costs under the rule and under the cheapest schedules."""
+    bodies = [*read_bodies(session)]
+    marked = [case.marker(add_head(body)) for body in bodies]
+    request = read_request(json.dumps({**marked[-1], "model": case.model}).encode(), MESSAGES)
+    pricing = find_pricing(
+        PriceSettings(), HOSTS[case.model.partition("-")[0]], case.model,
+        is_marked=request.marks.are_there, lifetime=next(reversed(request.marks.lifetimes), None),
+    )  # fmt: skip
+    policy = apply_pricing(policy, pricing, marks=request.marks)
+    decisions = judge(request, policy)
+    since = find_since(request, decisions, policy)
+    is_openai = pricing.cache.reads_at == "request ends"
+    talk, places = read_blocks(request, decisions, marked, policy, is_openai=is_openai)
+    prices = find_prices(pricing)
+    cache = partial(OpenAICache if is_openai else AnthropicCache, prices)
+
+    def bill(first: Sequence[int]) -> list[float]:
+        return [*bill_all(cache(), send_all(talk, first))]
+
+    whole = bill([NEVER] * len(talk.results))
+    paid = bill([since[place] for place in places])
+    return Outcome(
+        everything=sum(whole),
+        rule=sum(paid),
+        cheapest=sum(bill(move_at(talk, find_cheapest(talk, prices, whole)))),
+        cheapest_kept=sum(bill(move_at(talk, find_cheapest(talk, prices, whole, policy.max_loss)))),
+        worst=find_worst(paid, whole),
+    )
+
+
+def find_prices(pricing: Pricing) -> Prices:
+    """Return the prices of a model in the vendor's terms."""
+    short, long = pricing.written_prices
+    return Prices(pricing.read, short, long, pricing.cache.minimum)
+
+
+def read_bodies(session: Session) -> Iterator[dict[str, Any]]:
+    """Yield the requests of a conversation of a file, without writing them."""
+    assert isinstance(session, RecordedConversation)
+    for at, message in enumerate(session.messages):
+        if at and message["role"] == "assistant":
+            yield {"messages": [*session.messages[:at]]}
+
+
+@cache
+def make_head() -> Mapping[str, object]:
+    """Return a system prompt and tool schemas of about 10,000 tokens."""
+    return {"system": make_text("English prose", 26_000), "tools": make_tools(16_000)}
+
+
+def add_head(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a request with what stands before an agent's messages."""
+    return {**make_head(), **body}
+
+
+def find_since(
+    request: Conversation, decisions: Sequence[Decision], policy: MaskPolicy
+) -> list[int]:
+    """Return for each result the request at which the rule masks it first."""
+    layout = lay_out(request)
+    maskable = find_maskable(decisions, layout)
+    boundaries = find_boundaries(layout.requests, maskable, policy, layout.marked)
+    turns = [each.turns for each in layout.requests]
+    first = find_first_behind(maskable, boundaries, turns, policy)
+    return [min(each, NEVER) for each in first]
+
+
+def read_blocks(
+    request: Conversation,
+    decisions: Sequence[Decision],
+    marked: Sequence[Mapping[str, Any]],
+    policy: MaskPolicy,
+    *,
+    is_openai: bool,
+) -> tuple[BlockConversation, list[int]]:
+    """Return a conversation's blocks, and the places of the results that can be masked."""
+    counter = TokenCounter()
+    blocks = [*list_blocks(marked[-1])]
+    tokens = [count_block(block, counter) for block in blocks]
+    head = len(blocks) - sum(len(as_list(m["content"])) for m in marked[-1]["messages"])
+    starts = [head]
+    for message in marked[-1]["messages"]:
+        starts.append(starts[-1] + len(as_list(message["content"])))
+    requests = []
+    for body in marked:
+        found = [block.get("cache_control") for block in list_blocks(body)]
+        if "cache_control" in body:
+            found[-1] = body["cache_control"]
+        marks = [(at, find_lifetime(mark)) for at, mark in enumerate(found) if mark]
+        requests.append(Request(len(found), marks))
+    turns = [each.turns for each in lay_out(request).requests]
+    places, results = [], []
+    for place, decision in enumerate(decisions):
+        turn = decision.result.turn
+        if decision.reason == "masked" and turn is not None:
+            saving = sum(
+                counter.count(r.text) - counter.count(r.placeholder) for r in decision.replacements
+            )
+            at = starts[decision.result.element] + int(decision.replacements[0].path[3])
+            ripe = next((n for n, t in enumerate(turns) if turn < policy.find_edge(t)), NEVER)
+            places.append(place)
+            results.append(Maskable(at, saving, ripe))
+    ends = frozenset(each.blocks - 1 for each in requests) if is_openai else frozenset()
+    return BlockConversation(tokens, requests, results, ends), places
+
+
+def list_blocks(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the blocks of a request in the order in which they are rendered."""
+    yield from body.get("tools", ())
+    yield from as_list(body.get("system"))
+    for message in body["messages"]:
+        yield from as_list(message["content"])
+
+
+def as_list(content: object) -> list[dict[str, Any]]:
+    """Return a content as blocks."""
+    if isinstance(content, list):
+        return content
+    return [] if content is None else [{"type": "text", "text": content}]
+
+
+def count_block(block: Mapping[str, Any], counter: TokenCounter) -> int:
+    """Return the tokens of a block: those of its strings, and of images."""
+    if block.get("type") == "image":
+        return IMAGE_TOKENS
+    inner = block.get("content")
+    parts = as_list(inner) if block.get("type") == "tool_result" else []
+    rest = {key: value for key, value in block.items() if not (parts and key == "content")}
+    own = counter.count("\n".join(find_strings(rest)))
+    return FRAME_TOKENS + own + sum(count_block(part, counter) for part in parts)
+
+
+def find_strings(value: object) -> Iterator[str]:
+    """Yield the strings in a JSON value that are part of the prompt."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key not in _UNSEEN:
+                yield from find_strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from find_strings(item)
+
+
+_UNSEEN = ("cache_control", "type", "id", "tool_use_id", "signature")
+
+
+def find_lifetime(mark: Mapping[str, object]) -> float:
+    """Return the seconds that a mark asks for."""
+    return HOUR if mark.get("ttl") == "1h" else FIVE_MINUTES
+
+
+def main() -> int:
+    paths = [Path(argument) for argument in sys.argv[1:] if not argument.startswith("--")]
+    policy = read_shipped().schema1
+    sessions = [*read_sessions(paths)]
+    with open_processes() as executor:
+        found = list(executor.map(partial(compare, policy=policy), sessions))
+    print(f"{len(sessions)} conversations, {policy.window_turns} turns, o200k tokens")
+    print("| marks | model | of everything | of the cheapest | with the promise | worst request |")
+    print("|---|---|--:|--:|--:|--:|")
+    is_wrong = False
+    for case, outcomes in zip(CASES, zip(*found, strict=True), strict=True):
+        o = sum(outcomes, start=Outcome())
+        cells = (
+            f"{o.rule / o.everything:.3f}",
+            f"{o.rule / o.cheapest:.4f}",
+            f"{o.rule / o.cheapest_kept:.4f}",
+            f"{o.worst:.3f}",
+        )
+        print(f"| {case.client} | {case.model} | {' | '.join(cells)} |", flush=True)
+        is_wrong |= o.rule > HIGHEST * o.cheapest_kept
+        is_wrong |= o.worst > 1 + policy.max_loss + MARGIN
+    return int(is_wrong and "--check" in sys.argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
