@@ -7,3 +7,5 @@ CONFIG = ROOT / "config.toml"
 RECORDINGS = ROOT / "recordings"
 CONVERSATIONS = ROOT.parent / "shared" / "conversations" / "chat.jsonl.gz"
 """Other people's conversations: tests that use them are skipped where they are absent."""
+MESSAGES_CONVERSATIONS = CONVERSATIONS.with_name("messages.jsonl.gz")
+"""The same in the form of Anthropic Messages."""
