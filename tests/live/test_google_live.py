@@ -253,6 +253,28 @@ def test_a_session_ends_as_it_does_without_masking(on: Live, off: Live, asking: 
     assert len(masked.arrived[-1]) < len(masked.sent[-1]) / 2
 
 
+def test_a_count_of_tokens_is_of_what_would_be_sent(on: Live) -> None:
+    """And is no request of the conversation."""
+    session = play(on, CLIENTS[0])
+    path = f"/v1beta/models/{MODEL}:countTokens"
+    with on.client() as client:
+        url = f"https://localhost:{on.upstream.provider.port}{path}"
+        count = client.post(url, content=session.sent[-1]).json()["totalTokens"]
+    assert session.arrived[-1] == on.upstream.provider.requests[-1].body
+    record = on.record(path)
+    assert ("count", 25) == (record["purpose"], record["tool_turns"] - 1)
+    assert count > 0
+
+
+def test_a_request_whose_prefix_the_provider_holds_goes_out_whole(on: Live) -> None:
+    body = encoded(
+        {**json.loads(play(on, CLIENTS[0]).sent[-1]), "cachedContent": "cachedContents/7"}
+    )
+    path = f"/v1/models/{MODEL}:generateContent"
+    assert body == on.send(path, body).body
+    assert "the provider holds the history (cachedContent)" == on.record(path)["passed_through"]
+
+
 LINE = b'{"message": {"role": "assistant", "content": ""}, "done": false}\n'
 LAST_LINE = b'{"done": true, "prompt_eval_count": 7, "eval_count": 3}\n'
 CHUNK = b'{"candidates": []}\r\n'
