@@ -1,6 +1,7 @@
 import gzip
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from mitmproxy.net import encoding
 from mitmproxy.test import tflow
 
 from addon.recordings.flows import read_flows, write_flows
-from addon.recordings.scrub import EPOCH, scrub, scrub_recording
+from addon.recordings.scrub import EPOCH, is_conversation, scrub, scrub_recording
 from addon.recordings.scrubbed_text import OwnRecording, fill
 from masking.edit.json_strings import edit_strings, find_strings
 from tests.builders import SECRET, Spelling, documents, spellings
@@ -309,6 +310,68 @@ def test_of_our_own_recording_task_results_and_calls_stay() -> None:
         "Jane is in /project/a, PID 1",
     ]
     assert after[2] == REQUEST["messages"][2]
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda body: body, lambda body: {"request": body}], ids=["Gemini", "Code Assist"]
+)
+def test_of_our_own_recording_of_gemini_results_and_calls_stay(
+    wrap: Callable[[object], object],
+) -> None:
+    call = {"id": "a", "name": "read", "args": {"path": "/tmp/run1/a"}}
+    answer = {"id": "a", "name": "read", "response": {"name": "read", "output": "PID 77"}}
+    body = {
+        "systemInstruction": {"role": "user", "parts": [{"text": "Secret."}]},
+        "contents": [
+            {"role": "user", "parts": [{"text": "Call Jane."}]},
+            {"role": "model", "parts": [{"functionCall": call, "thoughtSignature": "c2lnbg=="}]},
+            {"role": "user", "parts": [{"functionResponse": answer}]},
+        ],
+        "session_id": "0b1c",
+    }
+    expected = {
+        "systemInstruction": {"role": "user", "parts": [{"text": "these w"}]},
+        "contents": [
+            {"role": "user", "parts": [{"text": "Call Jane."}]},
+            {
+                "role": "model",
+                "parts": [
+                    {
+                        "functionCall": {**call, "args": {"path": "/project/a"}},
+                        "thoughtSignature": "these wo",
+                    }
+                ],
+            },
+            {
+                "role": "user",
+                "parts": [
+                    {
+                        "functionResponse": {
+                            **answer,
+                            "response": {"name": "read", "output": "PID 1"},
+                        }
+                    }
+                ],
+            },
+        ],
+        "session_id": "thes",
+    }
+    assert wrap(expected) == json.loads(scrubbed_body(wrap(body), OWN))
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"contents": []}, True),
+        ({"model": "m", "request": {"contents": []}}, True),
+        ({"model": "m", "messages": []}, True),
+        ({"request": {}}, False),
+        ({"request": "contents"}, False),
+        ({"cloudaicompanionProject": "p"}, False),
+    ],
+)
+def test_what_is_a_conversation(body: object, expected: bool) -> None:
+    assert expected is is_conversation(recorded(body).request)
 
 
 def test_of_our_own_recording_answers_stay() -> None:
