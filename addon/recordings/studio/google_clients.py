@@ -3,7 +3,16 @@
 import json
 from dataclasses import replace
 
-from addon.recordings.studio.client import AGENT_FOLDER, COMMAND, FAKE_KEY, ROOT, TOUR, Client, Tool
+from addon.recordings.studio.client import (
+    AGENT_FOLDER,
+    COMMAND,
+    FAKE_KEY,
+    LONG,
+    ROOT,
+    TOUR,
+    Client,
+    Tool,
+)
 
 _GEMINI = "gemini-3-pro-preview"
 
@@ -35,14 +44,24 @@ _CLI = Client(
     },
     shell=Tool("run_shell_command", COMMAND | {"description": "Runs a command"}),
     read=Tool("read_file", {"file_path": "{work}/{what}"}),
+    edit=Tool(
+        "replace",
+        {
+            "file_path": "{work}/{what}",
+            "old_string": "{old}",
+            "new_string": "{new}",
+            "instruction": "Changes the file",
+        },
+    ),
     volatile={r"Process Group PGID: \d+": "Process Group PGID: 1000"},
-    scenario=TOUR,
+    scenario=LONG,
 )
 
 GEMINI_CLIENTS: dict[str, Client] = {
     "gemini-cli": _CLI,
     "gemini-cli-code-assist": replace(
         _CLI,
+        scenario=TOUR,
         command=(*_CLI.command[:2], "--yolo", "--model", "gemini-3-flash", "-p", "{task}"),
         environment={
             "GEMINI_CLI_TRUST_WORKSPACE": "true",
@@ -70,8 +89,11 @@ GEMINI_CLIENTS: dict[str, Client] = {
         },
         shell=Tool("bash", COMMAND | {"description": "Runs a command"}),
         read=Tool("read", {"filePath": "{work}/{what}"}),
+        edit=Tool(
+            "edit", {"filePath": "{work}/{what}", "oldString": "{old}", "newString": "{new}"}
+        ),
         foreign=(r"(?s)<system-reminder>(.*?)</system-reminder>",),
-        scenario=TOUR,
+        scenario=LONG,
     ),
     "pi-google": Client(
         registry="npm",
@@ -84,7 +106,8 @@ GEMINI_CLIENTS: dict[str, Client] = {
         environment=_GEMINI_KEY,
         shell=Tool("bash", COMMAND),
         read=Tool("read", {"path": "{what}"}),
-        scenario=TOUR,
+        edit=Tool("edit", {"path": "{what}", "edits": [{"oldText": "{old}", "newText": "{new}"}]}),
+        scenario=LONG,
     ),
 }
 """Those that speak Gemini; Code Assist has it one level deeper."""
