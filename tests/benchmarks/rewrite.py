@@ -1,13 +1,14 @@
 """What rewriting costs, in ratios measured in one run: `python -m tests.benchmarks.rewrite`.
 
 The body is what an agent sends after 200 tool turns: source code, logs, JSON and listings, 1 MB
-together. Every round times all the functions, one after the other, and the median round counts.
+together; there is a line for each wire format. Every round times all the functions, one after the
+other, and the fastest counts, because the machine may be shared.
 """
 
 import inspect
 import json
+import math
 import random
-import statistics
 import time
 from argparse import Namespace
 from asyncio import base_events, tasks
@@ -22,6 +23,7 @@ from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.reduction import ReductionOptions
 from tests.places import CONFIG
+from tests.wire_conversations import WRITERS, Ask, Give, Model, Step, Tools, User, Writer
 
 TURNS = 200
 TOTAL_CHARS = 1_000_000
@@ -37,30 +39,17 @@ BASES = {
 reduction, and a window that nothing has left."""
 
 
-def build_body(turns: int = TURNS, total_chars: int = TOTAL_CHARS) -> bytes:
+def build_body(writer: Writer = WRITERS[0], turns: int = TURNS) -> bytes:
     """Return a request of so many tool turns, as JavaScript and Python clients spell it."""
     random_ = random.Random(8)
     sizes = [random_.lognormvariate(0, 1) for _ in range(turns)]
     texts = _tool_outputs(random_)
-    messages: list[dict[str, object]] = [
-        {"role": "system", "content": "You are an agent. " * 200},
-        {"role": "user", "content": "Mend the failing tests."},
-    ]
+    steps: list[Step] = [User("You are an agent. " * 200 + "Mend the failing tests.")]
     for turn, size in enumerate(sizes):
-        call = {"name": "shell", "arguments": json.dumps({"command": f"sed -n {turn}p file"})}
-        messages += [
-            {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [{"id": f"call_{turn}", "type": "function", "function": call}],
-            },
-            {
-                "role": "tool",
-                "tool_call_id": f"call_{turn}",
-                "content": next(texts)[: max(20, int(size / sum(sizes) * total_chars))],
-            },
-        ]
-    request = {"model": "gpt-4o", "messages": messages, "stream": True}
+        call = Ask(f"call_{turn}", "shell", {"command": f"sed -n {turn}p file"})
+        text = next(texts)[: max(20, int(size / sum(sizes) * TOTAL_CHARS))]
+        steps += [Model((call,)), Tools((Give(f"call_{turn}", text),))]
+    request = {**writer.tell(*steps).document, "stream": True}
     return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -85,38 +74,45 @@ def _tool_outputs(random_: random.Random) -> Iterator[str]:
 
 
 def compare(functions: dict[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, float]:
-    """Return each function's median time in milliseconds."""
-    times: dict[str, list[float]] = {name: [] for name in functions}
+    """Return each function's shortest time in seconds."""
+    times = dict.fromkeys(functions, math.inf)
     for _ in range(rounds):
         for name, function in functions.items():
             start = time.perf_counter()
             function()
-            times[name].append((time.perf_counter() - start) * 1000)
-    return {name: statistics.median(values) for name, values in times.items()}
+            times[name] = min(times[name], time.perf_counter() - start)
+    return times
 
 
-def main() -> None:
+def measure(writer: Writer) -> dict[str, float]:
+    """Return how long each case takes on a format, as a multiple of its base."""
     settings = parse_settings(CONFIG.read_bytes()) or Namespace(schema1=MaskPolicy())
     shipped: MaskPolicy = settings.schema1
     priced = replace(shipped, cache_read_ratio=0.1, cache_write_ratio=1.25)
     nothing = MaskPolicy(enabled=True, window_turns=TURNS, skip_if_not_shorter=True)
     reduction = Strategies(reduction=ReductionOptions(enabled=True))
-    body = build_body()
-    masked = sum(d.reason == "masked" for d in rewrite_request(body, shipped).decisions)
-    ms = compare(
+    wire, body = writer.wire, build_body(writer)
+    times = compare(
         {
             "orjson.loads": lambda: orjson.loads(body),
             "json.loads": lambda: json.loads(body),
-            "mask": lambda: rewrite_request(body, shipped),
-            "priced": lambda: rewrite_request(body, priced),
-            "reduce": lambda: change_request(body, read_request(body), reduction),
-            "nothing": lambda: rewrite_request(body, nothing),
+            "mask": lambda: rewrite_request(body, shipped, wire),
+            "priced": lambda: rewrite_request(body, priced, wire),
+            "reduce": lambda: change_request(body, read_request(body, wire), reduction),
+            "nothing": lambda: rewrite_request(body, nothing, wire),
         }
     )
-    print(f"{len(body):,} bytes, {TURNS} tool turns, {masked} results masked")
-    print(f"orjson.loads {ms['orjson.loads']:.2f} ms, json.loads {ms['json.loads']:.2f} ms")
-    for name, base in BASES.items():
-        print(f"{name:8} {ms[name]:.2f} ms = {ms[name] / ms[base]:.2f} x {base}")
+    return {name: times[name] / times[base] for name, base in BASES.items()}
+
+
+def main() -> None:
+    heads = [f"{name} / {base}" for name, base in BASES.items()]
+    print(f"{TURNS} tool turns, {TOTAL_CHARS:,} characters; in multiples of what stands behind /")
+    print(f"{'':18}  " + "  ".join(heads))
+    for writer in WRITERS:
+        found = measure(writer)
+        cells = (f"{found[name]:{len(head)}.2f}" for name, head in zip(BASES, heads, strict=True))
+        print(f"{writer.name:18}  " + "  ".join(cells), flush=True)
 
 
 if __name__ == "__main__":
