@@ -124,6 +124,13 @@ It refuses the request, or it drops the reasoning without a word.
 """
 
 
+RoleOrder = Literal["any", "user first", "alternating"]
+"""What a provider asks of the order in which user and assistant speak.
+
+That the user opens the list, or also that the two alternate; results are on the user's side.
+"""
+
+
 class WireFormat(NamedTuple):
     """How a wire format is read: data, and functions of one element. All strategies use the same.
 
@@ -149,6 +156,7 @@ class WireFormat(NamedTuple):
     user_message: returns an element in which the user says a text.
     answers_in_runs: whether consecutive elements of the assistant are one answer.
     pairs_by_order: whether results without an id answer the calls of the last turn in their order.
+    role_order: what the provider asks of the order of the elements.
     """
 
     name: str
@@ -169,6 +177,7 @@ class WireFormat(NamedTuple):
     user_message: Callable[[str], object]
     answers_in_runs: bool = False
     pairs_by_order: bool = False
+    role_order: RoleOrder = "any"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

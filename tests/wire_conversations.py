@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from addon.recordings.provider.bound_thinking import sign
 from masking.conversation import Conversation, WireFormat
 from masking.rewrite import read_request
 from masking.wire.chat import CHAT
@@ -167,7 +168,8 @@ def _spell_messages(step: Step) -> list[Spelled]:
         case User(text):
             return [{"role": "user", "content": [{"type": "text", "text": text}]}]
         case Model(calls, text, thought):
-            thinking = {"type": "thinking", "thinking": thought, "signature": "c2lnbmVk"}
+            signature = sign({"messages": []}, thought)
+            thinking = {"type": "thinking", "thinking": thought, "signature": signature}
             blocks: list[Spelled] = [thinking] if thought else []
             blocks += [{"type": "text", "text": text}] if text else []
             blocks += [

@@ -16,6 +16,12 @@ from masking.strategies.dispatch_blocks import find_blocks, mask_observation
 from masking.strategies.history_summary import render_summary
 from masking.strategies.pairs import Pairs, close_over_pairs, find_pairs, keeps_pairs
 from masking.strategies.reduction_plan import ReductionPlan
+from masking.strategies.role_order import (
+    keep_answers_whole,
+    keep_before_summary,
+    keep_opening,
+    keeps_order,
+)
 from masking.strategies.texts import count_chars
 
 
@@ -91,7 +97,7 @@ _FEWEST = 2
 
 
 class _History(NamedTuple):
-    """A conversation, and what of it is kept; `left_out` are the positions of the rest."""
+    """A conversation, and the positions of what of it is kept."""
 
     conversation: Conversation
     sources: Conversation
@@ -99,7 +105,6 @@ class _History(NamedTuple):
     options: ReductionOptions
     pairs: Pairs
     kept: frozenset[int]
-    left_out: tuple[int, ...]
 
 
 def _read(
@@ -108,17 +113,16 @@ def _read(
     settled: Container[int],
     sources: Conversation,
 ) -> _History:
-    elements = conversation.elements
     pairs = find_pairs(conversation)
-    kept = close_over_pairs(_find_kept(elements, options.preserve_recent_raw_turns), pairs)
+    recent = _find_kept(conversation.elements, options.preserve_recent_raw_turns)
+    kept = close_over_pairs(recent, pairs)
     return _History(
         conversation=conversation,
         sources=sources,
         settled=settled,
         options=options,
         pairs=pairs,
-        kept=kept,
-        left_out=tuple(position for position in range(len(elements)) if position not in kept),
+        kept=keep_answers_whole(conversation, kept),
     )
 
 
@@ -130,14 +134,15 @@ def _find_kept(elements: Sequence[Element], recent: int) -> list[int]:
 
 
 def _is_sound(history: _History, plan: ReductionPlan) -> bool:
-    """Whether each pair is whole or wholly gone."""
+    """Whether each pair is whole or wholly gone, and the provider takes what is left."""
     if not plan.dropped:
         return True
     conversation = history.conversation
     order = plan.edits.order(len(conversation.elements))
     summary = conversation.wire.read_element(plan.summary)
     after = [summary if at is None else conversation.elements[at] for at in order]
-    return keeps_pairs(history.pairs, after, order, conversation.wire)
+    has_pairs = keeps_pairs(history.pairs, after, order, conversation.wire)
+    return has_pairs and keeps_order(conversation, after, order)
 
 
 def _mask(history: _History, plan: ReductionPlan) -> ReductionPlan:
@@ -179,14 +184,15 @@ def _has_block_across_parts(result: ToolResult) -> bool:
 
 
 def _summarize(history: _History, plan: ReductionPlan) -> ReductionPlan:
-    if not history.left_out or history.options.summary_max_chars <= 0:
-        return plan
     conversation = history.conversation
-    left_out = [history.sources.elements[position] for position in history.left_out]
-    outcomes = tuple(_find_outcomes(history))
+    kept = keep_before_summary(conversation, history.kept, history.pairs)
+    cut = _cut(history, plan, kept)
+    if not cut.dropped or history.options.summary_max_chars <= 0:
+        return plan
+    left_out = [history.sources.elements[position] for position in sorted(cut.dropped)]
+    outcomes = tuple(_find_outcomes(history, cut.dropped))
     summary = render_summary(left_out, outcomes, history.options.summary_max_chars)
     leading = takewhile(lambda element: element.speaker == "system", conversation.elements)
-    cut = _truncate(history, plan)
     return replace(
         cut,
         stage="summarization",
@@ -196,22 +202,27 @@ def _summarize(history: _History, plan: ReductionPlan) -> ReductionPlan:
     )
 
 
-def _find_outcomes(history: _History) -> Iterator[ToolResult]:
-    """Yield the results that a summary may quote: those left out, except for placeholders."""
+def _find_outcomes(history: _History, dropped: Container[int]) -> Iterator[ToolResult]:
+    """Yield the results that a summary may quote: those dropped, except for placeholders."""
     results = zip(history.sources.results, history.conversation.results, strict=True)
     for place, (source, result) in enumerate(results):
         is_placeholder = place in history.settled and source.texts == result.texts
-        if source.element not in history.kept and not is_placeholder:
+        if source.element in dropped and not is_placeholder:
             yield source
 
 
 def _truncate(history: _History, plan: ReductionPlan) -> ReductionPlan:
+    return _cut(history, plan, keep_opening(history.conversation, history.kept))
+
+
+def _cut(history: _History, plan: ReductionPlan, kept: frozenset[int]) -> ReductionPlan:
+    """Drop all that is not kept."""
     elements = history.conversation.elements
     return replace(
         plan,
         stage="fallback",
         replaced={},
-        dropped=frozenset(history.left_out),
+        dropped=frozenset(range(len(elements))) - kept,
         summary=None,
-        size_after=count_chars(elements[position] for position in history.kept),
+        size_after=count_chars(elements[position] for position in kept),
     )

@@ -168,6 +168,7 @@ CONVERSE = WireFormat(
     unmark=unmark_message,
     count_parts=count_message_parts,
     user_message=say_as_user,
+    role_order="alternating",
 )
 
 

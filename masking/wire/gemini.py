@@ -169,6 +169,7 @@ GEMINI = WireFormat(
     user_message=say_as_user,
     answers_in_runs=True,
     pairs_by_order=True,
+    role_order="alternating",  # a call must come right after the user or a result
 )
 
 

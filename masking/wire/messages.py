@@ -192,6 +192,7 @@ MESSAGES = WireFormat(
     unmark=unmark_message,
     count_parts=count_message_parts,
     user_message=say_as_user,
+    role_order="user first",  # neighbours of one role are joined
 )
 
 _MODEL_IN_PATH = re.compile(r"/models?/([^/:]+(?::\d+)?)[:/]")
