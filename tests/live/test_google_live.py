@@ -2,73 +2,35 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
 
 import httpx
 import pytest
-from mitmproxy.certs import CertStore
-from mitmproxy.options import CONF_BASENAME
 
-from addon.recordings.provider.provider import Provider
-from addon.recordings.provider.script import Reply, ScriptedReplies, call
 from tests.live.harness import (
     OFF,
     ON,
     Live,
-    Sink,
     Upstream,
     encoded,
     eventually,
     running_addon,
     stream,
 )
-
-TURNS = 26
-WINDOW = 2
-"""As in the harness's configuration."""
-
-ANSWER = "All of it is done now, and nothing is left to do."
-MODEL = "gemini-3-pro-preview"
-Item = dict[str, Any]
-
-
-def calls_of(turn: int) -> list[str]:
-    """The commands of a turn; every third has two."""
-    return [f"first {turn}", f"second {turn}"] if turn % 3 == 0 else [f"only {turn}"]
-
-
-def output_of(command: str) -> str:
-    return f"{command}\n" + "a line of output é, and nothing went wrong\n" * 40
-
-
-SCRIPT = ScriptedReplies(
-    (
-        *(
-            Reply(
-                thinking=f"I should look at number {turn} next.",
-                content="Let me look, then." if turn % 2 else None,
-                calls=tuple(
-                    call(f"call_{n}", "shell", command=command)
-                    for n, command in enumerate(calls_of(turn))
-                ),
-            )
-            for turn in range(TURNS)
-        ),
-        Reply(thinking="That was all.", content=ANSWER),
-    )
+from tests.live.scripted_sessions import (
+    ANSWER,
+    SCRIPT,
+    TURNS,
+    Client,
+    Item,
+    Step,
+    mask_by_hand,
+    output_of,
+    play,
+    strict_upstream,
 )
 
-
-@dataclass
-class Step:
-    """An answer as a client reads it: what it sends back, the calls in it, and what it says."""
-
-    items: list[Item]
-    calls: list[tuple[str, str]]
-    """The id and the command of each."""
-    text: str
+MODEL = "gemini-3-pro-preview"
 
 
 def read_gemini(chunks: Sequence[Item]) -> Step:
@@ -137,18 +99,6 @@ def ask_ollama(items: list[Item], **others: object) -> Item:
     return {"model": "qwen3", "messages": items, "tools": tools, **others}
 
 
-class Client(NamedTuple):
-    """A client of a format: what it asks, how it reads the answer, how it gives results."""
-
-    name: str
-    path: str
-    first: Item
-    ask: Callable[[list[Item]], Item]
-    read: Callable[[httpx.Response], Step]
-    answer: Callable[[Sequence[tuple[str, str]]], list[Item]]
-    http2: bool = False
-
-
 SAID = {"role": "user", "parts": [{"text": "Look at all of it."}]}
 ASKED = {"role": "user", "content": "Look at all of it."}
 GENERATE = f"/v1beta/models/{MODEL}:generateContent"
@@ -175,15 +125,8 @@ CLIENTS = [
 @pytest.fixture(scope="module")
 def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
     folder = tmp_path_factory.mktemp("strict")
-    with (
-        Provider(SCRIPT, tls_folder=folder / "tls", strict=True) as provider,
-        Sink(folder / "tls" / "provider-leaf.pem") as sink,
-    ):
-        threading.Thread(target=sink.serve_forever, args=(0.02,), daemon=True).start()
-        CertStore.from_store(folder / "mitmproxy", CONF_BASENAME, 2048)
-        assert provider.ca is not None
-        yield Upstream(provider, sink, provider.ca, folder / "mitmproxy")
-        sink.shutdown()
+    with strict_upstream(folder, SCRIPT) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -196,49 +139,6 @@ def on(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iterator
 def off(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iterator[Live]:
     with running_addon(tmp_path_factory.mktemp("off"), upstream, config=OFF) as live:
         yield live
-
-
-class Session(NamedTuple):
-    """What a client sent, what of it arrived, and what the model said at the end."""
-
-    sent: list[bytes]
-    arrived: list[bytes]
-    calls: list[list[tuple[str, str]]]
-    end: str
-
-
-def play(live: Live, asking: Client) -> Session:
-    provider = live.upstream.provider
-    url = f"https://localhost:{provider.port}{asking.path}"
-    start, items = len(provider.requests), [asking.first]
-    sent: list[bytes] = []
-    calls: list[list[tuple[str, str]]] = []
-    with live.client(http2=asking.http2) as client:
-        while True:
-            sent.append(encoded(asking.ask(items)))
-            response = client.post(url, content=sent[-1])
-            assert 200 == response.status_code, response.text
-            step = asking.read(response)
-            if not step.calls:
-                break
-            calls.append(step.calls)
-            items += [*step.items, *asking.answer(step.calls)]
-    arrived = [received.body for received in provider.requests[start:]]
-    return Session(sent, arrived, calls, step.text)
-
-
-def mask_by_hand(body: bytes, calls: Sequence[Sequence[tuple[str, str]]]) -> bytes:
-    """Return a request with the results of all but the last turns replaced, and nothing else."""
-    for call_id, command in (each for turn in calls[:-WINDOW] for each in turn):
-        text = output_of(command)
-        placeholder = f"<{call_id} shell {len(text)}>"
-        assert 1 == body.count(spell(text))
-        body = body.replace(spell(text), spell(placeholder))
-    return body
-
-
-def spell(text: str) -> bytes:
-    return json.dumps(text, ensure_ascii=False).encode()
 
 
 @pytest.mark.parametrize("asking", CLIENTS, ids=lambda asking: asking.name)
