@@ -24,6 +24,7 @@ from masking.rewrite import Rewrite, rewrite_request
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import RedactionPolicy, should_redact
 from masking.strategies.reduction import ReductionOptions
+from masking.wire.formats import find_format
 
 __all__ = [
     "ChatMessage",
@@ -41,6 +42,7 @@ __all__ = [
     "ToolCallFunction",
     "ToolResult",
     "WireError",
+    "find_format",
     "mask_old_tool_results",
     "redact_tool_results",
     "reduce_history",
