@@ -9,3 +9,5 @@ CONVERSATIONS = ROOT.parent / "shared" / "conversations" / "chat.jsonl.gz"
 """Other people's conversations: tests that use them are skipped where they are absent."""
 MESSAGES_CONVERSATIONS = CONVERSATIONS.with_name("messages.jsonl.gz")
 """The same in the form of Anthropic Messages."""
+CAPTURED = ROOT.parent / "shared" / "wire"
+"""Last requests of sessions of real clients: tests that use them are skipped where absent, too."""

@@ -80,6 +80,7 @@ class Bound(NamedTuple):
     """The turn and the tool of each result."""
     turns: int
     needs_ids: bool = False
+    """Without ids results answer calls by their order."""
 
 
 A, B = Ask("a", "read"), Ask("b", "shell")
@@ -124,11 +125,16 @@ BOUND = [
 ]  # fmt: skip
 
 
-@EVERY
-@pytest.mark.parametrize("given", BOUND, ids=lambda given: given.case)
+@pytest.mark.parametrize(
+    ("writer", "given"),
+    [
+        pytest.param(writer, given, id=f"{given.case} ({writer.name})")
+        for given in BOUND
+        for writer in WRITERS
+        if writer.has_ids or not given.needs_ids
+    ],
+)
 def test_which_call_a_result_answers(writer: Writer, given: Bound) -> None:
-    if given.needs_ids and not writer.has_ids:
-        pytest.skip("results without ids answer calls by their order")
     found = writer.tell(*given.steps).read()
     assert given.expected == [(result.turn, result.tool) for result in found.results]
     assert given.turns == found.turns
@@ -143,7 +149,7 @@ class Old(NamedTuple):
     expected: str
     policy: MaskPolicy = MASK_ALL
     needs: str = ""
-    """The property that a format must have, so that it can spell this."""
+    """What a format must have, so that it can spell this."""
 
 
 KEEPS_ERRORS = policy(keep_errors=True)
@@ -174,11 +180,16 @@ OLDER = [
 ]  # fmt: skip
 
 
-@EVERY
-@pytest.mark.parametrize("old", OLDER, ids=lambda old: old.case)
+@pytest.mark.parametrize(
+    ("writer", "old"),
+    [
+        pytest.param(writer, old, id=f"{old.case} ({writer.name})")
+        for old in OLDER
+        for writer in WRITERS
+        if all(getattr(writer, needed) for needed in old.needs.split())
+    ],
+)
 def test_what_becomes_of_an_old_result(writer: Writer, old: Old) -> None:
-    if not all(getattr(writer, needed) for needed in old.needs.split()):
-        pytest.skip("this format cannot say so")
     told = writer.tell(User(), Model((Ask("a"),)), Tools((old.given,)), *turns(1))
     body = told.body
     found = rewrite_request(body, old.policy, writer.wire)

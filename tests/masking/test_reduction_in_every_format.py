@@ -18,7 +18,7 @@ from masking.strategies.order import Strategies
 from masking.strategies.reduction import ReductionOptions
 from masking.strategies.texts import count_chars
 from masking.wire.converse import CONVERSE
-from tests.builders import OLD, examples
+from tests.builders import OLD
 from tests.made_up_format import MADE_UP
 from tests.wire_conversations import (
     WRITERS,
@@ -175,7 +175,6 @@ def options_for(draw: st.DrawFn, told: Told) -> ReductionOptions:
 
 
 @EVERY
-@examples(3)
 @given(data=st.data())
 def test_the_provider_takes_what_is_left(writer: Writer, data: st.DataObject) -> None:
     told = writer.tell(*data.draw(conversations(writer)))
