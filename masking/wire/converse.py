@@ -21,7 +21,7 @@ from masking.conversation import (
     WireFormat,
     follow,
 )
-from masking.model import ContentKind, Path
+from masking.model import ContentKind, Path, make
 from masking.wire.converse_sizes import (
     BLOCK_TOKENS,
     MESSAGE_TOKENS,
@@ -64,11 +64,11 @@ def read_message(message: object) -> Element:
             texts.append(text)
         elif isinstance(use := block.get("toolUse"), dict) and speaker == "assistant":
             names = non_empty(use.get("toolUseId")), non_empty(use.get("name"))
-            calls.append(Call(*names, use.get("input")))
+            calls.append(make(Call, (*names, use.get("input"))))
         elif isinstance(result := block.get("toolResult"), dict) and speaker == "user":
             results.append(_read_result(result, ("content", at, "toolResult", "content")))
         is_bound = is_bound or "reasoningContent" in block
-    return Element(speaker, tuple(texts), tuple(calls), tuple(results), is_bound)
+    return make(Element, (speaker, tuple(texts), tuple(calls), tuple(results), is_bound))
 
 
 def find_model(_: Mapping[str, object], path: str) -> str | None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from masking.conversation import ElementSize, HeadSize, follow
 from masking.measures.token_estimate import estimate_tokens
+from masking.model import make
 from masking.wire.chat_sizes import PART_TOKENS, measure_tools
 from masking.wire.json_values import spell
 
@@ -30,7 +31,7 @@ def measure_message(message: object) -> ElementSize:
         if is_user and isinstance(block, dict) and isinstance(block.get("toolResult"), dict):
             results.append((size + BLOCK_TOKENS, own - BLOCK_TOKENS))
         size += own
-    return ElementSize(size, tuple(results))
+    return make(ElementSize, (size, tuple(results)))
 
 
 def measure_prompt_head(body: Mapping[str, object]) -> HeadSize:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from masking.conversation import ElementSize, HeadSize
 from masking.measures.token_estimate import estimate_tokens
+from masking.model import make
 from masking.wire.chat_sizes import measure_tools
 from masking.wire.gemini_parts import (
     Part,
@@ -46,7 +47,7 @@ def measure_contents(content: Part, *, answers: bool) -> ElementSize:
         if answers:
             results.append((size, own))
         size += own + frame
-    return ElementSize(size, tuple(results))
+    return make(ElementSize, (size, tuple(results)))
 
 
 def measure_head(tools: object, texts: Sequence[str]) -> HeadSize:

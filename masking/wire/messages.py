@@ -19,6 +19,7 @@ from masking.conversation import (
     Speaker,
     WireFormat,
 )
+from masking.model import make
 from masking.wire.cache_marks import find_lifetimes, unmark_parts, without_mark
 from masking.wire.json_values import non_empty, objects, spell
 from masking.wire.messages_sizes import measure_message, measure_prompt_head
@@ -42,7 +43,7 @@ def read_message(message: object) -> Element:
     role, content = message.get("role"), message.get("content")
     speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
     if isinstance(content, str):
-        return Element(speaker, (content,))
+        return make(Element, (speaker, (content,), (), (), False))
     blocks = content if isinstance(content, list) else []
     texts, calls, results, is_bound = [], [], [], False
     for at, block in enumerate(blocks):
@@ -50,13 +51,12 @@ def read_message(message: object) -> Element:
         if kind == "text" and isinstance(block.get("text"), str):
             texts.append(block["text"])
         elif kind == "tool_use" and speaker == "assistant":
-            calls.append(
-                Call(non_empty(block.get("id")), non_empty(block.get("name")), block.get("input"))
-            )
+            named = non_empty(block.get("id")), non_empty(block.get("name"))
+            calls.append(make(Call, (*named, block.get("input"))))
         elif kind == "tool_result" and speaker == "user":
             results.append(_read_result(at, block))
         is_bound = is_bound or kind in _THINKING
-    return Element(speaker, tuple(texts), tuple(calls), tuple(results), is_bound)
+    return make(Element, (speaker, tuple(texts), tuple(calls), tuple(results), is_bound))
 
 
 def split_reminders(text: str) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from masking.conversation import ElementSize, HeadSize
 from masking.measures.token_estimate import estimate_tokens
+from masking.model import make
 from masking.wire.cache_marks import find_last_mark
 from masking.wire.chat_sizes import PART_TOKENS, measure_tools
 from masking.wire.json_values import spell
@@ -30,7 +31,7 @@ def measure_message(message: object) -> ElementSize:
         if is_user and isinstance(block, dict) and block.get("type") == "tool_result":
             results.append((size + _BLOCK_TOKENS, own - _BLOCK_TOKENS))
         size += own
-    return ElementSize(size, tuple(results))
+    return make(ElementSize, (size, tuple(results)))
 
 
 def measure_prompt_head(body: Mapping[str, object]) -> HeadSize:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from masking.conversation import Binding, Call, Element, ElementSize, HeadSize, Marks
 from masking.measures.token_estimate import estimate_tokens
+from masking.model import make
 from masking.wire import chat
 from masking.wire.chat_sizes import PART_TOKENS, measure_tools
 from masking.wire.json_values import non_empty, objects, spell
@@ -18,14 +19,16 @@ from masking.wire.json_values import non_empty, objects, spell
 def read_message(message: object) -> Element:
     """Read one message: who speaks, an assistant's calls, a tool's result."""
     element = chat.read_message(message)
-    if element.calls:
-        return element._replace(calls=tuple(map(_allow_no_id, element.calls)))
-    if element.results and isinstance(message, dict):
-        (result,) = element.results
+    speaker, texts, calls, results, is_bound = element
+    if calls:
+        calls = tuple([_allow_no_id(call) for call in calls])
+    elif results and isinstance(message, dict):
+        (result,) = results
         named = non_empty(message.get("tool_name")) or non_empty(message.get("name"))
-        answer = result._replace(call_id=result.call_id or "", tool=named)
-        return element._replace(results=(answer,))
-    return element
+        results = (result._replace(call_id=result.call_id or "", tool=named),)
+    else:
+        return element
+    return make(Element, (speaker, texts, calls, results, is_bound))
 
 
 def measure_message(message: object) -> ElementSize:
@@ -34,9 +37,9 @@ def measure_message(message: object) -> ElementSize:
     if not isinstance(message, dict):
         return size
     images = message.get("images")
-    count = len(images) if isinstance(images, list) else 0
-    beside = sum(map(estimate_tokens, _find_texts_beside(message)))
-    return size._replace(total=size.total + beside + PART_TOKENS * count)
+    beside = PART_TOKENS * len(images) if isinstance(images, list) else 0
+    beside += sum([estimate_tokens(text) for text in _find_texts_beside(message)])
+    return make(ElementSize, (size.total + beside, size.results)) if beside else size
 
 
 def asks_for_stream(document: Mapping[str, object], _path: str) -> bool:
@@ -81,7 +84,8 @@ OLLAMA = chat.CHAT._replace(
 
 
 def _allow_no_id(call: Call) -> Call:
-    return call._replace(call_id="") if call.call_id is None and call.tool else call
+    call_id, tool, arguments = call
+    return make(Call, ("", tool, arguments)) if call_id is None and tool else call
 
 
 def _find_texts_beside(message: Mapping[str, object]) -> Iterator[str]:
