@@ -331,3 +331,49 @@ def test_where_thinking_may_be_dropped_results_are_masked(
     from_the_beginning(agent, bound_upstream, tmp_path)
     record = last_record(tmp_path)
     assert (TURNS - 2, ANSWER) == (record["masked"], agent.end)
+
+
+# Bedrock's Converse
+
+CONVERSE = "/model/us.anthropic.claude-sonnet-4-5-20250929-v1%3A0/converse"
+
+
+def converse(turns: int) -> bytes:
+    """A request with a result of each kind per turn: a text, and an object."""
+    messages: list[Item] = [{"role": "user", "content": [{"text": "Go."}, CACHE_POINT]}]
+    for turn in range(turns):
+        uses = [{"toolUseId": f"{kind}{turn}", "name": "shell", "input": {}} for kind in "ab"]
+        results = [
+            {"toolUseId": f"a{turn}", "content": [{"text": output_of(f"{turn}")}]},
+            {"toolUseId": f"b{turn}", "content": [{"json": {"out": output_of(f"{turn}")}}]},
+        ]
+        messages += [
+            {"role": "assistant", "content": [{"toolUse": each} for each in uses]},
+            {"role": "user", "content": [{"toolResult": each} for each in results]},
+        ]
+    return encoded({"messages": messages})
+
+
+CACHE_POINT = {"cachePoint": {"type": "default"}}
+
+
+def test_converse_is_masked_with_a_bearer_token(on: Live) -> None:
+    body = converse(TURNS)
+    expected = json.loads(body)
+    for turn, message in enumerate(expected["messages"][2:-4:2]):
+        size = len(output_of(f"{turn}"))
+        text, value = (each["toolResult"]["content"][0] for each in message["content"])
+        text["text"] = f"<a{turn} shell {size}>"
+        whole = len(json.dumps(value["json"], ensure_ascii=False, separators=(",", ":")))
+        value["json"] = {"text": f"<b{turn} shell {whole}>"}
+    arrived = on.send(CONVERSE, body, authorization="Bearer x").body
+    assert expected == json.loads(arrived)
+    record = on.record(CONVERSE)
+    assert (2 * (TURNS - 2), "converse") == (record["masked"], record["format"])
+
+
+def test_converse_that_is_signed_goes_out_whole(on: Live) -> None:
+    path, body = f"{CONVERSE}-stream", converse(TURNS)
+    signature = "AWS4-HMAC-SHA256 Credential=x, SignedHeaders=host, Signature=y"
+    assert body == on.send(path, body, authorization=signature).body
+    assert "signed" == on.record(path)["passed_through"]
