@@ -15,6 +15,9 @@ from addon.recordings.studio.client import (
 
 _CLAUDE = "claude-sonnet-4-5"
 
+_BINDS = "claude-opus-5-5"
+"""A model that binds what it thinks to all that stands before it."""
+
 _ANTHROPIC_KEY = {"ANTHROPIC_API_KEY": FAKE_KEY}
 
 _REMINDER = r"(?s)<system-reminder>(.*?)</system-reminder>"
@@ -68,6 +71,11 @@ MESSAGES_CLIENTS: dict[str, Client] = {
         environment=ROOT | _ANTHROPIC_KEY | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
     ),
     "claude-code": _CLAUDE_CODE,
+    "claude-code-bound": replace(
+        _CLAUDE_CODE,
+        command=(*_CLAUDE_CODE.command[:3], _BINDS, *_CLAUDE_CODE.command[4:]),
+        scenario=TOUR,
+    ),
     "opencode-anthropic": Client(
         registry="npm",
         packages=("opencode-ai@1.18.33",),
