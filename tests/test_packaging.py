@@ -103,11 +103,12 @@ def test_a_wheel_holds_two_packages_and_no_studio(wheel: Path) -> None:
 def test_a_wheel_holds_the_recordings_that_the_demo_plays(wheel: Path) -> None:
     played = {RECORDINGS / demo.recording for demo in SESSIONS.values()}
     cases = [(path, config) for path in played for config in find_configs(path)]
-    expected = {
-        *(path.name for path in played),
-        *(config.name for _, config in cases if config),
-        *(expectation_file(path, config).name for path, config in cases),
+    beside = {
+        *played,
+        *(config for _, config in cases if config),
+        *(expectation_file(path, config) for path, config in cases),
     }
+    expected = {path.relative_to(RECORDINGS).as_posix() for path in beside}
     shipped = wheel / "addon" / "shipped"
     assert expected == files(shipped / "recordings")
     assert {"config.toml", "recordings"} == {path.name for path in shipped.iterdir()}

@@ -64,7 +64,9 @@ SESSIONS: Mapping[str, Demo] = {
     "redaction": _QUESTIONS._replace(config="openai-questions.redaction.toml"),
     "reduction": _QUESTIONS._replace(config="openai-questions.reduction.toml"),
     "all": _QUESTIONS._replace(config="openai-questions.all.toml"),
-    "claude-code": Demo("claude-code-long.flow.xz", "claude-code", None, (0.1, 1.25), _UNSIGNED),
+    "claude-code": Demo(
+        "clients/claude-code-long.flow.xz", "claude-code", None, (0.1, 1.25), _UNSIGNED
+    ),
 }
 """By name: a strategy, or the agent whose session is played under the shipped configuration."""
 
