@@ -155,7 +155,8 @@ class _Standing:
         written = max(0, last - read) if last >= prices.least else 0
         hour = any(lifetime > 300 for _, lifetime in marks)
         write = prices.write_for_an_hour if hour else prices.write
-        return read * prices.read + written * write + (total - read - written)
+        cost = read * prices.read + written * write + (total - read - written)
+        return cost * prices.find_factor(total)
 
     def _size(self, blocks: int, masked: int) -> int:
         return self._sizes[blocks] - self._saved[min(masked, bisect_left(self._blocks, blocks))]

@@ -35,12 +35,20 @@ class Block(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """The prices of a token, relative to a plain one, and the least size that is cached."""
+    """The prices of a token, relative to a plain one, and the least size that is cached.
+
+    steps: the sizes above which every token of a prompt costs so many times as much.
+    """
 
     read: float
     write: float
     write_for_an_hour: float
     least: int
+    steps: Sequence[tuple[int, float]] = ()
+
+    def find_factor(self, size: int) -> float:
+        """Return how many times as much each token costs in a prompt of this size."""
+        return max((factor for above, factor in self.steps if size > above), default=1.0)
 
 
 class Bill(NamedTuple):
@@ -83,7 +91,7 @@ class AnthropicCache:
         plain = total - read - long - short
         prices = self._prices
         cost = read * prices.read + short * prices.write + long * prices.write_for_an_hour + plain
-        return Bill(read, short, long, plain, cost)
+        return Bill(read, short, long, plain, cost * prices.find_factor(total))
 
 
 class OpenAICache:
@@ -102,9 +110,8 @@ class OpenAICache:
         written = total - read if total >= self._prices.least else 0
         self._kept.add(hashes[-1])
         plain = total - read - written
-        return Bill(
-            read, written, 0, plain, read * self._prices.read + written * self._prices.write + plain
-        )
+        cost = read * self._prices.read + written * self._prices.write + plain
+        return Bill(read, written, 0, plain, cost * self._prices.find_factor(total))
 
 
 Cache = AnthropicCache | OpenAICache

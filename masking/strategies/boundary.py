@@ -172,7 +172,7 @@ class _Fold:
     def decide(self, request: Request, *, expired: bool = False) -> None:
         """Move to the edge of the window if that pays or costs nothing."""
         saving = self._ripening.saving
-        if not self._requests or saving <= 0:
+        if not self._requests or saving <= 0 or self._would_be_too_short(saving):
             return
         flat = self._find_price(saving, self._ripening.offset)
         stay, go = self._find_factors()
@@ -222,6 +222,14 @@ class _Fold:
         """Return the factors of the current request: as it stands, and with all ripe masked."""
         return self._factor(self._sent), self._factor(self._sent - self._ripening.saving)
 
+    def _would_be_too_short(self, saving: float) -> bool:
+        """Whether the masked prompt is not cached any more: it costs more than a longer one.
+
+        Where any prefix is cached that is left to the price of the move, as it is small.
+        """
+        is_anywhere = self._policy.reads_at == "any prefix"
+        return not is_anywhere and self._sent - saving < self._policy.shortest_prefix
+
     def _find_price(self, saving: float, offset: float) -> float:
         """Return the one-time price of moving, in plain tokens of a prompt below every price step.
 
@@ -257,17 +265,19 @@ class _Fold:
     def _is_covered(self, price: float) -> bool:
         """Whether the promise would hold if this were the conversation's last request.
 
-        What is new in it may lift it over a price step. Both bills rise then, and the promise must
-        hold all the same.
+        What is new in it may lift either prompt over a price step. The bills rise then, and the
+        promise must hold all the same. Between two steps more that is new only makes it safer.
         """
-        low = self._factor(self._size), self._find_factors()[1]
-        high = self._factor(self._size + _MOST_NEW)
-        return all(
-            self._saved + whole * self._read * self._size - part * (self._read * self._sent + price)
-            >= -self._policy.estimated_loss
-            * (self._unmasked_bill + whole * self._read * self._size)
-            for whole, part in {low, (high, high)}
-        )
+        loss, masked = self._policy.estimated_loss, self._sent - self._ripening.saving
+        sizes = self._size, masked
+        lifts = (step.above - size for step in self._steps for size in sizes)
+        for new in (0.0, *(lift for lift in lifts if 0 <= lift <= _MOST_NEW)):
+            whole, part = (self._factor(size + new + (new > 0)) for size in sizes)
+            full = whole * (self._read * self._size + self._write * new)
+            paid = part * (self._read * self._sent + price + self._write * new)
+            if self._saved + full - paid < -loss * (self._unmasked_bill + full):
+                return False
+        return True
 
     def _is_due(self, price: float, flat: float, turns: int) -> bool:
         if self._rent >= _RENT_FORCES * price:

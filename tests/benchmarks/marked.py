@@ -147,7 +147,7 @@ def compare_case(session: Session, policy: MaskPolicy, case: Case) -> Outcome:
 def find_prices(pricing: Pricing) -> Prices:
     """Return the prices of a model in the vendor's terms."""
     short, long = pricing.written_prices
-    return Prices(pricing.read, short, long, pricing.cache.minimum)
+    return Prices(pricing.read, short, long, pricing.cache.minimum, pricing.steps)
 
 
 def read_bodies(session: Session) -> Iterator[dict[str, Any]]:
