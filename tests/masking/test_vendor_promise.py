@@ -39,6 +39,7 @@ from tests.vendor_caches import (
 CLAUDE = Prices(0.1, 1.25, 2.0, 1_024)
 FABLE = Prices(0.025, 1.25, 2.0, 512)
 OPUS = Prices(0.1, 1.25, 2.0, 4_096)
+STEPPED = Prices(0.05, 1.25, 1.25, 1_024, [(30_000, 2.0), (90_000, 3.0)])
 GPT = Prices(0.1, 1.25, 1.25, 1_024)
 
 
@@ -104,27 +105,47 @@ def test_openai_bills_as_documented(before: str, request_: str, expected: tuple[
     assert tuple(each * 1_024 for each in expected) == (bill.read, bill.written)
 
 
-@st.composite
-def talks(draw: st.DrawFn) -> BlockConversation:
-    """Generate a conversation: a head, then turns of calls and their results, by their sizes."""
-    head = draw(st.sampled_from((0, 400, 2_000, 5_000, 20_000)))
-    sizes = st.sampled_from((0, 50, 300, 2_000, 9_000, 60_000))
-    turns = draw(st.lists(st.lists(sizes, min_size=1, max_size=12), max_size=24))
-    window = draw(st.integers(1, 9))
-    tokens, requests, results = [head, draw(st.integers(1, 3_000))], [], []
-    is_openai = draw(st.booleans())
-    marks_two = draw(st.booleans())
+def make_talk(
+    turns: Sequence[Sequence[int]],
+    *,
+    window: int,
+    head: int = 5_000,
+    first: int = 100,
+    marks: int = 1,
+    is_openai: bool = False,
+) -> BlockConversation:
+    """Return a conversation: a marked head, then turns of calls and their results, by their sizes.
+
+    Each request has this many marks at its end.
+    """
+    tokens, results, lengths = [head, first], [], [2]
     for turn, found in enumerate(turns):
-        marks = {0, len(tokens) - 1} | ({len(tokens) - 2} if marks_two else set())
-        requests.append(Request(len(tokens), [(at, FIVE_MINUTES) for at in sorted(marks)]))
         tokens += [40] * len(found)
         for size in found:
             results.append(Maskable(len(tokens), max(0, size - 10), turn + 1 + window))
             tokens.append(size)
-    last = sorted({0, len(tokens) - 1})
-    requests.append(Request(len(tokens), [(at, FIVE_MINUTES) for at in last]))
-    ends = frozenset(each.blocks - 1 for each in requests) if is_openai else frozenset()
+        lengths.append(len(tokens))
+    requests = [
+        Request(length, [(at, FIVE_MINUTES) for at in sorted({0, *range(length - marks, length)})])
+        for length in lengths
+    ]
+    ends = frozenset(length - 1 for length in lengths) if is_openai else frozenset()
     return BlockConversation(tokens, requests, [r for r in results if r.saving], ends)
+
+
+@st.composite
+def talks(draw: st.DrawFn) -> BlockConversation:
+    """Generate a conversation, the last turns of which may be many and alike."""
+    sizes = st.sampled_from((0, 50, 300, 2_000, 9_000, 60_000))
+    turns = draw(st.lists(st.lists(sizes, min_size=1, max_size=12), max_size=24))
+    return make_talk(
+        [*turns, *[[draw(sizes)]] * draw(st.sampled_from((0, 0, 20, 60)))],
+        window=draw(st.integers(1, 9)),
+        head=draw(st.sampled_from((0, 400, 2_000, 5_000, 20_000))),
+        first=draw(st.integers(1, 3_000)),
+        marks=draw(st.integers(1, 2)),
+        is_openai=draw(st.booleans()),
+    )
 
 
 def follow_the_rule(talk: BlockConversation, prices: Prices, max_loss: float) -> list[int]:
@@ -134,6 +155,7 @@ def follow_the_rule(talk: BlockConversation, prices: Prices, max_loss: float) ->
     policy = MaskPolicy(
         True, window,
         cache_read_ratio=prices.read, cache_write_ratio=prices.write, max_loss=max_loss,
+        price_steps=tuple(model.PriceStep(*step) for step in prices.steps),
         shortest_prefix=prices.least, reads_at="request ends" if talk.ends else "marks",
     )  # fmt: skip
     maskable = [
@@ -163,7 +185,9 @@ def bill(talk: BlockConversation, prices: Prices, since: Sequence[int]) -> list[
 
 
 @settings(max_examples=300)
-@given(talks(), st.sampled_from([CLAUDE, FABLE, OPUS]), st.sampled_from([0.0, 0.05, 0.1, 0.3]))
+@given(
+    talks(), st.sampled_from([CLAUDE, FABLE, OPUS, STEPPED]), st.sampled_from([0.0, 0.05, 0.1, 0.3])
+)
 def test_no_bill_ever_exceeds_what_is_promised(
     talk: BlockConversation, prices: Prices, max_loss: float
 ) -> None:
@@ -193,3 +217,78 @@ def test_no_schedule_is_cheaper_than_the_cheapest(talk: BlockConversation, price
 
 SLACK = 0.02
 """With a window shorter than a mark looks back, an earlier move's entries may be worth a little."""
+
+
+USUAL, LONG, UNMARKED = (0.1, 1.25), (0.1, 2.0), (1.0, 1.0)
+"""What requests are priced by that ask for five minutes, for an hour, and for no cache."""
+
+KINDS = st.sampled_from([USUAL, LONG, UNMARKED])
+
+
+def follow_each(
+    talk: BlockConversation, kinds: Sequence[tuple[float, float]], max_loss: float
+) -> list[list[int]]:
+    """Return for each request what masks each result first by the prices of this request alone."""
+    by_kind = {
+        kind: follow_the_rule(talk, CLAUDE._replace(read=kind[0], write=kind[1]), max_loss)
+        for kind in set(kinds)
+    }
+    return [by_kind[kind] for kind in kinds]
+
+
+def send_each(talk: BlockConversation, kinds: Sequence[tuple[float, float]]) -> BlockConversation:
+    """Return a conversation whose requests have the marks of their kinds."""
+    lifetimes = {USUAL: FIVE_MINUTES, LONG: HOUR}
+    requests = [
+        Request(
+            request.blocks,
+            [(at, lifetimes[kind]) for at, _ in request.marks] if kind in lifetimes else [],
+        )
+        for request, kind in zip(talk.requests, kinds, strict=True)
+    ]
+    return talk._replace(requests=requests, ends=frozenset())
+
+
+def bill_each(
+    talk: BlockConversation, kinds: Sequence[tuple[float, float]]
+) -> tuple[list[float], list[float], list[float]]:
+    """Return what each request costs, what it does unmasked, and what it would cost anew.
+
+    The last is 0 but for requests that are priced otherwise than the one before.
+    """
+    talk = send_each(talk, kinds)
+    drawn = follow_each(talk, kinds, 0.1)
+    masked = [send_all(talk, since)[number] for number, since in enumerate(drawn)]
+    unmasked = send_all(talk, [NEVER] * len(talk.results))
+    changes = [
+        sum(block.tokens for block in blocks) * max(kind[1], before[1]) * (kind != before)
+        for before, kind, blocks in zip(kinds, kinds[1:], masked[1:], strict=False)
+    ]
+    paid, whole = (bill_all(AnthropicCache(CLAUDE), sent) for sent in (masked, unmasked))
+    return [*paid], [*whole], [0.0, *changes]
+
+
+@given(talks(), st.lists(st.tuples(KINDS, st.integers(1, 30)), min_size=1, max_size=4))
+def test_each_change_of_the_marks_costs_at_most_one_prompt(
+    talk: BlockConversation, runs: list[tuple[tuple[float, float], int]]
+) -> None:
+    # Without a memory each request is drawn by its own prices, and the boundary may go back.
+    kinds = [kind for kind, length in runs for _ in range(length)]
+    kinds += [kinds[-1]] * len(talk.requests)
+    paid, whole, changes = bill_each(talk, kinds[: len(talk.requests)])
+    assert sum(paid) <= 1.1 * sum(whole) + sum(changes) + 1e-6
+
+
+def test_a_request_without_marks_does_not_unmask_the_next_ones() -> None:
+    talk = make_talk([[4_000]] * 30, window=3)
+    usual = [USUAL] * len(talk.requests)
+    once = [*usual[:20], UNMARKED, *usual[21:]]
+    paid, _, _ = bill_each(talk, usual)
+    paid_once, whole_once, changes = bill_each(talk, once)
+    drawn = follow_each(talk, once, 0.1)
+    masked = [
+        sum(since <= number for since in drawn[number]) for number in range(len(talk.requests))
+    ]
+    assert masked[20] > masked[21] >= masked[19] > 0, "the boundary goes back"
+    assert sum(paid) < sum(paid_once) <= sum(paid) + max(changes)
+    assert sum(paid_once) < sum(whole_once)
