@@ -59,7 +59,8 @@ URLS = {
 
 LABELS = re.compile(
     r"<path>/project/[\w./]+</path>|</?content>|<type>file</type>|\(End of file - total \d+ lines\)"
-    r"|</?untrusted_context>"
+    r"|</?untrusted_context>|\.\.\.|these words [a-z ;]+"
+    r"|these words [a-z ;]+: /project/[\w./]+ \(1 replacements\)\. these words [a-z ;]+:"
     r"|\(no output\)|Directory: \(root\)|Error: \(none\)|Output: \(empty\)|Signal: 0"
     r"|Exit Code: [01]|Exit code: 1|Process Group PGID: 1000|---"
     r"|The file: /project/[\w./]+ has been updated\."

@@ -39,7 +39,11 @@ _CLI = Client(
     environment=_GEMINI_KEY | {"GEMINI_CLI_TRUST_WORKSPACE": "true"},
     files={
         ".gemini/settings.json": json.dumps(
-            {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+            {
+                "security": {"auth": {"selectedType": "gemini-api-key"}},
+                # After 30 turns it would ask a model, again and again, whether it goes in circles.
+                "model": {"disableLoopDetection": True},
+            }
         )
     },
     shell=Tool("run_shell_command", COMMAND | {"description": "Runs a command"}),
@@ -52,6 +56,11 @@ _CLI = Client(
             "new_string": "{new}",
             "instruction": "Changes the file",
         },
+    ),
+    foreign=(
+        r"(Successfully modified file): ",
+        r"replacements\)\. (Here is the updated code):",
+        r"(Command injection detected: [^\n]*)",
     ),
     volatile={r"Process Group PGID: \d+": "Process Group PGID: 1000"},
     scenario=LONG,
