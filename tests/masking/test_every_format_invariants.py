@@ -113,6 +113,11 @@ def _in_block_of_a_result(document: Mapping[str, Any], path: Path) -> bool:
     return bool(is_there and block["type"] == "tool_result")
 
 
+def _in_text_of_a_result(document: Mapping[str, Any], path: Path) -> bool:
+    is_there = path[4:6] == ("toolResult", "content") and path[7:] == ("text",)
+    return bool(is_there and _at(document, path[:2])["role"] == "user")
+
+
 def _in_item_of_an_output(document: Mapping[str, Any], path: Path) -> bool:
     return bool(path[2] == "output" and _at(document, path[:2])["type"].endswith("_output"))
 
@@ -125,6 +130,7 @@ WHERE: Mapping[str, Where] = {
     "chat": _in_message_of_a_tool,
     "ollama": _in_message_of_a_tool,
     "messages": _in_block_of_a_result,
+    "converse": _in_text_of_a_result,
     "responses": _in_item_of_an_output,
     "gemini": _in_response_of_a_function,
 }
