@@ -116,6 +116,12 @@ class Schema1Table(_Table):
     mask_text_parts: bool = Field(
         default=True, description="Also mask the texts of results that are lists of parts."
     )
+    mask_images: bool = Field(
+        default=False, description="Also mask the images of old results, such as screenshots."
+    )
+    keep_last_images: int = Field(
+        default=3, description="Keep the results that hold the last K images; 0 is off."
+    )
     bound_reasoning: BoundReasoning = Field(
         default="keep",
         description="`keep` what later reasoning is bound to, or let the provider `drop` that.",

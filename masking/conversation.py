@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, cast
 import orjson
 
 from masking.errors import WireError
-from masking.model import ContentKind, Path, Target, ToolResult, make
+from masking.model import ContentKind, Image, Path, Target, ToolResult, make
 
 Speaker = Literal["system", "user", "assistant", "tool", "unknown"]
 """Who speaks in an element; `unknown` if it is no object, or names no known speaker."""
@@ -35,6 +35,7 @@ class Result(NamedTuple):
         object's JSON, and `wrap` is the key under which a placeholder is put in its place.
     tails: what follows each text in the same string, and stays; empty if nothing follows any.
     tool: the name of the tool, where the result gives it.
+    images: the images in it that a text can replace.
     """
 
     call_id: str | None
@@ -45,6 +46,7 @@ class Result(NamedTuple):
     wrap: str | None = None
     tails: tuple[str, ...] = ()
     tool: str | None = None
+    images: tuple[Image, ...] = ()
 
 
 class Element(NamedTuple):
@@ -315,7 +317,7 @@ def bind(
                     turn, tool, target = declared[answered]
                     results[early] = results[early]._replace(turn=turn, tool=tool, target=target)
         for result in found:
-            call_id, kind, texts, slots, is_error, wrap, tails, _ = result
+            call_id, kind, texts, slots, is_error, wrap, tails, _, images = result
             if wire.pairs_by_order:
                 turn, tool, target = _take_open_call(open_calls, declared, result)
             else:
@@ -323,8 +325,8 @@ def bind(
             if turn is None and call_id:
                 waiting.setdefault(call_id, []).append(len(results))
             place = (*list_path, at)
-            fields = (place, slots, call_id, tool, turn, kind, texts, is_error, target, wrap, tails)
-            results.append(make(ToolResult, fields))
+            found_at = (place, slots, call_id, tool, turn, kind, texts, is_error, target)
+            results.append(make(ToolResult, (*found_at, wrap, tails, images)))
     return turns, tuple(results)
 
 

@@ -4,7 +4,8 @@ What a request has by the hundred is a NamedTuple, which is made three times as 
 dataclass.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, NamedTuple, TypedDict, cast, get_args
 
 ChatMessage = dict[str, object]
@@ -49,6 +50,7 @@ KeepReason = Literal[
     "in_window",
     "held",
     "last_k",
+    "last_images",
     "latest",
     "bound",
     "error",
@@ -82,6 +84,7 @@ REASONS: Mapping[Reason, ReasonInfo] = {
     "in_window": ReasonInfo("schema1", "in one of the last tool turns", "w"),
     "held": ReasonInfo("schema1", "old enough, but moving the boundary does not pay yet", "h"),
     "last_k": ReasonInfo("schema1", "among the last results of its tool", "k"),
+    "last_images": ReasonInfo("schema1", "holds one of the last images", "p"),
     "latest": ReasonInfo("schema1", "the latest result of its target", "l"),
     "bound": ReasonInfo("schema1", "later reasoning is bound to it as it was sent", "g"),
     "error": ReasonInfo("schema1", "looks like an error", "e"),
@@ -101,6 +104,43 @@ Target = tuple[str | None, str]
 """What a call is about: its tool, if that is known, and its path-like argument."""
 
 
+_IMAGE = re.compile(r"\[image(?:: [\w.+-]{1,16}(?: [0-9]+x[0-9]+)?)? masked\]", re.ASCII)
+
+
+def describe_image(kind: str | None, size: tuple[int, int] | None) -> str:
+    """Return the text that stands for an image, such as `[image: png 1280x800 masked]`.
+
+    The size is in pixels; without a kind it is not told.
+    """
+    if kind is None:
+        return "[image masked]"
+    return (
+        f"[image: {kind} masked]" if size is None else f"[image: {kind} {size[0]}x{size[1]} masked]"
+    )
+
+
+def describes_image(text: str) -> bool:
+    """Whether a text is one that `describe_image` returns."""
+    return text.startswith("[image") and _IMAGE.fullmatch(text) is not None
+
+
+class Image(NamedTuple):
+    """An image in a tool result, and what can take its place.
+
+    slot: the path of its part within the element.
+    part: that part, as decoded.
+    tokens: what it costs, estimated.
+    placeholder: the text that says what it was.
+    text_part: a part with that text, as the format spells it.
+    """
+
+    slot: Path
+    part: object
+    tokens: int
+    placeholder: str
+    text_part: object
+
+
 class ToolResult(NamedTuple):
     """One tool result of a request, bound to its call.
 
@@ -111,7 +151,7 @@ class ToolResult(NamedTuple):
     turn: the turn that declares the call, counted from 0, the oldest; None if no turn does.
     texts: those in its content, in order, whatever else the content holds.
     target: None if the call has none or nobody asks.
-    wrap, tails: as in `conversation.Result`.
+    wrap, tails, images: as in `conversation.Result`.
     """
 
     at: Path
@@ -125,6 +165,7 @@ class ToolResult(NamedTuple):
     target: Target | None = None
     wrap: str | None = None
     tails: tuple[str, ...] = ()
+    images: tuple[Image, ...] = ()
 
     @property
     def element(self) -> int:
@@ -140,7 +181,11 @@ class ToolResult(NamedTuple):
         """Return the replacement of the text at `place`; not for contents of the kind `other`."""
         path, text = (*self.at, *self.slots[place]), self.texts[place]
         tail = self.tails[place] if self.tails else ""
-        return make(Replacement, (path, text + tail, placeholder + tail, self.wrap))
+        return make(Replacement, (path, text + tail, placeholder + tail, self.wrap, None))
+
+    def replace_image(self, image: Image) -> "Replacement":
+        """Return the replacement of one of its images."""
+        return Replacement((*self.at, *image.slot), "", image.placeholder, image=image)
 
 
 class Request(NamedTuple):
@@ -176,6 +221,7 @@ class Maskable(NamedTuple):
         placeholder is longer.
     tool: None if it does not count among the last K of a tool.
     target: None if it has none.
+    images: how many images it holds.
     """
 
     turn: int | None
@@ -183,6 +229,7 @@ class Maskable(NamedTuple):
     saving: float
     tool: str | None
     target: Target | None = None
+    images: int = 0
 
 
 class PriceStep(NamedTuple):
@@ -199,18 +246,26 @@ class Replacement(NamedTuple):
     """A text, its path, and the placeholder that takes its place.
 
     If `wrap` is given, the text is the JSON of an object, and the placeholder is put into an object
-    with this one key.
+    with this one key. If `image` is given, it is the image that is replaced; the text is empty.
     """
 
     path: Path
     text: str
     placeholder: str
     wrap: str | None = None
+    image: Image | None = None
 
     @property
     def value(self) -> object:
         """The JSON value that is put there."""
+        if self.image is not None:
+            return self.image.text_part
         return self.placeholder if self.wrap is None else {self.wrap: self.placeholder}
+
+    def saves(self, count: Callable[[str], int]) -> int:
+        """Return the tokens that it takes off a prompt, given the count of a text."""
+        before = count(self.text) if self.image is None else self.image.tokens
+        return before - count(self.placeholder)
 
 
 class Edits(NamedTuple):
@@ -264,10 +319,16 @@ class Decision(NamedTuple):
 
     @property
     def chars_after(self) -> int:
-        """Code points that are left of them, with the placeholders."""
+        """Code points that are left of them, with their placeholders."""
         if self.reason == "dropped":
             return 0
-        return self.chars_before + sum(len(r.placeholder) - len(r.text) for r in self.replacements)
+        texts = (r for r in self.replacements if r.image is None)
+        return self.chars_before + sum(len(r.placeholder) - len(r.text) for r in texts)
+
+    @property
+    def images_masked(self) -> int:
+        """How many images are replaced."""
+        return sum(r.image is not None for r in self.replacements)
 
 
 def replacements_of(decisions: Iterable[Decision]) -> tuple[Replacement, ...]:

@@ -21,7 +21,7 @@ from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import Redactions, decide_redactions
 from masking.strategies.reduction import leaves_nobody, plan_reduction, set_aside
 from masking.strategies.reduction_plan import ReductionPlan
-from masking.strategies.window import decide
+from masking.strategies.window import decide, in_order
 from masking.wire.chat import CHAT
 
 
@@ -169,14 +169,26 @@ def _hold(decisions: Sequence[Decision], only: Container[int]) -> tuple[Decision
 
 
 def _settle(decisions: Sequence[Decision], redactions: Redactions) -> tuple[Decision, ...]:
-    """Return the decisions: redaction's where it settled a result or the window is off."""
+    """Return the decisions: redaction's where it settled a result or the window is off.
+
+    Redaction replaces texts alone, so the images that the window masks are masked all the same.
+    """
     settled = redactions.settled
     return tuple(
-        redaction if place in settled or decision.reason == "off" else decision
+        _join(decision, redaction) if place in settled or decision.reason == "off" else decision
         for place, (decision, redaction) in enumerate(
             zip(decisions, redactions.decisions, strict=True)
         )
     )
+
+
+def _join(decision: Decision, redaction: Decision) -> Decision:
+    images = [replacement for replacement in decision.replacements if replacement.image]
+    if not images:
+        return redaction
+    joined = in_order((*redaction.replacements, *images))
+    kept = redaction if redaction.replacements else decision
+    return kept._replace(replacements=joined)
 
 
 def _plan(

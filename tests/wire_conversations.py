@@ -32,12 +32,13 @@ class Ask(NamedTuple):
 
 
 class Give(NamedTuple):
-    """A result: a text, several texts in a list, or an object."""
+    """A result: a text, several texts in a list, or an object; PNG images, in base64, after it."""
 
     call_id: str
     content: str | tuple[str, ...] | Mapping[str, object] = OLD
     tool: str = "shell"
     fails: bool = False
+    images: tuple[str, ...] = ()
 
 
 class User(NamedTuple):
@@ -68,6 +69,7 @@ class Writer(NamedTuple):
     wrap: the request around the elements.
     has_ids, has_lists: whether results name their calls, and can be lists of texts.
     tells_errors: whether a result can say that it failed.
+    has_images: whether a result can hold images that a text may replace.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Writer(NamedTuple):
     has_ids: bool = True
     has_lists: bool = True
     tells_errors: bool = True
+    has_images: bool = True
 
     def tell(self, *steps: Step) -> "Told":
         """Return a request that holds these steps."""
@@ -130,11 +133,26 @@ def turns(count: int, first: str = "later") -> list[Step]:
     return [step for n in range(count) for step in turn(f"{first}_{n}", "ok")]
 
 
-def _parts(content: object, kind: str = "text") -> object:
-    """Return a content: a text, a list of parts for several, an object as its JSON."""
-    if isinstance(content, tuple):
-        return [{"type": kind, "text": text} for text in content]
+def _parts(
+    given: Give, kind: str = "text", show: Callable[[str], Spelled] = lambda data: {"data": data}
+) -> object:
+    """Return a content: a text, an object as its JSON, a list of parts for anything else.
+
+    `show` spells an image.
+    """
+    content = given.content
+    if isinstance(content, tuple) or given.images:
+        texts = content if isinstance(content, tuple) else (_write(content),)
+        return [{"type": kind, "text": text} for text in texts] + [*map(show, given.images)]
+    return _write(content)
+
+
+def _write(content: str | Mapping[str, object]) -> str:
     return content if isinstance(content, str) else json.dumps(content)
+
+
+def _data_url(data: str) -> str:
+    return f"data:image/png;base64,{data}"
 
 
 # Chat Completions
@@ -149,10 +167,15 @@ def _spell_chat(step: Step) -> list[Spelled]:
             return [message | ({"tool_calls": [*map(_chat_call, calls)]} if calls else {})]
         case Tools(results):
             return [
-                {"role": "tool", "tool_call_id": r.call_id, "content": _parts(r.content)}
+                {"role": "tool", "tool_call_id": r.call_id}
+                | {"content": _parts(r, show=_chat_image)}
                 | ({"is_error": True} if r.fails else {})
                 for r in results
             ]
+
+
+def _chat_image(data: str) -> Spelled:
+    return {"type": "image_url", "image_url": {"url": _data_url(data)}}
 
 
 def _chat_call(call: Ask) -> Spelled:
@@ -182,8 +205,14 @@ def _spell_messages(step: Step) -> list[Spelled]:
 
 
 def _messages_result(given: Give) -> Spelled:
-    block = {"type": "tool_result", "tool_use_id": given.call_id, "content": _parts(given.content)}
+    content = _parts(given, show=_messages_image)
+    block = {"type": "tool_result", "tool_use_id": given.call_id, "content": content}
     return block | ({"is_error": True} if given.fails else {})
+
+
+def _messages_image(data: str) -> Spelled:
+    source = {"type": "base64", "media_type": "image/png", "data": data}
+    return {"type": "image", "source": source}
 
 
 # Bedrock's Converse
@@ -206,8 +235,10 @@ def _spell_converse(step: Step) -> list[Spelled]:
 
 
 def _converse_result(given: Give) -> Spelled:
-    texts = given.content if isinstance(given.content, tuple) else (_parts(given.content),)
-    result = {"toolUseId": given.call_id, "content": [{"text": text} for text in texts]}
+    texts = given.content if isinstance(given.content, tuple) else (_write(given.content),)
+    parts: list[Spelled] = [{"text": text} for text in texts]
+    parts += [{"image": {"format": "png", "source": {"bytes": data}}} for data in given.images]
+    result: Spelled = {"toolUseId": given.call_id, "content": parts}
     return {"toolResult": result | ({"status": "error"} if given.fails else {})}
 
 
@@ -234,10 +265,14 @@ def _spell_responses(step: Step) -> list[Spelled]:
         case Tools(results):
             return [
                 {"type": "function_call_output", "call_id": r.call_id}
-                | {"output": _parts(r.content, "input_text")}
+                | {"output": _parts(r, "input_text", _responses_image)}
                 | ({"status": "failed"} if r.fails else {})
                 for r in results
             ]
+
+
+def _responses_image(data: str) -> Spelled:
+    return {"type": "input_image", "image_url": _data_url(data)}
 
 
 # Gemini
@@ -256,7 +291,11 @@ def _spell_gemini(step: Step, *, with_ids: bool = True) -> list[Spelled]:
                 parts.append({"functionCall": named})
             return [{"role": "model", "parts": parts}]
         case Tools(results):
-            given = [_gemini_result(each, with_ids=with_ids) for each in results]
+            given: list[Spelled] = []
+            for each in results:
+                given.append(_gemini_result(each, with_ids=with_ids))
+                blobs = ({"mimeType": "image/png", "data": data} for data in each.images)
+                given += [{"inlineData": blob} for blob in blobs]
             return [{"role": "user", "parts": given}]
 
 
@@ -271,7 +310,7 @@ def _spell_gemini_in_pieces(step: Step) -> list[Spelled]:
 
 def _gemini_result(given: Give, *, with_ids: bool) -> Spelled:
     named: Spelled = {"id": given.call_id} if with_ids else {}
-    content = given.content if isinstance(given.content, tuple) else (_parts(given.content),)
+    content = given.content if isinstance(given.content, tuple) else (_write(given.content),)
     keys = ["error" if given.fails else "output", *(f"more_{n}" for n in range(1, len(content)))]
     named["name"], named["response"] = given.tool, dict(zip(keys, content, strict=True))
     named["response"] |= {} if with_ids else {"name": given.tool}  # as the AI SDK writes it
@@ -291,9 +330,7 @@ def _spell_ollama(step: Step) -> list[Spelled]:
             asked = [{"function": {"name": c.tool, "arguments": {**c.arguments}}} for c in calls]
             return [message | ({"tool_calls": asked} if asked else {})]
         case Tools(results):
-            return [
-                {"role": "tool", "tool_name": r.tool, "content": _parts(r.content)} for r in results
-            ]
+            return [{"role": "tool", "tool_name": r.tool, "content": _parts(r)} for r in results]
 
 
 # The format that no provider has
@@ -364,6 +401,7 @@ WRITERS: tuple[Writer, ...] = (
         "/v1beta/models/gemini-2.5-pro:streamGenerateContent",
         _spell_gemini_in_pieces,
         lambda items: {"contents": items},
+        has_images=False,
     ),
     Writer(
         "code assist",
@@ -381,6 +419,7 @@ WRITERS: tuple[Writer, ...] = (
         has_ids=False,
         has_lists=False,
         tells_errors=False,
+        has_images=False,
     ),
     Writer(
         "made up",
@@ -390,6 +429,7 @@ WRITERS: tuple[Writer, ...] = (
         lambda items: {"model": "m", "request": {"contents": items}},
         has_lists=False,
         tells_errors=False,
+        has_images=False,
     ),
 )
 """All formats; those with several kinds of clients more than once."""

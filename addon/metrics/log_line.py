@@ -40,6 +40,8 @@ def _render_outcome(record: RequestRecord) -> str:
 
 def _render_changes(record: RequestRecord) -> Iterator[str]:
     yield f"masked {record.masked} of {record.tool_results} tool results"
+    if record.masked_images:
+        yield f"{record.masked_images} images in them"
     if record.redacted:
         yield f"redacted {record.redacted}"
     if record.reduction_stage is not None:

@@ -89,6 +89,7 @@ class RequestRecord(BaseModel):
     tool_turns: Annotated[int | None, means("Tool turns.")] = None
     tool_results: Annotated[int | None, means("Tool results.")] = None
     masked: Annotated[int | None, means("Tool results that the window masked.")] = None
+    masked_images: Annotated[int | None, means("Images that the window masked in them.")] = None
     redacted: Annotated[int | None, means("Tool results that were redacted.")] = None
     reduced: Annotated[int | None, means("Tool results that a reduction replaced.")] = None
     dropped: Annotated[int | None, means("Tool results that a reduction dropped.")] = None

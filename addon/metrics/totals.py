@@ -15,6 +15,7 @@ class Tally:
     failures: Counter[str] = field(default_factory=Counter)
     passed_through: Counter[str] = field(default_factory=Counter)
     masked: int = 0
+    images: int = 0
     redacted: int = 0
     bound: int = 0
     reductions: Counter[str] = field(default_factory=Counter)
@@ -31,6 +32,7 @@ class Tally:
             self.passed_through[record.passed_through] += 1
             return
         self.masked += record.masked or 0
+        self.images += record.masked_images or 0
         self.redacted += record.redacted or 0
         self.bound += (record.kept or {}).get("bound", 0)
         if record.reduction_stage is not None:
@@ -47,6 +49,7 @@ class Tally:
         return (
             f"{self.masked} results masked, "
             f"{render_change(self.tokens_before, self.tokens_after)}"
+            + (f"; {self.images} images masked in them" if self.images else "")
             + (f"; {self.redacted} results redacted" if self.redacted else "")
             + (f"; {self.bound} results kept for bound reasoning" if self.bound else "")
             + "".join(f"; {n} reduced by {stage}" for stage, n in self.reductions.most_common())

@@ -20,6 +20,8 @@ def mark(flow: http.HTTPFlow, decisions: Sequence[Decision]) -> None:
         before = sum(decision.chars_before for decision in changed)
         after = sum(decision.chars_after for decision in changed)
         flow.comment = f"{what} tool results: {before:,} -> {after:,} characters"
+        if images := sum(decision.images_masked for decision in changed):
+            flow.comment += f", {images} images"
 
 
 def was_changed(flow: http.HTTPFlow) -> bool:
@@ -39,6 +41,7 @@ def _describe(decision: Decision) -> dict[str, str | int | None]:
         "reason": decision.reason,
         "chars_before": decision.chars_before,
         "chars_after": decision.chars_after,
+        "images_masked": decision.images_masked,
     }
 
 

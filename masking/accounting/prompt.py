@@ -112,7 +112,7 @@ def mask_pieces(
     for decision in decisions:
         if found := decision.replacements:
             at = decision.result.element + 1
-            saved = sum(counter.count(r.text) - counter.count(r.placeholder) for r in found)
+            saved = sum(r.saves(counter.count) for r in found)
             mark = digest_of([[list(r.path), r.placeholder] for r in found])
             digest = blake2b(masked[at].digest + mark, digest_size=16).digest()
             tokens = masked[at].tokens - saved

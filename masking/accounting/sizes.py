@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from masking.accounting.prompt import Prompt
 from masking.measures.tokens import TokenCounter
-from masking.model import Decision
+from masking.model import Decision, ToolResult
 from masking.rewrite import Rewrite
 from masking.strategies.redaction import count_redactions
 from masking.strategies.reduction_plan import InvariantStatus, ReductionStage
@@ -20,6 +20,7 @@ class Sizes:
     tool_turns: int
     tool_results: int
     masked: int
+    masked_images: int = 0
     redacted: int = 0
     reduced: int = 0
     dropped: int = 0
@@ -53,6 +54,7 @@ def measure(
         tool_turns=rewrite.conversation.turns,
         tool_results=len(decisions),
         masked=reasons.pop("masked", 0),
+        masked_images=sum(decision.images_masked for decision in decisions),
         redacted=reasons.pop("redacted", 0),
         reduced=reasons.pop("reduced", 0),
         dropped=reasons.pop("dropped", 0),
@@ -72,7 +74,7 @@ def measure(
 def _count(
     decisions: tuple[Decision, ...], prompt: Prompt, counter: TokenCounter
 ) -> dict[str, int]:
-    tokens = [sum(map(counter.count, decision.result.texts)) for decision in decisions]
+    tokens = [_count_content(decision.result, counter) for decision in decisions]
     left = [_count_left(d, n, counter) for d, n in zip(decisions, tokens, strict=True)]
     return {
         "tool_tokens_before": sum(tokens),
@@ -82,11 +84,16 @@ def _count(
     }
 
 
+def _count_content(result: ToolResult, counter: TokenCounter) -> int:
+    """Return the tokens of a result's texts and images."""
+    images = sum(image.tokens for image in result.images)
+    return sum(map(counter.count, result.texts)) + images
+
+
 def _count_left(decision: Decision, tokens: int, counter: TokenCounter) -> int:
     if decision.reason == "dropped":
         return 0
-    replaced = decision.replacements
-    return tokens - sum(counter.count(r.text) - counter.count(r.placeholder) for r in replaced)
+    return tokens - sum(r.saves(counter.count) for r in decision.replacements)
 
 
 def _count_scenarios(rewrite: Rewrite) -> tuple[int, ...] | None:

@@ -133,16 +133,34 @@ def _cut_quickly(body: bytes, replacements: Iterable[Replacement]) -> bytes | No
     ascii_only = body.isascii()
     pieces: list[bytes] = []
     done = 0
-    for _, text, placeholder, wrap in replacements:
-        if wrap is not None:
+    for replacement in replacements:
+        tokens = _encode_both(replacement, ascii_only)
+        if tokens is None:
             return None
-        token = _encode(text, ascii_only)
+        token, new = tokens
         start = _find_token(body, token, done)
         if start < 0:
             return None
-        pieces += (body[done:start], _encode(placeholder, ascii_only))
+        pieces += (body[done:start], new)
         done = start + len(token)
     return b"".join((*pieces, body[done:]))
+
+
+def _encode_both(replacement: Replacement, ascii_only: bool) -> tuple[bytes, bytes] | None:
+    """Return the JSON of what is replaced, as most clients spell it, and of what takes its place.
+
+    None if they do not all spell it alike.
+    """
+    _, text, placeholder, wrap, image = replacement
+    if image is not None:
+        try:
+            part = orjson.dumps(image.part)
+        except orjson.JSONEncodeError:  # lone surrogates, long numbers
+            return None
+        return part, _spell(replacement.value, ascii_only).encode()
+    if wrap is not None:
+        return None
+    return _encode(text, ascii_only), _encode(placeholder, ascii_only)
 
 
 def _find_token(body: bytes, token: bytes, at: int) -> int:

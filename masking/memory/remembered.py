@@ -11,7 +11,6 @@ from masking.conversation import Conversation, find_answers
 from masking.memory.boundary_memory import Move, Occasion, Past
 from masking.model import Decision, Layout
 from masking.strategies.boundary import Boundary, Made, find_next_move
-from masking.strategies.placeholder import Rendering
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.window import decide_by_boundary, find_maskable, judge, mask_again
 
@@ -66,8 +65,7 @@ def continue_past(
         moved = None  # it would change a text before reasoning
         decisions, fresh = draw(moved)
     if moved and fresh:
-        rendering = Rendering(policy.placeholder_template, policy.must_shrink)
-        move = Move(place, moved, fresh, rendering)
+        move = Move(place, moved, fresh, policy.rendering)
         past = replace(past, moves=_add(past.moves, move, slides=policy.slides))
     return Continued(decisions=decisions, past=replace(past, last=place, sent=occasion.now))
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import mask_pieces
 from masking.measures.tokens import TokenCounter
-from masking.model import Decision, Maskable, Target, ToolResult
+from masking.model import Decision, Maskable, Target
 from masking.replay.session_index import Segment
 from masking.strategies.boundary import Boundary, find_boundaries
 from masking.strategies.policy import MaskPolicy
@@ -63,13 +63,17 @@ def find_first_masked_sliding(segment: Segment, judged: Judged, policy: MaskPoli
     edges = [
         Boundary(policy.find_edge(request.turns), request.results) for request in segment.requests
     ]
-    return _find_first_masked(segment, judged, segment.conversation.results, edges, policy)
+    results = [
+        Maskable(r.turn, 0, 0, r.tool, r.target, len(r.images))
+        for r in segment.conversation.results
+    ]
+    return _find_first_masked(segment, judged, results, edges, policy)
 
 
 def _find_first_masked(
     segment: Segment,
     judged: Judged,
-    results: Sequence[Maskable] | Sequence[ToolResult],
+    results: Sequence[Maskable],
     boundaries: Sequence[Boundary],
     policy: MaskPolicy,
 ) -> list[int]:
@@ -82,7 +86,7 @@ def _find_first_masked(
 
 
 def find_first_behind(
-    results: Sequence[Maskable] | Sequence[ToolResult],
+    results: Sequence[Maskable],
     boundaries: Sequence[Boundary],
     turns: Sequence[int],
     policy: MaskPolicy,
@@ -91,23 +95,27 @@ def find_first_behind(
 
     `boundaries` and `turns` have the boundary and the number of tool turns at each request, oldest
     first; neither goes back. Whether a result may be masked at all is not asked here. The last K
-    of a tool and the latest of a target are those before the boundary, as in
+    of a tool, the last images and the latest of a target are those before the boundary, as in
     `masking.strategies.window`.
     """
     edges = [boundary.turn for boundary in boundaries]
     counts = [boundary.results for boundary in boundaries]
     later: defaultdict[str, list[int]] = defaultdict(list)
+    later_images: list[int] = []
     superseded: dict[Target, int] = {}
     first = [NEVER] * len(results)
     for place in range(len(results) - 1, -1, -1):
         turn, tool, target = results[place].turn, results[place].tool, results[place].target
+        arrived = bisect_left(counts, place + 1)
+        released = 0
+        if (images := results[place].images) and policy.kept_images:
+            released = _count_as_later(later_images, arrived, policy.kept_images, images)
         if turn is None:
             continue
-        arrived = bisect_left(counts, place + 1)
         known = max(arrived, bisect_right(turns, turn))
-        released = 0
         if tool is not None and (policy.keep_last_k_per_tool or 0) > 0:
-            released = _count_as_later(later[tool], known, policy.keep_last_k_per_tool or 0)
+            k = policy.keep_last_k_per_tool or 0
+            released = max(released, _count_as_later(later[tool], known, k))
         if target is not None and policy.keep_latest_turns > 0:
             age = turn + policy.keep_latest_turns - policy.window_turns
             released = max(released, min(superseded.get(target, NEVER), bisect_right(edges, age)))
@@ -117,12 +125,13 @@ def find_first_behind(
     return first
 
 
-def _count_as_later(later: list[int], known: int, k: int) -> int:
-    """Return the request from which on there are K later results of the tool; add this one.
+def _count_as_later(later: list[int], known: int, k: int, count: int = 1) -> int:
+    """Return the request from which on there are K later ones; add `count` of this result.
 
     `later` has the requests from which on the later ones are known, the first K of them.
     """
     released = later[k - 1] if len(later) >= k else NEVER
-    insort(later, known)
+    for _ in range(min(count, k)):
+        insort(later, known)
     del later[k:]
     return released

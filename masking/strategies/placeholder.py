@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from masking.errors import ConfigError
 from masking.measures.token_estimate import estimate_tokens
+from masking.model import ToolResult, describes_image
 
 UNKNOWN_TOOL = "inconnu"
 
@@ -76,10 +77,21 @@ def _find_numbers(text: str, at: int) -> Iterator[str]:
 
 
 class Rendering(NamedTuple):
-    """How placeholders were written: a setting that is changed must not change the old ones."""
+    """How placeholders were written: a setting that is changed must not change the old ones.
+
+    in_lists, images: whether the texts of lists were masked, and images.
+    """
 
     template: str
     must_shrink: bool
+    in_lists: bool = True
+    images: bool = False
+
+
+def is_placeholder(result: ToolResult, place: int, template: Template) -> bool:
+    """Whether a text of a result is its placeholder, or that of an image in it."""
+    text, call_id = result.texts[place], result.call_id or ""
+    return template.could_have_rendered(text, call_id, result.tool) or describes_image(text)
 
 
 def parse_template(template: str) -> Template:

@@ -9,7 +9,7 @@ from masking.errors import ConfigError
 from masking.measures.cache_rules import ReadsAt
 from masking.measures.pricing import Pricing
 from masking.model import PriceStep
-from masking.strategies.placeholder import parse_template
+from masking.strategies.placeholder import Rendering, parse_template
 
 DEFAULT_TEMPLATE = (
     "[Observation masquée: résultat d’outil ancien "  # noqa: RUF001 - the template's own spelling
@@ -63,6 +63,8 @@ class MaskPolicy:
         first. Like the ratios, it is not a key of a file: prices give it.
     shortest_prefix: a prefix of fewer tokens is not cached. Prices give it, too.
     reads_at: where a cached prompt can be read from. Prices give it, too.
+    mask_images: also mask the images of old results, each with a text that says what it was.
+    keep_last_images: keep the results that hold the last K images, however old; 0 or less is off.
     bound_reasoning: "keep": mask nothing that reasoning of the model is bound to; "drop": do so
         where the provider then drops the reasoning, never where it refuses the request.
 
@@ -89,6 +91,8 @@ class MaskPolicy:
     shortest_prefix: int = 0
     reads_at: ReadsAt = "any prefix"
     bound_reasoning: BoundReasoning = "keep"
+    mask_images: bool = False
+    keep_last_images: int = 3
 
     def __post_init__(self) -> None:
         parse_template(self.placeholder_template)
@@ -105,6 +109,18 @@ class MaskPolicy:
     def wanted_arguments(self) -> tuple[str, ...]:
         """The arguments that tell a call's target, where that matters."""
         return self.target_arguments if self.masks and self.keep_latest_turns > 0 else ()
+
+    @property
+    def kept_images(self) -> int:
+        """How many of the last images stay because they are the last."""
+        return max(0, self.keep_last_images) if self.mask_images else 0
+
+    @property
+    def rendering(self) -> Rendering:
+        """How this policy writes placeholders."""
+        return Rendering(
+            self.placeholder_template, self.must_shrink, self.mask_text_parts, self.mask_images
+        )
 
     @property
     def slides(self) -> bool:

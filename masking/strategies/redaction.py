@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from masking.conversation import Conversation, Element, Speaker, find_answers
 from masking.errors import ConfigError
 from masking.model import Decision, KeepReason, Reason, Scenario, ToolResult
-from masking.strategies.placeholder import Template, parse_template
+from masking.strategies.placeholder import Template, is_placeholder, parse_template
 from masking.strategies.policy import DEFAULT_TEMPLATE
 
 SWITCH = "STREAM_REDACTION_ENABLED"
@@ -259,7 +259,7 @@ def _judge(result: ToolResult, ahead: _Ahead, template: Template) -> Decision:
     replacements = tuple(
         result.replace(place, template.render(call_id, tool, text))
         for place, text in enumerate(result.texts)
-        if not template.could_have_rendered(text, call_id, tool)
+        if not is_placeholder(result, place, template)
     )
     if not replacements:
         return Decision(result, "already_masked", scenario=scenario)

@@ -1,7 +1,8 @@
 """Which tool results could be masked by now and are not, as a conversation goes on.
 
 A result is ripe once its turn has left the window, later results of its tool have taken its place
-among the last K, and it is not kept as the latest of its target. It stays ripe until it is masked.
+among the last K, later images that of its own, and it is not kept as the latest of its target. It
+stays ripe until it is masked.
 
 Each result waits in the bucket of the turn that must leave the window first. It changes to an
 earlier bucket at most once, so the work is linear in the conversation.
@@ -9,7 +10,7 @@ earlier bucket at most once, so the work is linear in the conversation.
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import accumulate
@@ -50,6 +51,10 @@ class Ripening:
         self._bucket_of: dict[int, int] = {}
         self._last_of_tool: defaultdict[str, deque[int]] = defaultdict(deque)
         self._kept_by_tool: set[int] = set()
+        self._last_with_images: deque[int] = deque()
+        self._last_images = 0
+        """How many images these results hold together."""
+        self._kept_by_images: set[int] = set()
         self._latest: dict[Target, int] = {}
 
     @property
@@ -74,14 +79,17 @@ class Ripening:
             place = self.received
             self.received += 1
             self._results.append(result)
-            released = self._count_as_last(place, result.tool)
+            released = [
+                *self._count_as_last(place, result.tool),
+                *self._count_images(place, result.images),
+            ]
             older = self._count_as_latest(place, result)
             if result.turn is not None:
                 self._wait(place, self._find_leaving(place))
             if older is not None:
                 self._wait(older, self._find_leaving(older))
-            if released is not None:
-                self._ripen(released)
+            for each in released:
+                self._ripen(each)
 
     def harvest(self) -> None:
         """Count all ripe results as masked."""
@@ -118,18 +126,31 @@ class Ripening:
         savings = accumulate((bucket.saving for bucket in buckets), initial=self.saving)
         return [*savings], tails[::-1]
 
-    def _count_as_last(self, place: int, tool: str | None) -> int | None:
-        """Return the result that is no longer among the last K of the tool."""
+    def _count_as_last(self, place: int, tool: str | None) -> Iterator[int]:
+        """Yield the result that is no longer among the last K of the tool."""
         if tool is None or self._last_k <= 0:
-            return None
+            return
         last = self._last_of_tool[tool]
         last.append(place)
         self._kept_by_tool.add(place)
-        if len(last) <= self._last_k:
-            return None
-        released = last.popleft()
-        self._kept_by_tool.remove(released)
-        return released
+        if len(last) > self._last_k:
+            released = last.popleft()
+            self._kept_by_tool.remove(released)
+            yield released
+
+    def _count_images(self, place: int, images: int) -> Iterator[int]:
+        """Yield the results that no longer hold any of the last K images."""
+        if not images or not self._policy.kept_images:
+            return
+        last = self._last_with_images
+        last.append(place)
+        self._kept_by_images.add(place)
+        self._last_images += images
+        while self._last_images - self._results[last[0]].images >= self._policy.kept_images:
+            released = last.popleft()
+            self._last_images -= self._results[released].images
+            self._kept_by_images.remove(released)
+            yield released
 
     def _count_as_latest(self, place: int, result: Maskable) -> int | None:
         """Return the result that is no longer the latest of the target."""
@@ -167,8 +188,13 @@ class Ripening:
 
     def _ripen(self, place: int) -> None:
         """Count a result as ripe, unless something keeps it or it is counted already."""
-        is_kept = place in self._kept_by_tool or place in self._bucket_of
-        if is_kept or place in self._counted or self._results[place].turn is None:
+        is_kept = place in self._kept_by_tool or place in self._kept_by_images
+        if (
+            is_kept
+            or place in self._bucket_of
+            or place in self._counted
+            or self._results[place].turn is None
+        ):
             return
         result = self._results[place]
         self._counted.add(place)

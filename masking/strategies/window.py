@@ -1,7 +1,7 @@
 """Schéma 1: tool results older than a window of tool turns become placeholders."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from masking.conversation import Conversation
@@ -12,12 +12,13 @@ from masking.model import (
     KeepReason,
     Layout,
     Maskable,
+    Replacement,
     ToolResult,
     make,
 )
 from masking.strategies.boundary import Boundary, find_boundary
 from masking.strategies.error_signs import looks_like_error
-from masking.strategies.placeholder import Rendering, Template, parse_template
+from masking.strategies.placeholder import Rendering, Template, is_placeholder, parse_template
 from masking.strategies.policy import MaskPolicy
 
 
@@ -56,12 +57,27 @@ def mask_again(results: Sequence[ToolResult], rendering: Rendering) -> list[Deci
 
     A content that has become one which is never masked stays as it is.
     """
-    policy = MaskPolicy(True, skip_if_not_shorter=rendering.must_shrink)
+    policy = MaskPolicy(
+        True,
+        skip_if_not_shorter=rendering.must_shrink,
+        # A list in which no image was masked was a string then.
+        mask_text_parts=rendering.in_lists or not rendering.images,
+        mask_images=rendering.images,
+    )
     view = _View(policy, parse_template(rendering.template), policy.must_shrink)
     return [
-        Decision(result, "not_string") if result.kind == "other" else _mask(result, view)
+        _mask(result, view) if _is_maskable(result, policy) else Decision(result, "not_string")
         for result in results
     ]
+
+
+def in_order(replacements: Iterable[Replacement]) -> tuple[Replacement, ...]:
+    """Return the replacements of a result in the order of its parts."""
+
+    def find_place(replacement: Replacement) -> list[int]:
+        return [step for step in replacement.path if isinstance(step, int)]
+
+    return tuple(sorted(replacements, key=find_place))
 
 
 def judge(
@@ -86,16 +102,23 @@ def find_maskable(judged: Sequence[Decision], layout: Layout) -> list[Maskable]:
     """
     known = _forget_early_calls([decision.result for decision in judged], layout)
     return [
-        Maskable(result.turn, offset, _find_saving(d, size), result.tool, result.target)
+        Maskable(
+            result.turn,
+            offset,
+            _find_saving(d, size),
+            result.tool,
+            result.target,
+            len(result.images),
+        )
         for d, result, offset, size in zip(judged, known, layout.offsets, layout.sizes, strict=True)
     ]
 
 
 def _find_saving(decision: Decision, size: int) -> int:
     """Return what a decision saves, in estimated tokens; 0 if its placeholder is longer."""
-    replaced = decision.replacements
-    if not replaced or decision.result.kind != "string":  # what stays saves nothing
-        size = sum(estimate_tokens(r.text) for r in replaced)
+    replaced, result = decision.replacements, decision.result
+    if not replaced or result.kind != "string" or result.images:  # what stays saves nothing
+        return max(0, sum(r.saves(estimate_tokens) for r in replaced))
     return max(0, size - sum(estimate_tokens(r.placeholder) for r in replaced))
 
 
@@ -146,8 +169,9 @@ def _find_protected(
 ) -> dict[int, KeepReason]:
     """Return what is kept behind the boundary, as of when the boundary last moved."""
     last = dict.fromkeys(_find_last_of_each_tool(known, policy.keep_last_k_per_tool or 0), "last_k")
+    images = dict.fromkeys(_find_last_with_images(known, policy.kept_images), "last_images")
     latest = dict.fromkeys(_find_latest_of_each_target(known, boundary, policy), "latest")
-    return cast(dict[int, KeepReason], {**latest, **last})
+    return cast(dict[int, KeepReason], {**latest, **images, **last})
 
 
 def _find_last_of_each_tool(results: Sequence[ToolResult], k: int) -> Iterator[int]:
@@ -156,6 +180,17 @@ def _find_last_of_each_tool(results: Sequence[ToolResult], k: int) -> Iterator[i
         tool = results[place].tool
         if tool is not None and seen[tool] < k:
             seen[tool] += 1
+            yield place
+
+
+def _find_last_with_images(results: Sequence[ToolResult], k: int) -> Iterator[int]:
+    """Yield the results that hold the last K images."""
+    left = k
+    for place in range(len(results) - 1, -1, -1):
+        if left <= 0:
+            return
+        if results[place].images:
+            left -= len(results[place].images)
             yield place
 
 
@@ -188,11 +223,18 @@ def _find_reason_to_keep(
 
 def _judge(result: ToolResult, view: _View) -> Decision:
     """Decide a result that is old enough, by what it is."""
-    policy, kind = view.policy, result.kind
-    is_maskable = kind == "string" or (kind == "text_parts" and policy.mask_text_parts)
+    policy, is_maskable = view.policy, _is_maskable(result, view.policy)
     if policy.keep_errors and _is_error(result, policy, is_maskable):
         return Decision(result, "error")
     return _mask(result, view) if is_maskable else Decision(result, "not_string")
+
+
+def _masks_texts(result: ToolResult, policy: MaskPolicy) -> bool:
+    return result.kind == "string" or (result.kind == "text_parts" and policy.mask_text_parts)
+
+
+def _is_maskable(result: ToolResult, policy: MaskPolicy) -> bool:
+    return _masks_texts(result, policy) or (policy.mask_images and bool(result.images))
 
 
 def _is_error(result: ToolResult, policy: MaskPolicy, is_maskable: bool) -> bool:
@@ -203,13 +245,13 @@ def _is_error(result: ToolResult, policy: MaskPolicy, is_maskable: bool) -> bool
 
 def _mask(result: ToolResult, view: _View) -> Decision:
     call_id, tool, template = result.call_id or "", result.tool, view.template
-    min_chars = view.policy.min_chars
-    is_short = min_chars > 0 and sum(map(len, result.texts)) < min_chars
+    policy = view.policy
+    is_short = policy.min_chars > 0 and sum(map(len, result.texts)) < policy.min_chars
     must_shrink = view.must_shrink or result.kind == "text_parts"
     replacements = []
     reason: KeepReason = "already_masked"
-    for place, text in enumerate(result.texts):
-        if template.could_have_rendered(text, call_id, tool):
+    for place, text in enumerate(result.texts if _masks_texts(result, policy) else ()):
+        if is_placeholder(result, place, template):
             continue
         if is_short:
             reason = "too_short"
@@ -219,6 +261,9 @@ def _mask(result: ToolResult, view: _View) -> Decision:
             reason = "not_shorter"
         else:
             replacements.append(result.replace(place, placeholder))
+    if policy.mask_images and result.images:
+        images = map(result.replace_image, result.images)
+        return Decision(result, "masked", in_order((*replacements, *images)))
     settled = "masked" if replacements else reason
     return make(Decision, (result, settled, tuple(replacements), None, False))
 

@@ -109,6 +109,7 @@ class FastReplay:
                 window_turns=1,
                 keep_last_k_per_tool=None,
                 keep_latest_turns=0,
+                keep_last_images=0,
                 max_loss=0.0,
             ),
         )

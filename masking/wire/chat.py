@@ -18,14 +18,21 @@ from masking.conversation import (
     Speaker,
     WireFormat,
 )
-from masking.model import Path, make
+from masking.model import Image, Path, make
 from masking.wire.cache_marks import (
     find_last_mark,
     find_lifetimes,
     unmark_parts,
     without_mark,
 )
-from masking.wire.chat_sizes import measure_content, measure_frame, measure_tools
+from masking.wire.chat_sizes import (
+    find_picture,
+    measure_content,
+    measure_frame,
+    measure_image,
+    measure_tools,
+)
+from masking.wire.images import offer
 from masking.wire.json_values import non_empty, objects
 from masking.wire.reasoning import find_claude_binding
 
@@ -151,7 +158,7 @@ def count_message_parts(message: object) -> tuple[Sequence[str], int]:
     """Return the texts of a message that are tokens of the prompt, and its other tokens.
 
     The texts of its content and of its calls (name and arguments), 4 more for the message and 8
-    more for each call. Images and other parts without text are not counted.
+    more for each call, and images. Other parts without text are not counted.
     """
     if not isinstance(message, dict):
         return (), 0
@@ -163,7 +170,8 @@ def count_message_parts(message: object) -> tuple[Sequence[str], int]:
         texts += [
             text for key in ("name", "arguments") if isinstance(text := function.get(key), str)
         ]
-    return texts, _MESSAGE_TOKENS + _CALL_TOKENS * len(calls)
+    images = sum(map(measure_image, filter(_is_image, objects(content))))
+    return texts, _MESSAGE_TOKENS + _CALL_TOKENS * len(calls) + images
 
 
 def say_as_user(text: str) -> object:
@@ -208,7 +216,8 @@ def _read_result(message: Mapping[str, object]) -> Result:
     call_id = non_empty(message.get("tool_call_id"))
     is_error = message.get("is_error") is True
     if isinstance(content, str):
-        return make(Result, (call_id, "string", (content,), _CONTENT, is_error, None, (), None))
+        text, slot = (content,), _CONTENT
+        return make(Result, (call_id, "string", text, slot, is_error, None, (), None, ()))
     parts = content if isinstance(content, list) else []
     places = [place for place, part in enumerate(parts) if _is_text_part(part)]
     return Result(
@@ -217,7 +226,28 @@ def _read_result(message: Mapping[str, object]) -> Result:
         tuple(parts[place]["text"] for place in places),
         tuple(("content", place, "text") for place in places),
         is_error,
+        images=tuple(image for at, part in enumerate(parts) for image in _find_image(at, part)),
     )
+
+
+def _find_image(at: int, part: object) -> tuple[Image, ...]:
+    if not isinstance(part, dict) or not _is_image(part) or part.keys() != _IMAGE_KEYS:
+        return ()
+    return offer(
+        ("content", at),
+        part,
+        find_picture(part),
+        measure_image(part),
+        lambda text: {"type": "text", "text": text},
+    )
+
+
+_IMAGE_KEYS = {"type", "image_url"}
+"""An image with any other key stays, such as one with a cache mark."""
+
+
+def _is_image(part: Mapping[str, object]) -> bool:
+    return part.get("type") == "image_url"
 
 
 def _is_text_part(part: object) -> bool:

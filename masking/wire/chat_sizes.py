@@ -8,22 +8,16 @@ from collections.abc import Mapping
 
 import orjson
 
+from masking.measures.image_tokens import LOW_DETAIL_TOKENS, UNKNOWN_TOKENS, count_openai
 from masking.measures.token_estimate import estimate_tokens
+from masking.wire.images import Picture, read_address
 
 _MESSAGE_TOKENS = 4
 _CALL_TOKENS = 8
 """What a message and a call cost besides their texts: role, separators, call id."""
 
-PART_TOKENS = 1_600
-"""A guess at an image or another part without text: about the most that a screenshot costs.
-
-If the guess is too low, a move that breaks the prompt before an image looks cheap. If it is too
-high, the bill of sending everything looks higher, but with a `max_loss` of a tenth only a tenth of
-that error counts.
-"""
-
-LOW_DETAIL_TOKENS = 85
-"""What OpenAI charges for an image with `"detail": "low"`."""
+PART_TOKENS = UNKNOWN_TOKENS
+"""A guess at a part that has no text and is no image."""
 
 
 def measure_content(content: object) -> int:
@@ -31,6 +25,19 @@ def measure_content(content: object) -> int:
     if isinstance(content, str):
         return estimate_tokens(content)
     return sum(map(_measure_part, content)) if isinstance(content, list) else 0
+
+
+def find_picture(part: Mapping[str, object]) -> Picture:
+    """Return what is known of the image in an `image_url` part."""
+    image = part.get("image_url")
+    return read_address(image.get("url") if isinstance(image, dict) else image)
+
+
+def measure_image(part: Mapping[str, object]) -> int:
+    """Return the tokens of the image in an `image_url` part."""
+    image = part.get("image_url")
+    is_low = isinstance(image, dict) and image.get("detail") == "low"
+    return LOW_DETAIL_TOKENS if is_low else find_picture(part).count_tokens(count_openai)
 
 
 def measure_frame(message: Mapping[str, object]) -> int:
@@ -63,9 +70,7 @@ def _measure_part(part: object) -> int:
     text = part.get("text", part.get("refusal"))
     if isinstance(text, str):
         return estimate_tokens(text)
-    image = part.get("image_url")
-    is_low = isinstance(image, dict) and image.get("detail") == "low"
-    return LOW_DETAIL_TOKENS if is_low else PART_TOKENS
+    return measure_image(part) if "image_url" in part else PART_TOKENS
 
 
 def _measure_call(call: object) -> int:

@@ -21,16 +21,20 @@ from masking.conversation import (
     WireFormat,
     follow,
 )
-from masking.model import ContentKind, Path, make
+from masking.model import ContentKind, Image, Path, make
 from masking.wire.converse_sizes import (
     BLOCK_TOKENS,
     MESSAGE_TOKENS,
     POINT,
+    find_picture,
     find_value,
+    is_image,
     is_point,
+    measure_image,
     measure_message,
     measure_prompt_head,
 )
+from masking.wire.images import offer
 from masking.wire.json_values import non_empty, objects, spell
 from masking.wire.messages import find_binding as find_messages_binding
 from masking.wire.messages import find_obstacle as find_messages_obstacle
@@ -127,20 +131,21 @@ def count_message_parts(message: object) -> tuple[Sequence[str], int]:
     """Return the texts of a message that are tokens of the prompt, and its other tokens.
 
     The texts of its blocks, of reasoning and of results, names and inputs of calls; 4 more for the
-    message, 8 more for each call or result. Images and all other blocks are not counted.
+    message, 8 more for each call or result, and images. All other blocks are not counted.
     """
     if not isinstance(message, dict):
         return (), 0
     texts: list[str] = []
-    paired = 0
+    others = MESSAGE_TOKENS
     for block in objects(message.get("content")):
         use, result = block.get("toolUse"), block.get("toolResult")
-        paired += isinstance(use, dict) + isinstance(result, dict)
+        others += BLOCK_TOKENS * (isinstance(use, dict) + isinstance(result, dict))
         if isinstance(use, dict):
             texts += (str(use.get("name", "")), spell(use.get("input")))
         inner = objects(result.get("content")) if isinstance(result, dict) else []
         texts += [text for part in (block, *inner) if (text := find_value(part)) is not None]
-    return texts, MESSAGE_TOKENS + BLOCK_TOKENS * paired
+        others += sum(measure_image(part) for part in (block, *inner) if is_image(part))
+    return texts, others
 
 
 def say_as_user(text: str) -> object:
@@ -180,15 +185,22 @@ def _read_result(result: Mapping[str, Any], at: Path) -> Result:
     call_id, is_error = non_empty(result.get("toolUseId")), result.get("status") == "error"
     parts = result.get("content")
     parts = parts if isinstance(parts, list) else []
-    places = [at for at, part in enumerate(parts) if _has_text(part)]
+    images = tuple(i for n, part in enumerate(parts) for i in _find_image((*at, n), part))
+    places = [n for n, part in enumerate(parts) if _has_text(part)]
     if places:
         kind: ContentKind = "string" if len(parts) == 1 else "text_parts"
         texts = tuple(str(parts[place]["text"]) for place in places)
         slots = tuple((*at, place, "text") for place in places)
-        return Result(call_id, kind, texts, slots, is_error)
+        return Result(call_id, kind, texts, slots, is_error, images=images)
     if len(parts) == 1 and isinstance(parts[0], dict) and "json" in parts[0]:
         return _read_json(call_id, parts[0]["json"], (*at, 0, "json"), is_error=is_error)
-    return Result(call_id, "other", (), (), is_error)
+    return Result(call_id, "other", (), (), is_error, images=images)
+
+
+def _find_image(slot: Path, part: object) -> tuple[Image, ...]:
+    if not isinstance(part, dict) or part.keys() != {"image"}:
+        return ()
+    return offer(slot, part, find_picture(part), measure_image(part), lambda text: {"text": text})
 
 
 def _read_json(call_id: str | None, value: object, at: Path, *, is_error: bool) -> Result:

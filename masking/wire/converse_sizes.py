@@ -7,9 +7,11 @@ system, messages, whatever the order of the keys.
 from collections.abc import Mapping
 
 from masking.conversation import ElementSize, HeadSize, follow
+from masking.measures.image_tokens import count_claude
 from masking.measures.token_estimate import estimate_tokens
 from masking.model import make
 from masking.wire.chat_sizes import PART_TOKENS, measure_tools
+from masking.wire.images import Picture, read_address, read_picture
 from masking.wire.json_values import spell
 
 POINT = "cachePoint"
@@ -52,7 +54,7 @@ def measure_blocks(blocks: list[object]) -> int:
 
 
 def measure_block(block: object) -> int:
-    """Return the estimated tokens of a content block; an image's are a guess."""
+    """Return the estimated tokens of a content block."""
     if not isinstance(block, dict):
         return PART_TOKENS
     if POINT in block:
@@ -64,7 +66,28 @@ def measure_block(block: object) -> int:
     if isinstance(result := block.get("toolResult"), dict):
         content = result.get("content")
         return BLOCK_TOKENS + (measure_blocks(content) if isinstance(content, list) else 0)
-    return PART_TOKENS
+    return measure_image(block) if is_image(block) else PART_TOKENS
+
+
+def is_image(block: Mapping[str, object]) -> bool:
+    """Whether a block is an image."""
+    return "image" in block
+
+
+def find_picture(block: Mapping[str, object]) -> Picture:
+    """Return what is known of the image in a block: its bytes, or where they are."""
+    image = block.get("image")
+    source = image.get("source") if isinstance(image, dict) else None
+    if not isinstance(image, dict) or not isinstance(source, dict):
+        return Picture(0)
+    if "bytes" in source:
+        return read_picture(source["bytes"], f"image/{image.get('format')}")
+    return read_address(follow(source, ("s3Location", "uri")))
+
+
+def measure_image(block: Mapping[str, object]) -> int:
+    """Return the tokens of the image in a block."""
+    return find_picture(block).count_tokens(count_claude)
 
 
 def find_value(block: Mapping[str, object]) -> str | None:

@@ -22,17 +22,19 @@ from masking.conversation import (
     WireFormat,
     follow,
 )
-from masking.model import ContentKind, Path, make
+from masking.model import ContentKind, Image, Path, make
 from masking.wire.gemini_parts import (
     Part,
     find_call,
+    find_inline_data,
     find_outputs,
     find_parts,
     find_response,
     find_said,
 )
-from masking.wire.gemini_sizes import count_content, measure_contents
+from masking.wire.gemini_sizes import count_content, measure_contents, measure_media
 from masking.wire.gemini_sizes import measure_head as measure_tools_and_texts
+from masking.wire.images import offer, read_picture
 from masking.wire.json_values import non_empty
 
 _SPEAKERS: Mapping[str, Speaker] = {
@@ -68,6 +70,9 @@ def read_content(content: object) -> Element:
             if found := find_response(part):
                 key, response = found
                 results.append(_read_result(response, (*place, key, "response")))
+            elif results and (images := _find_image(place, part)):
+                joined = (*results[-1].images, *images)
+                results[-1] = results[-1]._replace(images=joined)
         elif call := find_call(part):
             fields = (_find_id(call), non_empty(call.get("name")), call.get("args"))
             calls.append(make(Call, fields))
@@ -197,8 +202,23 @@ def _read_result(response: Part, at: Path) -> Result:
         None,
         (),
         non_empty(response.get("name")),
+        (),
     )
     return make(Result, fields)
+
+
+def _find_image(place: Path, part: Part) -> tuple[Image, ...]:
+    """Return the image in a part that stands after a response, as gemini-cli sends it.
+
+    Those in the `parts` of a response stay: nothing but media may stand there
+    (https://ai.google.dev/api/caching#FunctionResponsePart).
+    """
+    data = find_inline_data(part)
+    media_type = data and (data.get("mimeType") or data.get("mime_type"))
+    if data is None or not str(media_type).startswith("image/"):
+        return ()
+    picture = read_picture(data.get("data"), media_type)
+    return offer(place, part, picture, measure_media(part), lambda text: {"text": text})
 
 
 def _is_error(values: object) -> bool:

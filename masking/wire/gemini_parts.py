@@ -48,6 +48,14 @@ def find_outputs(response: Part) -> dict[str, str]:
     return {key: v for key, v in values.items() if isinstance(v, str) and key != _NAME}
 
 
+def find_inline_data(part: Part) -> Part | None:
+    """Return the data in a part that holds nothing else, such as an image."""
+    found = _find_object(part, "inlineData", "inline_data")
+    if found is None or not part.keys() <= {found[0], "mediaResolution", "media_resolution"}:
+        return None
+    return found[1]
+
+
 def _find_object(part: Part, *keys: str) -> tuple[str, Part] | None:
     for key in keys:
         value = part.get(key)

@@ -58,7 +58,7 @@ def measure_head(tools: object, texts: Sequence[str]) -> HeadSize:
 def count_content(content: Part) -> tuple[Sequence[str], int]:
     """Return the texts of a content that are tokens of the prompt, and its other tokens.
 
-    These are 4 for the content and 8 for each call and each response. Media are not counted.
+    These are 4 for the content, 8 for each call and each response, and those of media.
     """
     texts: list[str] = []
     others = CONTENT_TOKENS
@@ -69,12 +69,13 @@ def count_content(content: Part) -> tuple[Sequence[str], int]:
         elif found := find_response(part):
             outputs = find_outputs(found[1])
             texts += [*outputs.values(), _spell_frame(found[1], outputs)]
-            others += CALL_TOKENS
+            others += CALL_TOKENS + sum(measure_media(inner) for _, inner in find_parts(found[1]))
         elif call := find_call(part):
             texts.append(_spell_call(call))
             others += CALL_TOKENS
         else:
             texts.append(_spell_rest(part))
+            others += measure_media(part)
     return [text for text in texts if text], others
 
 
@@ -84,9 +85,12 @@ def _measure_part(part: Part) -> int:
         return estimate_tokens(text)
     if call := find_call(part):
         return CALL_TOKENS + estimate_tokens(_spell_call(call))
-    if any(key in part for key in _MEDIA):
-        return _MEDIA_TOKENS
-    return estimate_tokens(_spell_rest(part))
+    return measure_media(part) or estimate_tokens(_spell_rest(part))
+
+
+def measure_media(part: Part) -> int:
+    """Return the tokens of the media in a part; 0 if it has none."""
+    return _MEDIA_TOKENS if any(key in part for key in _MEDIA) else 0
 
 
 def _measure_response(response: Part) -> tuple[int, int]:

@@ -6,6 +6,7 @@ goes to Vertex (`rawPredict`) and to Bedrock (`invoke`), with the model in the p
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
@@ -19,10 +20,16 @@ from masking.conversation import (
     Speaker,
     WireFormat,
 )
-from masking.model import make
+from masking.model import Image, Path, make
 from masking.wire.cache_marks import find_lifetimes, unmark_parts, without_mark
+from masking.wire.images import offer
 from masking.wire.json_values import non_empty, objects, spell
-from masking.wire.messages_sizes import measure_message, measure_prompt_head
+from masking.wire.messages_sizes import (
+    find_picture,
+    measure_image,
+    measure_message,
+    measure_prompt_head,
+)
 from masking.wire.reasoning import find_messages_binding
 
 _SPEAKERS: Mapping[object, Speaker] = {"user": "user", "assistant": "assistant", "system": "system"}
@@ -142,7 +149,7 @@ def count_message_parts(message: object) -> tuple[Sequence[str], int]:
     """Return the texts of a message that are tokens of the prompt, and its other tokens.
 
     The texts of its blocks and of results, thinking, names and inputs of calls; 4 more for the
-    message, 8 more for each call or result. Images and all other blocks are not counted.
+    message, 8 more for each call or result, and images. All other blocks are not counted.
     """
     if not isinstance(message, dict):
         return (), 0
@@ -150,17 +157,18 @@ def count_message_parts(message: object) -> tuple[Sequence[str], int]:
     if isinstance(content, str):
         return (content,), _MESSAGE_TOKENS
     texts: list[str] = []
-    paired = 0
+    others = _MESSAGE_TOKENS
     for block in objects(content):
         kind = block.get("type")
-        paired += kind in ("tool_use", "tool_result")
+        others += _BLOCK_TOKENS if kind in ("tool_use", "tool_result") else 0
         if kind == "tool_use":
             texts += (str(block.get("name", "")), spell(block.get("input")))
         inner = block.get("content") if kind == "tool_result" else None
         parts = [block, {"text": inner}, *objects(inner)]
         found = (part.get(key) for part in parts for key in ("text", "thinking"))
         texts += [text for text in found if isinstance(text, str)]
-    return texts, _MESSAGE_TOKENS + _BLOCK_TOKENS * paired
+        others += sum(measure_image(part) for part in parts if part.get("type") == "image")
+    return texts, others
 
 
 def say_as_user(text: str) -> object:
@@ -217,6 +225,7 @@ def _read_result(at: int, block: Mapping[str, Any]) -> Result:
     parts = objects(content)
     if any(part.get("type") == _UNTOUCHABLE for part in parts):
         return Result(call_id, "other", (), (), is_error)
+    images = [_find_image((*slot, at), part) for at, part in enumerate(_as_list(content))]
     places = [place for place, part in enumerate(_as_list(content)) if _is_text(part)]
     split = [split_reminders(_as_list(content)[place]["text"]) for place in places]
     return Result(
@@ -226,7 +235,24 @@ def _read_result(at: int, block: Mapping[str, Any]) -> Result:
         tuple((*slot, place, "text") for place in places),
         is_error,
         tails=tuple(tail for _, tail in split) if any(tail for _, tail in split) else (),
+        images=tuple(chain.from_iterable(images)),
     )
+
+
+def _find_image(slot: Path, part: object) -> tuple[Image, ...]:
+    if not isinstance(part, dict) or part.get("type") != "image" or part.keys() != _IMAGE_KEYS:
+        return ()
+    return offer(
+        slot,
+        part,
+        find_picture(part),
+        measure_image(part),
+        lambda text: {"type": "text", "text": text},
+    )
+
+
+_IMAGE_KEYS = {"type", "source"}
+"""An image with any other key stays, such as one with a cache mark."""
 
 
 def _is_text(part: object) -> bool:

@@ -7,10 +7,12 @@ system, messages, whatever the order of the keys.
 from collections.abc import Mapping
 
 from masking.conversation import ElementSize, HeadSize
+from masking.measures.image_tokens import count_claude
 from masking.measures.token_estimate import estimate_tokens
 from masking.model import make
 from masking.wire.cache_marks import find_last_mark
 from masking.wire.chat_sizes import PART_TOKENS, measure_tools
+from masking.wire.images import Picture, read_address, read_picture
 from masking.wire.json_values import spell
 
 _MESSAGE_TOKENS = 4
@@ -54,7 +56,7 @@ def measure_blocks(blocks: list[object]) -> int:
 
 
 def measure_block(block: object) -> int:
-    """Return the estimated tokens of a content block; an image's are a guess."""
+    """Return the estimated tokens of a content block."""
     kind = block.get("type") if isinstance(block, dict) else None
     if not isinstance(block, dict) or not isinstance(kind, str):
         return PART_TOKENS
@@ -68,7 +70,22 @@ def measure_block(block: object) -> int:
         content = block.get("content")
         inner = measure_blocks(content) if isinstance(content, list) else 0
         return _BLOCK_TOKENS + (estimate_tokens(content) if isinstance(content, str) else inner)
-    return PART_TOKENS
+    return measure_image(block) if kind == "image" else PART_TOKENS
+
+
+def find_picture(block: Mapping[str, object]) -> Picture:
+    """Return what is known of the image in an `image` block: base64, a URL, or a file's id."""
+    source = block.get("source")
+    if not isinstance(source, dict):
+        return Picture(0)
+    if "data" in source:
+        return read_picture(source["data"], source.get("media_type"))
+    return read_address(source.get("url", source.get("file_id")))
+
+
+def measure_image(block: Mapping[str, object]) -> int:
+    """Return the tokens of the image in an `image` block."""
+    return find_picture(block).count_tokens(count_claude)
 
 
 _TEXT_KEYS = {"text": "text", "thinking": "thinking"}

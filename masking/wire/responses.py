@@ -18,14 +18,18 @@ from masking.conversation import (
     Speaker,
     WireFormat,
 )
-from masking.model import ContentKind, Path, make
+from masking.model import ContentKind, Image, Path, make
+from masking.wire.images import offer
 from masking.wire.json_values import non_empty, objects
 from masking.wire.reasoning import find_responses_binding
 from masking.wire.responses_sizes import (
     OUTPUT,
     PAIRED_BY,
+    count_image_tokens,
     find_item_texts,
+    find_picture,
     holds_result,
+    measure_image,
     measure_item,
     measure_prompt_head,
 )
@@ -152,13 +156,14 @@ def unmark_item(item: object) -> object:
 def count_item_parts(item: object) -> tuple[Sequence[str], int]:
     """Return the texts of an item that are tokens of the prompt, and its other tokens.
 
-    4 more for a message, 8 more for any other item. Images, files and what is encrypted are not
-    counted.
+    4 more for a message, 8 more for any other item, and images. Files and what is encrypted are
+    not counted.
     """
     if not isinstance(item, dict):
         return (), 0
     is_message = item.get("type", "message") == "message"
-    return find_item_texts(item), _MESSAGE_TOKENS if is_message else _ITEM_TOKENS
+    frame = _MESSAGE_TOKENS if is_message else _ITEM_TOKENS
+    return find_item_texts(item), frame + count_image_tokens(item)
 
 
 def say_as_user(text: str) -> object:
@@ -243,7 +248,27 @@ def _read_output(call_id: str | None, item: Mapping[str, Any]) -> Result:
     places = [place for place, part in enumerate(parts) if _is_text(part)]
     texts = tuple([parts[place]["text"] for place in places])
     slots = tuple([("output", place, "text") for place in places])
-    return _make_result(call_id, "text_parts" if places else "other", texts, slots, is_error)
+    images = tuple([image for at, part in enumerate(parts) for image in _find_image(at, part)])
+    kind: ContentKind = "text_parts" if places else "other"
+    return _make_result(call_id, kind, texts, slots, is_error, images)
+
+
+def _find_image(at: int, part: object) -> tuple[Image, ...]:
+    if not isinstance(part, dict) or part.get("type") != "input_image":
+        return ()
+    if not part.keys() <= _IMAGE_KEYS:
+        return ()
+    return offer(
+        ("output", at),
+        part,
+        find_picture(part),
+        measure_image(part),
+        lambda text: {"type": "input_text", "text": text},
+    )
+
+
+_IMAGE_KEYS = {"type", "image_url", "detail", "file_id"}
+"""An image with any other key stays, such as one with a breakpoint."""
 
 
 def _read_shell_output(call_id: str | None, item: Mapping[str, Any]) -> Result:
@@ -281,8 +306,9 @@ def _make_result(
     texts: tuple[str, ...],
     slots: tuple[Path, ...],
     is_error: bool,
+    images: tuple[Image, ...] = (),
 ) -> Result:
-    return make(Result, (call_id, kind, texts, slots, is_error, None, (), None))
+    return make(Result, (call_id, kind, texts, slots, is_error, None, (), None, images))
 
 
 def _has_failed(outcome: object) -> bool:

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from masking.conversation import ElementSize, HeadSize
+from masking.measures.image_tokens import LOW_DETAIL_TOKENS, count_openai
 from masking.measures.token_estimate import estimate_tokens
 from masking.model import make
-from masking.wire.chat_sizes import LOW_DETAIL_TOKENS, PART_TOKENS, measure_tools
+from masking.wire.chat_sizes import PART_TOKENS, measure_tools
+from masking.wire.images import Picture, read_address
 from masking.wire.json_values import non_empty, objects, spell
 
 _MESSAGE_TOKENS = 4
@@ -102,7 +104,7 @@ def _measure_content(content: object) -> int:
         return estimate_tokens(content)
     if isinstance(content, list):
         return sum(map(_measure_part, content))
-    return PART_TOKENS if isinstance(content, dict) else 0
+    return _measure_part(content) if isinstance(content, dict) else 0
 
 
 def _measure_part(part: object) -> int:
@@ -111,4 +113,33 @@ def _measure_part(part: object) -> int:
     texts = [text for key in _TEXTS if isinstance(text := part.get(key), str)]
     if texts:
         return sum(map(estimate_tokens, texts))
-    return LOW_DETAIL_TOKENS if part.get("detail") == "low" else PART_TOKENS
+    return measure_image(part) if is_image(part) else PART_TOKENS
+
+
+def find_picture(part: Mapping[str, object]) -> Picture:
+    """Return what is known of the image in an `input_image`, or of a screenshot."""
+    return read_address(part.get("image_url") or part.get("file_id"))
+
+
+def measure_image(part: Mapping[str, object]) -> int:
+    """Return the tokens of the image in an `input_image`, or of a screenshot."""
+    if part.get("detail") == "low":
+        return LOW_DETAIL_TOKENS
+    return find_picture(part).count_tokens(count_openai)
+
+
+def count_image_tokens(item: Mapping[str, Any]) -> int:
+    """Return the tokens of all images in an item."""
+    content = item.get("content"), item.get("output")
+    parts = (
+        part for each in content for part in objects([each] if isinstance(each, dict) else each)
+    )
+    return sum(map(measure_image, filter(is_image, parts)))
+
+
+def is_image(part: Mapping[str, object]) -> bool:
+    """Whether a part is an image: one of a content, or the screenshot of a computer."""
+    return part.get("type") in _IMAGES
+
+
+_IMAGES = ("input_image", "computer_screenshot")

@@ -98,6 +98,7 @@ def test_a_flow_is_marked_for_the_interfaces(addon: ObservationMasking) -> None:
         "reason": "masked",
         "chars_before": 380,
         "chars_after": 18,
+        "images_masked": 0,
     }
     assert (last["call_id"], last["reason"]) == ("call_4", "in_window")
 

@@ -229,6 +229,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "tool_turns": 4,
         "tool_results": 4,
         "masked": 2,
+        "masked_images": 0,
         "redacted": 0,
         "reduced": 0,
         "dropped": 0,

@@ -224,7 +224,7 @@ def test_texts_that_are_tokens() -> None:
     given = result({"text": "out"}, {"json": [1]}, IMAGE)
     assert count_message_parts(said({"text": "Go."}, use, given)) == (
         ["Go.", "shell", '{"a":1}', "out", "[1]"],
-        4 + 2 * 8,
+        4 + 2 * 8 + 1_600,
     )
     assert count_message_parts(7) == ((), 0)
 

@@ -304,7 +304,7 @@ def test_texts_that_are_tokens() -> None:
         'read{"output":"","code":0}',
         '{"executableCode":{"code":"1"}}',
     ]
-    assert (texts, 4 + 8 + 8) == count_parts(content)
+    assert (texts, 4 + 8 + 8 + 2 * 1_120) == count_parts(content)
 
 
 def test_how_a_summary_is_spelled() -> None:

@@ -394,7 +394,7 @@ def test_what_counts_as_tokens() -> None:
     assert MESSAGES.count_parts(answer) == (["Hm.", "I look.", "shell", '{"command":"ls"}'], 12)
     assert MESSAGES.count_parts({"role": "user", "content": "Go."}) == (("Go.",), 4)
     listed = said(result("out"), result([text("a"), IMAGE]), text("b"))
-    assert MESSAGES.count_parts(listed) == (["out", "a", "b"], 20)
+    assert MESSAGES.count_parts(listed) == (["out", "a", "b"], 20 + 1_600)
 
 
 def test_a_summary_is_a_message_of_the_user() -> None:

@@ -117,10 +117,10 @@ def call(name: object = "read", arguments: object = '{"path": "a"}') -> dict[str
             id="text parts count",
         ),
         pytest.param(
-            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]},
+            {"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]},
             [],
             0,
-            id="an image does not count",
+            id="a file does not count",
         ),
         pytest.param(
             {"role": "assistant", "content": None, "tool_calls": [call(), call("write", "{}")]},

@@ -1,0 +1,395 @@
+"""Images of old results become texts, in every format that has them."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from masking.conversation import follow
+from masking.layout import lay_out
+from masking.measures.tokens import TokenCounter
+from masking.memory.boundary_memory import BoundaryMemory
+from masking.model import Decision, Maskable, Reason, describe_image, describes_image
+from masking.replay.first_masked import find_first_behind
+from masking.rewrite import Rewrite, change_request, rewrite_request
+from masking.strategies.boundary import Boundary
+from masking.strategies.order import Strategies
+from masking.strategies.policy import MaskPolicy
+from masking.strategies.redaction import RedactionPolicy
+from masking.strategies.ripening import Ripening
+from masking.strategies.window import find_maskable, judge
+from masking.wire.images import Picture, read_address, read_picture
+from tests.builders import OLD, TEMPLATE, policy
+from tests.images import png
+from tests.wire_conversations import (
+    WRITERS,
+    Ask,
+    Give,
+    Model,
+    Step,
+    Told,
+    Tools,
+    User,
+    Writer,
+    spell,
+)
+
+WITH_IMAGES = [writer for writer in WRITERS if writer.has_images]
+EVERY_FORMAT = pytest.mark.parametrize("writer", WITH_IMAGES, ids=lambda writer: writer.name)
+
+WINDOW = 2
+SLIDING = MaskPolicy(
+    True, WINDOW, True, None, TEMPLATE, mask_text_parts=True, mask_images=True, keep_last_images=0
+)
+PRICED = policy(SLIDING, cache_read_ratio=0.1, cache_write_ratio=1.25)
+SHOWN = describe_image("png", (1280, 800))
+
+
+def shot(call_id: str, *images: str, content: str = OLD, fails: bool = False) -> list[Step]:
+    """Return a turn whose result has a text and images."""
+    given = Give(call_id, content, "browser", fails, images)
+    return [Model((Ask(call_id, "browser"),)), Tools((given,))]
+
+
+def browse(writer: Writer, count: int = 6) -> Told:
+    """Return a conversation with a screenshot in each turn."""
+    return writer.tell(User(), *(s for n in range(count) for s in shot(f"c{n}", png(mark=str(n)))))
+
+
+def rewrite(told: Told, policy: MaskPolicy = SLIDING, *, compact: bool = False) -> Rewrite:
+    body = json.dumps(told.document, separators=(",", ":")).encode() if compact else told.body
+    return rewrite_request(body, policy, told.wire, told.writer.path)
+
+
+def reasons(decisions: tuple[Decision, ...]) -> list[Reason]:
+    return [decision.reason for decision in decisions]
+
+
+def put_back(rewritten: Rewrite) -> object:
+    """Return the document as sent, with what was replaced put back."""
+    document: Any = json.loads(rewritten.body)
+    for replacement in rewritten.edits.replacements:
+        *parents, last = replacement.path
+        place = document
+        for step in parents:
+            place = place[step]
+        assert place[last] == replacement.value
+        place[last] = replacement.image.part if replacement.image else replacement.text
+    return document
+
+
+@EVERY_FORMAT
+@pytest.mark.parametrize("compact", [False, True], ids=["with blanks", "without blanks"])
+def test_old_images_become_texts_and_nothing_else_changes(writer: Writer, compact: bool) -> None:
+    told = browse(writer)
+    found = rewrite(told, compact=compact)
+    assert ["masked"] * 4 + ["in_window"] * 2 == reasons(found.decisions)
+    assert [1, 1, 1, 1, 0, 0] == [decision.images_masked for decision in found.decisions]
+    assert told.document == put_back(found)
+    assert 4 == found.body.decode().count(SHOWN)
+    for n in range(6):
+        assert (png(mark=str(n)) in found.body.decode()) == (n >= 4)
+
+
+@EVERY_FORMAT
+def test_an_image_becomes_a_part_with_a_text(writer: Writer) -> None:
+    """Each format spells a text in its own way."""
+    spelled = {
+        "chat": {"type": "text", "text": SHOWN},
+        "messages": {"type": "text", "text": SHOWN},
+        "converse": {"text": SHOWN},
+        "responses": {"type": "input_text", "text": SHOWN},
+    }
+    found = rewrite(browse(writer))
+    image = found.edits.replacements[1]
+    assert image.image is not None
+    assert image.value == spelled.get(writer.name, {"text": SHOWN})
+    assert ("", SHOWN) == (image.text, image.placeholder)
+
+
+@EVERY_FORMAT
+def test_masking_twice_is_masking_once(writer: Writer) -> None:
+    short = policy(SLIDING, placeholder_template="-")
+    for each in (SLIDING, short, policy(SLIDING, keep_last_images=3)):
+        once = rewrite(browse(writer), each)
+        again = rewrite_request(once.body, each, writer.wire, writer.path)
+        assert once.body is again.body
+
+
+@EVERY_FORMAT
+def test_images_stay_unless_it_is_asked_for(writer: Writer) -> None:
+    found = rewrite(browse(writer), policy(SLIDING, mask_images=False))
+    assert all(png(mark=str(n)) in found.body.decode() for n in range(6))
+    assert ["masked"] * 4 + ["in_window"] * 2 == reasons(found.decisions)
+
+
+@EVERY_FORMAT
+def test_images_go_where_the_texts_of_lists_stay(writer: Writer) -> None:
+    found = rewrite(browse(writer), policy(SLIDING, mask_text_parts=False))
+    images = [r for r in found.edits.replacements if r.image]
+    assert 4 == len(images)
+    texts_go = writer.name.startswith(("gemini", "code"))  # there a text stands beside the image
+    assert (8 if texts_go else 4) == len(found.edits.replacements)
+
+
+@EVERY_FORMAT
+@pytest.mark.parametrize(
+    ("images", "keep", "expected"),
+    [
+        pytest.param([1] * 6, 3, 3, id="one in the window too few"),
+        pytest.param([1] * 6, 2, 4, id="all of them in the window"),
+        pytest.param([1] * 6, 9, 0, id="more than there are"),
+        pytest.param([1, 1, 0, 0, 0, 0], 1, 1, id="long ago"),
+        pytest.param([2, 2, 0, 0, 0, 1], 2, 1, id="a result that holds one of them and another"),
+    ],
+)
+def test_the_last_images_stay(writer: Writer, images: list[int], keep: int, expected: int) -> None:
+    steps = [s for n, k in enumerate(images) for s in shot(f"c{n}", *[png(mark=str(n))] * k)]
+    found = rewrite(writer.tell(User(), *steps), policy(SLIDING, keep_last_images=keep))
+    masked = [n for n, decision in enumerate(found.decisions) if decision.images_masked]
+    assert [n for n, k in enumerate(images) if k][:expected] == masked
+    kept = sum(k for n, k in enumerate(images) if n not in masked)
+    assert kept >= min(keep, sum(images))
+    last = ["last_images" if k and n not in masked else "masked" for n, k in enumerate(images[:4])]
+    assert last == reasons(found.decisions)[:4]
+
+
+@EVERY_FORMAT
+def test_an_error_keeps_its_images(writer: Writer) -> None:
+    told = writer.tell(
+        User(),
+        *shot("a", png(mark="a"), content="Traceback (most recent call last):\n"),
+        *shot("b", png(mark="b"), fails=True),
+        *(step for n in range(3) for step in shot(f"c{n}")),
+    )
+    found = rewrite(told)
+    told_error = "error" if writer.tells_errors else "masked"
+    assert ["error", told_error, "masked"] == reasons(found.decisions)[:3]
+
+
+@EVERY_FORMAT
+def test_the_boundary_counts_images(writer: Writer) -> None:
+    conversation = browse(writer).read()
+    layout = lay_out(conversation)
+    judged = judge(conversation, SLIDING)
+    with_images = find_maskable(judged, layout)
+    without = find_maskable(judge(conversation, policy(SLIDING, mask_images=False)), layout)
+    for result, more, less in zip(conversation.results, with_images, without, strict=True):
+        (image,) = result.images
+        assert 1_000 < image.tokens < 1_500
+        assert 1_000 < more.saving - less.saving < image.tokens
+        assert 1 == more.images
+
+
+@EVERY_FORMAT
+def test_images_alone_make_the_boundary_move(writer: Writer) -> None:
+    steps = [s for n in range(30) for s in shot(f"c{n}", png(mark=str(n)), content="ok")]
+    told = writer.tell(User(), *steps)
+    assert 0 == rewrite(told, policy(PRICED, mask_images=False)).body.decode().count(SHOWN)
+    found = rewrite(told, policy(PRICED, keep_last_images=3))
+    assert found.body.decode().count(SHOWN) >= 20
+
+
+@EVERY_FORMAT
+@pytest.mark.parametrize("keep", [0, 3, 9])
+def test_once_masked_an_image_stays_masked(writer: Writer, keep: int) -> None:
+    told, before = browse(writer, 40), frozenset[int]()
+    rule = policy(PRICED, keep_last_images=keep, window_turns=2)
+    for end in range(1, len(told.items) + 1):
+        found = rewrite(told.until(end), rule)
+        assert before <= found.masked
+        before = found.masked
+    assert len(before) > 10
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=12),
+    st.integers(0, 5),
+    st.integers(1, 3),
+)
+def test_what_is_ripe_is_what_holds_none_of_the_last_images(
+    found: list[tuple[int, bool]], keep: int, window: int
+) -> None:
+    rule = policy(SLIDING, keep_last_images=keep, window_turns=window)
+    ripening = Ripening(rule)
+    results: list[Maskable] = []
+    for turn, (images, is_bound) in enumerate(found):
+        results.append(Maskable(turn if is_bound else None, turn, 2.0**turn, None, None, images))
+        ripening.advance(turn + 1)
+        ripening.receive(results[-1:])
+        last = _find_last(results, keep)
+        edge = rule.find_edge(turn + 1)
+        ripe = [r for n, r in enumerate(results) if r.turn in range(edge) and n not in last]
+        assert sum(result.saving for result in ripe) == ripening.saving
+
+
+def _find_last(results: list[Maskable], keep: int) -> list[int]:
+    """Return the results that hold the last images."""
+    later = [sum(result.images for result in results[n + 1 :]) for n in range(len(results))]
+    return [n for n, result in enumerate(results) if result.images and later[n] < keep]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=12),
+    st.integers(0, 5),
+    st.integers(1, 3),
+)
+def test_a_replay_masks_each_result_when_it_holds_none_of_the_last_images(
+    found: list[tuple[int, bool]], keep: int, window: int
+) -> None:
+    rule = policy(SLIDING, keep_last_images=keep, window_turns=window)
+    results = [
+        Maskable(turn if is_bound else None, 0.0, 1.0, None, None, images)
+        for turn, (images, is_bound) in enumerate(found)
+    ]
+    counts = range(1, len(results) + 1)
+    boundaries = [Boundary(rule.find_edge(count), count) for count in counts]
+    first = find_first_behind(results, boundaries, counts, rule)
+    for request, boundary in enumerate(boundaries):
+        last = _find_last(results[: boundary.results], keep)
+        behind = [n for n, r in enumerate(results) if r.turn in range(boundary.turn)]
+        masked = [n for n in behind if n not in last]
+        assert masked == [n for n, since in enumerate(first) if since <= request]
+
+
+@EVERY_FORMAT
+def test_a_memory_masks_in_the_same_words(writer: Writer) -> None:
+    memory = BoundaryMemory()
+    lists = writer.has_lists and not writer.name.startswith(("gemini", "code"))
+
+    def send(told: Told, rule: MaskPolicy) -> Rewrite:
+        conversation = told.read()
+        occasion = memory.meet(conversation, 0.0, 300.0)
+        found = change_request(told.body, conversation, Strategies(schema1=rule), occasion=occasion)
+        memory.keep(occasion, found.past)
+        return found
+
+    first = policy(SLIDING, mask_text_parts=False)
+    told = browse(writer, 8)
+    send(told.until(2), first)
+    before = send(told, first)
+    images = [r for r in before.edits.replacements if r.image]
+    assert images
+    assert lists == (len(images) == len(before.edits.replacements))
+    for other in (SLIDING, policy(SLIDING, mask_images=False), policy(SLIDING, keep_last_images=9)):
+        assert before.edits.replacements == send(told, other).edits.replacements
+
+
+@EVERY_FORMAT
+def test_a_redacted_result_loses_its_old_images_too(writer: Writer) -> None:
+    redaction = RedactionPolicy(True, ("browser",), "<gone>")
+    steps = [*shot("a", png(mark="a")), Model(text="Done."), User(), *shot("b"), *shot("c")]
+    told = writer.tell(User(), *steps)
+    strategies = Strategies(redaction=redaction, schema1=SLIDING)
+    once = change_request(told.body, told.read(), strategies)
+    assert ["redacted", "in_window", "in_window"] == reasons(once.decisions)
+    assert told.document == put_back(once)
+    assert ["<gone>", SHOWN] == [r.placeholder for r in once.edits.replacements]
+    again = Told(writer, _items(json.loads(once.body), told))
+    twice = change_request(once.body, again.read(), strategies)
+    assert once.body is twice.body
+
+
+@EVERY_FORMAT
+def test_an_image_of_a_placeholder_redacted_before_goes_alone(writer: Writer) -> None:
+    redaction = RedactionPolicy(True, ("browser",), "<gone>")
+    steps = [
+        *shot("a", png(mark="a"), content="<gone>"),
+        Model(text="Done."),
+        *shot("b"),
+        *shot("c"),
+    ]
+    told = writer.tell(User(), *steps)
+    found = change_request(
+        told.body,
+        told.read(),
+        Strategies(redaction=redaction, schema1=policy(SLIDING, placeholder_template="<gone>")),
+    )
+    assert "masked" == found.decisions[0].reason
+    assert [SHOWN] == [r.placeholder for r in found.decisions[0].replacements]
+
+
+def _items(document: dict[str, object], told: Told) -> list[object]:
+    for path in told.wire.list_paths:
+        if isinstance(value := follow(document, path), list):
+            return value
+    raise AssertionError(document)
+
+
+@EVERY_FORMAT
+def test_images_are_tokens_of_the_prompt(writer: Writer) -> None:
+    told = browse(writer, 1)
+    bare = writer.tell(User(), *shot("c0"))
+    (result,) = told.read().results
+    with_image, without = (writer.wire.count_parts(t.items[-1])[1] for t in (told, bare))
+    assert result.images[0].tokens == with_image - without
+    sizes = [writer.wire.measure_element(t.items[-1]).total for t in (told, bare)]
+    assert result.images[0].tokens == sizes[0] - sizes[1]
+
+
+CASES = st.lists(
+    st.tuples(
+        st.sampled_from(["ok", OLD, "Traceback (most recent call last):\n", ""]),
+        st.lists(st.sampled_from([png(), png(8, 8), png(4000, 3000), "", "aaaa"]), max_size=3),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(WITH_IMAGES), CASES, st.integers(0, 4), st.booleans(), st.booleans())
+def test_only_texts_and_images_of_old_results_change(
+    writer: Writer,
+    turns: list[tuple[str, list[str]]],
+    keep: int,
+    in_lists: bool,
+    compact: bool,
+) -> None:
+    steps = [
+        s for n, (text, images) in enumerate(turns) for s in shot(f"c{n}", *images, content=text)
+    ]
+    told = writer.tell(User(), *steps)
+    rule = policy(SLIDING, keep_last_images=keep, mask_text_parts=in_lists)
+    found = rewrite(told, rule, compact=compact)
+    assert told.document == put_back(found)
+    for replacement in found.edits.replacements:
+        if replacement.image:
+            assert len(spell(replacement.value)) < len(spell(replacement.image.part))
+            assert replacement.saves(TokenCounter().count) > 0
+    again = rewrite_request(found.body, rule, writer.wire, writer.path)
+    assert found.body is again.body
+
+
+@pytest.mark.parametrize(
+    ("picture", "placeholder"),
+    [
+        pytest.param(read_picture(png(12, 34), "image/webp"), "png 12x34", id="by its header"),
+        pytest.param(read_picture("a" * 40, "image/WebP"), "webp", id="by its type"),
+        pytest.param(read_picture("a" * 40, "text/plain"), None, id="of another type"),
+        pytest.param(read_picture("a" * 40, "image/" + "x" * 99), None, id="of an odd type"),
+        pytest.param(read_picture("a" * 40, 7), None, id="of no type"),
+        pytest.param(read_picture(7, "image/png"), None, id="no data"),
+        pytest.param(read_address(f"data:image/png;base64,{png(1, 2)}"), "png 1x2", id="data URL"),
+        pytest.param(
+            read_address("data:image/gif;x=y;base64,aaaa"), "gif", id="data URL with more"
+        ),
+        pytest.param(read_address("data:image/png,aaaa"), None, id="data URL that is no base64"),
+        pytest.param(read_address("https://example.com/a.png"), None, id="another URL"),
+        pytest.param(read_address(None), None, id="no URL"),
+    ],
+)
+def test_what_is_known_of_an_image(picture: Picture, placeholder: str | None) -> None:
+    size = picture.header and (picture.header.width, picture.header.height)
+    text = describe_image(picture.kind, size)
+    assert ("[image masked]" if placeholder is None else f"[image: {placeholder} masked]") == text
+    assert describes_image(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[image]", "[image: png masked] ", "[image: a b masked]", OLD]
+)
+def test_other_texts_describe_no_image(text: str) -> None:
+    assert not describes_image(text)
