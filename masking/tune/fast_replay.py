@@ -135,7 +135,8 @@ class _SegmentPrompt:
     """A segment's masked prompt, as it grows from request to request.
 
     `_first` has for each piece the request from which on it is masked, `_changes` for each request
-    the first piece that is masked from there on.
+    the first piece that is masked from there on. The results of one piece are masked at once: they
+    are of one turn.
     """
 
     def __init__(
@@ -152,7 +153,7 @@ class _SegmentPrompt:
         self._changes: dict[int, int] = {}
         for result, request in zip(segment.conversation.results, masks.first, strict=True):
             at = result.element + 1
-            self._first[at] = request
+            self._first[at] = min(self._first[at], request)
             self._changes[request] = min(self._changes.get(request, at), at)
         self._moves = _find_moves(masks.first, followed)
         self._counted = sorted(masks.first)

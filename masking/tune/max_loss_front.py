@@ -2,13 +2,14 @@
 
 Beside it is the bill of the clairvoyant, who knows how a conversation goes on and keeps the same
 promise: no rule can do better. The boundary's rule decides by estimated tokens, as in the addon.
-Bills are in counted tokens, with a cache that matches whole messages and has no minimum, so that
-the cheapest schedule can be found exactly. Each segment of a session counts as a conversation.
+Bills are in counted tokens, with a cache that matches whole messages and has no minimum, or that is
+read before the messages alone once the boundary has moved, so that the cheapest schedule can be
+found exactly. Each segment of a session counts as a conversation.
 """
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -154,12 +155,34 @@ def _add_up(costs: Sequence[float], whole: Sequence[float]) -> BillTotals:
 def _find_sizes(segment: Segment, judged: Judged, policy: MaskPolicy) -> ConversationSizes:
     sizes = [*accumulate((piece.tokens for piece in segment.pieces), initial=0)]
     places = [result.element + 1 for result in segment.conversation.results]
+    requests = [sizes[request.messages + 1] for request in segment.requests]
+    offsets = [sizes[at] for at in places]
+    ripe = find_first_masked_sliding(segment, judged, policy)
+    readable = math.inf
+    if policy.reads_at == "marks":
+        readable = sizes[1] if segment.conversation.marks.in_head else 0
+    elif policy.reads_at == "request ends":
+        first = min(offsets, default=0)
+        readable = max((size for size in requests if size <= first), default=0)
     return ConversationSizes(
-        requests=[sizes[request.messages + 1] for request in segment.requests],
-        offsets=[sizes[at] for at in places],
-        savings=[segment.pieces[at].tokens - judged.pieces[at].tokens for at in places],
-        ripe=find_first_masked_sliding(segment, judged, policy),
+        requests=requests,
+        offsets=offsets,
+        savings=[*_find_savings(segment, judged, places, ripe)],
+        ripe=ripe,
+        readable=readable,
     )
+
+
+def _find_savings(
+    segment: Segment, judged: Judged, places: Sequence[int], ripe: Sequence[int]
+) -> Iterator[int]:
+    """Yield what masking each result saves; of several in one piece, the first saves for all."""
+    saved: set[int] = set()
+    for at, request in zip(places, ripe, strict=True):
+        is_first = request < NEVER and at not in saved
+        yield segment.pieces[at].tokens - judged.pieces[at].tokens if is_first else 0
+        if is_first:
+            saved.add(at)
 
 
 def _add(some: Sequence[BillTotals], others: Sequence[BillTotals]) -> tuple[BillTotals, ...]:

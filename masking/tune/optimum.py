@@ -2,7 +2,8 @@
 
 A schedule says at which requests of a conversation the boundary moves. It always moves to the edge
 of the window, because a shorter move costs more at once and saves less later. The provider's cache
-is taken to match whole messages, without a minimum. Sizes are in any unit, the same throughout;
+is taken to match whole messages, without a minimum, or to be read up to one certain point after a
+move. Sizes are in any unit, the same throughout;
 bills are in that unit at a plain token's price.
 """
 
@@ -28,12 +29,14 @@ class ConversationSizes:
     savings: what masking each tool result saves.
     ripe: the first request at which each tool result is masked if the boundary moves to the
         window's edge; NEVER if it never is.
+    readable: how much of a prompt can be read from the cache at most when the boundary moves.
     """
 
     requests: Sequence[float]
     offsets: Sequence[float]
     savings: Sequence[float]
     ripe: Sequence[int]
+    readable: float = math.inf
 
 
 def add_up_bills(
@@ -60,7 +63,7 @@ def find_costs(
             first = places[0]
             earlier = zip(sizes.savings[:first], first_masked[:first], strict=True)
             taken_out = sum(saving for saving, since in earlier if since < request)
-            cached = min(size, sizes.offsets[first] - taken_out)
+            cached = min(size, sizes.offsets[first] - taken_out, sizes.readable)
             saved += sum(sizes.savings[place] for place in places)
         size = full - saved
         costs.append(pricing.read * cached + pricing.write * (size - cached))
@@ -151,7 +154,8 @@ class _StandingBoundary:
                 saved += sizes.savings[place]
             if first < NEVER:  # the cache ends before the first that is newly masked
                 before = sizes.requests[move - 1] - self._saved[-1] if move else 0.0
-                cached = min(before, sizes.offsets[first] - self._saved[first])
+                unchanged = sizes.offsets[first] - self._saved[first]
+                cached = min(before, unchanged, sizes.readable)
                 cost = read * cached + write * (sizes.requests[move] - saved - cached)
                 yield move, self.find_bill_before(move) + cost
 

@@ -145,15 +145,20 @@ def test_it_agrees_with_a_replay_of_real_conversations(settings: ReplaySettings)
             assert by_replay(session, settings) == by_trial(session, settings), session.name
 
 
-def say_in_messages(turns: int) -> RecordedConversation:
-    """Return a conversation in Anthropic's form, with as many blocks a turn as its number."""
+def say_in_messages(turns: int, most: int = 13) -> RecordedConversation:
+    """Return a conversation in Anthropic's form, with 1, 2, 3, ... calls in a turn, up to most."""
     messages: list[ChatMessage] = [{"role": "user", "content": "go " * 600}]
     for number in range(1, turns + 1):
-        ids = [f"{number}_{each}" for each in range(1 + number % 13)]
+        ids = [f"{number}_{each}" for each in range(1 + number % most)]
         uses = [{"type": "tool_use", "id": each, "name": "sh", "input": {}} for each in ids]
         results = [
-            {"type": "tool_result", "tool_use_id": each, "content": f"{each} {OLD * 5}"}
-            for each in ids
+            {
+                "type": "tool_result",
+                "tool_use_id": each,
+                "content": f"{each} {OLD * 5}",
+                "is_error": place % 4 == 3,
+            }
+            for place, each in enumerate(ids)
         ]
         messages += [{"role": "assistant", "content": uses}, {"role": "user", "content": results}]
     form = find_form({"messages": messages}, "here")

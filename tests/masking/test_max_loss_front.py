@@ -10,9 +10,10 @@ from addon.commands.sessions import read_sessions
 from addon.proxy.shipped import recordings
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing
+from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
 from masking.replay.first_masked import NEVER
-from masking.replay.replay import ReplaySettings
+from masking.replay.replay import ReplaySettings, Session, replay
 from masking.strategies.policy import MaskPolicy
 from masking.tune.max_loss_front import (
     LOSSES,
@@ -26,7 +27,9 @@ from masking.tune.max_loss_front import (
 from masking.tune.optimum import ConversationSizes
 from tests.benchmarks.boundary import PRICES, read_conversations
 from tests.benchmarks.max_loss_front import draw
+from tests.marking import MarkedSession, Request, mark_as_pi, mark_nothing
 from tests.masking.test_boundary import converse
+from tests.masking.test_fast_replay import say_in_messages
 from tests.places import CONVERSATIONS
 from tests.schedules import Conversation, bills, optimum
 from tests.sessions import Talk, grow, work
@@ -57,6 +60,32 @@ def test_the_rule_is_no_cheaper_than_the_optimum() -> None:
     front = front_of_work()
     assert all(front.optimum <= totals.paid * (1 + 1e-9) for totals in front.rule)
     assert front.rule[-1].paid < front.everything
+
+
+def mark_the_end(request: Request) -> Request:
+    """Mark the last message alone."""
+    return {**request, "cache_control": {"type": "ephemeral"}}
+
+
+@pytest.mark.parametrize(
+    "session",
+    [
+        pytest.param(MarkedSession(say_in_messages(40, 4), mark_as_pi), id="marks"),
+        pytest.param(MarkedSession(say_in_messages(40, 4), mark_the_end), id="no mark in the head"),
+        pytest.param(
+            MarkedSession(grow(work(40)), mark_nothing, "api.openai.com", "gpt-5.6"),
+            id="request ends",
+        ),
+    ],
+)
+def test_where_a_cache_is_read_at_certain_points_a_front_is_billed_by_them(
+    session: Session,
+) -> None:
+    settings = ReplaySettings(policy=SHIPPED)
+    front = find_session_front(session, settings)
+    paid = [request.entry.cost.after.cost for request in replay(session, settings, TokenCounter())]
+    assert pytest.approx(sum(paid), rel=0.05) == front.rule[LOSSES.index(0.1)].paid
+    assert front.optimum <= front.rule[-1].paid < front.everything
 
 
 def test_bills_are_those_of_the_cheapest_schedules() -> None:

@@ -1,5 +1,6 @@
 """What schedules cost, against the tests' own reckoning and against all schedules there are."""
 
+import dataclasses
 import itertools
 import math
 
@@ -96,6 +97,22 @@ def test_with_a_promise_it_is_the_cheapest_of_all_that_keep_it(
     )
     cheapest = min(paid[-1] for paid in paid_by_all if keeps(paid, full, max_loss))
     sizes = sizes_of(conversation)
+    paid = add_up_bills(sizes, apply_moves(sizes, find_cheapest(sizes, pricing, max_loss)), pricing)
+    assert pytest.approx(cheapest) == paid[-1]
+
+
+@given(small, prices_of_all, st.sampled_from(LOSSES), st.sampled_from((0.0, 500.0, 3_000.0)))
+def test_it_is_the_cheapest_where_a_move_leaves_little_that_can_be_read(
+    conversation: Conversation, pricing: Pricing, max_loss: float, readable: float
+) -> None:
+    sizes = dataclasses.replace(sizes_of(conversation), readable=readable)
+    full = add_up_everything(sizes, pricing)
+    paid_by_all = (
+        add_up_bills(sizes, apply_moves(sizes, moves), pricing)
+        for count in range(len(full) + 1)
+        for moves in itertools.combinations(range(len(full)), count)
+    )
+    cheapest = min(paid[-1] for paid in paid_by_all if keeps(paid, full, max_loss))
     paid = add_up_bills(sizes, apply_moves(sizes, find_cheapest(sizes, pricing, max_loss)), pricing)
     assert pytest.approx(cheapest) == paid[-1]
 
