@@ -8,9 +8,9 @@ _USUAL = "5m"
 """How long a marked prompt is kept if the mark does not say."""
 
 
-def find_lifetimes(marked: Iterable[Mapping[str, object]]) -> Iterator[str]:
+def find_lifetimes(marked: Iterable[Mapping[str, object]], key: str = CACHE_MARK) -> Iterator[str]:
     """Yield the lifetime that each mark on one of these objects asks for, as spelled."""
-    for mark in (item.get(CACHE_MARK) for item in marked):
+    for mark in (item.get(key) for item in marked):
         if isinstance(mark, dict):
             lifetime = mark.get("ttl")
             yield lifetime if isinstance(lifetime, str) else _USUAL

@@ -35,6 +35,7 @@ from masking.wire.chat_sizes import (
 from masking.wire.images import offer
 from masking.wire.json_values import non_empty, objects
 from masking.wire.reasoning import find_claude_binding
+from masking.wire.request_fields import asks_for_stream, find_model
 
 _SPEAKERS: Mapping[object, Speaker] = {
     **dict.fromkeys(("system", "developer"), "system"),
@@ -77,17 +78,6 @@ def measure_message(message: object) -> ElementSize:
     content = measure_content(message.get("content"))
     results = ((0, content),) if message.get("role") == "tool" else ()
     return make(ElementSize, (content + measure_frame(message), results))
-
-
-def find_model(document: Mapping[str, object], _path: str) -> str | None:
-    """Return the model that a request names."""
-    model = document.get("model")
-    return model if isinstance(model, str) else None
-
-
-def asks_for_stream(document: Mapping[str, object], _path: str) -> bool:
-    """Whether a request asks for its answer as a stream."""
-    return document.get("stream") is True
 
 
 def find_obstacle(_: Mapping[str, object]) -> str | None:

@@ -6,7 +6,8 @@ everywhere, requests that are signed pass; those with a bearer token are read.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
@@ -22,6 +23,7 @@ from masking.conversation import (
     follow,
 )
 from masking.model import ContentKind, Image, Path, make
+from masking.wire.cache_marks import find_lifetimes
 from masking.wire.converse_sizes import (
     BLOCK_TOKENS,
     MESSAGE_TOKENS,
@@ -114,9 +116,9 @@ def find_marks(document: Mapping[str, object]) -> Marks:
     """Return the cache points of tools, system and messages."""
     body = _find_body(document)
     tools = follow(body, ("toolConfig", "tools"))
-    in_head = [*_find_lifetimes(objects(tools)), *_find_lifetimes(objects(body.get("system")))]
+    in_head = [*find_lifetimes([*objects(tools), *objects(body.get("system"))], POINT)]
     contents = (objects(message.get("content")) for message in objects(body.get("messages")))
-    in_list = [lifetime for content in contents for lifetime in _find_lifetimes(content)]
+    in_list = [*find_lifetimes(chain.from_iterable(contents), POINT)]
     return Marks(bool(in_head), bool(in_list), (*in_head, *in_list))
 
 
@@ -226,11 +228,3 @@ def _find_more(document: Mapping[str, object]) -> Mapping[str, object]:
 def _find_body(document: Mapping[str, object]) -> Mapping[str, object]:
     counted = follow(document, _COUNTED)
     return counted if isinstance(counted, dict) else document
-
-
-def _find_lifetimes(blocks: Sequence[Mapping[str, object]]) -> Iterator[str]:
-    """Yield the lifetime that each cache point asks for, as spelled."""
-    for point in (block.get(POINT) for block in blocks):
-        if isinstance(point, dict):
-            lifetime = point.get("ttl")
-            yield lifetime if isinstance(lifetime, str) else "5m"

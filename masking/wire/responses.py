@@ -22,6 +22,7 @@ from masking.model import ContentKind, Image, Path, make
 from masking.wire.images import offer
 from masking.wire.json_values import non_empty, objects
 from masking.wire.reasoning import find_responses_binding
+from masking.wire.request_fields import asks_for_stream, find_model
 from masking.wire.responses_sizes import (
     OUTPUT,
     PAIRED_BY,
@@ -80,17 +81,6 @@ def read_item(item: object) -> Element:
     if kind.endswith(OUTPUT):
         return make(Element, ("tool", (), (), (_read_result(kind, item),), False))
     return UNKNOWN
-
-
-def find_model(document: Mapping[str, object], _path: str) -> str | None:
-    """Return the model that a request names."""
-    model = document.get("model")
-    return model if isinstance(model, str) else None
-
-
-def asks_for_stream(document: Mapping[str, object], _path: str) -> bool:
-    """Whether a request asks for its answer as a stream."""
-    return document.get("stream") is True
 
 
 def find_obstacle(document: Mapping[str, object]) -> str | None:

@@ -12,14 +12,13 @@ from masking.measures.token_estimate import estimate_tokens
 from masking.model import Path
 from masking.rewrite import read_request
 from masking.wire.reasoning import find_responses_binding
+from masking.wire.request_fields import asks_for_stream, find_model
 from masking.wire.responses import (
     RESPONSES,
-    asks_for_stream,
     count_item_parts,
     find_binding,
     find_head_texts,
     find_marks,
-    find_model,
     find_obstacle,
     find_tools,
     read_item,
