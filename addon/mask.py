@@ -107,8 +107,10 @@ class ObservationMasking:
         if flow.response is None or flow.response.stream:
             return
         if found := self._open.get(flow):
-            asked = found.rewritten.priced is not None and found.rewritten.priced.stream
-            if asked or is_event_stream(flow.response):
+            # A stream can be an array, or lines of JSON. A request that could not be read may ask
+            # for one, too.
+            priced = found.rewritten.priced
+            if priced is None or priced.stream or is_event_stream(flow.response):
                 flow.response.stream = found.copy
         elif not self._masks_response(flow):
             flow.response.stream = is_event_stream(flow.response) or is_bulk(flow.response)

@@ -175,6 +175,20 @@ def test_a_request_whose_prefix_the_provider_holds_goes_out_whole(on: Live) -> N
     assert "the provider holds the history (cachedContent)" == on.record(path)["passed_through"]
 
 
+def test_the_answer_to_a_request_that_cannot_be_read_is_not_held_back(on: Live) -> None:
+    seen, path = threading.Event(), "/v1/models/unread:streamGenerateContent"
+    pieces = [b"[" + CHUNK, b"," + USED + b"]"]
+    on.sink.answers[path] = stream(*pieces, wait=seen, content_type="application/json")
+    headers = {"content-encoding": "unknown"}
+    url = on.sink.url(path)
+    with on.client() as client, client.stream("POST", url, content=b"?", headers=headers) as got:
+        found = got.iter_raw()
+        first = next(found)
+        seen.set()
+        assert b"".join(pieces) == first + b"".join(found)
+    assert "unknown or broken content encoding" == on.record(path)["passed_through"]
+
+
 LINE = b'{"message": {"role": "assistant", "content": ""}, "done": false}\n'
 LAST_LINE = b'{"done": true, "prompt_eval_count": 7, "eval_count": 3}\n'
 CHUNK = b'{"candidates": []}\r\n'
