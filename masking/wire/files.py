@@ -31,21 +31,17 @@ class FileForm(NamedTuple):
 
 CHAT = FileForm("messages of Chat Completions", _WIRES["chat"], "messages", ("tools",))
 _MESSAGES = FileForm("messages of Anthropic", _WIRES["messages"], "messages", ("system", "tools"))
-_OTHERS = {
-    key: FileForm(title, _WIRES[name], key, head, path)
-    for name, key, title, head, path in (
-        ("responses", "input", "items of OpenAI Responses", ("instructions", "tools"), ""),
-        (
-            "gemini",
-            "contents",
-            "contents of Gemini",
-            ("systemInstruction", "tools"),
-            "/v1beta/models/{model}:generateContent",
-        ),
-    )
-    if name in _WIRES
-}
-"""By the key of their list, those formats that are read at all."""
+_RESPONSES = FileForm(
+    "items of OpenAI Responses", _WIRES["responses"], "input", ("instructions", "tools")
+)
+_GEMINI = FileForm(
+    "contents of Gemini",
+    _WIRES["gemini"],
+    "contents",
+    ("systemInstruction", "tools"),
+    "/v1beta/models/{model}:generateContent",
+)
+_OTHERS = {form.key: form for form in (_RESPONSES, _GEMINI)}
 
 _LISTS = ("messages", *_OTHERS)
 
@@ -71,8 +67,7 @@ def are_messages(items: Sequence[object]) -> bool:
 def as_document(items: Sequence[object]) -> dict[str, object]:
     """Return a conversation of which only the list is known."""
     kinds = {key for item in items if isinstance(item, dict) for key in item}
-    key = next((key for key, sign in _SIGNS.items() if key in _OTHERS and sign in kinds), None)
-    return {key or "messages": items}
+    return {next((key for key, sign in _SIGNS.items() if sign in kinds), "messages"): items}
 
 
 def parse_items(
@@ -120,8 +115,6 @@ def write_requests(
 
 
 _UNREAD_LISTS = {
-    "input": "a request of OpenAI Responses (input)",
-    "contents": "a request of Gemini (contents)",
     "conversations": "ShareGPT (conversations)",
     "mapping": "an export of ChatGPT (mapping)",
 }

@@ -31,6 +31,12 @@ CLAUDE: list[ChatMessage] = [
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "x"}]},
     {"role": "assistant", "content": [{"type": "text", "text": "done"}]},
 ]
+CONTENTS: list[ChatMessage] = [
+    {"role": "user", "parts": [{"text": "do"}]},
+    {"role": "model", "parts": [{"functionCall": {"name": "sh", "args": {}}}]},
+    {"role": "user", "parts": [{"functionResponse": {"name": "sh", "response": {"output": "x"}}}]},
+    {"role": "model", "parts": [{"text": "done"}]},
+]
 ITEMS: list[ChatMessage] = [
     {"type": "message", "role": "user", "content": "do"},
     {"type": "reasoning", "encrypted_content": "x"},
@@ -172,6 +178,7 @@ def told(conversation: RecordedConversation) -> Told:
             id="lines of several formats",
         ),
         pytest.param("a.json", spell(ITEMS), [Told("a", ITEMS)], id="a list of Responses' items"),
+        pytest.param("a.json", spell(CONTENTS), [Told("a", CONTENTS)], id="a list of Gemini's"),
         pytest.param("a.json", b"[]", [], id="an empty list holds none"),
         pytest.param("a.json", b"", [], id="an empty file holds none"),
         pytest.param("a.jsonl", BOM + b"\n\n", [], id="a blank file holds none"),
@@ -471,6 +478,11 @@ def test_each_answer_makes_a_request(
             [("responses", {"input": ITEMS[:at], "instructions": "Be brief."}) for at in (1, 4)],
             id="Responses, where several items are one answer",
         ),
+        pytest.param(
+            {"contents": CONTENTS, "model": "gemini-3-pro"},
+            [("gemini", {"model": "gemini-3-pro", "contents": CONTENTS[:at]}) for at in (1, 3)],
+            id="Gemini, whose model is in the path",
+        ),
     ],
 )
 def test_a_request_is_in_the_format_of_its_conversation(
@@ -479,7 +491,9 @@ def test_a_request_is_in_the_format_of_its_conversation(
     (made,) = read_conversations(write(tmp_path, "a.json", spell(document)))
     requests = [*made.requests()]
     assert expected == [(each.wire.name, json.loads(each.body)) for each in requests]
-    assert all(read_request(each.body, each.wire, each.path).items for each in requests)
+    read = [read_request(each.body, each.wire, each.path) for each in requests]
+    assert {made.model} == {each.model for each in read}
+    assert read[-1].turns == len(read[-1].results) == 1
     assert made == pickle.loads(pickle.dumps(made))
 
 
