@@ -12,8 +12,8 @@ from typing import NamedTuple
 import pytest
 from mitmproxy import http
 
-from addon.proxy.requests import find_wire_format
 from addon.proxy.shipped import recordings
+from addon.recordings.exchanges import find_exchanges
 from addon.recordings.flows import name_of, read_flows, write_flows
 from addon.recordings.leak_check import check
 from addon.recordings.provider.script import SIDE_ANSWER
@@ -47,6 +47,7 @@ URLS = {
     "http://mcp.example/documents",
     "http://mcp.example/streams",
     "https://api.openai.com/v1/chat/completions",
+    "https://api.openai.com/v1/responses",
     "https://api.anthropic.com/v1/messages",
     f"{GOOGLE}/v1/models/gemini-3-pro-preview:generateContent",
     f"{GOOGLE}/v1/models/gemini-3-pro-preview:streamGenerateContent",
@@ -68,6 +69,9 @@ LABELS = re.compile(
     r"|The file /project/[\w./]+ has been updated successfully\. \(these words [a-z ]+\)"
     r"|Edit applied successfully\.|Successfully replaced 1 block\(s\) in [\w./]+\."
     r"|Command exited with code 1|Exit code 1"
+    r"|Chunk ID: 000000|Wall time:? 0\.1 seconds|Process exited with code [0-9]+|Output:"
+    r"|Original token count: \d+|Script completed|Exit code: 0"
+    r"|Success\. Updated the following files:|M [\w./]+"
 )
 """Lines that clients put around the output of a tool; none says more than what it is about."""
 
@@ -89,15 +93,21 @@ def flows(path: Path) -> tuple[http.HTTPFlow, ...]:
 @cache
 def requests(path: Path) -> tuple[Conversation, ...]:
     """The requests of a recording that want an answer and offer tools, in order."""
-    read = (conversation(each) for each in flows(path))
-    return tuple(each for each in read if each and each.wire.find_tools(each.body))
+    read = (found for each in flows(path) for found in conversations(each))
+    return tuple(each for each in read if offers_tools(each))
 
 
-def conversation(flow: http.HTTPFlow) -> Conversation | None:
-    found = find_wire_format(flow.request)
-    if found is None or found.purpose != "answer":
-        return None
-    return read_conversation(json.loads(flow.request.content or b""), found.wire, flow.request.path)
+def conversations(flow: http.HTTPFlow) -> Iterator[Conversation]:
+    for exchange in find_exchanges(flow):
+        if exchange.match.purpose == "answer":
+            document = json.loads(exchange.body or b"")
+            yield read_conversation(document, exchange.match.wire, flow.request.path)
+
+
+def offers_tools(request: Conversation) -> bool:
+    """Whether the model may call any; codex offers some in an item of its own."""
+    in_items = any(isinstance(item, dict) and "tools" in item for item in request.items)
+    return in_items or bool(request.wire.find_tools(request.body))
 
 
 def longest(path: Path) -> Conversation:
@@ -259,9 +269,8 @@ def outcomes(scenario: Scenario, folder: Path) -> Iterator[str]:
 
 @EVERY_TALK
 def test_the_provider_reports_cached_tokens(path: Path) -> None:
-    last = flows(path)[-1].response
-    assert last
-    usage = read_usage(last.content or b"")
+    *_, last = find_exchanges(flows(path)[-1])
+    usage = read_usage(last.answer or b"")
     request = longest(path)
     wants_marks = request.wire.name == "messages" and not request.marks.are_there
     assert usage

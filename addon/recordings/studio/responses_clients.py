@@ -2,7 +2,16 @@
 
 from dataclasses import replace
 
-from addon.recordings.studio.client import AGENT_FOLDER, COMMAND, FAKE_KEY, ROOT, TOUR, Client, Tool
+from addon.recordings.studio.client import (
+    AGENT_FOLDER,
+    COMMAND,
+    FAKE_KEY,
+    LONG,
+    ROOT,
+    TOUR,
+    Client,
+    Tool,
+)
 
 _SDK = Client(
     registry="pypi",
@@ -75,6 +84,7 @@ RESPONSES_CLIENTS: dict[str, Client] = {
         ),
         shell=Tool("bash", COMMAND),
         read=Tool("read", {"path": "{what}"}),
-        scenario=TOUR,
+        edit=Tool("edit", {"path": "{what}", "edits": [{"oldText": "{old}", "newText": "{new}"}]}),
+        scenario=LONG,
     ),
 }
