@@ -307,6 +307,11 @@ def test_what_the_real_provider_would_refuse_is_refused(provider: Provider, name
     assert provider.refusals == [response.json()["error"]["message"]]
 
 
+def test_a_system_message_may_change_the_effort_and_say_nothing(provider: Provider) -> None:
+    effort = {"role": "system", "content": [], "output_config": {"effort": "low"}}
+    assert post(provider, request(effort)).status_code == 200
+
+
 def test_nothing_is_refused_where_it_is_not_strict() -> None:
     with Provider(SCRIPT) as provider:
         assert post(provider, {"messages": [TASK], "foo": 1}).status_code == 200

@@ -60,7 +60,7 @@ def _check_roles(received: Received) -> Iterator[str]:
     for index, message in enumerate(messages):
         if message.get("role") not in _ROLES:
             yield f"messages.{index}.role: Input should be 'user', 'assistant' or 'system'"
-        if not list_content(message.get("content")):
+        if not list_content(message.get("content")) and "output_config" not in message:
             yield f"messages.{index}: all messages must have non-empty content"
     if messages and messages[0].get("role") != "user":
         yield 'messages: first message must use the "user" role'
