@@ -1,14 +1,15 @@
 """The boundary where a cache is read at marks or request ends, beside the cheapest schedule.
 
-`python -m tests.benchmarks.marked [--check] FILES`: conversations of Anthropic Messages, with marks
-as agents set them and 10,000 tokens of system prompt and tool schemas before them, billed as
-Anthropic does; and the same blocks billed as OpenAI does from gpt-5.6 on. The bills are those of
-`tests.vendor_caches`, in o200k tokens; the rule decides by estimated tokens, with the shipped
-configuration. It prints the rule's bill relative to sending everything and to the cheapest schedule
-under the same cache rules, found by dynamic programming, without the promise and with it, and the
-worst request of any conversation relative to sending everything. With `--check` it exits with 1 if
-the rule is more than 5% above the cheapest schedule that keeps the promise, or breaks the promise
-by more than a percentage point.
+`python -m tests.benchmarks.marked [--check] FILES`: conversations of Anthropic Messages from files,
+with marks as agents set them and 10,000 tokens of system prompt and tool schemas before them, and
+recorded sessions as they were sent, billed as Anthropic does; and the same blocks billed as OpenAI
+does from gpt-5.6 on. The bills are those of `tests.vendor_caches`, in o200k tokens; the rule
+decides by estimated tokens, with the shipped configuration. It prints the rule's bill relative to
+sending everything and to the cheapest schedule under the same cache rules, found by dynamic
+programming, without the promise and with as much of it as the rule may spend, and the worst request
+of any conversation relative to sending everything. With `--check` it exits with 1 if the rule is
+more than 5% above the cheapest schedule that keeps the promise (8% for recorded sessions, and where
+a cached token costs less than a tenth), or breaks the promise by more than a percentage point.
 """
 
 import json
@@ -59,6 +60,10 @@ from tests.vendor_caches import (
 
 MARGIN = 0.01
 HIGHEST = 1.05
+HIGHEST_OF_OTHERS = 1.08
+"""For models whose cached tokens cost less than a tenth, where the promise forbids most moves, and
+for the few recorded sessions, which may end before a last move has paid."""
+
 IMAGE_TOKENS = 1_600
 """About what a screenshot costs."""
 FRAME_TOKENS = 4
@@ -82,6 +87,15 @@ CASES = (
     Case("claude-code", mark_as_claude_code, "claude-fable-5-1"),
     Case("request ends", mark_nothing, "gpt-5.6"),
     Case("request ends", mark_nothing, "gpt-6.1-sol"),
+)
+
+
+AS_SENT = tuple(
+    Case("as recorded", mark_nothing, model)
+    for model in (
+        *("claude-opus-5", "claude-opus-5-5", "claude-fable-5-1"),
+        *("gpt-5.6", "gpt-6.1-sol"),
+    )
 )
 
 
@@ -110,7 +124,12 @@ class Outcome:
 
 def compare(session: Session, policy: MaskPolicy) -> list[Outcome]:
     """Return what each case comes to for a conversation."""
-    return [compare_case(session, policy, case) for case in CASES]
+    return [compare_case(session, policy, case) for case in find_cases(session)]
+
+
+def find_cases(session: Session) -> tuple[Case, ...]:
+    """Return how a conversation is sent."""
+    return CASES if isinstance(session, RecordedConversation) else AS_SENT
 
 
 def compare_case(session: Session, policy: MaskPolicy, case: Case) -> Outcome:
@@ -151,11 +170,17 @@ def find_prices(pricing: Pricing) -> Prices:
 
 
 def read_bodies(session: Session) -> Iterator[dict[str, Any]]:
-    """Yield the requests of a conversation of a file, without writing them."""
-    assert isinstance(session, RecordedConversation)
-    for at, message in enumerate(session.messages):
-        if at and message["role"] == "assistant":
-            yield {"messages": [*session.messages[:at]]}
+    """Yield the requests of a conversation: of a file without writing them, or as recorded.
+
+    A recorded request without tools is the client's own, such as for a title.
+    """
+    if isinstance(session, RecordedConversation):
+        for at, message in enumerate(session.messages):
+            if at and message["role"] == "assistant":
+                yield {"messages": [*session.messages[:at]]}
+    else:
+        bodies = (json.loads(recorded.body) for recorded in session.requests())
+        yield from (body for body in bodies if body.get("tools"))
 
 
 @cache
@@ -267,6 +292,14 @@ def find_lifetime(mark: Mapping[str, object]) -> float:
     return HOUR if mark.get("ttl") == "1h" else FIVE_MINUTES
 
 
+def find_highest(case: Case) -> float:
+    """Return how far above the cheapest schedule that keeps the promise the rule may be."""
+    return HIGHEST if case in CASES and case.model not in CHEAP else HIGHEST_OF_OTHERS
+
+
+CHEAP = ("claude-opus-5-5", "claude-fable-5-1", "gpt-6.1-sol")
+
+
 def main() -> int:
     paths = [Path(argument) for argument in sys.argv[1:] if not argument.startswith("--")]
     policy = read_shipped().schema1
@@ -276,18 +309,22 @@ def main() -> int:
     print(f"{len(sessions)} conversations, {policy.window_turns} turns, o200k tokens")
     print("| marks | model | of everything | of the cheapest | with the promise | worst request |")
     print("|---|---|--:|--:|--:|--:|")
-    is_wrong = False
-    for case, outcomes in zip(CASES, zip(*found, strict=True), strict=True):
-        o = sum(outcomes, start=Outcome())
+    sums: dict[Case, Outcome] = {}
+    for session, outcomes in zip(sessions, found, strict=True):
+        for case, outcome in zip(find_cases(session), outcomes, strict=True):
+            sums[case] = sums.get(case, Outcome()) + outcome
+    for case, o in sums.items():
         cells = (
             f"{o.rule / o.everything:.3f}",
             f"{o.rule / o.cheapest:.4f}",
             f"{o.rule / o.cheapest_kept:.4f}",
             f"{o.worst:.3f}",
         )
-        print(f"| {case.client} | {case.model} | {' | '.join(cells)} |", flush=True)
-        is_wrong |= o.rule > HIGHEST * o.cheapest_kept
-        is_wrong |= o.worst > 1 + policy.max_loss + MARGIN
+        print(f"| {case.client} | {case.model} | {' | '.join(cells)} |")
+    limit = 1 + policy.max_loss + MARGIN
+    is_wrong = any(
+        o.rule > find_highest(case) * o.cheapest_kept or o.worst > limit for case, o in sums.items()
+    )
     return int(is_wrong and "--check" in sys.argv)
 
 
