@@ -59,6 +59,11 @@ _UNSIGNED = (
     "CLAUDE_CODE_ATTRIBUTION_HEADER=0 in its environment."
 )
 
+_OVER_HTTP = (
+    'codex speaks over a WebSocket, and is masked with mode = "http" under '
+    "[observation_masking.websocket] in the configuration."
+)
+
 SESSIONS: Mapping[str, Demo] = {
     "schema1": Demo(RECORDING, "mini-swe-agent"),
     "redaction": _QUESTIONS._replace(config="openai-questions.redaction.toml"),
@@ -67,6 +72,7 @@ SESSIONS: Mapping[str, Demo] = {
     "claude-code": Demo(
         "clients/claude-code-long.flow.xz", "claude-code", None, (0.1, 1.25), _UNSIGNED
     ),
+    "codex": Demo("clients/codex-tour.flow.xz", "codex", None, (0.1, 1.0), _OVER_HTTP),
 }
 """By name: a strategy, or the agent whose session is played under the shipped configuration."""
 
@@ -100,7 +106,7 @@ def run_demo(console: Console, strategy: str = "schema1") -> None:
     console.print(render_explanation(strategy, settings), width=width, highlight=False)
     console.print(render_summary(played, demo.prices), width=width, highlight=False)
     if demo.wanted:
-        console.print(f"{demo.wanted}\n", width=width, highlight=False)
+        console.print(f"{demo.wanted}\n", width=width, highlight=False, markup=False)
     console.print(render_next_steps(strategy, [*SESSIONS]), soft_wrap=True, highlight=False)
 
 
