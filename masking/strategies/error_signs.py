@@ -25,6 +25,9 @@ _EXIT_CODE = re.compile(
 """In the forms that agents print: `Exit Code: 1`, `<returncode>1</returncode>`, `"returncode": 1`,
 `Process exited with code 1`, `[The command completed with exit code 1.]`."""
 
+_CODEX_EXIT_CODE = r"|\{\"chunk_id\":\"\w*\",\"wall_time_seconds\":[\d.e-]+,\"exit_code\":0*[1-9]"
+"""What codex gives to a program of its model's, which may print all of it."""
+
 _SIGNS = {
     "Traceback (most recent": re.compile(r"Traceback \(most recent call last\)"),
     "Error: ": re.compile(r"[\w.$]{0,120}Error: "),
@@ -33,7 +36,8 @@ _SIGNS = {
     "xit code": _EXIT_CODE,
     "xit Code": _EXIT_CODE,
     "XIT CODE": _EXIT_CODE,
-    "xit_code": _EXIT_CODE,
+    "xit_code": re.compile(_EXIT_CODE.pattern + _CODEX_EXIT_CODE, _EXIT_CODE.flags),
+    "Script failed": re.compile(r"Script failed\r?$", re.MULTILINE),
     "xitCode": _EXIT_CODE,
     "xit status": _EXIT_CODE,
     "xited with": _EXIT_CODE,

@@ -5,12 +5,16 @@ from typing import Any
 
 import pytest
 
+from addon.recordings.provider.received import Received
+from addon.recordings.provider.responses_check import check
 from masking.conversation import Call, Element, HeadSize, Marks, Result
 from masking.errors import WireError
 from masking.layout import lay_out
 from masking.measures.token_estimate import estimate_tokens
 from masking.model import Path
-from masking.rewrite import read_request
+from masking.rewrite import change_request, read_request
+from masking.strategies.order import Strategies
+from masking.strategies.reduction import ReductionOptions
 from masking.wire.reasoning import find_responses_binding
 from masking.wire.request_fields import asks_for_stream, find_model
 from masking.wire.responses import (
@@ -414,3 +418,30 @@ def test_texts_that_are_tokens() -> None:
 
 def test_a_summary_is_what_the_user_says() -> None:
     assert Element("user", ("So far.",)) == read_item(say_as_user("So far."))
+
+
+@pytest.mark.parametrize("recent", [1, 2, 3, 4])
+@pytest.mark.parametrize("budget", [2_000, 200])
+def test_a_reduced_history_is_one_that_the_provider_takes(recent: int, budget: int) -> None:
+    thought = {"type": "reasoning", "id": "rs", "summary": []}
+    items: list[dict[str, Any]] = [say("user", "Go.")]
+    for n in range(6):
+        call = {"type": "function_call", "call_id": f"c{n}", "name": "run", "arguments": "{}"}
+        items += [thought, call, output("old output " * 60, call_id=f"c{n}")]
+    items += [thought, say("assistant", "Done. " * 40)]
+    body = json.dumps({"model": "gpt-5", "input": items}).encode()
+    options = ReductionOptions(
+        enabled=True,
+        max_input_chars=budget,
+        preserve_recent_raw_turns=recent,
+        observation_masking=False,
+    )
+    found = change_request(body, read_request(body, RESPONSES), Strategies(reduction=options))
+    assert found.plan is not None
+    assert found.plan.dropped
+    after = json.loads(found.body)
+    assert check(Received(request=after)) is None
+    kinds = [item.get("type") for item in after["input"]]
+    answers = [at for at, item in enumerate(after["input"]) if read_item(item).calls]
+    assert ["reasoning"] * len(answers) == [kinds[at - 1] for at in answers]
+    assert ["reasoning", None] == kinds[-2:]
