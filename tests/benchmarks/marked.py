@@ -158,7 +158,9 @@ def compare_case(session: Session, policy: MaskPolicy, case: Case) -> Outcome:
         everything=sum(whole),
         rule=sum(paid),
         cheapest=sum(bill(move_at(talk, find_cheapest(talk, prices, whole)))),
-        cheapest_kept=sum(bill(move_at(talk, find_cheapest(talk, prices, whole, policy.max_loss)))),
+        cheapest_kept=sum(
+            bill(move_at(talk, find_cheapest(talk, prices, whole, policy.estimated_loss)))
+        ),
         worst=find_worst(paid, whole),
     )
 
