@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking import rewrite_request
+from masking import MaskPolicy, rewrite_request
 from masking.accounting.prompt import read_prompt
 from masking.accounting.sizes import measure
 from masking.measures.price_settings import CachePricing, PriceSettings
@@ -19,6 +19,8 @@ from masking.replay.comparison import compare
 from masking.replay.replay import RecordedRequest, ReplayedRequest, ReplaySettings, Session, replay
 from masking.wire.usage import Usage
 from tests.builders import MASK_ALL, OLD, policies, policy, turn
+from tests.marking import MarkedSession, mark_as_pi
+from tests.masking.test_fast_replay import say_in_messages
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 COUNTER = TokenCounter()
@@ -293,3 +295,18 @@ def test_at_a_host_that_is_not_listed_the_makers_prices_are_assumed_and_no_dolla
         Recording((record(talk(1), host="localhost"),)), ReplaySettings(policy=MASK_ALL)
     )
     assert ((0.5, 1.0), None) == (request.pricing.ratios, request.entry.cost.before.dollars)
+
+
+def test_after_a_move_only_what_is_marked_before_the_messages_is_cached() -> None:
+    session = MarkedSession(say_in_messages(40, 3), mark_as_pi)
+    shipped = MaskPolicy(True, 8, skip_if_not_shorter=True)
+    requests = [*replay(session, ReplaySettings(policy=shipped), COUNTER)]
+    moves = [at for at, request in enumerate(requests) if request.entry.moved]
+    assert moves
+    head = requests[moves[0]].entry.cost.after.cached
+    for before, (at, request) in zip(requests, enumerate(requests[1:], 1), strict=False):
+        last, sent = before.entry.cost.after, request.entry.cost.after
+        assert sent.cached == (head if at in moves else last.prompt)
+        rest = sent.prompt - sent.cached
+        assert pytest.approx(0.1 * sent.cached + 1.25 * rest) == sent.cost
+    assert 0 < head < requests[0].entry.cost.after.prompt
