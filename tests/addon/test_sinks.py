@@ -195,6 +195,12 @@ MEASURED: dict[str, object] = {
             id="sums of what was measured",
         ),
         pytest.param(
+            [{"masked": 2, "masked_images": 3}, {"masked_images": 1}],
+            "2 requests: 2 with masking on (0 failed); 2 results masked, 0 tokens; "
+            "4 images masked in them",
+            id="images",
+        ),
+        pytest.param(
             [{"passed_through": "signed"}, {"passed_through": "signed"}, {"passed_through": "x"}],
             "3 requests: 3 with masking on (0 failed); 0 results masked, 0 tokens; "
             "passed through: 2 signed, 1 x",

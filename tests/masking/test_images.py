@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from masking.conversation import follow
+from masking.conversation import WireFormat, follow
 from masking.layout import lay_out
 from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
@@ -20,7 +20,12 @@ from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import RedactionPolicy
 from masking.strategies.ripening import Ripening
 from masking.strategies.window import find_maskable, judge
+from masking.wire.chat import CHAT
+from masking.wire.converse import CONVERSE
+from masking.wire.gemini import GEMINI
 from masking.wire.images import Picture, read_address, read_picture
+from masking.wire.messages import MESSAGES
+from masking.wire.responses import RESPONSES
 from tests.builders import OLD, TEMPLATE, policy
 from tests.images import png
 from tests.wire_conversations import (
@@ -393,3 +398,184 @@ def test_what_is_known_of_an_image(picture: Picture, placeholder: str | None) ->
 )
 def test_other_texts_describe_no_image(text: str) -> None:
     assert not describes_image(text)
+
+
+ADDRESS = "https://example.com/screenshot-of-a-page.png"
+MARK = {"cache_control": {"type": "ephemeral"}}
+SOURCE = {"type": "base64", "media_type": "image/png", "data": png()}
+BLOB = {"mimeType": "image/png", "data": png()}
+
+
+def in_messages(part: object) -> object:
+    block = {"type": "tool_result", "tool_use_id": "a", "content": [part]}
+    return {"role": "user", "content": [block]}
+
+
+def in_responses(part: object) -> object:
+    return {"type": "function_call_output", "call_id": "a", "output": [part]}
+
+
+def in_converse(part: object) -> object:
+    result = {"toolUseId": "a", "content": [part]}
+    return {"role": "user", "content": [{"toolResult": result}]}
+
+
+def in_gemini(part: object) -> object:
+    response = {"name": "shell", "response": {"output": "ok"}}
+    return {"role": "user", "parts": [{"functionResponse": response}, part]}
+
+
+def in_a_gemini_response(part: object) -> object:
+    response = {"name": "shell", "response": {"output": "ok"}, "parts": [part]}
+    return {"role": "user", "parts": [{"functionResponse": response}]}
+
+
+def in_chat(part: object) -> object:
+    return {"role": "tool", "tool_call_id": "a", "content": [part]}
+
+
+def as_url(url: object, **others: object) -> dict[str, object]:
+    return {"type": "image_url", "image_url": {"url": url}, **others}
+
+
+def shown(image_url: object, **others: object) -> dict[str, object]:
+    return {"type": "input_image", "image_url": image_url, **others}
+
+
+@pytest.mark.parametrize(
+    ("wire", "element", "expected"),
+    [
+        pytest.param(CHAT, in_chat(as_url(ADDRESS)), "[image masked]", id="Chat: a URL"),
+        pytest.param(CHAT, in_chat(as_url("a.png")), None, id="Chat: a URL that is shorter"),
+        pytest.param(CHAT, in_chat(as_url(ADDRESS, **MARK)), None, id="Chat: a cache mark"),
+        pytest.param(CHAT, in_chat(as_url(None)), None, id="Chat: no URL"),
+        pytest.param(
+            MESSAGES,
+            in_messages({"type": "image", "source": {"type": "url", "url": ADDRESS}}),
+            "[image masked]",
+            id="Messages: a URL",
+        ),
+        pytest.param(
+            MESSAGES,
+            in_messages({"type": "image", "source": {"type": "file", "file_id": "f" * 28}}),
+            "[image masked]",
+            id="Messages: a file",
+        ),
+        pytest.param(
+            MESSAGES,
+            in_messages({"type": "image", "source": SOURCE, **MARK}),
+            None,
+            id="Messages: a cache mark",
+        ),
+        pytest.param(MESSAGES, in_messages({"type": "image"}), None, id="Messages: no source"),
+        pytest.param(
+            MESSAGES,
+            in_messages({"type": "image", "source": {**SOURCE, "data": 7}}),
+            None,
+            id="Messages: no data",
+        ),
+        pytest.param(
+            MESSAGES,
+            in_messages({"type": "document", "source": SOURCE}),
+            None,
+            id="Messages: a document",
+        ),
+        pytest.param(
+            RESPONSES, in_responses(shown(ADDRESS)), "[image masked]", id="Responses: URL"
+        ),
+        pytest.param(
+            RESPONSES,
+            in_responses(shown(None, file_id="f" * 28, detail="high")),
+            "[image masked]",
+            id="Responses: a file",
+        ),
+        pytest.param(
+            RESPONSES,
+            in_responses(shown(ADDRESS, prompt_cache_breakpoint={})),
+            None,
+            id="Responses: a breakpoint",
+        ),
+        pytest.param(
+            RESPONSES,
+            {
+                "type": "computer_call_output",
+                "call_id": "a",
+                "output": {"type": "computer_screenshot", "image_url": ADDRESS},
+            },
+            None,
+            id="Responses: a computer's screenshot",
+        ),
+        pytest.param(
+            CONVERSE,
+            in_converse({"image": {"format": "jpeg", "source": {"bytes": png()}}}),
+            SHOWN,
+            id="Converse: bytes of another kind than it says",
+        ),
+        pytest.param(
+            CONVERSE,
+            in_converse({"image": {"source": {"s3Location": {"uri": "s3://a/screenshot"}}}}),
+            "[image masked]",
+            id="Converse: a place",
+        ),
+        pytest.param(CONVERSE, in_converse({"image": {}}), None, id="Converse: no source"),
+        pytest.param(
+            CONVERSE,
+            in_converse({"image": {"source": {"bytes": png()}}, "cachePoint": {}}),
+            None,
+            id="Converse: an odd key",
+        ),
+        pytest.param(GEMINI, in_gemini({"inlineData": BLOB}), SHOWN, id="Gemini: a part after it"),
+        pytest.param(
+            GEMINI,
+            in_gemini({"inline_data": {"mime_type": "image/png", "data": png()}}),
+            SHOWN,
+            id="Gemini: snake case",
+        ),
+        pytest.param(
+            GEMINI,
+            in_gemini({"inlineData": {**BLOB, "mimeType": "application/pdf"}}),
+            None,
+            id="Gemini: a document",
+        ),
+        pytest.param(
+            GEMINI,
+            in_gemini({"inlineData": BLOB, "thoughtSignature": "s"}),
+            None,
+            id="Gemini: a signature",
+        ),
+        pytest.param(
+            GEMINI, in_a_gemini_response({"inlineData": BLOB}), None, id="Gemini: in a response"
+        ),
+    ],
+)
+def test_what_a_text_can_replace(wire: WireFormat, element: object, expected: str | None) -> None:
+    (result,) = wire.read_element(element).results
+    found = [image.placeholder for image in result.images]
+    assert ([] if expected is None else [expected]) == found
+    assert wire.measure_element(element).total > 0
+
+
+def test_an_image_before_any_result_is_the_users() -> None:
+    parts = [{"inlineData": BLOB}, {"functionResponse": {"name": "a", "response": {}}}]
+    (result,) = GEMINI.read_element({"role": "user", "parts": parts}).results
+    assert () == result.images
+
+
+def test_an_image_with_a_lone_surrogate_is_replaced_all_the_same() -> None:
+    told = browse(_CHAT_WRITER)
+    body = json.dumps(told.document).replace("data:image/png;base64,", "https://a/\\ud800")
+    found = rewrite_request(body.encode(), SLIDING, CHAT)
+    assert 4 == found.body.decode().count("[image masked]")
+
+
+def test_an_image_that_the_user_sent_before_stays() -> None:
+    """The fast way through the bytes finds the user's image first, and is proven wrong."""
+    image = as_url(f"data:image/png;base64,{png(mark='0')}")
+    told = browse(_CHAT_WRITER)
+    told = told._replace(items=[{"role": "user", "content": [image]}, *told.items])
+    found = rewrite(told, compact=True)
+    assert told.document == put_back(found)
+    assert 1 == found.body.decode().count(png(mark="0"))
+
+
+_CHAT_WRITER = WITH_IMAGES[0]
