@@ -35,6 +35,9 @@ from addon.recordings.studio.scenario import Action, Scenario, Task, write_proje
 REDIRECT = Path(__file__).with_name("redirect.py")
 
 _FIELD = re.compile(r"\{(?:work|what|old|new)\}")
+_COMPLETE = "installed.txt"
+"""Written at the end, with what is installed."""
+
 _SIGNS = re.compile(r"[^\w.]+")
 
 
@@ -101,16 +104,27 @@ def installed(agent: str) -> Path:
     be installed; the next call tries again.
     """
     client = CLIENTS[agent]
+    if found := find_installed(client):
+        return found
+    folder = _find_folder(client)
+    _install(client, folder)
+    (folder / _COMPLETE).write_text("\n".join(client.packages))
+    return folder
+
+
+def find_installed(client: Client) -> Path | None:
+    """Return the folder where the client is installed; None if it is not."""
     if client.module and find_spec(client.module):
         return Path(sys.prefix)
+    folder = _find_folder(client)
+    complete = folder / _COMPLETE
+    is_there = complete.exists() and complete.read_text() == "\n".join(client.packages)
+    return folder if is_there else None
+
+
+def _find_folder(client: Client) -> Path:
     name = _SIGNS.sub("-", client.packages[0]).strip("-")  # clients with other scenarios share it
-    folder = platformdirs.user_cache_path("observation-masking") / "clients" / name
-    complete = folder / "installed.txt"
-    packages = "\n".join(client.packages)
-    if not complete.exists() or complete.read_text() != packages:
-        _install(client, folder)
-        complete.write_text(packages)
-    return folder
+    return platformdirs.user_cache_path("observation-masking") / "clients" / name
 
 
 def _run_session(
@@ -137,7 +151,7 @@ def _run_session(
             workspace.root, "-w", str(workspace.raw), *settings, script=REDIRECT
         ) as proxy:
             write_bundle(workspace.bundle, [proxy.ca])
-            output = _run(client, package, workspace, proxy.url, time_limit)
+            output = run_client(client, package, workspace, proxy.url, time_limit)
         _check_complete(replies, provider, output)
 
 
@@ -205,8 +219,13 @@ def _fill(template: object, texts: Mapping[str, str]) -> object:
     return template
 
 
-def _run(client: Client, package: Path, workspace: Workspace, proxy: str, time_limit: float) -> str:
-    """Let the client work; return the end of what it printed."""
+def run_client(
+    client: Client, package: Path, workspace: Workspace, proxy: str, time_limit: float
+) -> str:
+    """Let the client work in front of a proxy, given as a URL; return the end of what it printed.
+
+    The workspace must hold the project, and the bundle of certificates that the client trusts.
+    """
     for name, text in (client.files or {}).items():
         path = workspace.home / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,122 @@
+"""Real clients behind the proxy, before a strict provider: the same end, and nothing else changed.
+
+They are those that the studio has installed; `obsmask record NAME` installs one.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tomli
+import tomli_w
+
+from addon.proxy.config_file import NAME
+from addon.proxy.launch import running_proxy, write_bundle
+from addon.proxy.original_body import find_original
+from addon.proxy.requests import find_wire_format
+from addon.proxy.shipped import shipped
+from addon.recordings.flows import read_flows
+from addon.recordings.provider.provider import HOST, Provider
+from addon.recordings.studio.client import TOUR, Client
+from addon.recordings.studio.clients import CLIENTS
+from addon.recordings.studio.recorder import (
+    REDIRECT,
+    Workspace,
+    find_installed,
+    run_client,
+    script_replies,
+)
+from addon.recordings.studio.scenario import write_project
+from masking.config import ROOT
+from masking.conversation import read_conversation
+from masking.edit.json_strings import find_strings
+from masking.model import Path as JsonPath
+from tests.live.harness import SECONDS, environment, read_records
+
+LEAST_TURNS = 25
+CHOSEN = (
+    *("openai", "qwen-code", "opencode"),
+    *("anthropic", "langchain-anthropic-cache", "litellm-anthropic"),
+    *("claude-code", "claude-code-bound", "opencode-anthropic", "pi-anthropic"),
+    *("openai-responses", "codex", "opencode-openai", "pi-openai"),
+    *("google-genai", "ollama", "gemini-cli", "opencode-google", "pi-google"),
+)
+"""One of each kind, in every format that it speaks."""
+
+INSTALLED = [name for name in CHOSEN if find_installed(CLIENTS[name])]
+
+
+def write_config(folder: Path) -> Path:
+    """Write the shipped configuration, but moves cost nothing, and WebSockets become requests."""
+    document = tomli.loads(shipped(NAME).read_text(encoding="utf-8"))
+    document[ROOT]["schema1"]["cache_pricing"] = "none"
+    document[ROOT]["websocket"] = {"mode": "http"}
+    document[ROOT]["recording"] = {"keep_original": True}
+    path = folder / NAME
+    path.write_text(tomli_w.dumps(document), encoding="utf-8")
+    return path
+
+
+def run(client: Client, workspace: Workspace, provider: Provider) -> str:
+    """Let a client work behind a proxy that masks; a second proxy sends all to the provider."""
+    package = find_installed(client)
+    assert package is not None
+    last, first = workspace.root / "last", workspace.root / "first"
+    last.mkdir()
+    first.mkdir()
+    to_provider = (
+        *("--set", "connection_strategy=lazy"),
+        *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
+        *("--set", f"provider={HOST}:{provider.port}"),
+    )
+    with running_proxy(last, *to_provider, script=REDIRECT) as outer:
+        masking = (
+            *("--mode", f"upstream:{outer.url}", "-w", str(workspace.raw)),
+            *("--set", f"mask_config={write_config(first)}"),
+            *("--set", f"ssl_verify_upstream_trusted_ca={outer.ca}"),
+        )
+        with running_proxy(first, *masking, env=environment(first)) as proxy:
+            write_bundle(workspace.bundle, [proxy.ca])
+            return run_client(client, package, workspace, proxy.url, SECONDS)
+
+
+def compare(before: bytes, after: bytes) -> Iterator[JsonPath]:
+    """Yield where strings differ. Everything else must be the same, byte for byte."""
+    old, new = before.decode(), after.decode()
+    done = done_in_new = 0
+    for was, now in zip(find_strings(old), find_strings(new), strict=True):
+        assert was.path == now.path
+        assert old[done : was.start] == new[done_in_new : now.start]
+        done, done_in_new = was.end, now.end
+        if was.value != now.value:
+            yield was.path
+        else:
+            assert old[was.start : was.end] == new[now.start : now.end]
+    assert old[done:] == new[done_in_new:]
+
+
+@pytest.mark.parametrize("name", INSTALLED)
+def test_a_real_client_gets_to_the_same_end(name: str, tmp_path: Path) -> None:
+    client = replace(CLIENTS[name], scenario=TOUR)
+    workspace = Workspace(tmp_path)
+    write_project(client.scenario.project, workspace.work)
+    replies = script_replies(client, workspace.work)
+    with Provider(replies, tls_folder=tmp_path / "tls", strict=True) as provider:
+        run(client, workspace, provider)
+    assert [] == provider.refusals
+    assert len(replies.replies) - 1 == max(replies.place(each.said) for each in provider.requests)
+
+    arrived = [each.body for each in provider.requests]
+    turns = [0]
+    for flow in read_flows(workspace.raw):
+        found, before = find_wire_format(flow.request), find_original(flow)
+        assert found is None or flow.request.raw_content in arrived
+        if found is not None and before is not None:
+            conversation = read_conversation(json.loads(before), found.wire, flow.request.path)
+            places = {(*each.at, *slot) for each in conversation.results for slot in each.slots}
+            assert {*compare(before, flow.request.content or b"")} <= places
+            turns.append(conversation.turns)
+    is_bound = any(each["binding"] == "refuses" for each in read_records(workspace.root / "first"))
+    assert max(turns) >= LEAST_TURNS or is_bound
