@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.accounting.prompt import read_prompt
-from masking.conversation import Conversation
+from masking.conversation import Conversation, read_conversation
 from masking.errors import WireError
 from masking.layout import lay_out
 from masking.measures.tokens import TokenCounter
 from masking.memory.identity import digest_opening
-from masking.model import Path, Replacement, replacements_of
+from masking.model import Path, Replacement, ToolResult, replacements_of
 from masking.rewrite import Rewrite, change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
@@ -31,6 +31,7 @@ from tests.builders import (
     policy,
     spellings,
     texts,
+    unchanged,
 )
 from tests.made_up_format import MADE_UP
 from tests.wire_conversations import WRITERS, Ask, Give, Model, Step, Told, Tools, User, Writer
@@ -83,15 +84,68 @@ def _later(draw: st.DrawFn) -> list[Step]:
 
 
 def _put_odd(draw: st.DrawFn, value: Any) -> None:  # noqa: ANN401 - JSON
-    """Go down into a value, and put something odd in a place."""
-    while True:
+    """Go down into a value, and replace, remove or repeat what is in a place."""
+    while value:
         keys = sorted(value) if isinstance(value, dict) else range(len(value))
         key = draw(st.sampled_from(keys))
         inner = value[key]
         if not (isinstance(inner, dict | list) and inner) or draw(st.sampled_from([0, 0, 1])):
-            value[key] = draw(ODD)
+            _spoil(draw, value, key)
             return
         value = inner
+
+
+def _spoil(draw: st.DrawFn, value: Any, key: Any) -> None:  # noqa: ANN401 - JSON
+    match draw(st.sampled_from(["replace", "replace", "remove", "repeat"])):
+        case "remove":
+            del value[key]
+        case "repeat" if isinstance(value, list):
+            value.append(copy.deepcopy(value[key]))
+        case _:
+            value[key] = draw(ODD)
+
+
+MARK = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+POINT = {"cachePoint": {"type": "default"}}
+SCHEMA = {"name": "shell", "description": "Run it."}
+
+HEADS: Mapping[str, Mapping[str, object]] = {
+    "chat": {"stream": True, "tools": [{"type": "function", "function": SCHEMA, **MARK}]},
+    "messages": {
+        "system": [{"type": "text", "text": "Be brief.", **MARK}],
+        "tools": [{**SCHEMA, **MARK}],
+        "thinking": {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "keep"}},
+        "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+    },
+    "converse": {
+        "system": [{"text": "Be brief."}, POINT],
+        "toolConfig": {"tools": [{"toolSpec": SCHEMA}, POINT]},
+        "additionalModelRequestFields": {"thinking": {"type": "adaptive"}},
+    },
+    "responses": {
+        "instructions": "Be brief.",
+        "tools": [{"type": "function", **SCHEMA}],
+        "prompt_cache_options": {"ttl": "30m"},
+        "context_management": [{"type": "other"}],
+    },
+    "gemini": {
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "tools": [{"functionDeclarations": [SCHEMA]}],
+        "generationConfig": {"temperature": 1.0},
+    },
+    "ollama": {"stream": False, "tools": [{"type": "function", "function": SCHEMA}]},
+}
+"""By format, what stands beside the list."""
+
+
+@st.composite
+def requests(draw: st.DrawFn, writer: Writer) -> dict[str, Any]:
+    """A whole request, of which anything may have been replaced, removed or repeated."""
+    document: dict[str, Any] = draw(told(writer)).document
+    document.get("request", document).update(copy.deepcopy(HEADS[writer.wire.name]))
+    for _ in range(draw(st.sampled_from([0, 1, 3]))):
+        _put_odd(draw, document)
+    return document
 
 
 Where = Callable[[Mapping[str, Any], Path], bool]
@@ -142,20 +196,30 @@ def rewrite(conversation: Conversation, body: bytes, chosen: MaskPolicy) -> Rewr
 
 
 @EVERY
-@examples(0.6)
-@given(data=st.data(), spelling=spellings, chosen=policies)
+@given(data=st.data(), spelling=spellings, chosen=policies, begins=st.sampled_from(["", "\ufeff"]))
 def test_bytes_differ_only_inside_texts_that_tools_gave(
-    writer: Writer, data: st.DataObject, spelling: Spelling, chosen: MaskPolicy
+    writer: Writer, data: st.DataObject, spelling: Spelling, chosen: MaskPolicy, begins: str
 ) -> None:
-    document = data.draw(told(writer)).document
-    before = spelling.spell(document)
+    """Or the request cannot be read, and goes out as it came."""
+    document = data.draw(requests(writer))
+    repeated = data.draw(st.sampled_from([*list(document)[:1], None]))
+
+    def dress(text: str) -> str:
+        """Begin with a byte-order mark, or with a key that occurs again, and holds then."""
+        twice = f'{{"{repeated}": [0.10e1],' if repeated else "{"
+        return begins + twice + text.removeprefix("{")
+
+    before = dress(spelling.spell(document))
     body = before.encode()
-    found = rewrite(read_request(body, writer.wire, writer.path), body, chosen)
+    try:
+        found = rewrite(read_request(body, writer.wire, writer.path), body, chosen)
+    except WireError:
+        return
     replaced = replacements_of(found.decisions)
     assert all(WHERE[writer.wire.name](document, r.path) for r in replaced)
     after = found.body.decode()
     at = 0
-    pieces = spelling.spell(_punch(document, replaced)).split(HOLE)
+    pieces = dress(spelling.spell(_punch(document, replaced))).split(HOLE)
     for piece, replacement in zip(pieces, [*replaced, None], strict=True):
         assert piece == after[at : at + len(piece)]
         at += len(piece)
@@ -163,6 +227,40 @@ def test_bytes_differ_only_inside_texts_that_tools_gave(
             value, at = JSON.raw_decode(after, at)
             assert replacement.value == value
     assert len(after) == at
+
+
+@EVERY
+@given(data=st.data())
+def test_whatever_stands_beside_the_list_is_read(writer: Writer, data: st.DataObject) -> None:
+    document = data.draw(requests(writer))
+    try:
+        conversation = read_conversation(document, writer.wire, writer.path)
+    except WireError:
+        return
+    layout = lay_out(conversation)
+    assert 0 <= layout.marked <= layout.requests[0].size
+    assert conversation.binding in ("refuses", "drops", None)
+    assert all(isinstance(lifetime, str) for lifetime in conversation.marks.lifetimes)
+    assert isinstance(writer.wire.streams(document, writer.path), bool)
+    assert 16 == len(digest_opening(conversation))
+    assert read_prompt(unchanged(conversation), TokenCounter()).tokens_before >= 0
+
+
+@EVERY
+@examples(0.4)
+@given(data=st.data(), chosen=policies)
+def test_calls_words_and_the_order_of_results_stay(
+    writer: Writer, data: st.DataObject, chosen: MaskPolicy
+) -> None:
+    before = data.draw(told(writer))
+    found = rewrite(before.read(), before.body, chosen)
+    after = read_request(found.body, writer.wire, writer.path)
+    assert [e[:3] for e in before.read().elements] == [e[:3] for e in after.elements]
+    assert [_name(r) for r in before.read().results] == [_name(r) for r in after.results]
+
+
+def _name(result: ToolResult) -> tuple[object, ...]:
+    return result.at, result.slots, result.call_id, result.tool, result.turn, result.kind
 
 
 def _punch(document: Mapping[str, Any], replaced: tuple[Replacement, ...]) -> Any:  # noqa: ANN401
