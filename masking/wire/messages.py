@@ -71,14 +71,15 @@ def split_reminders(text: str) -> tuple[str, str]:
 
     claude-code appends them to a result; they can hold what the user has said meanwhile.
     """
-    start = len(text)
-    while text[:start].rstrip().endswith(_REMINDER_END):
-        begin = text.rfind(_REMINDER, 0, start)
+    end = tail = len(text.rstrip())
+    while text.endswith(_REMINDER_END, 0, end):
+        begin = text.rfind(_REMINDER, 0, end)
         if begin < 0:
             break
-        start = begin
-    start = len(text[:start].rstrip()) if start < len(text) else start
-    return text[:start], text[start:]
+        end = begin
+        while end and text[end - 1].isspace():
+            end -= 1
+    return (text, "") if end == tail else (text[:end], text[end:])
 
 
 def find_model(document: Mapping[str, object], path: str) -> str | None:
@@ -221,7 +222,8 @@ def _read_result(at: int, block: Mapping[str, Any]) -> Result:
     call_id, is_error = non_empty(block.get("tool_use_id")), block.get("is_error") is True
     if isinstance(content, str):
         text, tail = split_reminders(content)
-        return Result(call_id, "string", (text,), (slot,), is_error, tails=(tail,) if tail else ())
+        tails = (tail,) if tail else ()
+        return make(Result, (call_id, "string", (text,), (slot,), is_error, None, tails, None, ()))
     parts = objects(content)
     if any(part.get("type") == _UNTOUCHABLE for part in parts):
         return Result(call_id, "other", (), (), is_error)
