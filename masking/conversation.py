@@ -6,6 +6,7 @@ more than one element is found here: which call a result answers, in which tool 
 many requests. Nothing is copied or converted: a text is kept with its path in the document.
 """
 
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, cast
@@ -293,7 +294,7 @@ def bind(
     turns = 0
     declared: dict[str | None, _Declared] = {}
     waiting: dict[str, list[int]] = {}
-    open_calls: list[tuple[str, _Declared]] = []
+    open_calls, numbered = _OpenCalls(), 0
     results: list[ToolResult] = []
     counts_on = False
     for at, (speaker, _, calls, found, _) in enumerate(elements):
@@ -311,7 +312,8 @@ def bind(
                     if call.call_id:
                         declared[call.call_id] = declaration
                     if wire.pairs_by_order:
-                        open_calls.append((call.call_id, declaration))
+                        numbered += 1
+                        open_calls.add(numbered, call.call_id, declaration)
             for answered in ids if waiting else ():
                 for early in waiting.pop(answered, ()):
                     turn, tool, target = declared[answered]
@@ -319,7 +321,7 @@ def bind(
         for result in found:
             call_id, kind, texts, slots, is_error, wrap, tails, _, images = result
             if wire.pairs_by_order:
-                turn, tool, target = _take_open_call(open_calls, declared, result)
+                turn, tool, target = open_calls.answer(result, declared)
             else:
                 turn, tool, target = declared.get(call_id, _UNDECLARED)
             if turn is None and call_id:
@@ -336,29 +338,50 @@ _Declared = tuple[int | None, str | None, Target | None]
 _UNDECLARED: _Declared = (None, None, None)
 
 
-def _take_open_call(
-    open_calls: list[tuple[str, _Declared]],
-    declared: Mapping[str | None, _Declared],
-    result: Result,
-) -> _Declared:
-    """Return the call that a result answers: that with its id, else the next open one of its tool.
+class _OpenCalls:
+    """The calls of the last turn that no result has answered yet, by id and by tool.
 
-    The call is open no longer. A result that names no tool answers the next open call. What has two
-    different ids is no pair.
+    A call stands in several queues. Once it is taken from one, the others pass it over; so the work
+    is linear in the calls, whatever the order of their results.
     """
-    wanted = result.call_id
-    by_id = declared.get(wanted)
-    for place, (call_id, declaration) in enumerate(open_calls):
-        if by_id is not None:
-            is_it = call_id == wanted
-        elif wanted is None or (wanted and call_id):
-            is_it = False
-        else:
-            is_it = result.tool in (None, declaration[1])
-        if is_it:
-            del open_calls[place]
-            return declaration
-    return by_id or _UNDECLARED
+
+    def __init__(self) -> None:
+        self._open: dict[int, _Declared] = {}
+        self._queues: defaultdict[tuple[str, str | None], deque[int]] = defaultdict(deque)
+
+    def clear(self) -> None:
+        """Forget all calls: a new turn begins."""
+        self._open.clear()
+        self._queues.clear()
+
+    def add(self, number: int, call_id: str, declaration: _Declared) -> None:
+        """Add a call of the last turn, by a number of its own; its id may be empty."""
+        self._open[number] = declaration
+        tool = declaration[1]
+        self._queues["id", call_id].append(number)
+        for kind in ("any",) if call_id else ("any", "without id"):
+            self._queues[kind, None].append(number)
+            if tool is not None:
+                self._queues[kind, tool].append(number)
+
+    def answer(self, result: Result, declared: Mapping[str | None, _Declared]) -> _Declared:
+        """Take the call that a result answers: that with its id, else the next one of its tool.
+
+        A result that names no tool answers the next call. What has two different ids is no pair.
+        """
+        wanted = result.call_id
+        if (by_id := declared.get(wanted)) is not None:
+            return self._take("id", wanted) or by_id
+        if wanted is None:
+            return _UNDECLARED
+        return self._take("without id" if wanted else "any", result.tool) or _UNDECLARED
+
+    def _take(self, kind: str, name: str | None) -> _Declared | None:
+        queue = self._queues.get((kind, name))
+        while queue:
+            if found := self._open.pop(queue.popleft(), None):
+                return found
+        return None
 
 
 def find_answers(elements: Sequence[Element], *, in_runs: bool) -> Iterator[range]:
