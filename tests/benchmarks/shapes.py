@@ -10,11 +10,13 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import pairwise
 
 from masking.rewrite import rewrite_request
 from masking.strategies.policy import MaskPolicy
+from tests.wire_conversations import WRITERS, Ask, Give, Model, Step, Tools, Writer, turns
 
 Message = dict[str, object]
 
@@ -35,14 +37,26 @@ POLICY = MaskPolicy(
 
 def main() -> int:
     worst = 0.0
-    print(f"{'shape':32} {'kB':>7} {'ms':>8}   exponent")
-    for name, build in SHAPES.items():
-        bodies = [json.dumps({"messages": build(size)}).encode() for size in SIZES]
-        times = [_time(lambda body=body: rewrite_request(body, POLICY)) for body in bodies]  # type: ignore[misc]
+    print(f"{'shape':38} {'kB':>7} {'ms':>8}   exponent")
+    for name, writer, build in _list_shapes():
+        bodies = [json.dumps(writer.wrap(build(size))).encode() for size in SIZES]
+        times = [_time(partial(rewrite_request, body, POLICY, writer.wire)) for body in bodies]
         exponent = _fit([len(body) for body in bodies], times)
         worst = max(worst, exponent)
-        print(f"{name:32} {len(bodies[-1]) / 1000:7,.0f} {times[-1] * 1000:8,.1f}   {exponent:.2f}")
+        print(f"{name:38} {len(bodies[-1]) / 1000:7,.0f} {times[-1] * 1000:8,.1f}   {exponent:.2f}")
     return int(worst > LIMIT)
+
+
+def _list_shapes() -> Iterator[tuple[str, Writer, Callable[[int], list[Message]]]]:
+    for name, build in SHAPES.items():
+        yield name, WRITERS[0], build
+    for name, tell in TOLD.items():
+        for writer in WRITERS:
+            yield f"{name}, {writer.name}", writer, partial(_spell, writer, tell)
+
+
+def _spell(writer: Writer, tell: Callable[[int], list[Step]], size: int) -> list[Message]:
+    return [item for step in tell(size) for item in writer.spell(step)]
 
 
 def _time(function: Callable[[], object]) -> float:
@@ -131,6 +145,22 @@ def _one_id_for_all(size: int) -> list[Message]:
     turns = ((_ask(_call("call_0")), _tell("call_0", _TEXT)) for _ in range(size))
     return [message for turn in turns for message in turn]
 
+
+def _answered_backwards(size: int) -> list[Step]:
+    """One turn of many calls, whose results come in the opposite order."""
+    calls = [Ask(f"c{n}", f"tool_{n}") for n in range(size)]
+    results = [Give(call.call_id, _TEXT, call.tool) for call in reversed(calls)]
+    return [Model((*calls,)), Tools((*results,)), *turns(40)]
+
+
+def _many_reminders(size: int) -> list[Step]:
+    """A result that ends with many reminders, which claude-code appends."""
+    text = _TEXT + "<system-reminder>Go on.</system-reminder>\n" * size
+    return [Model((Ask("a"),)), Tools((Give("a", text),)), *turns(40)]
+
+
+TOLD = {"answered backwards": _answered_backwards, "many reminders": _many_reminders}
+"""Shapes that every format is measured with."""
 
 SHAPES = {
     "small turns": _small_turns,
