@@ -19,6 +19,7 @@ from addon.proxy.launch import ADDON
 from addon.proxy.original_body import find_original
 from addon.proxy.requests import find_wire_format, is_bulk, is_event_stream, is_signed, path_of
 from addon.proxy.response_copy import ResponseCopy
+from tests.images import png
 from tests.live.harness import OFF, ON, conversation, encoded, masked, read_records
 
 BODY = encoded(conversation())
@@ -101,6 +102,21 @@ def test_a_flow_is_marked_for_the_interfaces(addon: ObservationMasking) -> None:
         "images_masked": 0,
     }
     assert (last["call_id"], last["reason"]) == ("call_4", "in_window")
+
+
+def test_a_flow_is_marked_with_the_images_that_are_masked(
+    context: taddons.context, addon: ObservationMasking, tmp_path: Path
+) -> None:
+    (tmp_path / "images.toml").write_bytes(ON + b"mask_images = true\nkeep_last_images = 0\n")
+    context.configure(addon, mask_config="images.toml")  # type: ignore[no-untyped-call]
+    messages = conversation()["messages"]
+    image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{png()}"}}
+    messages[2]["content"] = [{"type": "text", "text": messages[2]["content"]}, image]
+    flow = chat_flow(encoded({"messages": messages}))
+    assert b"[image: png 1280x800 masked]" in run(addon, flow)
+    assert flow.comment == "masked 3 tool results: 1,140 -> 54 characters, 1 images"
+    marks = flow.metadata["observation_masking"]
+    assert [mark["images_masked"] for mark in marks] == [1, 0, 0, 0, 0]
 
 
 def test_a_marked_flow_can_be_saved_whatever_its_names(addon: ObservationMasking) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from addon.metrics.hold_warnings import HoldWarnings
+from addon.metrics.log_line import render_line
 from addon.metrics.metrics import Metrics
 from addon.metrics.record import RequestRecord
 from addon.metrics.stages import Answered, Interruption, Priced, Received, Rewritten
@@ -160,6 +161,17 @@ def test_the_line_to_set_is_named_where_nothing_is_cached(
     (warning,) = HoldWarnings().find(held(**fields))
     assert warning.startswith("llm.example no longer caches what conversation 3 sends since its")
     assert ('uncached = ["llm.example"]' in warning) is expected
+
+
+# The log line
+
+
+def test_the_log_line_tells_of_masked_images() -> None:
+    record = RequestRecord.model_validate(
+        {"time": "2026-01-01", "host": "h", "path": "/p", "masking": "on", "tool_results": 9}
+        | {"masked": 4, "masked_images": 3}
+    )
+    assert render_line(record) == "h ?: masked 4 of 9 tool results, 3 images in them, 0.0 ms"
 
 
 # The totals

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from masking.accounting.prompt import read_prompt
+from masking.accounting.sizes import measure
 from masking.conversation import WireFormat, follow
 from masking.layout import lay_out
 from masking.measures.tokens import TokenCounter
@@ -332,6 +334,22 @@ def test_images_are_tokens_of_the_prompt(writer: Writer) -> None:
     assert result.images[0].tokens == with_image - without
     sizes = [writer.wire.measure_element(t.items[-1]).total for t in (told, bare)]
     assert result.images[0].tokens == sizes[0] - sizes[1]
+
+
+@EVERY_FORMAT
+def test_masked_images_are_measured(writer: Writer) -> None:
+    found = rewrite(browse(writer))
+    counter = TokenCounter()
+    prompt = read_prompt(found, counter)
+    sizes = measure(found, found.body, prompt, counter)
+    tokens = sum(d.result.images[0].tokens for d in found.decisions[:4])
+    assert (4, 4) == (sizes.masked, sizes.masked_images)
+    assert sizes.tool_tokens_before is not None
+    assert sizes.tool_tokens_after is not None
+    saved = sizes.tool_tokens_before - sizes.tool_tokens_after
+    assert saved == prompt.tokens_before - prompt.tokens_after
+    assert saved > tokens - 4 * counter.count(SHOWN)
+    assert sizes.tool_chars_after == 2 * len(OLD) + 4 * len(found.edits.replacements[0].placeholder)
 
 
 CASES = st.lists(
