@@ -102,7 +102,7 @@ def _spoil(draw: st.DrawFn, value: Any, key: Any) -> None:  # noqa: ANN401 - JSO
         case "repeat" if isinstance(value, list):
             value.append(copy.deepcopy(value[key]))
         case _:
-            value[key] = draw(ODD)
+            value[key] = copy.deepcopy(draw(ODD))
 
 
 MARK = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
