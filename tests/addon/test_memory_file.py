@@ -1,9 +1,11 @@
 """The file of remembered boundaries: private, shared, and never worth a request."""
 
+import json
 import logging
 import sqlite3
 import stat
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,18 @@ def read(folder: Path) -> list[tuple[bytes, Branches]]:
 def test_what_is_written_is_read_by_the_next_process(tmp_path: Path) -> None:
     write(tmp_path, (OPENING, (PAST, PAST)), (b"2", (PAST,)), (b"3", (PAST,)), (b"2", ()))
     assert [(OPENING, (PAST, PAST)), (b"3", (PAST,))] == read(tmp_path)
+
+
+def test_how_images_and_lists_were_masked_is_kept() -> None:
+    rendering = Rendering("-", must_shrink=True, in_lists=False, images=True)
+    past = replace(PAST, moves=(PAST.moves[0]._replace(rendering=rendering),))
+    assert (past,) == decode(encode((past,)))
+
+
+def test_what_was_written_before_images_were_masked_is_read() -> None:
+    (past,) = json.loads(encode((PAST,)))
+    past["moves"][0][-1] = past["moves"][0][-1][:2]
+    assert (PAST,) == decode(json.dumps([past]))
 
 
 def test_the_latest_come_last(tmp_path: Path) -> None:
