@@ -125,6 +125,21 @@ def test_masking_twice_is_masking_once(writer: Writer) -> None:
         assert once.body is again.body
 
 
+@pytest.mark.parametrize("writer", WITH_IMAGES[:4], ids=lambda writer: writer.name)
+@pytest.mark.parametrize("template", [TEMPLATE, "-"])
+def test_an_image_alone_becomes_a_text_and_stays_so(writer: Writer, template: str) -> None:
+    given = Give("a", (), "browser", images=(png(),))
+    told = writer.tell(Model((Ask("a", "browser"),)), Tools((given,)), *shot("b"), *shot("c"))
+    rule = policy(SLIDING, placeholder_template=template)
+    once = rewrite(told, rule)
+    assert [SHOWN] == [r.placeholder for r in once.decisions[0].replacements]
+    again = rewrite_request(once.body, rule, writer.wire, writer.path)
+    assert "already_masked" == again.decisions[0].reason
+    assert once.body is again.body
+    bare = rewrite(told, policy(rule, mask_images=False))
+    assert "not_string" == bare.decisions[0].reason
+
+
 @EVERY_FORMAT
 def test_images_stay_unless_it_is_asked_for(writer: Writer) -> None:
     found = rewrite(browse(writer), policy(SLIDING, mask_images=False))
