@@ -41,7 +41,7 @@ EVERY = pytest.mark.parametrize("writer", REAL, ids=lambda writer: writer.name)
 
 JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 
-ids = st.sampled_from(["call_0", "call_1", "call_2"])
+ids = st.sampled_from(["call_0", "call_0", "call_1", 'é"\\', ""])
 tools = st.sampled_from(["shell", "read"])
 contents = st.one_of(texts, texts, st.tuples(texts, texts))
 asks = st.builds(Ask, ids, tools, st.sampled_from([{}, {"path": "a.py"}]))
