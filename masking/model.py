@@ -151,7 +151,7 @@ class ToolResult(NamedTuple):
     turn: the turn that declares the call, counted from 0, the oldest; None if no turn does.
     texts: those in its content, in order, whatever else the content holds.
     target: None if the call has none or nobody asks.
-    wrap, tails, images: as in `conversation.Result`.
+    wrap, tails, images: as in `elements.Result`.
     """
 
     at: Path

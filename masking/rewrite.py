@@ -3,13 +3,7 @@
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from masking.conversation import (
-    Conversation,
-    WireFormat,
-    read_again,
-    read_conversation,
-    with_targets,
-)
+from masking.conversation import Conversation, read_again, read_conversation, with_targets
 from masking.edit.splice import apply, decode, splice
 from masking.errors import WireError
 from masking.layout import lay_out
@@ -23,6 +17,7 @@ from masking.strategies.reduction import leaves_nobody, plan_reduction, set_asid
 from masking.strategies.reduction_plan import ReductionPlan
 from masking.strategies.window import decide, in_order
 from masking.wire.chat import CHAT
+from masking.wire_format import WireFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

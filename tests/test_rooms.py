@@ -14,7 +14,8 @@ import pytest
 from tests.places import ROOT
 
 NAMES = ("masking.errors", "masking.model", "masking.host_names")
-LEAVES = (*NAMES, "masking.measures", "masking.conversation", "masking.layout", "masking.edit")
+INDEX = ("masking.elements", "masking.wire_format", "masking.pairing", "masking.conversation")
+LEAVES = (*NAMES, *INDEX, "masking.measures", "masking.layout", "masking.edit")
 PATH = (*LEAVES, "masking.strategies", "masking.memory", "masking.wire", "masking.rewrite")
 UP_TO_REPLAY = (*PATH, "masking.accounting", "masking.replay")
 CORE = (
@@ -30,8 +31,11 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "masking.host_names": ("masking.errors",),
     # Leaves: they know a text, a path or a price, and no strategy.
     "masking.measures": NAMES,
-    "masking.conversation": NAMES,
-    "masking.layout": (*NAMES, "masking.conversation"),
+    "masking.elements": NAMES,
+    "masking.wire_format": (*NAMES, "masking.elements"),
+    "masking.pairing": (*NAMES, "masking.elements", "masking.wire_format"),
+    "masking.conversation": (*NAMES, *INDEX[:-1]),
+    "masking.layout": (*NAMES, *INDEX),
     "masking.edit": NAMES,
     # A strategy gets a conversation, and a format does not know what becomes of it. A new one of
     # either must need no change of the other.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from addon.recordings.provider.bound_thinking import sign
-from masking.conversation import Conversation, WireFormat
+from masking.conversation import Conversation
 from masking.rewrite import read_request
 from masking.wire.chat import CHAT
 from masking.wire.converse import CONVERSE
@@ -17,6 +17,7 @@ from masking.wire.gemini import GEMINI
 from masking.wire.messages import MESSAGES
 from masking.wire.ollama import OLLAMA
 from masking.wire.responses import RESPONSES
+from masking.wire_format import WireFormat
 from tests.builders import OLD
 from tests.made_up_format import MADE_UP
 

@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict
 from addon.metrics.record_fields import means
 from addon.metrics.stages import Interruption
 from masking.accounting.cost import Basis
-from masking.conversation import Binding, Purpose
 from masking.measures.pricing import Source
 from masking.memory.boundary_memory import PrefixState
 from masking.strategies.reduction_plan import InvariantStatus, ReductionStage
+from masking.wire_format import Binding, Purpose
 
 
 class RequestRecord(BaseModel):

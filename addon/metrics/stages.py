@@ -11,10 +11,10 @@ from typing import Literal
 from masking.accounting.prompt import Prompt
 from masking.accounting.sizes import Sizes
 from masking.config import Settings
-from masking.conversation import Binding, Purpose, WireFormat
 from masking.measures.pricing import Pricing
 from masking.memory.boundary_memory import PrefixState
 from masking.wire.usage import Usage
+from masking.wire_format import Binding, Purpose, WireFormat
 
 Interruption = Literal["client left", "provider failed", "proxy ended"]
 """Why an answer did not come to its end."""

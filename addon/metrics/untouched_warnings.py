@@ -3,7 +3,7 @@
 from cachetools import LRUCache
 
 from addon.metrics.record import RequestRecord
-from masking.conversation import Binding
+from masking.wire_format import Binding
 
 _MAX_PLACES = 1_000
 

@@ -7,11 +7,12 @@ from hashlib import blake2b
 import orjson
 
 from masking.accounting.prefix_cache import Piece
-from masking.conversation import Conversation, WireFormat, find_answers
+from masking.conversation import Conversation, find_answers
 from masking.measures.tokens import TokenCounter, count_tools
 from masking.model import Decision
 from masking.rewrite import Rewrite
 from masking.wire.mark_places import count_blocks, is_marked
+from masking.wire_format import WireFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

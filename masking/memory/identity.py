@@ -9,7 +9,8 @@ from hashlib import blake2b
 
 import orjson
 
-from masking.conversation import Conversation, Element, find_answers, find_opening
+from masking.conversation import Conversation, find_answers, find_opening
+from masking.elements import Element
 
 _BILLING_HEADER = "x-anthropic-billing-header:"
 """claude-code begins a system text with this; the rest of it differs in every request."""

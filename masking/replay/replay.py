@@ -10,7 +10,7 @@ from typing import Protocol
 from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.accounting.prompt import digest_of, read_prompt
 from masking.accounting.sizes import Sizes, measure
-from masking.conversation import Conversation, WireFormat
+from masking.conversation import Conversation
 from masking.errors import WireError
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing, find_pricing
@@ -22,6 +22,7 @@ from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy, apply_pricing
 from masking.wire.chat import CHAT
 from masking.wire.usage import Usage
+from masking.wire_format import WireFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from masking.conversation import Call, Conversation, Element
+from masking.conversation import Conversation
+from masking.elements import Call, Element
 from masking.model import ToolResult
 from masking.replay.quotes import find_quoted_lines, find_shown_lines
 from masking.replay.shown_texts import Places, ShownTexts

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 
-from masking.conversation import Element, Speaker
+from masking.elements import Element, Speaker
 from masking.model import ToolResult
 from masking.strategies.dispatch_blocks import BEGIN, END, find_blocks
 from masking.strategies.texts import clip

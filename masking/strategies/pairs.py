@@ -1,12 +1,15 @@
 """Calls and their results: an element of the assistant with calls, and all that answers it.
 
-The one rule: a pair stays whole or goes whole. What is bound to what, `conversation.bind` says.
+The one rule: a pair stays whole or goes whole. What is bound to what, `pairing.bind` says.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from masking.conversation import Conversation, Element, WireFormat, bind, find_answers
+from masking.conversation import Conversation, find_answers
+from masking.elements import Element
 from masking.model import ToolResult
+from masking.pairing import bind
+from masking.wire_format import WireFormat
 
 Pairs = Mapping[int, frozenset[int]]
 """By the position of an element with tool results, those of the elements that called for them."""

@@ -4,12 +4,12 @@ import math
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal
 
-from masking.conversation import Marks
 from masking.errors import ConfigError
 from masking.measures.cache_rules import ReadsAt
 from masking.measures.pricing import Pricing
 from masking.model import PriceStep
 from masking.strategies.placeholder import Rendering, parse_template
+from masking.wire_format import Marks
 
 DEFAULT_TEMPLATE = (
     "[Observation masquée: résultat d’outil ancien "  # noqa: RUF001 - the template's own spelling

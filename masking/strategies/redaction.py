@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from masking.conversation import Conversation, Element, Speaker, find_answers
+from masking.conversation import Conversation, find_answers
+from masking.elements import Element, Speaker
 from masking.errors import ConfigError
 from masking.model import Decision, KeepReason, Reason, Scenario, ToolResult
 from masking.strategies.placeholder import Template, is_placeholder, parse_template

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import NamedTuple
 
-from masking.conversation import Conversation, Element
+from masking.conversation import Conversation
+from masking.elements import Element
 from masking.model import Replacement, ToolResult
 from masking.strategies.dispatch_blocks import find_blocks, mask_observation
 from masking.strategies.history_summary import render_summary

@@ -7,7 +7,8 @@ kept for that, never less.
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
-from masking.conversation import Conversation, Element, find_answers
+from masking.conversation import Conversation, find_answers
+from masking.elements import Element
 from masking.strategies.pairs import Pairs, close_over_pairs
 
 

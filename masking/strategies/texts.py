@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from masking.conversation import Element
+from masking.elements import Element
 
 
 def count_chars(elements: Iterable[Element]) -> int:

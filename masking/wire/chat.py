@@ -6,18 +6,7 @@ providers make of it (`cache_control`, `reasoning`, lists of text parts in resul
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from masking.conversation import (
-    UNKNOWN,
-    Binding,
-    Call,
-    Element,
-    ElementSize,
-    HeadSize,
-    Marks,
-    Result,
-    Speaker,
-    WireFormat,
-)
+from masking.elements import UNKNOWN, Call, Element, ElementSize, Result, Speaker
 from masking.model import Image, Path, make
 from masking.wire.cache_marks import (
     find_last_mark,
@@ -36,6 +25,7 @@ from masking.wire.images import offer
 from masking.wire.json_values import non_empty, objects
 from masking.wire.reasoning import find_claude_binding
 from masking.wire.request_fields import asks_for_stream, find_model
+from masking.wire_format import Binding, HeadSize, Marks, WireFormat
 
 _SPEAKERS: Mapping[object, Speaker] = {
     **dict.fromkeys(("system", "developer"), "system"),

@@ -11,17 +11,8 @@ from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
-from masking.conversation import (
-    UNKNOWN,
-    Binding,
-    Call,
-    Element,
-    Marks,
-    Result,
-    Speaker,
-    WireFormat,
-    follow,
-)
+from masking.conversation import follow
+from masking.elements import UNKNOWN, Call, Element, Result, Speaker
 from masking.model import ContentKind, Image, Path, make
 from masking.wire.cache_marks import find_lifetimes
 from masking.wire.converse_sizes import (
@@ -40,6 +31,7 @@ from masking.wire.images import offer
 from masking.wire.json_values import non_empty, objects, spell
 from masking.wire.messages import find_binding as find_messages_binding
 from masking.wire.messages import find_obstacle as find_messages_obstacle
+from masking.wire_format import Binding, Marks, WireFormat
 
 _SPEAKERS: Mapping[object, Speaker] = {"user": "user", "assistant": "assistant"}
 """By role."""

@@ -7,8 +7,9 @@ is data; a sign of a format that is not read is an error, because its tool calls
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from masking.conversation import WireFormat, find_answers
+from masking.conversation import find_answers
 from masking.wire.formats import FORMATS
+from masking.wire_format import WireFormat
 
 _WIRES = {wire.name: wire for wire in FORMATS}
 

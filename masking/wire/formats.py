@@ -3,13 +3,13 @@
 import re
 from typing import NamedTuple
 
-from masking.conversation import Purpose, WireFormat
 from masking.wire.chat import CHAT
 from masking.wire.converse import CONVERSE
 from masking.wire.gemini import GEMINI
 from masking.wire.messages import MESSAGES
 from masking.wire.ollama import OLLAMA
 from masking.wire.responses import RESPONSES
+from masking.wire_format import Purpose, WireFormat
 
 FORMATS: tuple[WireFormat, ...] = (CHAT, MESSAGES, RESPONSES, GEMINI, OLLAMA, CONVERSE)
 

@@ -9,19 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import unquote
 
-from masking.conversation import (
-    UNKNOWN,
-    Binding,
-    Call,
-    Element,
-    ElementSize,
-    HeadSize,
-    Marks,
-    Result,
-    Speaker,
-    WireFormat,
-    follow,
-)
+from masking.conversation import follow
+from masking.elements import UNKNOWN, Call, Element, ElementSize, Result, Speaker
 from masking.model import ContentKind, Image, Path, make
 from masking.wire.gemini_parts import (
     Part,
@@ -36,6 +25,7 @@ from masking.wire.gemini_sizes import count_content, measure_contents, measure_m
 from masking.wire.gemini_sizes import measure_head as measure_tools_and_texts
 from masking.wire.images import offer, read_picture
 from masking.wire.json_values import non_empty
+from masking.wire_format import Binding, HeadSize, Marks, WireFormat
 
 _SPEAKERS: Mapping[str, Speaker] = {
     "user": "user",

@@ -5,7 +5,7 @@ The one rule: a size depends on what is measured alone, not on what stands besid
 
 from collections.abc import Mapping, Sequence
 
-from masking.conversation import ElementSize, HeadSize
+from masking.elements import ElementSize
 from masking.measures.token_estimate import estimate_tokens
 from masking.model import make
 from masking.wire.chat_sizes import measure_tools
@@ -17,6 +17,7 @@ from masking.wire.gemini_parts import (
     find_response,
 )
 from masking.wire.json_values import spell
+from masking.wire_format import HeadSize
 
 CONTENT_TOKENS = 4
 CALL_TOKENS = 8

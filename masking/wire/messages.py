@@ -10,16 +10,7 @@ from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
-from masking.conversation import (
-    UNKNOWN,
-    Binding,
-    Call,
-    Element,
-    Marks,
-    Result,
-    Speaker,
-    WireFormat,
-)
+from masking.elements import UNKNOWN, Call, Element, Result, Speaker
 from masking.model import Image, Path, make
 from masking.wire.cache_marks import find_lifetimes, unmark_parts, without_mark
 from masking.wire.images import offer
@@ -31,6 +22,7 @@ from masking.wire.messages_sizes import (
     measure_prompt_head,
 )
 from masking.wire.reasoning import find_messages_binding
+from masking.wire_format import Binding, Marks, WireFormat
 
 _SPEAKERS: Mapping[object, Speaker] = {"user": "user", "assistant": "assistant", "system": "system"}
 """By role. A system's message can stand anywhere in the list."""

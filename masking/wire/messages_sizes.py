@@ -6,7 +6,7 @@ system, messages, whatever the order of the keys.
 
 from collections.abc import Mapping
 
-from masking.conversation import ElementSize, HeadSize
+from masking.elements import ElementSize
 from masking.measures.image_tokens import count_claude
 from masking.measures.token_estimate import estimate_tokens
 from masking.model import make
@@ -14,6 +14,7 @@ from masking.wire.cache_marks import find_last_mark
 from masking.wire.chat_sizes import PART_TOKENS, measure_tools
 from masking.wire.images import Picture, read_address, read_picture
 from masking.wire.json_values import spell
+from masking.wire_format import HeadSize
 
 _MESSAGE_TOKENS = 4
 _BLOCK_TOKENS = 8

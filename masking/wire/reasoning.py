@@ -9,7 +9,7 @@ version that is not known counts as a new one.
 
 import re
 
-from masking.conversation import Binding
+from masking.wire_format import Binding
 
 _CLAUDE = re.compile(r"claude|anthropic|\b(?:opus|sonnet|haiku|fable|mythos)\b", re.IGNORECASE)
 _VERSION = re.compile(

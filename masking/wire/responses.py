@@ -8,16 +8,7 @@ run of items: its reasoning, its words, its calls.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from masking.conversation import (
-    UNKNOWN,
-    Binding,
-    Call,
-    Element,
-    Marks,
-    Result,
-    Speaker,
-    WireFormat,
-)
+from masking.elements import UNKNOWN, Call, Element, Result, Speaker
 from masking.model import ContentKind, Image, Path, make
 from masking.wire.images import offer
 from masking.wire.json_values import non_empty, objects
@@ -34,6 +25,7 @@ from masking.wire.responses_sizes import (
     measure_item,
     measure_prompt_head,
 )
+from masking.wire_format import Binding, Marks, WireFormat
 
 _SPEAKERS: Mapping[object, Speaker] = {
     **dict.fromkeys(("system", "developer"), "system"),

@@ -6,13 +6,14 @@ The one rule: a size depends on what is measured alone, not on what stands besid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from masking.conversation import ElementSize, HeadSize
+from masking.elements import ElementSize
 from masking.measures.image_tokens import LOW_DETAIL_TOKENS, count_openai
 from masking.measures.token_estimate import estimate_tokens
 from masking.model import make
 from masking.wire.chat_sizes import PART_TOKENS, measure_tools
 from masking.wire.images import Picture, read_address
 from masking.wire.json_values import non_empty, objects, spell
+from masking.wire_format import HeadSize
 
 _MESSAGE_TOKENS = 4
 _ITEM_TOKENS = 8

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from masking.config import parse_settings
-from masking.conversation import WireFormat
 from masking.errors import WireError
 from masking.rewrite import rewrite_request
 from masking.strategies.policy import MaskPolicy
 from masking.wire.formats import find_format
+from masking.wire_format import WireFormat
 from tests.places import CAPTURED, CONFIG
 
 pytestmark = pytest.mark.skipif(not CAPTURED.exists(), reason="these requests are not here")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from masking.conversation import UNKNOWN, Call, Element, ElementSize, HeadSize, Marks
+from masking.elements import UNKNOWN, Call, Element, ElementSize
 from masking.measures.token_estimate import estimate_tokens
 from masking.rewrite import read_request, rewrite_request
 from masking.wire.converse import (
@@ -21,6 +21,7 @@ from masking.wire.converse import (
     unmark_message,
 )
 from masking.wire.converse_sizes import measure_message, measure_prompt_head
+from masking.wire_format import HeadSize, Marks
 from tests.builders import MASK_ALL, OLD
 
 POINT = {"cachePoint": {"type": "default"}}

@@ -10,12 +10,14 @@ from typing import NamedTuple
 import pytest
 
 from masking.accounting.prompt import read_prompt
-from masking.conversation import Element, bind, find_answers
+from masking.conversation import find_answers
+from masking.elements import Element
 from masking.layout import lay_out
 from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
 from masking.memory.identity import Answers, digest_opening
 from masking.model import Decision
+from masking.pairing import bind
 from masking.rewrite import change_request, read_request, rewrite_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.conversation import UNKNOWN, Call, Element, HeadSize, read_conversation
+from masking.conversation import read_conversation
+from masking.elements import UNKNOWN, Call, Element
 from masking.errors import WireError
 from masking.measures.token_estimate import estimate_tokens
 from masking.wire.formats import find_format
@@ -22,6 +23,7 @@ from masking.wire.gemini import (
     say_as_user,
     unmark,
 )
+from masking.wire_format import HeadSize
 
 MODELS = "/v1beta/models/gemini-3-pro-preview"
 VERTEX = "/v1beta1/projects/p/locations/global/publishers/google/models/gemini-2.5-pro"

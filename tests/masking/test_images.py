@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from masking.accounting.prompt import read_prompt
 from masking.accounting.sizes import measure
-from masking.conversation import WireFormat, follow
+from masking.conversation import follow
 from masking.layout import lay_out
 from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
@@ -28,6 +28,7 @@ from masking.wire.gemini import GEMINI
 from masking.wire.images import Picture, read_address, read_picture
 from masking.wire.messages import MESSAGES
 from masking.wire.responses import RESPONSES
+from masking.wire_format import WireFormat
 from tests.builders import OLD, TEMPLATE, policy
 from tests.images import png
 from tests.wire_conversations import (

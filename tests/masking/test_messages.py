@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from masking.conversation import Call, Element, HeadSize, Marks
+from masking.elements import Call, Element
 from masking.measures.token_estimate import estimate_tokens
 from masking.wire.messages import (
     MESSAGES,
@@ -19,6 +19,7 @@ from masking.wire.messages import (
 )
 from masking.wire.messages_sizes import measure_message, measure_prompt_head
 from masking.wire.reasoning import find_claude_binding, find_messages_binding
+from masking.wire_format import HeadSize, Marks
 
 MARK = {"type": "ephemeral"}
 HOUR = {"type": "ephemeral", "ttl": "1h"}

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from masking.conversation import UNKNOWN, Call, Element, HeadSize
+from masking.elements import UNKNOWN, Call, Element
 from masking.measures.token_estimate import estimate_tokens
 from masking.wire.formats import find_format
 from masking.wire.ollama import (
@@ -13,6 +13,7 @@ from masking.wire.ollama import (
     measure_message,
     read_message,
 )
+from masking.wire_format import HeadSize
 
 
 def call(name: object = "read", **others: object) -> dict[str, Any]:

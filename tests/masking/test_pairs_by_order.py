@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import pytest
 
-from masking.conversation import Call, Element, Result, bind
+from masking.elements import Call, Element, Result
+from masking.pairing import bind
 from masking.wire.gemini import GEMINI
 
 

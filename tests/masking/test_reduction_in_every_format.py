@@ -11,7 +11,8 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from addon.recordings.provider.dialects import DIALECTS
-from masking.conversation import Conversation, Element, find_answers
+from masking.conversation import Conversation, find_answers
+from masking.elements import Element
 from masking.rewrite import Rewrite, change_request, read_request
 from masking.strategies.history_summary import LABEL
 from masking.strategies.order import Strategies

@@ -7,7 +7,7 @@ import pytest
 
 from addon.recordings.provider.received import Received
 from addon.recordings.provider.responses_check import check
-from masking.conversation import Call, Element, HeadSize, Marks, Result
+from masking.elements import Call, Element, Result
 from masking.errors import WireError
 from masking.layout import lay_out
 from masking.measures.token_estimate import estimate_tokens
@@ -30,6 +30,7 @@ from masking.wire.responses import (
     unmark_item,
 )
 from masking.wire.responses_sizes import measure_item, measure_prompt_head
+from masking.wire_format import HeadSize, Marks
 
 IMAGE = {"type": "input_image", "image_url": "data:,", "detail": "high"}
 FAILED = {"type": "exit", "exit_code": 2}

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 import pytest
 
-from masking.conversation import Purpose, WireFormat
 from masking.errors import WireError
 from masking.model import REASONS
 from masking.rewrite import read_request
@@ -14,6 +13,7 @@ from masking.wire.converse import CONVERSE
 from masking.wire.formats import FORMATS, find_format
 from masking.wire.messages import MESSAGES
 from masking.wire.responses import RESPONSES
+from masking.wire_format import Purpose, WireFormat
 from tests.made_up_format import MADE_UP
 
 VERTEX = "/v1/projects/p/locations/global/publishers"

@@ -1,0 +1,131 @@
+"""Which call a result answers, and in which tool turn."""
+
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+
+import orjson
+
+from masking.elements import Call, Element, Result
+from masking.model import Path, Target, ToolResult, make
+from masking.wire_format import WireFormat
+
+
+def bind(
+    elements: Sequence[Element],
+    wire: WireFormat,
+    list_path: Path = (),
+    target_arguments: Sequence[str] = (),
+) -> tuple[int, tuple[ToolResult, ...]]:
+    """Count the tool turns, and bind the results to them.
+
+    Ids are reused in real traffic. So a result belongs to the nearest earlier turn that declared
+    its id, or, if it comes before its call, to the first later turn that does. Where a format has
+    no ids, or a client drops them, results answer the calls of the last turn by name and order.
+    """
+    turns = 0
+    declared: dict[str | None, _Declared] = {}
+    waiting: dict[str, list[int]] = {}
+    open_calls, numbered = _OpenCalls(), 0
+    results: list[ToolResult] = []
+    counts_on = False
+    for at, (speaker, _, calls, found, _) in enumerate(elements):
+        if speaker != "assistant":
+            counts_on = False
+        elif ids := [call_id for call_id, _, _ in calls if call_id is not None]:
+            if not counts_on:
+                turns += 1
+                open_calls.clear()
+            counts_on = wire.answers_in_runs
+            for call in calls:
+                if call.call_id is not None:
+                    target = _find_target(call, target_arguments) if target_arguments else None
+                    declaration = (turns - 1, call.tool, target)
+                    if call.call_id:
+                        declared[call.call_id] = declaration
+                    if wire.pairs_by_order:
+                        numbered += 1
+                        open_calls.add(numbered, call.call_id, declaration)
+            for answered in ids if waiting else ():
+                for early in waiting.pop(answered, ()):
+                    turn, tool, target = declared[answered]
+                    results[early] = results[early]._replace(turn=turn, tool=tool, target=target)
+        for result in found:
+            call_id, kind, texts, slots, is_error, wrap, tails, _, images = result
+            if wire.pairs_by_order:
+                turn, tool, target = open_calls.answer(result, declared)
+            else:
+                turn, tool, target = declared.get(call_id, _UNDECLARED)
+            if turn is None and call_id:
+                waiting.setdefault(call_id, []).append(len(results))
+            place = (*list_path, at)
+            found_at = (place, slots, call_id, tool, turn, kind, texts, is_error, target)
+            results.append(make(ToolResult, (*found_at, wrap, tails, images)))
+    return turns, tuple(results)
+
+
+_Declared = tuple[int | None, str | None, Target | None]
+"""The last turn that declared an id, the tool it called there, and about what."""
+
+
+_UNDECLARED: _Declared = (None, None, None)
+
+
+class _OpenCalls:
+    """The calls of the last turn that no result has answered yet, by id and by tool.
+
+    A call stands in several queues. Once it is taken from one, the others pass it over; so the work
+    is linear in the calls, whatever the order of their results.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[int, _Declared] = {}
+        self._queues: defaultdict[tuple[str, str | None], deque[int]] = defaultdict(deque)
+
+    def clear(self) -> None:
+        """Forget all calls: a new turn begins."""
+        self._open.clear()
+        self._queues.clear()
+
+    def add(self, number: int, call_id: str, declaration: _Declared) -> None:
+        """Add a call of the last turn, by a number of its own; its id may be empty."""
+        self._open[number] = declaration
+        tool = declaration[1]
+        self._queues["id", call_id].append(number)
+        for kind in ("any",) if call_id else ("any", "without id"):
+            self._queues[kind, None].append(number)
+            if tool is not None:
+                self._queues[kind, tool].append(number)
+
+    def answer(self, result: Result, declared: Mapping[str | None, _Declared]) -> _Declared:
+        """Take the call that a result answers: that with its id, else the next one of its tool.
+
+        A result that names no tool answers the next call. What has two different ids is no pair.
+        """
+        wanted = result.call_id
+        if (by_id := declared.get(wanted)) is not None:
+            return self._take("id", wanted) or by_id
+        if wanted is None:
+            return _UNDECLARED
+        return self._take("without id" if wanted else "any", result.tool) or _UNDECLARED
+
+    def _take(self, kind: str, name: str | None) -> _Declared | None:
+        queue = self._queues.get((kind, name))
+        while queue:
+            if found := self._open.pop(queue.popleft(), None):
+                return found
+        return None
+
+
+def _find_target(call: Call, names: Sequence[str]) -> Target | None:
+    """Return what a call is about: the first of these arguments that is a non-empty string."""
+    arguments = call.arguments
+    if isinstance(arguments, str) and any(f'"{name}"' in arguments for name in names):
+        try:
+            arguments = orjson.loads(arguments)
+        except orjson.JSONDecodeError:
+            return None
+    if not isinstance(arguments, dict):
+        return None
+    paths = (arguments.get(name) for name in names)
+    path = next((path for path in paths if isinstance(path, str) and path), None)
+    return None if path is None else (call.tool, path)
