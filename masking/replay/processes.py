@@ -1,6 +1,7 @@
 """The processes among which replays are divided; none outlives the work it was started for."""
 
 import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -31,12 +32,33 @@ class _Worker(SpawnProcess):
     """Leaves Ctrl-C, which a terminal sends to all processes of a job, to the first of them."""
 
     def start(self) -> None:
-        """Start with the signal blocked, which a child inherits; a handler would come too late."""
+        """Start with the signal blocked, which a child inherits; a handler would come too late.
+
+        Another thread may take the signal meanwhile. It then waits until the child has all that it
+        needs to start, and to be ended.
+        """
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            super().start()
+            with hold_back_ctrl_c():
+                super().start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def hold_back_ctrl_c() -> Iterator[None]:
+    """Raise what Ctrl-C raises after the block; only the main thread is ever interrupted by it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+        if pressed:
+            signal.raise_signal(signal.SIGINT)
 
 
 class _Context(SpawnContext):

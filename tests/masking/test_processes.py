@@ -2,12 +2,13 @@
 
 import os
 import signal
+import threading
 from multiprocessing import active_children
 from time import sleep
 
 import pytest
 
-from masking.replay.processes import open_processes
+from masking.replay.processes import hold_back_ctrl_c, open_processes
 
 
 def test_it_gives_processes_that_ctrl_c_does_not_reach() -> None:
@@ -25,3 +26,24 @@ def test_they_do_not_outlive_an_interruption() -> None:
         raise KeyboardInterrupt
     with pytest.raises(ProcessLookupError):
         os.kill(worker, 0)
+
+
+def test_ctrl_c_waits_until_a_process_has_all_that_it_needs() -> None:
+    reached = False
+    with pytest.raises(KeyboardInterrupt), hold_back_ctrl_c():  # noqa: PT012
+        signal.raise_signal(signal.SIGINT)
+        reached = True
+    assert reached
+
+
+def test_another_thread_is_not_interrupted_and_holds_nothing_back() -> None:
+    held: list[object] = []
+
+    def work() -> None:
+        with hold_back_ctrl_c():
+            held.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert [signal.getsignal(signal.SIGINT)] == held
