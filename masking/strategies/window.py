@@ -102,13 +102,16 @@ def find_maskable(judged: Sequence[Decision], layout: Layout) -> list[Maskable]:
     """
     known = _forget_early_calls([decision.result for decision in judged], layout)
     return [
-        Maskable(
-            result.turn,
-            offset,
-            _find_saving(d, size),
-            result.tool,
-            result.target,
-            len(result.images),
+        make(
+            Maskable,
+            (
+                result.turn,
+                offset,
+                _find_saving(d, size),
+                result.tool,
+                result.target,
+                len(result.images),
+            ),
         )
         for d, result, offset, size in zip(judged, known, layout.offsets, layout.sizes, strict=True)
     ]
