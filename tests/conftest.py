@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import settings
 
+from tests.thorough import is_thorough
+
 # The quick one tries the same examples each time, so that a run depends on the change alone; the
 # deep one (`--hypothesis-profile=deep`) looks for new ones. Neither has a clock.
 settings.register_profile("quick", deadline=None, max_examples=50, derandomize=True)
@@ -19,6 +21,14 @@ def no_stored_prices(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the thorough tests, before pytest selects by markers."""
+    for item in items:
+        if is_thorough(item.nodeid):
+            item.add_marker(pytest.mark.thorough)
 
 
 _current: list[pytest.Item] = []

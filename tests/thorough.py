@@ -1,0 +1,59 @@
+"""Tests that take long and seldom say more than others: `.ci/run` runs them, `pytest` does not.
+
+`pytest -m thorough` runs them alone, `pytest -m ''` all tests.
+"""
+
+import re
+
+from addon.proxy.shipped import recordings
+from addon.recordings.flows import name_of
+
+_ONE_OF_EACH_FORMAT = (
+    *("anthropic-tour", "codex-tour", "codex-websocket-tour"),
+    *("gemini-cli-code-assist-tour", "ollama-tour"),
+)
+"""Of the sessions of clients, those that are enough in every run."""
+
+_OTHERS = "|".join(
+    re.escape(name_of(path))
+    for path in recordings()
+    if path.parent.name == "clients" and name_of(path) not in _ONE_OF_EACH_FORMAT
+)
+
+_THOROUGH = re.compile(
+    "|".join(
+        (
+            # Each recording, and what it takes to make one.
+            rf"test_recordings(?:_hygiene)?\.py::\w+\[(?:{_OTHERS})",
+            r"test_recorder\.py::test_shipped_recordings_regenerate",
+            r"test_recorder\.py::test_records_a_short_scenario",
+            r"test_mcp_recorder\.py::test_the_shipped_recording_regenerates",
+            r"test_scrub\.py::test_a_real_recording_scrubbed_as_a_foreign_one",
+            # Tables of the documentation, by their commands.
+            r"test_docs\.py::test_the_strategies_are_compared_as_the_command_prints_it",
+            r"test_docs\.py::test_a_table_is_what_its_command_prints",
+            r"test_docs\.py::test_what_a_wrong_assumption_costs_is_what_its_command_prints",
+            # Real conversations, and replays of whole recordings.
+            r"test_vendor_promise\.py::test_real_conversations_keep_the_promise",
+            r"test_vendor_promise\.py::test_each_change_of_the_marks",
+            r"test_conversations\.py::test_the_rule_is_near_the_optimum",
+            r"test_fast_replay\.py::test_it_agrees_with_a_replay_(?:of_real|where_a_cache)",
+            r"test_max_loss_front\.py::test_recordings_have_a_front",
+            r"test_tune\.py::test_more_sessions_than_are_handed_over_at_once",
+            r"test_main\.py::test_the_demo_(?:plays|shows_the_other)",
+            r"test_main\.py::test_expectations_are_written_and_compared",
+            # Whole sessions behind a proxy, in variations.
+            r"test_clients_live\.py",
+            r"test_messages_live\.py::test_no_request_is_refused\w*\[(?:from|configured)",
+            r"_live\.py::test_a_session_ends_\w+\[(?!whole answers|events|stream)",
+            r"test_memory_live\.py::test_(?:after_a_long_pause|two_proxies|a_lost_memory)",
+            r"test_trust_live\.py::test_a_client_that_forgot",
+            r"test_mcp_live\.py::test_a_recording_of_what_was_not_cut",
+        )
+    )
+)
+
+
+def is_thorough(test: str) -> bool:
+    """Whether the test with this id is left out unless it is asked for."""
+    return _THOROUGH.search(test) is not None
