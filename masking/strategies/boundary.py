@@ -33,6 +33,9 @@ _PLANNED_TURNS = 16
 _LATEST_ENDS = 80
 """How many of the latest ends of requests are looked at, where a prompt is read from there."""
 
+_SMALL_LEAST = 1_024
+"""The least cacheable prompt, in tokens, that costs next to nothing where it is not cached."""
+
 _MOST_NEW = 150_000
 """How many new tokens a request may have: that many may lift it over a price step."""
 
@@ -225,10 +228,12 @@ class _Fold:
     def _would_be_too_short(self, saving: float) -> bool:
         """Whether the masked prompt is not cached any more: it costs more than a longer one.
 
-        Where any prefix is cached that is left to the price of the move, as it is small.
+        Where any prefix of a thousand tokens is cached that is left to the price of the move, as it
+        is small.
         """
-        is_anywhere = self._policy.reads_at == "any prefix"
-        return not is_anywhere and self._sent - saving < self._policy.shortest_prefix
+        least = self._policy.shortest_prefix
+        is_small = self._policy.reads_at == "any prefix" and least <= _SMALL_LEAST
+        return not is_small and self._sent - saving < least
 
     def _find_price(self, saving: float, offset: float) -> float:
         """Return the one-time price of moving, in plain tokens of a prompt below every price step.

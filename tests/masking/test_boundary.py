@@ -124,6 +124,21 @@ def test_it_holds_where_a_cache_is_read_at_entries_alone(
     assert [(p, f) for p, f in zip(paid, full, strict=True) if p > f * 1.1 * (1 + 1e-9)] == []
 
 
+@pytest.mark.parametrize("reads_at", ["any prefix", "marks", "request ends"])
+@given(conversations, st.integers(1, 4), st.sampled_from([2_048, 4_096]))
+def test_no_prompt_is_masked_below_the_least_that_is_cached(
+    reads_at: ReadsAt, conversation: Conversation, window: int, least: int
+) -> None:
+    rule = dataclasses.replace(
+        policy(Pricing(0.1, 1.0), window), reads_at=reads_at, shortest_prefix=least
+    )
+    masks = masks_of_rule(conversation, rule)
+    sizes = [0.0, *(request.size for request in conversation.requests)]
+    for cached, masked in zip(sizes, masks, strict=False):
+        saved = sum(conversation.results[place].saving for place in masked)
+        assert not masked or cached - saved >= least
+
+
 @pytest.mark.parametrize("reads_at", ["marks", "request ends"])
 @pytest.mark.parametrize("prices", [Pricing(0.1, 1.25), Pricing(0.1, 2.0), Pricing(0.025, 1.25)])
 def test_there_it_moves_less_often_and_still_saves(reads_at: ReadsAt, prices: Pricing) -> None:
