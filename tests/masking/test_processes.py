@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from multiprocessing import active_children
 from time import sleep
 
@@ -28,6 +29,15 @@ def test_they_do_not_outlive_an_interruption() -> None:
         os.kill(worker, 0)
 
 
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """Undo what a shell does to the jobs in its background, which ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_waits_until_a_process_has_all_that_it_needs() -> None:
     reached = False
     with pytest.raises(KeyboardInterrupt), hold_back_ctrl_c():  # noqa: PT012
