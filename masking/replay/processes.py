@@ -19,6 +19,8 @@ def open_processes(count: int | None = None) -> Iterator[ProcessPoolExecutor]:
     """
     executor = ProcessPoolExecutor(count, mp_context=_Context())
     try:
+        with hold_back_ctrl_c():  # a pool that is half started cannot be ended
+            executor.submit(int)
         yield executor
     except BaseException:
         for worker in [each for each in active_children() if isinstance(each, _Worker)]:
