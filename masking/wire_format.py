@@ -33,6 +33,11 @@ class Marks(NamedTuple):
         """Whether there is any mark."""
         return self.in_head or self.in_list
 
+    @property
+    def last_lifetime(self) -> str | None:
+        """The lifetime that the last mark asks for; None if nothing asks for any."""
+        return self.lifetimes[-1] if self.lifetimes else None
+
 
 Purpose = Literal["answer", "count", "compact"]
 """What a request asks for: an answer, the tokens that it would have, or its history in short."""

@@ -47,7 +47,8 @@ class Received:
 class Priced:
     """What a request says about itself, and what its tokens cost.
 
-    `seed` tells host, model and credential apart. The boundary is drawn by the cache ratios.
+    `seed` tells host, model and credential apart. The boundary is drawn by the cache ratios. After
+    `lifetime`, in seconds, the provider has most likely forgotten the prompt.
     """
 
     model: str | None
@@ -56,6 +57,7 @@ class Priced:
     pricing: Pricing
     cache_read_ratio: float
     cache_write_ratio: float
+    lifetime: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

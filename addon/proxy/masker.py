@@ -124,7 +124,7 @@ def _price(received: Received, document: Mapping[str, object]) -> tuple[Priced, 
         received.host,
         model,
         is_marked=marks.are_there,
-        lifetime=marks.lifetimes[-1] if marks.lifetimes else None,
+        lifetime=marks.last_lifetime,
     )
     policy = apply_pricing(settings.schema1, pricing, slides=prices.slides, marks=marks)
     seed = blake2b(f"{received.host}\n{model}".encode(), key=received.account, digest_size=16)
@@ -135,6 +135,7 @@ def _price(received: Received, document: Mapping[str, object]) -> tuple[Priced, 
         pricing=pricing,
         cache_read_ratio=policy.cache_read_ratio,
         cache_write_ratio=policy.cache_write_ratio,
+        lifetime=find_lifetime(marks, pricing.cache.lifetime),
     )
     return priced, replace(settings.strategies, schema1=policy)
 
@@ -152,5 +153,4 @@ def _find_occasion(
     if not strategies.schema1.masks:
         memory.forget(conversation)
         return None
-    lifetime = find_lifetime(conversation, priced.pricing.cache.lifetime)
-    return memory.meet(conversation, received.time.timestamp(), lifetime)
+    return memory.meet(conversation, received.time.timestamp(), priced.lifetime)

@@ -91,7 +91,7 @@ class ReplaySettings:
             host,
             model,
             is_marked=marks.are_there,
-            lifetime=marks.lifetimes[-1] if marks.lifetimes else None,
+            lifetime=marks.last_lifetime,
         )
         return pricing if self.ttl is None else pricing.forget_after(self.ttl)
 

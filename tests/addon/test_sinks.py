@@ -44,7 +44,7 @@ def rewritten(**changes: object) -> Rewritten:
 def priced(model: str | None) -> Priced:
     return Priced(
         model=model, stream=False, seed=b"", pricing=Pricing(0.1, 1.0),
-        cache_read_ratio=0.1, cache_write_ratio=1.0,
+        cache_read_ratio=0.1, cache_write_ratio=1.0, lifetime=300.0,
     )  # fmt: skip
 
 

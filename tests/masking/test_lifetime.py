@@ -27,4 +27,5 @@ TEXT = {"type": "text", "text": "Go on."}
 def test_it_is_the_longest_that_is_known_and_a_fifth_for_doubt(
     body: dict[str, object], seconds: float
 ) -> None:
-    assert find_lifetime(read_body({"messages": [], **body}), 300.0) == pytest.approx(1.2 * seconds)
+    marks = read_body({"messages": [], **body}).marks
+    assert find_lifetime(marks, 300.0) == pytest.approx(1.2 * seconds)
