@@ -8,7 +8,7 @@ from masking.edit.splice import apply, decode, splice
 from masking.errors import WireError
 from masking.layout import lay_out
 from masking.memory.boundary_memory import Occasion, Past
-from masking.memory.remembered import continue_past, find_last_bound
+from masking.memory.remembered import continue_past, name_bound
 from masking.model import Decision, Edits, places_masked, replacements_of
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
@@ -17,7 +17,7 @@ from masking.strategies.reduction import leaves_nobody, plan_reduction, set_asid
 from masking.strategies.reduction_plan import ReductionPlan
 from masking.strategies.window import decide, in_order
 from masking.wire.chat import CHAT
-from masking.wire_format import WireFormat
+from masking.wire_format import Binding, WireFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,7 @@ class Rewrite:
     decisions: one for each result, that of the strategy which settled it.
     masked: the places of the results that the window masks, whichever strategy settled them.
     redactions, plan: None if redaction or reduction is off.
+    binding: what becomes of the model's reasoning if a text before it has changed.
     past: what is to be remembered of the conversation; None if nothing is.
     """
 
@@ -40,6 +41,7 @@ class Rewrite:
     redactions: Redactions | None = None
     plan: ReductionPlan | None = None
     past: Past | None = None
+    binding: Binding | None = None
 
 
 def rewrite_request(
@@ -83,7 +85,8 @@ def change_request(
     it. Raises WireError if the edits cannot be made and proven.
     """
     conversation = with_targets(conversation, strategies.schema1.wanted_arguments)
-    binds = _binds(conversation, strategies.schema1)
+    binding = conversation.binding
+    binds = _binds(binding, strategies.schema1)
     if binds:  # whatever they changed would stand before reasoning, now or at the next request
         strategies = Strategies(schema1=strategies.schema1)
     # The window decides as if nothing were redacted: a redaction must not move the boundary back.
@@ -112,6 +115,7 @@ def change_request(
         redactions=redactions,
         plan=plan,
         past=past,
+        binding=binding,
     )
 
 
@@ -127,31 +131,17 @@ def _mask(
         layout = lay_out(conversation)
         held = only is not None
         continued = continue_past(conversation, policy, layout, occasion, held=held, binds=binds)
-        if not binds:
-            return continued.decisions, continued.past
-        bound = find_last_bound(conversation)
-        return _name_bound(continued.decisions, bound), continued.past
+        return continued.decisions, continued.past
     decisions = decide(conversation, policy)
     if binds:  # nobody knows how the requests were sent to which reasoning may be bound
         only = frozenset()
     held_back = decisions if only is None else _hold(decisions, only)
-    return _name_bound(held_back, len(conversation.elements)) if binds else held_back, None
+    return name_bound(held_back, len(conversation.elements)) if binds else held_back, None
 
 
-def _binds(conversation: Conversation, policy: MaskPolicy) -> bool:
+def _binds(binding: Binding | None, policy: MaskPolicy) -> bool:
     """Whether reasoning is bound to what precedes it, and is not to be given up."""
-    binding = conversation.binding
     return binding == "refuses" or (binding == "drops" and policy.bound_reasoning == "keep")
-
-
-def _name_bound(decisions: Sequence[Decision], last_bound: int) -> tuple[Decision, ...]:
-    """Return the decisions; what is held before reasoning is held because that is bound to it."""
-    return tuple(
-        Decision(decision.result, "bound")
-        if decision.reason == "held" and decision.result.element < last_bound
-        else decision
-        for decision in decisions
-    )
 
 
 def _hold(decisions: Sequence[Decision], only: Container[int]) -> tuple[Decision, ...]:

@@ -86,9 +86,7 @@ class Masker:
             conversation = read_conversation(document, received.wire, received.path)
             only = None if received.replay else self._sent.find_hold(priced.seed, conversation)
             occasion = _find_occasion(received, priced, conversation, strategies, memory)
-            rewritten = replace(
-                rewritten, prefix=occasion and occasion.state, binding=conversation.binding
-            )
+            rewritten = replace(rewritten, prefix=occasion and occasion.state)
             rewrite = change_request(original, conversation, strategies, only, occasion)
             if memory is not None and occasion is not None and received.purpose == "answer":
                 memory.keep(occasion, rewrite.past)
@@ -101,7 +99,12 @@ class Masker:
         except Exception as error:  # noqa: BLE001 - the client's bytes go out, whatever happened
             problem = f"internal error ({type(error).__name__})"
             return Outcome(replace(rewritten, passed_through=problem))
-        rewritten = replace(rewritten, masked=rewrite.masked, bytes_after=carrier.size)
+        rewritten = replace(
+            rewritten,
+            masked=rewrite.masked,
+            binding=rewrite.binding,
+            bytes_after=carrier.size,
+        )
         return Outcome(rewritten, rewrite, original)
 
     async def _open_memory(self) -> BoundaryMemory:

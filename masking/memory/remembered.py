@@ -4,6 +4,7 @@ The one rule: a result that was masked is masked again, in the same words, whate
 say now.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -60,17 +61,33 @@ def continue_past(
         new = (n for n, d in enumerate(decided) if d.reason == "masked" and n not in again)
         return decided, tuple(new)
 
+    last_bound = _find_last_bound(conversation) if binds else -1
     decisions, fresh = draw(moved)
-    if binds and fresh and decisions[fresh[0]].result.element < find_last_bound(conversation):
+    if fresh and decisions[fresh[0]].result.element < last_bound:
         moved = None  # it would change a text before reasoning
         decisions, fresh = draw(moved)
+    if binds:
+        decisions = name_bound(decisions, last_bound)
     if moved and fresh:
         move = Move(place, moved, fresh, policy.rendering)
         past = replace(past, moves=_add(past.moves, move, slides=policy.slides))
     return Continued(decisions=decisions, past=replace(past, last=place, sent=occasion.now))
 
 
-def find_last_bound(conversation: Conversation) -> int:
+def name_bound(decisions: Sequence[Decision], last_bound: int) -> tuple[Decision, ...]:
+    """Return the decisions; what is held before reasoning is held because that is bound to it.
+
+    `last_bound` is the position of the last element with such reasoning.
+    """
+    return tuple(
+        Decision(decision.result, "bound")
+        if decision.reason == "held" and decision.result.element < last_bound
+        else decision
+        for decision in decisions
+    )
+
+
+def _find_last_bound(conversation: Conversation) -> int:
     """Return the position of the last element with bound reasoning; -1 if there is none."""
     bound = (at for at, element in enumerate(conversation.elements) if element.is_bound)
     return max(bound, default=-1)
