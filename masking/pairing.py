@@ -2,6 +2,7 @@
 
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
+from itertools import count
 
 import orjson
 
@@ -25,7 +26,7 @@ def bind(
     turns = 0
     declared: dict[str | None, _Declared] = {}
     waiting: dict[str, list[int]] = {}
-    open_calls, numbered = _OpenCalls(), 0
+    open_calls = _OpenCalls()
     results: list[ToolResult] = []
     counts_on = False
     for at, (speaker, _, calls, found, _) in enumerate(elements):
@@ -43,8 +44,7 @@ def bind(
                     if call.call_id:
                         declared[call.call_id] = declaration
                     if wire.pairs_by_order:
-                        numbered += 1
-                        open_calls.add(numbered, call.call_id, declaration)
+                        open_calls.add(call.call_id, declaration)
             for answered in ids if waiting else ():
                 for early in waiting.pop(answered, ()):
                     turn, tool, target = declared[answered]
@@ -66,7 +66,6 @@ def bind(
 _Declared = tuple[int | None, str | None, Target | None]
 """The last turn that declared an id, the tool it called there, and about what."""
 
-
 _UNDECLARED: _Declared = (None, None, None)
 
 
@@ -78,6 +77,7 @@ class _OpenCalls:
     """
 
     def __init__(self) -> None:
+        self._numbers = count()
         self._open: dict[int, _Declared] = {}
         self._queues: defaultdict[tuple[str, str | None], deque[int]] = defaultdict(deque)
 
@@ -86,8 +86,9 @@ class _OpenCalls:
         self._open.clear()
         self._queues.clear()
 
-    def add(self, number: int, call_id: str, declaration: _Declared) -> None:
-        """Add a call of the last turn, by a number of its own; its id may be empty."""
+    def add(self, call_id: str, declaration: _Declared) -> None:
+        """Add a call of the last turn; its id may be empty."""
+        number = next(self._numbers)
         self._open[number] = declaration
         tool = declaration[1]
         self._queues["id", call_id].append(number)

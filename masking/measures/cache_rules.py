@@ -41,9 +41,12 @@ class CacheRules:
         return int(tokens // self.block * self.block) if tokens >= self.minimum else 0
 
 
+LATEST_ENDS = 80
+"""How many of the latest ends of requests are looked at, where a prompt is read from there."""
+
 OPENAI = CacheRules(minimum=1_024, block=128, lifetime=1_800.0)
 _OPENAI_BREAKPOINTS = CacheRules(
-    minimum=1_024, block=1, lifetime=1_800.0, reads_at="request ends", lookback=80
+    minimum=1_024, block=1, lifetime=1_800.0, reads_at="request ends", lookback=LATEST_ENDS
 )
 _ANTHROPIC = CacheRules(
     minimum=1_024, block=1, lifetime=300.0, reads_at="marks", lookback=20, long_write=2.0

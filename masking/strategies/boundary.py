@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from masking.measures.cache_rules import LATEST_ENDS
 from masking.model import Maskable, Request
 from masking.strategies.lookahead import Outlook, pays_now
 from masking.strategies.policy import MaskPolicy
@@ -29,9 +30,6 @@ _RENT_ALLOWS = 0.5
 
 _PLANNED_TURNS = 16
 """How many turns of the window a plan looks at; its time grows with their square."""
-
-_LATEST_ENDS = 80
-"""How many of the latest ends of requests are looked at, where a prompt is read from there."""
 
 _SMALL_LEAST = 1_024
 """The least cacheable prompt, in tokens, that costs next to nothing where it is not cached."""
@@ -258,7 +256,7 @@ class _Fold:
         if self._policy.reads_at == "marks":
             return max(0.0, self._sent - self._marked)
         before = bisect_right(self._ends, min(offset, self._first_masked))
-        is_near = before > 0 and len(self._ends) - before < _LATEST_ENDS
+        is_near = before > 0 and len(self._ends) - before < LATEST_ENDS
         return max(0.0, self._sent - (self._ends[before - 1] if is_near else 0.0))
 
     def _move(self, saving: float, price: float, offset: float) -> None:
