@@ -3,8 +3,11 @@
 Whatever goes wrong in here, the client's own bytes go out.
 """
 
+import asyncio
 import logging
+import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -14,10 +17,12 @@ from mitmproxy.addonmanager import Loader
 
 from addon.metrics.metrics import Measuring, Metrics
 from addon.metrics.record_file import default_path
+from addon.metrics.software import describe_software
 from addon.metrics.stages import Interruption, Rewritten
 from addon.proxy.carriers import HttpCarrier, leave_untouched
 from addon.proxy.config_file import ConfigFile, find_config
 from addon.proxy.flow_stages import find_interruption, read_received
+from addon.proxy.health import answer, is_for_proxy
 from addon.proxy.masker import Masker
 from addon.proxy.mcp_responses import Mcp
 from addon.proxy.memory_file import MemoryFile
@@ -46,6 +51,7 @@ class ObservationMasking:
     """The hooks: each guards, calls a function, and lets the traffic pass."""
 
     def __init__(self) -> None:
+        self.run = secrets.token_hex(4)
         self._config: ConfigFile | None = None
         self._is_running = False
         self._open: WeakKeyDictionary[http.HTTPFlow, _Open] = WeakKeyDictionary()
@@ -88,7 +94,9 @@ class ObservationMasking:
     async def request(self, flow: http.HTTPFlow) -> None:
         if self._config is None:
             return
-        if found := find_wire_format(flow.request):
+        if is_for_proxy(flow.request):
+            flow.response = answer(flow.request, await self._describe(self._config))
+        elif found := find_wire_format(flow.request):
             await self._mask(flow, found)
         elif (name := find_unserved_format(flow.request)) and self._is_masking(flow):
             self._unserved.note(name, flow.request.pretty_host)
@@ -148,6 +156,21 @@ class ObservationMasking:
         measuring = self._metrics.measure(rewrite, original) if rewrite else None
         if flow in self._open:  # else the proxy ended meanwhile
             self._open[flow] = _Open(rewritten, found.copy, measuring)
+
+    async def _describe(self, config: ConfigFile) -> Mapping[str, object]:
+        """Return how the proxy is, once the records of all that came to its end are written."""
+        settings = self._read_settings()
+        await asyncio.wrap_future(self._metrics.settle())
+        return {
+            **describe_software(settings),
+            "run": self.run,
+            "state": render_start(config),
+            "is_masking": settings.strategies.change,
+            "config": str(config.path),
+            "records": self._metrics.path,
+            "unopened": self._passthrough.passed,
+            "unserved": self._unserved.counts.total(),
+        }
 
     def _is_masking(self, flow: http.HTTPFlow) -> bool:
         """Whether the configuration has requests to a host masked."""

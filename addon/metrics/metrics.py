@@ -130,6 +130,18 @@ class Metrics:
 
         self._worker.submit(job)
 
+    @property
+    def path(self) -> str | None:
+        """Where the records go; None if the user has no home."""
+        try:
+            return str(self._file.path)
+        except RuntimeError:
+            return None
+
+    def settle(self) -> Future[None]:
+        """Return what is done when all that was to be recorded before is recorded."""
+        return self._worker.submit(lambda: None)
+
     def close(self) -> None:
         """Wait for all pending jobs, and close the file."""
         self._worker.close()

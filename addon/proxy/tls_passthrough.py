@@ -45,6 +45,11 @@ class Passthrough:
         self._trust = trust or Trust()
         self._programs: dict[str, tuple[object, ...]] = {}
 
+    @property
+    def passed(self) -> dict[str, int]:
+        """The connections that passed unopened for lack of trust, by host."""
+        return {printable(host): count for host, count in self._trust.passed.items()}
+
     def render_total(self) -> str:
         """Return what the totals of a run say about it; nothing if there is nothing to say."""
         counts = self._trust.passed.most_common()

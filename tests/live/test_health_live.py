@@ -1,0 +1,68 @@
+"""The proxy answers by its own name, and what is asked there goes nowhere."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.live.harness import (
+    ON,
+    Live,
+    Upstream,
+    answer,
+    conversation,
+    encoded,
+    running_addon,
+    running_upstream,
+)
+
+HEALTH = "http://obsmask.test/health"
+
+
+@pytest.fixture(scope="module")
+def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
+    with running_upstream(tmp_path_factory.mktemp("upstream")) as upstream:
+        yield upstream
+
+
+@pytest.fixture(scope="module")
+def live(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    with running_addon(tmp_path_factory.mktemp("live"), upstream, config=ON) as live:
+        yield live
+
+
+def test_it_says_what_it_does_and_where_its_records_are(live: Live) -> None:
+    with live.client() as client:
+        said = client.get(HEALTH).json()
+    assert said["is_masking"] is True
+    assert f"({said['config']})" in said["state"]
+    assert said["config"] == str(live.folder / "config.toml")
+    assert said["records"] == str(live.folder / "state/observation-masking/requests.jsonl")
+    assert len(said["run"]) == 8
+    assert said["state"] in live.proxy.log
+
+
+def test_all_that_came_to_its_end_is_recorded_when_it_answers(live: Live) -> None:
+    for place in range(5):
+        live.sink.answers[path := f"/health/{place}/chat/completions"] = answer()
+        live.send(path, encoded(conversation()))
+        with live.client() as client:
+            client.get(HEALTH)
+        assert path in [record["path"] for record in live.records()]
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "status"),
+    [
+        ("HEAD", HEALTH, 200),
+        ("GET", "http://OBSMASK.test./health?of=it", 200),
+        ("POST", HEALTH, 405),
+        ("GET", "http://obsmask.test/", 404),
+        ("POST", "http://obsmask.test/v1/chat/completions", 404),
+        ("GET", "http://obsmask.test:8443/health", 200),
+    ],
+)
+def test_whatever_is_asked_there_is_answered_by_the_proxy(
+    live: Live, method: str, url: str, status: int
+) -> None:
+    with live.client() as client:
+        assert client.request(method, url).status_code == status
