@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from addon.proxy.health_check import Address, Health, check_health
 from tests.live.harness import (
     ON,
     Live,
@@ -39,6 +40,7 @@ def test_it_says_what_it_does_and_where_its_records_are(live: Live) -> None:
     assert said["records"] == str(live.folder / "state/observation-masking/requests.jsonl")
     assert len(said["run"]) == 8
     assert said["state"] in live.proxy.log
+    assert check_health(Address("127.0.0.1", live.proxy.port)) == Health.model_validate(said)
 
 
 def test_all_that_came_to_its_end_is_recorded_when_it_answers(live: Live) -> None:

@@ -1,0 +1,76 @@
+"""Asks a proxy how it is: `addon.proxy.health`, from outside."""
+
+import http.client
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+_URL = "http://obsmask.test/health"
+_MAX_BYTES = 1_000_000
+_PATIENCE = 10.0
+
+
+class Address(NamedTuple):
+    """Where a proxy listens."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """The address as a proxy variable has it."""
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+
+class Health(BaseModel):
+    """What a proxy with the addon says of itself. Fields of later versions are passed over.
+
+    run: the name of its run, as in its records.
+    state: the line of its log that says what is on.
+    records: the record file; None if there is no place for one.
+    unopened: the connections that passed unopened for lack of trust, by host.
+    unserved: the requests that passed because their format is not masked.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    software_version: str
+    run: str
+    state: str
+    is_masking: bool
+    config: str
+    records: str | None
+    unopened: Mapping[str, int]
+    unserved: int
+
+
+def read_address(text: str) -> Address:
+    """Read the address of a proxy: `127.0.0.1:8080`, `http://localhost:8080`.
+
+    Raises ValueError if it is none.
+    """
+    try:
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        host, port = parts.hostname, parts.port
+    except ValueError:  # the port is no number, or too large
+        host = port = None
+    if not host or not port or parts.scheme not in ("http", "https") or parts.path.strip("/"):
+        raise ValueError(f"expected the address of a proxy, as 127.0.0.1:8080: {text}")
+    return Address(host, port)
+
+
+def check_health(address: Address, patience: float = _PATIENCE) -> Health | None:
+    """Return how a proxy is, once it has recorded what came to its end; `patience` is in seconds.
+
+    None if it is no proxy with this addon. Raises OSError if nothing listens there, or answers.
+    """
+    connection = http.client.HTTPConnection(*address, timeout=patience)
+    try:
+        connection.request("GET", _URL)
+        return Health.model_validate_json(connection.getresponse().read(_MAX_BYTES))
+    except (http.client.HTTPException, ValidationError):
+        return None
+    finally:
+        connection.close()
