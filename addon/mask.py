@@ -7,7 +7,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -65,6 +65,7 @@ class ObservationMasking:
 
     def load(self, loader: Loader) -> None:
         loader.add_option("mask_config", str, "", "The configuration file of observation-masking.")
+        loader.add_option("mask_set", Sequence[str], [], "Settings, as schema1.window_turns=4.")
         send_messages_whole()
 
     def configure(self, updated: set[str]) -> None:
@@ -72,8 +73,9 @@ class ObservationMasking:
         try:
             if mistake := find_option_mistake(ctx.options):
                 raise ConfigError(*mistake)
-            if self._config is None or "mask_config" in updated:
-                self._use(ConfigFile(find_config(ctx.options.mask_config)))
+            if self._config is None or {"mask_config", "mask_set"} & updated:
+                path = find_config(ctx.options.mask_config, local=True)
+                self._use(ConfigFile(path, ctx.options.mask_set))
         except ConfigError as error:
             if self._is_running:
                 raise exceptions.OptionsError(str(error)) from None  # type: ignore[no-untyped-call]

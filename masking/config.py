@@ -24,8 +24,9 @@ from masking.config_tables import (
     Tables,
     WebsocketSettings,
 )
-from masking.errors import ConfigError
+from masking.errors import ConfigError, OverrideError
 from masking.measures.price_settings import CachePricing, OwnPrice, PriceSettings
+from masking.overrides import apply_overrides
 from masking.strategies.mcp_requests import McpSettings
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
@@ -82,19 +83,36 @@ class Settings:
         return hashlib.blake2b(told, digest_size=6).hexdigest()
 
 
-def parse_settings(data: bytes) -> Settings | None:
+def parse_settings(data: bytes, overrides: Sequence[str] = ()) -> Settings | None:
     """Read the settings of a TOML file; None if it has no table of ours.
 
-    Raises ConfigError with the key's full path for an unknown key, a wrong type or a bad value,
-    and for a file that is not TOML.
+    Overrides are `TABLE.KEY=VALUE`, as `schema1.window_turns=4`. Raises ConfigError with the key's
+    full path for an unknown key, a wrong type or a bad value, and for a file that is not TOML;
+    OverrideError if the file is right and an override is not.
     """
+    document = _read_toml(data)
+    if ROOT not in document:
+        return None
+    settings = _read_settings(document)
+    return _override(document, overrides) if overrides else settings
+
+
+def _read_toml(data: bytes) -> Mapping[str, Any]:
     try:
-        document = tomli.loads(data.decode())
+        return tomli.loads(data.decode())
     except UnicodeDecodeError:
         raise ConfigError("not UTF-8", "file") from None
     except (ValueError, RecursionError) as error:  # too many digits, too deep, no TOML at all
         raise ConfigError(f"not TOML: {error}", "file") from None
-    return _read_settings(document) if ROOT in document else None
+
+
+def _override(document: Mapping[str, Any], overrides: Sequence[str]) -> Settings:
+    try:
+        return _read_settings({ROOT: apply_overrides(document[ROOT], overrides)})
+    except OverrideError:
+        raise
+    except ConfigError as error:  # the file alone is right
+        raise OverrideError(error.problem, error.path.removeprefix(f"{ROOT}.")) from None
 
 
 def _read_settings(document: Mapping[str, object]) -> Settings:

@@ -13,6 +13,16 @@ class ConfigError(ValueError):
         self.path = path
 
 
+class OverrideError(ConfigError):
+    """A setting that was given beside the configuration file and cannot be used.
+
+    Its path is relative to our table, as it was given.
+    """
+
+    def __init__(self, problem: str, path: str) -> None:
+        super().__init__(f"override: {problem}", path)
+
+
 class WireError(ValueError):
     """A request body that cannot be read. It names the place and never repeats content."""
 

@@ -16,10 +16,11 @@ settings.load_profile("quick")
 
 
 @pytest.fixture(autouse=True, scope="session")
-def no_stored_prices(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep a price list that the user has stored out of the tests."""
+def nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep a price list and a configuration that the user has stored out of the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
         yield
 
 

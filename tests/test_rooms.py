@@ -20,7 +20,7 @@ PATH = (*LEAVES, "masking.strategies", "masking.memory", "masking.wire", "maskin
 UP_TO_REPLAY = (*PATH, "masking.accounting", "masking.replay")
 CORE = (
     *(*UP_TO_REPLAY, "masking.tune", "masking.report"),
-    *("masking.config_tables", "masking.config", "masking.chat_messages"),
+    *("masking.config_tables", "masking.overrides", "masking.config", "masking.chat_messages"),
 )
 SEES_MASKING = ("masking", *CORE)
 
@@ -48,7 +48,11 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "masking.chat_messages": (*LEAVES, "masking.strategies", "masking.wire"),
     # The settings of the strategies; nothing that works knows where its settings came from.
     "masking.config_tables": (*LEAVES, "masking.strategies"),
-    "masking.config": (*LEAVES, "masking.strategies", "masking.config_tables"),
+    "masking.overrides": ("masking.errors",),
+    "masking.config": (
+        *(*LEAVES, "masking.strategies"),
+        *("masking.config_tables", "masking.overrides"),
+    ),
     # Off a request's path, each upon the one before.
     "masking.accounting": PATH,
     "masking.replay": (*PATH, "masking.accounting"),

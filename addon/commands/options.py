@@ -49,7 +49,10 @@ paths_argument = click.argument(
 """Recordings and conversations: .flow, .json, .jsonl, .gz, or a folder of them."""
 
 config_option = click.option(
-    "--config", default="", metavar="FILE", help="The configuration; default: the addon's."
+    "--config",
+    default="",
+    metavar="FILE",
+    help="The configuration; default: $OBSMASK_CONFIG, else your own, else the shipped one.",
 )
 
 

@@ -2,13 +2,16 @@
 
 import logging
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+
+import platformdirs
 
 from addon.proxy.shipped import shipped
 from addon.proxy.stored_prices import find_stored
 from masking.config import ROOT, Settings, parse_settings
-from masking.errors import ConfigError
+from masking.errors import ConfigError, OverrideError
 from masking.strategies.redaction import SWITCH, apply_switch
 
 logger = logging.getLogger("observation_masking")
@@ -18,19 +21,21 @@ NAME = "config.toml"
 
 
 class ConfigFile:
-    """A file of settings, read again when its bytes have changed; the environment overrides it.
+    """A file of settings, read again when its bytes have changed.
 
-    The price list that is stored at the start holds until the end. Raises ConfigError, with the
-    file's name, if the file cannot be read or used at the start. A later mistake leaves the
-    settings as they were and is logged once.
+    Overrides (`schema1.window_turns=4`) come before the file, the environment before both. The
+    price list that is stored at the start holds until the end. Raises ConfigError, with the file's
+    name, if the file cannot be read or used at the start, and OverrideError for an override. A
+    later mistake leaves the settings as they were and is logged once.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, overrides: Sequence[str] = ()) -> None:
         self.path = path
+        self._overrides = tuple(overrides)
         self._data = _read_bytes(path)
         self._problem: str | None = None
         self._price_list, passed_over = find_stored()
-        self.settings, warning = self._override(_parse(path, self._data))
+        self.settings, warning = self._override(self._parse(self._data))
         for problem in (passed_over, warning):
             if problem:
                 logger.warning(problem)
@@ -42,13 +47,19 @@ class ConfigFile:
             if data == self._data and self._problem is None:
                 return False
             self._data = data
-            settings, _ = self._override(_parse(self.path, data))
+            settings, _ = self._override(self._parse(data))
         except ConfigError as error:
             self._warn_once(str(error))
             return False
         changed = settings != self.settings or self._problem is not None
         self.settings, self._problem = settings, None
         return changed
+
+    def _parse(self, data: bytes) -> Settings:
+        settings = _parse_or_none(self.path, data, self._overrides)
+        if settings is None:
+            raise ConfigError(f"no [{ROOT}] table", str(self.path))
+        return settings
 
     def _override(self, settings: Settings) -> tuple[Settings, str | None]:
         """Return the settings with the environment and the stored prices, and a warning."""
@@ -61,22 +72,35 @@ class ConfigFile:
         self._problem = problem
 
 
-def find_config(option: str) -> Path:
-    """Return the file to use: the option's, the environment's, the working directory's, ours.
+def find_config(option: str, *, local: bool = False) -> Path:
+    """Return the file to use: the option's, the environment's, the user's own, the shipped one.
 
-    A `config.toml` in the working directory without a table of ours is ignored, and the log says
-    so.
+    With `local`, a `config.toml` in the working directory comes before the user's own; one without
+    a table of ours is ignored, and the log says so. A program that starts in a stranger's project
+    is not to take its settings from there.
     """
     explicit = option or os.environ.get(ENVIRONMENT)
     if explicit:
         return _expand(explicit)
-    local = Path.cwd() / NAME
-    if not local.is_file():
-        return shipped(NAME)
-    if _parse_or_none(local, _read_bytes(local)) is None:
-        logger.info(f"{local} has no [{ROOT}] table: ignored")
-        return shipped(NAME)
-    return local
+    if local and (found := _find_local()):
+        return found
+    own = user_config()
+    return own if own.exists() else shipped(NAME)
+
+
+def user_config() -> Path:
+    """Return where the user's own configuration is, or would be."""
+    return platformdirs.user_config_path("observation-masking", appauthor=False) / NAME
+
+
+def _find_local() -> Path | None:
+    path = Path.cwd() / NAME
+    if not path.is_file():
+        return None
+    if _parse_or_none(path, _read_bytes(path)) is None:
+        logger.info(f"{path} has no [{ROOT}] table: ignored")
+        return None
+    return path
 
 
 def _expand(name: str) -> Path:
@@ -86,16 +110,11 @@ def _expand(name: str) -> Path:
         raise ConfigError(str(error), name) from None
 
 
-def _parse(path: Path, data: bytes) -> Settings:
-    settings = _parse_or_none(path, data)
-    if settings is None:
-        raise ConfigError(f"no [{ROOT}] table", str(path))
-    return settings
-
-
-def _parse_or_none(path: Path, data: bytes) -> Settings | None:
+def _parse_or_none(path: Path, data: bytes, overrides: Sequence[str] = ()) -> Settings | None:
     try:
-        return parse_settings(data)
+        return parse_settings(data, overrides)
+    except OverrideError:
+        raise
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.problem}", error.path) from None
 

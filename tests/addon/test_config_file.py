@@ -47,48 +47,65 @@ def config(tmp_path: Path) -> Path:
 # Where it is
 
 
+ORDER = ("option", "environment", "working directory", "user's own")
+
+
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a file for each place, one of them in the environment, as working directory."""
-    for name in ("option.toml", "environment.toml", "config.toml"):
-        (tmp_path / name).write_bytes(ON)
-    monkeypatch.chdir(tmp_path)
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    """A file for each place, by the name of the place; the last ones may be removed."""
     monkeypatch.setenv("OBSMASK_CONFIG", str(tmp_path / "environment.toml"))
-    return tmp_path
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "own" / "observation-masking" / "config.toml"
+    own.parent.mkdir(parents=True)
+    paths = (tmp_path / "option.toml", tmp_path / "environment.toml", tmp_path / "config.toml", own)
+    return {place: written(path, ON) for place, path in zip(ORDER, paths, strict=True)}
 
 
-def test_the_option_comes_before_the_environment(places: Path) -> None:
-    option = str(places / "option.toml")
-    assert find_config(option) == places / "option.toml"
+@pytest.mark.parametrize(
+    ("without", "local", "expected"),
+    [
+        ((), True, "option"),
+        (ORDER[:1], True, "environment"),
+        (ORDER[:2], True, "working directory"),
+        (ORDER[:2], False, "user's own"),
+        (ORDER[:3], True, "user's own"),
+    ],
+    ids=str,
+)
+def test_the_places_of_a_configuration_have_an_order(
+    places: dict[str, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    without: tuple[str, ...],
+    local: bool,
+    expected: str,
+) -> None:
+    if "environment" in without:
+        monkeypatch.delenv("OBSMASK_CONFIG")
+    if "working directory" in without:
+        places["working directory"].unlink()
+    option = "" if "option" in without else str(places["option"])
+    assert places[expected] == find_config(option, local=local)
 
 
-def test_the_environment_comes_before_the_working_directory(places: Path) -> None:
-    assert find_config("") == places / "environment.toml"
-
-
-def test_the_working_directory_comes_before_the_shipped_file(
-    places: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_shipped_file_is_the_last_resort(
+    places: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OBSMASK_CONFIG")
-    assert find_config("") == places / "config.toml"
-
-
-def test_the_shipped_file_is_the_last_resort(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OBSMASK_CONFIG")
-    (places / "config.toml").unlink()
-    assert find_config("") == shipped("config.toml")
+    places["working directory"].unlink()
+    places["user's own"].unlink()
+    assert find_config("", local=True) == shipped("config.toml")
     assert ConfigFile(shipped("config.toml")).settings.schema1.masks
 
 
 def test_a_foreign_file_in_the_working_directory_is_passed_over_with_a_word(
-    places: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    places: dict[str, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.delenv("OBSMASK_CONFIG")
-    (places / "config.toml").write_bytes(FOREIGN)
+    local = written(places["working directory"], FOREIGN)
     with caplog.at_level(logging.INFO):
-        assert find_config("") == shipped("config.toml")
-    passed_over = f"{places / 'config.toml'} has no [observation_masking] table: ignored"
-    assert caplog.messages == [passed_over]
+        assert find_config("", local=True) == places["user's own"]
+    assert caplog.messages == [f"{local} has no [observation_masking] table: ignored"]
 
 
 def test_a_tilde_is_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -140,6 +157,20 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     problem = f"^cannot read the configuration {file}: No such file or directory$"
     with pytest.raises(ConfigError, match=problem):
         ConfigFile(file)
+
+
+def test_overrides_come_before_the_file_and_its_edits(config: Path) -> None:
+    file = ConfigFile(config, ["schema1.window_turns=4"])
+    config.write_bytes(OFF)
+    file.refresh()
+    assert (4, False) == (file.settings.schema1.window_turns, file.settings.schema1.enabled)
+
+
+def test_a_mistake_in_an_override_does_not_name_the_file(config: Path) -> None:
+    with pytest.raises(ConfigError) as raised:
+        ConfigFile(config, ["schema1.window_turn=4"])
+    expected = "override: unknown key (did you mean 'window_turns'?) in 'schema1.window_turn'"
+    assert expected == str(raised.value)
 
 
 def test_an_edit_is_taken_up_once(config: Path) -> None:
@@ -217,9 +248,11 @@ def test_the_start_says_which_file_and_what_it_does(upstream: Upstream, tmp_path
     (tmp_path / "mine.toml").write_bytes(ON)
     (tmp_path / "config.toml").write_bytes(FOREIGN)
     with running_addon(
-        tmp_path, upstream, "--set", f"mask_config={tmp_path}/mine.toml", config=None
+        *(tmp_path, upstream, "--set", f"mask_config={tmp_path}/mine.toml"),
+        *("--set", "mask_set=schema1.window_turns=3", "--set", "mask_set=websocket.mode=http"),
+        config=None,
     ) as live:
-        words = "ON, window of 2 tool turns, errors kept, moved at every turn"
+        words = "ON, window of 3 tool turns, errors kept, moved at every turn"
         assert f"{words} ({tmp_path}/mine.toml)" in live.proxy.log
 
 
@@ -283,6 +316,11 @@ def written(path: Path, data: bytes) -> Path:
             ("--set", "mask_confg=wrong.toml"),
             ("mask_confg", "no such option"),
             id="a misspelt option",
+        ),
+        pytest.param(
+            ("--set", "mask_set=schema1.window_turn=4"),
+            ("override: unknown key (did you mean 'window_turns'?) in 'schema1.window_turn'",),
+            id="a misspelt override",
         ),
     ],
 )

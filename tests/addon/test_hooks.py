@@ -72,11 +72,12 @@ def test_another_file_holds_from_the_next_request_on(
     ("option", "value", "reason"),
     [
         ("mask_config", "nowhere.toml", "nowhere.toml"),
+        ("mask_set", ["schema1.window_turn=4"], "schema1.window_turn"),
         ("stream_large_bodies", "1m", "past the addon"),
     ],
 )
 def test_a_mistake_while_running_is_refused_and_changes_nothing(
-    context: taddons.context, addon: ObservationMasking, option: str, value: str, reason: str
+    context: taddons.context, addon: ObservationMasking, option: str, value: object, reason: str
 ) -> None:
     with pytest.raises(exceptions.OptionsError, match=reason):
         context.configure(addon, **{option: value})  # type: ignore[no-untyped-call]

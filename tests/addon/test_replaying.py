@@ -108,11 +108,15 @@ def test_options_override_the_configuration(
     assert smaller == (total["tokens_after"] < total["tokens_before"])
 
 
-def test_the_configuration_is_the_addons(
+def test_the_configuration_is_the_users_own_and_not_the_working_directorys(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "config.toml").write_text("[observation_masking.schema1]\nwindow_turns = 5\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "config.toml").write_text("[observation_masking.schema1]\nwindow_turns = 7\n")
+    (tmp_path / "observation-masking").mkdir()
+    own = tmp_path / "observation-masking" / "config.toml"
+    own.write_text("[observation_masking.schema1]\nwindow_turns = 5\n")
     total = replay(capsys, written(tmp_path / "a.json"))["total"]
     assert 5 == total["window_turns"]
     assert total["masked_tool_results"] > 0
