@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import click
+import tomli_w
 from pydantic.fields import FieldInfo
 
 from addon.proxy.config_file import ConfigFile, find_config
@@ -60,6 +61,27 @@ def policy_options(command: _Function) -> _Function:
     """Add an option for the configuration, and one for each of its keys that is a policy's."""
     options = [config_option, *(_make_option(name, key) for name, key in POLICY_KEYS.items())]
     return reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+
+def override_options(command: _Function) -> _Function:
+    """Add `policy_options`, and one that sets any key of the configuration."""
+    return click.option(
+        "--set",
+        "changes",
+        multiple=True,
+        metavar="TABLE.KEY=VALUE",
+        help="Change a setting, as mcp.enabled=true; may be given several times.",
+    )(policy_options(command))
+
+
+def read_overrides(given: Mapping[str, Any]) -> list[str]:
+    """Return what `override_options` were given as overrides of a `ConfigFile`.
+
+    `--set` comes last: it holds where both name a key.
+    """
+    policy = {name: given[name] for name in POLICY_KEYS if given[name] is not None}
+    lines = [tomli_w.dumps({name: value}) for name, value in policy.items()]
+    return [*(f"schema1.{line.strip()}" for line in lines), *given["changes"]]
 
 
 def _make_option(name: str, key: FieldInfo) -> Callable[[_Function], _Function]:
