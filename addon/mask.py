@@ -16,9 +16,10 @@ from mitmproxy import ctx, exceptions, http
 from mitmproxy.addonmanager import Loader
 
 from addon.metrics.metrics import Measuring, Metrics
+from addon.metrics.names import printable
 from addon.metrics.record_file import default_path
 from addon.metrics.software import describe_software
-from addon.metrics.stages import Interruption, Rewritten
+from addon.metrics.stages import Interruption, Rewritten, Run
 from addon.proxy.carriers import HttpCarrier, leave_untouched
 from addon.proxy.config_file import ConfigFile, find_config
 from addon.proxy.flow_stages import find_interruption, read_received
@@ -51,13 +52,15 @@ class ObservationMasking:
     """The hooks: each guards, calls a function, and lets the traffic pass."""
 
     def __init__(self) -> None:
-        self.run = secrets.token_hex(4)
+        self._run = Run(secrets.token_hex(4))
         self._config: ConfigFile | None = None
         self._is_running = False
         self._open: WeakKeyDictionary[http.HTTPFlow, _Open] = WeakKeyDictionary()
         self._masker = Masker(MemoryFile(lambda: default_path().parent))
         self._metrics = Metrics(self._masker.enter)
-        self._websockets = Websockets(self._masker, self._metrics, self._read_settings)
+        self._websockets = Websockets(
+            self._masker, self._metrics, self._read_settings, lambda: self._run
+        )
         self._passthrough = Passthrough(lambda: self._read_settings().hosts)
         self._unserved = Unserved()
         self._mcp = Mcp(lambda record: self._metrics.note(record, self._read_settings()))
@@ -66,6 +69,7 @@ class ObservationMasking:
     def load(self, loader: Loader) -> None:
         loader.add_option("mask_config", str, "", "The configuration file of observation-masking.")
         loader.add_option("mask_set", Sequence[str], [], "Settings, as schema1.window_turns=4.")
+        loader.add_option("mask_tag", str, "", "A tag for the records of this run.")
         send_messages_whole()
 
     def configure(self, updated: set[str]) -> None:
@@ -73,6 +77,7 @@ class ObservationMasking:
         try:
             if mistake := find_option_mistake(ctx.options):
                 raise ConfigError(*mistake)
+            self._run = self._run._replace(tag=printable(ctx.options.mask_tag) or None)
             if self._config is None or {"mask_config", "mask_set"} & updated:
                 path = find_config(ctx.options.mask_config, local=True)
                 self._use(ConfigFile(path, ctx.options.mask_set))
@@ -151,7 +156,7 @@ class ObservationMasking:
         started, settings = time.perf_counter_ns(), self._read_settings()
         if not is_opened(flow.request.pretty_host, settings.hosts):
             return
-        received, carrier = read_received(flow, settings, match), HttpCarrier(flow)
+        received, carrier = read_received(flow, settings, match, self._run), HttpCarrier(flow)
         self._open[flow] = found = _Open(leave_untouched(carrier, received), ResponseCopy())
         rewritten, rewrite, original = await self._masker.mask(carrier, received)
         rewritten = replace(rewritten, hook_us=(time.perf_counter_ns() - started) // 1000)
@@ -165,7 +170,7 @@ class ObservationMasking:
         await asyncio.wrap_future(self._metrics.settle())
         return {
             **describe_software(settings),
-            "run": self.run,
+            "run": self._run.name,
             "state": render_start(config),
             "is_masking": settings.strategies.change,
             "config": str(config.path),
@@ -213,6 +218,7 @@ class ObservationMasking:
             found.measuring,
             status=response.status_code if response else None,
             error=error,
+            first_chunk_seconds=found.copy.first_chunk_seconds,
             read_body=lambda: response.get_content(strict=False) if response else None,
         )
 

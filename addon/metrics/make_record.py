@@ -5,7 +5,7 @@ from dataclasses import asdict
 from addon.metrics.ledger_fields import describe_entry, describe_pricing
 from addon.metrics.record import RequestRecord
 from addon.metrics.software import describe_software
-from addon.metrics.stages import Answered, Priced, Received, Rewritten
+from addon.metrics.stages import Answered, Measured, Priced, Received, Rewritten
 from masking.accounting.ledger import Entry
 from masking.measures.vocabulary import ENCODING_NAME, is_exact_for
 from masking.wire.usage import Usage
@@ -19,11 +19,12 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
         **_describe_received(rewritten.received),
         **_describe_rewritten(rewritten),
         **(_describe_priced(rewritten.priced) if rewritten.priced else {}),
-        **({} if measured is None else asdict(measured.sizes)),
+        **({} if measured is None else _describe_measured(measured)),
         **{f"{name}_tokens": getattr(usage, name) for name in _USAGE_FIELDS},
         **describe_entry(entry),
         "status": answered.status,
         "error": answered.error,
+        **_describe_first_chunk(answered),
         "net_unpriced": entry.savings.unpriced if entry else None,
     }
     if fields.get("request_tokens_before") is not None:
@@ -32,16 +33,22 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
     return RequestRecord.model_validate(fields)
 
 
+_SECOND_DIGITS = 3
+_FIRST_REFUSAL = 400
 _USAGE_FIELDS = ("prompt", "cached", "written", "written_long", "completion", "reasoning")
 
 
 def _describe_received(received: Received) -> dict[str, object]:
     return {
+        "run": received.run.name,
+        "tag": received.run.tag,
         "time": received.time.isoformat(timespec="milliseconds"),
         "host": received.host,
         "path": received.path,
         "format": received.wire.name,
         "purpose": received.purpose,
+        "client": received.client,
+        "subscription": received.subscription,
         "masking": "on" if received.settings.strategies.change else "off",
         "replay": received.replay,
     }
@@ -56,6 +63,18 @@ def _describe_rewritten(rewritten: Rewritten) -> dict[str, object]:
         "bytes_after": rewritten.bytes_after,
         "hook_us": rewritten.hook_us,
     }
+
+
+def _describe_measured(measured: Measured) -> dict[str, object]:
+    return {**asdict(measured.sizes), "conversation_id": measured.conversation_id}
+
+
+def _describe_first_chunk(answered: Answered) -> dict[str, object]:
+    """Return how long the first piece of an answer took; a refusal is no answer."""
+    seconds = answered.first_chunk_seconds
+    if seconds is None or (answered.status or 0) >= _FIRST_REFUSAL:
+        return {}
+    return {"first_chunk_seconds": round(seconds, _SECOND_DIGITS)}
 
 
 def _describe_priced(priced: Priced) -> dict[str, object]:

@@ -33,6 +33,7 @@ from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import find_pricing
 from masking.measures.tokens import TokenCounter
 from masking.measures.vocabulary import load_o200k_base
+from masking.memory.identity import digest_opening
 from masking.rewrite import Rewrite
 from masking.wire.usage import read_usage
 
@@ -103,6 +104,7 @@ class Metrics:
         *,
         status: int | None = None,
         error: Interruption | None = None,
+        first_chunk_seconds: float | None = None,
         read_body: Callable[[], bytes | None] = lambda: None,
     ) -> None:
         """Record a request that has come to its end; `read_body` decodes the answer."""
@@ -114,6 +116,7 @@ class Metrics:
                 status=status,
                 error=error,
                 usage=read_usage(read_body() or b""),
+                first_chunk_seconds=first_chunk_seconds,
             )
             record = make_record(answered, self._enter(answered))
             for sink in self.sinks:
@@ -158,7 +161,9 @@ class Metrics:
 
 
 def _measure(rewrite: Rewrite, original: bytes, counter: TokenCounter | None) -> Measured:
-    if counter is None:
-        return Measured(sizes=measure(rewrite, original), prompt=None)
-    prompt = read_prompt(rewrite, counter)
-    return Measured(sizes=measure(rewrite, original, prompt, counter), prompt=prompt)
+    prompt = read_prompt(rewrite, counter) if counter else None
+    return Measured(
+        sizes=measure(rewrite, original, prompt, counter),
+        conversation_id=digest_opening(rewrite.conversation).hex(),
+        prompt=prompt,
+    )

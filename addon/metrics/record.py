@@ -36,6 +36,10 @@ class RequestRecord(BaseModel):
         means("A digest of the settings. Records with the same digest can be compared."),
     ] = None
     price_list_date: Annotated[str | None, means("The date of the price list.")] = None
+    run: Annotated[
+        str | None, means("A random name of the run of the proxy that made the record.")
+    ] = None
+    tag: Annotated[str | None, means("The tag that its user gave that run (`mask_tag`).")] = None
     time: Annotated[str, means("When the request arrived, in UTC (ISO 8601).")]
     host: Annotated[str, means("The host of the request.")]
     path: Annotated[str, means("The path, without its query.")]
@@ -46,6 +50,13 @@ class RequestRecord(BaseModel):
             "Whether it asks for an answer, for the tokens that it would have (`count`), or for "
             "its history in short (`compact`)."
         ),
+    ] = None
+    client: Annotated[
+        str | None, means("The program that sent the request, by its `User-Agent`, unversioned.")
+    ] = None
+    subscription: Annotated[
+        bool | None,
+        means("Whether a subscription pays for it, so that dollars are what the API would cost."),
     ] = None
     model: Annotated[str | None, means("The model that is asked for.")] = None
     stream: Annotated[bool | None, means("Whether a stream is asked for.")] = None
@@ -132,6 +143,10 @@ class RequestRecord(BaseModel):
     hook_us: Annotated[
         int | None, means("How long the request waited for the addon.", "microseconds")
     ] = None
+    first_chunk_seconds: Annotated[
+        float | None,
+        means("From the request's arrival to the first piece of a streamed answer.", "seconds"),
+    ] = None
     tokenizer: Annotated[str | None, means("The tokenizer that counted the tokens.")] = None
     tokenizer_exact: Annotated[bool | None, means("Whether that is the model's own.")] = None
     prompt_tokens: Annotated[
@@ -153,6 +168,10 @@ class RequestRecord(BaseModel):
         int | None, means("The part of the answer that is reasoning.", "tokens")
     ] = None
     conversation: Annotated[int | None, means("The number of the conversation in this run.")] = None
+    conversation_id: Annotated[
+        str | None,
+        means("A digest of the conversation's texts up to the first user message, in any run."),
+    ] = None
     boundary_moved: Annotated[
         bool | None, means("Whether more was masked than in the request before.")
     ] = None

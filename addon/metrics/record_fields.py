@@ -6,7 +6,9 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 
-Unit = Literal["characters", "tokens", "input tokens", "US dollars", "bytes", "microseconds"]
+Unit = Literal[
+    "characters", "tokens", "input tokens", "US dollars", "bytes", "microseconds", "seconds"
+]
 """`input tokens` are equivalents: what as many plain input tokens would cost."""
 
 

@@ -6,7 +6,7 @@ digests of its prompt.
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from masking.accounting.prompt import Prompt
 from masking.accounting.sizes import Sizes
@@ -20,11 +20,21 @@ Interruption = Literal["client left", "provider failed", "proxy ended"]
 """Why an answer did not come to its end."""
 
 
+class Run(NamedTuple):
+    """A run of the proxy: its random name, and the tag that its user gave it."""
+
+    name: str
+    tag: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
     """A request as it arrived; its names are `printable`.
 
+    run: the run of the proxy that it came to.
     wire, purpose: its format, and what it asks for.
+    client: the program that sent it; None if it does not say.
+    subscription: whether its credential is a subscription's.
     account: tells its credential apart from others.
     settings: those in force.
     replay: whether it comes from a recording.
@@ -33,10 +43,13 @@ class Received:
     """
 
     time: datetime
+    run: Run
     host: str
     path: str
     wire: WireFormat
     purpose: Purpose
+    client: str | None
+    subscription: bool
     account: bytes
     settings: Settings
     replay: bool
@@ -85,9 +98,13 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What was measured of a request; `prompt` is None if its tokens were not counted."""
+    """What was measured of a request; `prompt` is None if its tokens were not counted.
+
+    `conversation_id` is the digest of its conversation.
+    """
 
     sizes: Sizes
+    conversation_id: str
     prompt: Prompt | None
 
 
@@ -95,7 +112,8 @@ class Measured:
 class Answered:
     """A request that has come to its end, with an answer or without one.
 
-    `measured` is None if it could not be read, `usage` if the provider reported none.
+    `measured` is None if it could not be read, `usage` if the provider reported none,
+    `first_chunk_seconds` if the answer was no stream.
     """
 
     rewritten: Rewritten
@@ -103,6 +121,7 @@ class Answered:
     status: int | None = None
     error: Interruption | None = None
     usage: Usage | None = None
+    first_chunk_seconds: float | None = None
 
     @property
     def was_taken(self) -> bool:

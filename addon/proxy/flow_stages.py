@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from mitmproxy import http
 
 from addon.metrics.names import printable
-from addon.metrics.stages import Interruption, Received
+from addon.metrics.stages import Interruption, Received, Run
+from addon.proxy.client import find_client, is_subscription
 from addon.proxy.requests import digest_account, path_of
 from masking.config import Settings
 from masking.wire.formats import Match
@@ -16,14 +17,17 @@ def is_replayed(flow: http.HTTPFlow) -> bool:
     return not flow.live or flow.is_replay is not None
 
 
-def read_received(flow: http.HTTPFlow, settings: Settings, match: Match) -> Received:
+def read_received(flow: http.HTTPFlow, settings: Settings, match: Match, run: Run) -> Received:
     """Return a request as it arrived."""
     return Received(
         time=datetime.now(UTC),
+        run=run,
         host=printable(flow.request.pretty_host),
         path=printable(path_of(flow.request)),
         wire=match.wire,
         purpose=match.purpose,
+        client=find_client(flow.request),
+        subscription=is_subscription(flow.request),
         account=digest_account(flow.request),
         settings=settings,
         replay=is_replayed(flow),

@@ -13,7 +13,7 @@ import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from time import perf_counter_ns
+from time import perf_counter
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -24,7 +24,7 @@ from mitmproxy.proxy.layers.websocket import Fragmentizer
 from mitmproxy.websocket import WebSocketMessage
 
 from addon.metrics.metrics import Measuring, Metrics
-from addon.metrics.stages import Interruption, Received, Rewritten
+from addon.metrics.stages import Interruption, Received, Rewritten, Run
 from addon.proxy.carriers import MessageCarrier, leave_untouched
 from addon.proxy.flow_stages import read_received
 from addon.proxy.masker import Masker
@@ -53,19 +53,26 @@ _MAX_HOSTS = 1_000
 
 
 class _Asked(NamedTuple):
-    """A message that waits for its answer."""
+    """A message that waits for its answer; `started` is `perf_counter` when it came."""
 
+    started: float
     rewritten: Rewritten
     measuring: Measuring | None = None
+    first_chunk_seconds: float | None = None
 
 
 class Websockets:
     """The WebSockets of a run. Connections that no model is behind are left alone."""
 
     def __init__(
-        self, masker: Masker, metrics: Metrics, read_settings: Callable[[], Settings]
+        self,
+        masker: Masker,
+        metrics: Metrics,
+        read_settings: Callable[[], Settings],
+        read_run: Callable[[], Run],
     ) -> None:
-        self._masker, self._metrics, self._read_settings = masker, metrics, read_settings
+        self._masker, self._metrics = masker, metrics
+        self._read_settings, self._read_run = read_settings, read_run
         self._asked: WeakKeyDictionary[http.HTTPFlow, deque[_Asked]] = WeakKeyDictionary()
         self._told: LRUCache[str, bool] = LRUCache(_MAX_HOSTS)
 
@@ -109,34 +116,54 @@ class Websockets:
     async def _ask(
         self, flow: http.HTTPFlow, match: Match, message: WebSocketMessage, place: int
     ) -> None:
-        started, content = perf_counter_ns(), message.content
+        started, content = perf_counter(), message.content
         if _PREPARES.search(content) and _is_preparing(content):
             match = match._replace(purpose="count")
-        received = read_received(flow, self._read_settings(), match)
+        received = read_received(flow, self._read_settings(), match, self._read_run())
         carrier = MessageCarrier(flow, message, place)
         waiting = self._asked.setdefault(flow, deque())
-        waiting.append(_Asked(leave_untouched(carrier, received)))
+        waiting.append(_Asked(started, leave_untouched(carrier, received)))
         rewritten, rewrite, original = await self._masker.mask(carrier, received)
         if _HELD_BY in (rewritten.passed_through or ""):
             rewritten = replace(rewritten, passed_through=HELD)
             self._tell(received)
-        rewritten = replace(rewritten, hook_us=(perf_counter_ns() - started) // 1000)
+        rewritten = replace(rewritten, hook_us=int((perf_counter() - started) * 1_000_000))
         measuring = self._metrics.measure(rewrite, original) if rewrite else None
-        waiting[-1] = _Asked(rewritten, measuring)
+        waiting[-1] = waiting[-1]._replace(rewritten=rewritten, measuring=measuring)
 
     def _finish_answered(self, flow: http.HTTPFlow, message: WebSocketMessage) -> None:
         """Record the oldest message that waits, if this one ends its answer."""
         waiting = self._asked.get(flow)
-        status = find_end(message.content) if waiting else None
-        if not waiting or status is None:
+        if not waiting:
             return
+        if waiting[0].first_chunk_seconds is None:
+            seconds = perf_counter() - waiting[0].started
+            waiting[0] = waiting[0]._replace(first_chunk_seconds=seconds)
         content = message.content
-        rewritten, measuring = waiting.popleft()
-        self._metrics.finish(rewritten, measuring, status=status, read_body=lambda: content)
+        status = find_end(content)
+        if status is not None:
+            self._finish(waiting.popleft(), status=status, read_body=lambda: content)
 
     def _interrupt(self, flow: http.HTTPFlow, error: Interruption) -> None:
-        for rewritten, measuring in self._asked.pop(flow, ()):
-            self._metrics.finish(rewritten, measuring, error=error)
+        for asked in self._asked.pop(flow, ()):
+            self._finish(asked, error=error)
+
+    def _finish(
+        self,
+        asked: _Asked,
+        *,
+        status: int | None = None,
+        error: Interruption | None = None,
+        read_body: Callable[[], bytes | None] = lambda: None,
+    ) -> None:
+        self._metrics.finish(
+            asked.rewritten,
+            asked.measuring,
+            status=status,
+            error=error,
+            first_chunk_seconds=asked.first_chunk_seconds,
+            read_body=read_body,
+        )
 
     def _tell(self, received: Received) -> None:
         """Say once for each host that its conversations are not masked."""

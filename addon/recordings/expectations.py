@@ -27,9 +27,9 @@ from masking.strategies.redaction import SWITCH
 
 _RECORDS = "requests.jsonl"
 _VOLATILE = (
-    *("time", "hook_us"),
+    *("run", "tag", "time", "hook_us", "first_chunk_seconds"),
     *("record_schema", "software_version", "config_digest", "price_list_date", "price_entry"),
-    "net_unpriced",
+    *("net_unpriced", "client", "subscription", "conversation_id"),
 )
 """Fields of a record that depend on the run and the software rather than on the recording."""
 

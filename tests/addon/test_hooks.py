@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
@@ -306,6 +307,48 @@ def test_a_copy_gives_what_it_got_and_keeps_no_more_than_it_should() -> None:
     assert copy.body == chunk * 16
     assert copy(b"x") == b"x"
     assert copy.body is None
+
+
+def test_a_copy_tells_when_its_first_piece_came() -> None:
+    copy = ResponseCopy()
+    copy(b"")
+    assert copy.first_chunk_seconds is None
+    copy(b"x")
+    first = copy.first_chunk_seconds
+    copy(b"y")
+    assert first is not None
+    assert first >= 0
+    assert copy.first_chunk_seconds == first
+
+
+# Its records
+
+
+def record_one(addon: ObservationMasking, folder: Path, **headers: str) -> dict[str, object]:
+    flow = chat_flow()
+    flow.request.headers.update({name.replace("_", "-"): value for name, value in headers.items()})
+    run(addon, flow)
+    flow.response = tutils.tresp()
+    asyncio.run(addon.response(flow))
+    addon.done()
+    (record,) = read_records(folder)
+    return record
+
+
+def test_a_record_tells_the_run_its_tag_and_the_client(
+    context: taddons.context, addon: ObservationMasking, tmp_path: Path
+) -> None:
+    context.configure(addon, mask_tag="nightly\n\x1b")  # type: ignore[no-untyped-call]
+    headers = {"user_agent": "claude-cli/2.1 (x)", "authorization": "Bearer sk-ant-oat01-x"}
+    record = record_one(addon, tmp_path, **headers)
+    assert record["tag"] == "nightly\ufffd\ufffd"
+    assert (record["client"], record["subscription"]) == ("claude-cli", True)
+    assert re.fullmatch("[0-9a-f]{8}", str(record["run"]))
+    assert record["run"] != ObservationMasking()._run.name
+
+
+def test_a_run_without_a_tag_has_none(addon: ObservationMasking, tmp_path: Path) -> None:
+    assert record_one(addon, tmp_path)["tag"] is None
 
 
 # Its names

@@ -22,9 +22,12 @@ from addon.proxy.original_body import find_original
 from addon.recordings.flows import read_flows, write_flows
 from masking.config_tables import MetricsSettings
 from masking.measures.price_list import load_shipped
+from masking.memory.identity import digest_opening
+from masking.rewrite import read_request
 from tests.live.harness import (
     OFF,
     ON,
+    SECONDS,
     Live,
     Upstream,
     answer,
@@ -189,7 +192,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
     body = encoded(conversation(turns=4, text="word " * 200))
     upstream.sink.answers[CHAT] = answer(json.dumps({"usage": USAGE}).encode())
     with running_addon(tmp_path, upstream) as live:
-        arrived = live.send(CHAT + "?key=k", body).body
+        arrived = live.send(CHAT + "?key=k", body, user_agent="agent/1.0").body
         record = live.record(CHAT)
     placeholder = "<call_0 shell 1000>"
     assert record.pop("time")
@@ -201,15 +204,19 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
     }
     tokens = {name: record.pop(name) for name in list(record) if name.endswith(("before", "after"))}
     assert re.fullmatch("[0-9a-f]{12}", record.pop("config_digest"))
+    assert re.fullmatch("[0-9a-f]{8}", record.pop("run"))
     assert record == {
         "kind": "chat",
         "record_schema": 2,
         "software_version": version("observation-masking"),
         "price_list_date": load_shipped().date,
+        "tag": None,
         "host": "localhost",
         "path": CHAT,
         "format": "chat",
         "purpose": "answer",
+        "client": "agent",
+        "subscription": False,
         "model": "gpt-4o",
         "stream": False,
         "masking": "on",
@@ -238,6 +245,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "reduction_stage": None,
         "reduction_status": None,
         "dropped_messages": None,
+        "first_chunk_seconds": None,
         "tokenizer": "o200k_base",
         "tokenizer_exact": True,
         "prompt_tokens": 90,
@@ -247,6 +255,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "completion_tokens": 7,
         "reasoning_tokens": None,
         "conversation": 1,
+        "conversation_id": digest_opening(read_request(body)).hex(),
         "boundary_moved": False,
         "boundary_held": False,
         "net_unpriced": 1,
@@ -264,6 +273,15 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
     saved = tokens["tool_tokens_before"] - tokens["tool_tokens_after"]
     assert tokens["request_tokens_before"] - tokens["request_tokens_after"] == saved
     assert 300 < saved < 400
+
+
+@pytest.mark.live
+def test_a_record_tells_when_the_first_piece_of_a_stream_came(
+    recorded: tuple[Live, bytes, bytes],
+) -> None:
+    found = {record["path"]: record["first_chunk_seconds"] for record in recorded[0].records()}
+    assert found[CHAT] is None
+    assert 0 < found[f"/s{CHAT}"] < SECONDS
 
 
 @pytest.mark.live

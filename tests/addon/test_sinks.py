@@ -9,9 +9,10 @@ import pytest
 
 from addon.metrics.hold_warnings import HoldWarnings
 from addon.metrics.log_line import render_line
+from addon.metrics.make_record import make_record
 from addon.metrics.metrics import Metrics
 from addon.metrics.record import RequestRecord
-from addon.metrics.stages import Answered, Interruption, Priced, Received, Rewritten
+from addon.metrics.stages import Answered, Interruption, Priced, Received, Rewritten, Run
 from addon.metrics.totals import Totals
 from masking.config import Settings
 from masking.config_tables import MetricsSettings
@@ -34,8 +35,8 @@ def metrics(tmp_path: Path) -> Iterator[Metrics]:
 
 def rewritten(**changes: object) -> Rewritten:
     received = Received(
-        time=datetime(2026, 1, 1, tzinfo=UTC), host="h", path="/p", wire=CHAT,
-        purpose="answer", account=b"",
+        time=datetime(2026, 1, 1, tzinfo=UTC), run=Run("5eed0001"), host="h", path="/p", wire=CHAT,
+        purpose="answer", client=None, subscription=False, account=b"",
         settings=Settings(), replay=False, answers_masked=True,
     )  # fmt: skip
     return Rewritten(received=received, bytes_before=10, bytes_after=10, **changes)  # type: ignore[arg-type]
@@ -119,6 +120,22 @@ def test_a_provider_takes_a_request_that_it_answers(
 ) -> None:
     answered = Answered(rewritten=rewritten(), status=status, error=error)
     assert answered.was_taken is expected
+
+
+@pytest.mark.parametrize(
+    ("status", "seconds", "expected"),
+    [
+        pytest.param(200, 1.23456, 1.235, id="an answer"),
+        pytest.param(None, 1.0, 1.0, id="one without a status"),
+        pytest.param(429, 1.0, None, id="a refusal"),
+        pytest.param(200, None, None, id="no stream"),
+    ],
+)
+def test_a_record_tells_when_a_streamed_answer_began(
+    status: int | None, seconds: float | None, expected: float | None
+) -> None:
+    answered = Answered(rewritten=rewritten(), status=status, first_chunk_seconds=seconds)
+    assert make_record(answered, None).first_chunk_seconds == expected
 
 
 # What is said of a boundary that is held

@@ -18,7 +18,8 @@ from wsproto.frame_protocol import Opcode
 from addon.mask import ObservationMasking
 from addon.proxy.original_body import find_original_message
 from addon.proxy.websocket import HELD
-from masking.rewrite import rewrite_request
+from masking.memory.identity import digest_opening
+from masking.rewrite import read_request, rewrite_request
 from masking.wire.responses import RESPONSES
 from tests.live.harness import OFF, ON, policy_of, read_records
 
@@ -139,6 +140,8 @@ def test_a_whole_history_is_masked_and_recorded(addon: ObservationMasking, tmp_p
     tokens = [record[f"{name}_tokens"] for name in ("prompt", "cached", "completion")]
     assert tokens == [90, 64, 7]
     assert (record["bytes_before"], record["bytes_after"]) == (len(body), len(masked(body)))
+    assert isinstance(record["first_chunk_seconds"], float)
+    assert record["conversation_id"] == digest_opening(read_request(body, RESPONSES)).hex()
     assert flow.comment.startswith("masked 3 tool results")
 
 
@@ -235,7 +238,8 @@ def test_a_connection_can_end_before_the_answer(
 def test_so_can_the_proxy(addon: ObservationMasking, tmp_path: Path) -> None:
     flow = connection()
     ask(addon, flow, history())
-    assert ["proxy ended"] == [record["error"] for record in end(addon, tmp_path)]
+    (record,) = end(addon, tmp_path)
+    assert ("proxy ended", None) == (record["error"], record["first_chunk_seconds"])
 
 
 def test_a_failure_without_a_number_is_one_of_the_providers(

@@ -1,0 +1,35 @@
+"""What a request says about the client that sent it, and about who pays for it."""
+
+import re
+
+from mitmproxy import http
+
+from addon.metrics.names import printable
+from masking.host_names import is_named
+
+_MAX_CHARS = 64
+_PRODUCT = re.compile(r"(?P<name>[^\s()]+?)(?:/v?\d[^\s()]*)?(?=[\s()]|$)")
+"""A name up to its version. Libraries put their language in place of it: `OpenAI/Python 2.54.0`."""
+
+_SUBSCRIPTION_HEADERS = (
+    ("authorization", re.compile(r"Bearer\s+sk-ant-oat", re.IGNORECASE)),  # claude.ai
+    ("chatgpt-account-id", re.compile(r".")),
+)
+"""Headers that a client sends with a subscription, and how their value begins."""
+
+_SUBSCRIPTION_HOSTS = ("chatgpt.com", "cloudcode-pa.googleapis.com", "*.githubcopilot.com")
+
+
+def find_client(request: http.Request) -> str | None:
+    """Return the product that a request's User-Agent names first, without its version."""
+    product = _PRODUCT.match(request.headers.get("user-agent", ""))
+    return printable(product["name"][:_MAX_CHARS]) if product else None
+
+
+def is_subscription(request: http.Request) -> bool:
+    """Whether a request's credential is a subscription's, by its form or by its host."""
+    return is_named(request.pretty_host, _SUBSCRIPTION_HOSTS) or any(
+        sign.match(value)
+        for name, sign in _SUBSCRIPTION_HEADERS
+        for value in request.headers.get_all(name)
+    )
