@@ -13,6 +13,7 @@ from mitmproxy.proxy.mode_specs import ReverseMode
 
 from addon.metrics.names import printable
 from addon.proxy.handshake import Failure, read_failure, read_program
+from addon.proxy.health import NAME
 from addon.proxy.trust import Peer, Trust
 from masking.config_tables import HostSettings
 
@@ -99,8 +100,11 @@ class Passthrough:
         if server is None:
             return None
         names_us = isinstance(client.proxy_mode, ReverseMode)
+        host = server[0] if names_us or not sni else sni
+        if host == NAME:  # nobody is behind it, so that nothing could pass
+            return None
         return Peer(
             address=str(client.peername[0]) if client.peername else "?",
-            host=server[0] if names_us or not sni else sni,
+            host=host,
             program=self._programs.get(client.id, ()),
         )

@@ -184,3 +184,16 @@ def test_a_tunnel_opened_in_advance_and_never_used_is_no_distrust(live: Live) ->
             pass
     eventually(lambda: live.proxy.log.count("client disconnect") == 3 or None)
     assert post(live.client(), live.sink) == masked(BODY)
+
+
+def test_the_proxys_own_name_is_answered_whoever_refused_it_before(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    """Nothing could pass to it unopened, and a program may be asked again whom it trusts."""
+    with running_addon(tmp_path, upstream, "--set", "connection_strategy=lazy") as live:
+        for _ in range(2):
+            with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+                live.distrusting_client().get("https://obsmask.test/health")
+        with live.client() as client:
+            assert client.get("https://obsmask.test/health").json()["unopened"] == {}
+    assert "UNMASKED" not in live.proxy.log
