@@ -1,0 +1,131 @@
+"""What some requests come to, in one line: `81 requests, 1,204,113 tokens sent, ...`."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from addon.metrics.amounts import render_error
+from addon.metrics.tally import BillSum, Tally
+from masking.model import REASONS
+from masking.wire_format import Binding
+
+_MANY_DOLLARS = 10
+
+
+class Untouched(NamedTuple):
+    """Why nothing was masked, and the setting that would change it; None if there is none."""
+
+    because: str
+    setting: str | None = None
+
+    def __str__(self) -> str:
+        line = f"nothing masked, because {self.because}"
+        return line if self.setting is None else f"{line}; {self.setting} changes that"
+
+
+def render_tally(tally: Tally) -> str:
+    """Return what some requests come to, in one line.
+
+    In dollars where a price is known, else in input tokens. Where nothing was masked, it says why.
+    """
+    return ", ".join(_render_parts(tally))
+
+
+def find_why_untouched(tally: Tally) -> Untouched:
+    """Return why no tool result was changed; of several causes, first what a setting ends."""
+    if known := _PASSED.keys() & tally.passed_through.keys():
+        return _PASSED[max(known, key=tally.passed_through.__getitem__)]
+    if tally.bound:
+        ((binding, _),) = tally.bound.most_common(1)
+        return _BOUND[binding]
+    if tally.requests["off"] == tally.count:
+        return Untouched("masking is off")
+    if tally.passed_through.total() == tally.count:
+        ((why, _),) = tally.passed_through.most_common(1)
+        return Untouched(f"every request passed through untouched: {why}")
+    if not tally.results:
+        return Untouched("no request held a tool result")
+    return Untouched(_find_why_kept(tally))
+
+
+def render_bill(bill: BillSum, form: str, note: str | None = None, unit: str = "") -> str:
+    """Return what was saved: `$0.9301 of $4.2100 saved (22% ±1, at API prices)`.
+
+    It is `cost $3.2799, about as unmasked` if the margin of error is as large as the amount.
+
+    form: how an amount is written, such as `find_form` returns.
+    note: what else to know of the amounts.
+    unit: what follows the last of them.
+    """
+    after = f"{form.format(bill.after)}{unit}"
+    if not bill.is_telling:
+        told = f"cost {after}" + ("" if bill.before == bill.after else ", about as unmasked")
+        return told if note is None else f"{told} ({note})"
+    share, error = bill.saved_share or 0.0, bill.saved_share_error or 0.0
+    told = f"{abs(share):.0%}{render_error(error, '{:.0f}')}"
+    amount, before = form.format(abs(bill.saved)), f"{form.format(bill.before)}{unit}"
+    amounts = f"{amount} of {before} saved" if bill.saved > 0 else f"{amount} lost on {before}"
+    return f"{amounts} ({told if note is None else f'{told}, {note}'})"
+
+
+def find_form(dollars: float) -> str:
+    """Return how to write amounts of up to so many dollars."""
+    return "${:,.2f}" if dollars >= _MANY_DOLLARS else "${:,.4f}"
+
+
+def count_requests(count: int) -> str:
+    """Return `1 request`, `2 requests`."""
+    return f"{count:,} request{'' if count == 1 else 's'}"
+
+
+def _render_parts(tally: Tally) -> Iterator[str]:
+    yield count_requests(tally.count)
+    if tally.failed:
+        yield f"{tally.failed:,} failed"
+    if tally.tokens_after:
+        yield f"{tally.tokens_after:,} tokens sent"
+    if tally.changed and tally.tokens_before:
+        spared = tally.tokens_before - tally.tokens_after
+        yield f"{spared:,} not sent ({-spared / tally.tokens_before:+.0%})"
+    if tally.dollars.requests:
+        note = "at API prices" if tally.subscriptions else None
+        yield render_bill(tally.dollars, find_form(tally.dollars.before), note)
+        if tally.unpriced:
+            yield f"no price known for {count_requests(tally.unpriced)}"
+    elif tally.changed and tally.tokens.requests:
+        yield render_bill(tally.tokens, "{:,.0f}", "no price is known", " input tokens")
+    if tally.count and not tally.changed:
+        yield str(find_why_untouched(tally))
+
+
+def _find_why_kept(tally: Tally) -> str:
+    """Return why tool results were kept; those in the window are no reason if others are older."""
+    older = [(count, why) for why, count in tally.kept.items() if why != "in_window"]
+    if tally.kept["held"]:
+        return "moving the boundary does not pay yet"
+    if not older:
+        return "no tool result is older than the window"
+    _, why = max(older)
+    return f"the older tool results stay: {_SENTENCES.get(why, why)}"
+
+
+_SENTENCES: Mapping[str, str] = {reason: info.sentence for reason, info in REASONS.items()}
+
+_PASSED: Mapping[str, Untouched] = {
+    "signed (cch)": Untouched(
+        "claude-code signs what it sends", "CLAUDE_CODE_ATTRIBUTION_HEADER=0 in its environment"
+    ),
+    'the provider holds the history (websocket.mode = "pass")': Untouched(
+        "the provider holds the history of the agent's WebSocket",
+        'mode = "http" under [observation_masking.websocket]',
+    ),
+}
+"""By why requests passed through untouched."""
+
+_BOUND: Mapping[Binding, Untouched] = {
+    "refuses": Untouched("the model binds its reasoning to all that precedes it"),
+    "drops": Untouched(
+        "the model would lose its reasoning",
+        'bound_reasoning = "drop" under [observation_masking.schema1]',
+    ),
+}
+"""By what the provider does with reasoning once a text before it has changed."""

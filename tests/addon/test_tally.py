@@ -1,0 +1,242 @@
+"""What records come to: sums that any selection of them has, in any order."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from addon.metrics.record import RequestRecord
+from addon.metrics.tally import BillSum, Tally
+from tests.places import ROOT
+
+LEAST = {"time": "2026-01-01T00:00:00.000+00:00", "host": "h", "path": "/p", "masking": "on"}
+
+
+def record(**fields: object) -> RequestRecord:
+    return RequestRecord.model_validate({**LEAST, **fields})
+
+
+def tally(*records: Mapping[str, object]) -> Tally:
+    counted = Tally()
+    for fields in records:
+        counted.add(record(**fields))
+    return counted
+
+
+def bill(before: float, after: float, error: float = 0.0, **fields: object) -> dict[str, object]:
+    """Return the fields of a request with a bill in tokens, and in dollars at a dollar for each."""
+    tokens = {"cost_tokens_before": before, "cost_tokens_after": after, "saved_tokens_error": error}
+    dollars = {name.replace("tokens", "dollars"): value for name, value in tokens.items()}
+    return {**tokens, **dollars, **fields}
+
+
+UNPRICED = {"cost_dollars_before": None, "cost_dollars_after": None, "saved_dollars_error": None}
+
+
+def test_nothing_comes_to_nothing() -> None:
+    counted = tally()
+    assert (0, 0, 0, 0) == (counted.count, counted.failed, counted.changed, counted.unpriced)
+    assert counted.dearest is None
+    assert (None, None) == (counted.tokens.saved_share, counted.tokens.saved_share_error)
+    assert counted.redaction.share is None
+    assert not counted.tokens.is_telling
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({"status": 200}, Counter(), id="answered"),
+        pytest.param({"status": 429}, Counter({("on", "429"): 1}), id="refused"),
+        pytest.param({"status": 500, "masking": "off"}, Counter({("off", "500"): 1}), id="off"),
+        pytest.param(
+            {"status": 200, "error": "provider failed"},
+            Counter({("on", "provider failed"): 1}),
+            id="a stream that the provider broke off",
+        ),
+        pytest.param({"status": 200, "error": "client left"}, Counter(), id="the client left"),
+        pytest.param(
+            {"status": 503, "error": "client left"},
+            Counter({("on", "503"): 1}),
+            id="the client left a refusal",
+        ),
+        pytest.param(
+            {"status": 400, "passed_through": "signed"},
+            Counter({("on", "400"): 1}),
+            id="refused, and never touched",
+        ),
+    ],
+)
+def test_failures_are_told_by_masking_and_by_what_went_wrong(
+    fields: dict[str, object], expected: Counter[tuple[str, str]]
+) -> None:
+    assert expected == tally(fields).failures
+
+
+def test_failures_with_masking_on_and_off_stand_side_by_side() -> None:
+    counted = tally({"status": 429}, {"status": 500}, {"masking": "off", "status": 500}, {})
+    assert Counter({"on": 3, "off": 1}) == counted.requests
+    assert (2, 1, 3) == (
+        counted.count_failures("on"),
+        counted.count_failures("off"),
+        counted.failed,
+    )
+
+
+def test_why_requests_passed_is_counted_without_places_in_them() -> None:
+    counted = tally(
+        {"passed_through": "messages[3].content: expected a list, got str"},
+        {"passed_through": "messages[17].content: expected a list, got str"},
+        {"passed_through": "signed"},
+    )
+    assert counted.passed_through == Counter(
+        {"messages[].content: expected a list, got str": 2, "signed": 1}
+    )
+    assert 0 == counted.uncounted
+
+
+def test_results_are_counted_in_each_request_that_they_are_sent_in() -> None:
+    counted = tally(
+        {"tool_results": 5, "masked": 2, "masked_images": 1, "kept": {"in_window": 3}},
+        {"tool_results": 9, "masked": 2, "redacted": 1, "reduced": 3, "dropped": 1,
+         "kept": {"in_window": 1, "error": 1}},
+    )  # fmt: skip
+    assert (14, 4, 1) == (counted.results, counted.masked, counted.images)
+    assert (1, 3, 1) == (counted.redacted, counted.reduced, counted.dropped)
+    assert 9 == counted.changed
+    assert Counter({"in_window": 4, "error": 1}) == counted.kept
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({"binding": "drops", "kept": {"bound": 2}}, {"drops": 1}, id="some are kept"),
+        pytest.param({"binding": "drops", "kept": {"error": 2}}, {}, id="none is kept for it"),
+        pytest.param({"kept": {"bound": 2}}, {}, id="nothing is bound"),
+        pytest.param({"binding": "refuses", "kept": None}, {}, id="nothing was measured"),
+    ],
+)
+def test_what_is_bound_is_counted_where_that_kept_results(
+    fields: dict[str, object], expected: dict[str, int]
+) -> None:
+    assert expected == tally(fields).bound
+
+
+def test_redaction_is_counted_where_it_is_on() -> None:
+    redaction = tally(
+        {"tool_results": 3, "redacted": 2, "redaction_scenarios": [1, 0, 1, 0, 1]},
+        {"tool_results": 1, "redacted": 1, "redaction_scenarios": [0, 0, 0, 0, 1]},
+        {"tool_results": 90, "redacted": 0, "redaction_scenarios": None},
+    ).redaction
+    assert (2, 4, 3) == (redaction.requests, redaction.results, redaction.redacted)
+    assert [1, 0, 1, 0, 2] == redaction.scenarios
+    assert 0.75 == redaction.share
+
+
+def test_reductions_are_counted_by_stage() -> None:
+    stages = ("masking", None, "masking", "fallback")
+    counted = tally(*({"reduction_stage": stage} for stage in stages))
+    assert Counter({"masking": 2, "fallback": 1}) == counted.reductions
+
+
+def test_requests_whose_tokens_were_not_counted_are_named() -> None:
+    counted = tally({"request_tokens_before": 100, "request_tokens_after": 40}, {})
+    assert (100, 40, 1) == (counted.tokens_before, counted.tokens_after, counted.uncounted)
+
+
+def test_bills_are_summed_in_tokens_and_where_a_price_is_known_in_dollars() -> None:
+    counted = tally(bill(10, 6, 1), bill(10, 9, 0.5) | UNPRICED, {"cost_tokens_before": None})
+    assert BillSum(2, 20, 15, 1.5) == counted.tokens
+    assert BillSum(1, 10, 6, 1) == counted.dollars
+    assert 1 == counted.unpriced
+
+
+@pytest.mark.parametrize(
+    ("summed", "saved", "share", "error", "is_telling"),
+    [
+        pytest.param(BillSum(1, 8, 6, 1), 2, 0.25, 0.125, True, id="a saving"),
+        pytest.param(BillSum(1, 8, 10, 1), -2, -0.25, 0.125, True, id="a loss"),
+        pytest.param(BillSum(1, 8, 6, 2), 2, 0.25, 0.25, False, id="as large as the error"),
+        pytest.param(BillSum(1, 8, 8, 0), 0, 0, 0, False, id="nothing saved"),
+    ],
+)
+def test_a_saving_is_told_with_its_margin(
+    summed: BillSum, saved: float, share: float, error: float, is_telling: bool
+) -> None:
+    assert (saved, share, error) == (summed.saved, summed.saved_share, summed.saved_share_error)
+    assert is_telling is summed.is_telling
+
+
+@pytest.mark.parametrize(
+    ("bills", "expected"),
+    [
+        pytest.param([bill(9, 5), bill(9, 7), bill(9, 6)], 7, id="by dollars"),
+        pytest.param([bill(9, 5) | UNPRICED, bill(9, 7) | UNPRICED], 7, id="by tokens"),
+        pytest.param([bill(9, 8) | UNPRICED, bill(9, 2)], 2, id="one with a price comes first"),
+        pytest.param([bill(9, 0) | UNPRICED], 0, id="one that cost nothing"),
+    ],
+)
+def test_the_dearest_request_is_remembered(bills: list[dict[str, object]], expected: float) -> None:
+    dearest = tally(*bills).dearest
+    assert dearest is not None
+    assert expected == dearest.cost_tokens_after
+
+
+def test_hosts_with_assumed_prices_are_named() -> None:
+    counted = tally(
+        bill(1, 1, host="a", price_source="assumed"),
+        bill(1, 1, host="b", price_source="price list"),
+        {"host": "c", "price_source": "assumed"},
+    )
+    assert Counter({"a": 1}) == counted.assumed
+
+
+def test_the_first_piece_of_an_answer_is_timed_with_and_without_a_move() -> None:
+    counted = tally(
+        {"first_chunk_seconds": 1.0, "boundary_moved": True},
+        {"first_chunk_seconds": 0.5, "boundary_moved": False},
+        {"first_chunk_seconds": 0.25, "boundary_moved": False},
+        {"first_chunk_seconds": 9.0},
+        {"boundary_moved": True},
+    )
+    assert ([0.5, 0.25], [1.0]) == (list(counted.waits[False]), list(counted.waits[True]))
+
+
+def test_a_conversation_counts_once() -> None:
+    counted = tally(*({"conversation_id": name} for name in ("a", "b", "a", None)))
+    assert {"a", "b"} == counted.conversations
+
+
+def test_requests_that_a_subscription_pays_for_are_counted_where_dollars_are() -> None:
+    paid = [bill(1, 1, subscription=paid) for paid in (True, False, None)]
+    assert 1 == tally(*paid, bill(1, 1, subscription=True) | UNPRICED).subscriptions
+
+
+def find_recorded() -> Iterator[list[dict[str, object]]]:
+    """Yield the records of each recorded session that was billed, in order."""
+    for path in sorted((ROOT / "recordings").rglob("*.json")):
+        records = json.loads(path.read_text(encoding="utf-8"))
+        if billed := [each for each in records if each.get("total_net_tokens") is not None]:
+            yield billed
+
+
+def test_the_margins_of_a_session_add_up_to_little_more_than_the_ledgers() -> None:
+    """Records do not tell which part of a margin is chance, and evens out."""
+    sessions = list(find_recorded())
+    assert len(sessions) > 20
+    for records in sessions:
+        counted, last = tally(*records), records[-1]
+        assert pytest.approx(last["total_net_tokens"], abs=len(records)) == counted.tokens.saved
+        exact = float(str(last["total_net_tokens_error"]))
+        assert exact - len(records) <= counted.tokens.error <= 1.2 * exact + len(records)
+
+
+def test_the_order_of_records_does_not_matter() -> None:
+    records = [record(**{**LEAST, **fields}) for fields in next(find_recorded())]
+    forth, back = Tally(), Tally()
+    for first, second in zip(records, reversed(records), strict=True):
+        forth.add(first)
+        back.add(second)
+    assert forth.kept == back.kept
+    assert forth.dearest == back.dearest
+    assert pytest.approx(forth.tokens.saved) == back.tokens.saved

@@ -1,0 +1,153 @@
+"""The line that says what some requests come to."""
+
+import pytest
+
+from addon.metrics.tally_line import find_why_untouched, render_tally
+from addon.proxy.websocket import HELD
+from tests.addon.test_tally import UNPRICED, bill, tally
+
+SIZES = {"request_tokens_before": 1_844_335, "request_tokens_after": 1_204_113}
+MASKED = {"tool_results": 9, "masked": 4, **SIZES}
+WHOLE = {"tool_results": 9, "request_tokens_before": 1_000, "request_tokens_after": 1_000}
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        pytest.param([], "0 requests", id="none"),
+        pytest.param(
+            [MASKED | bill(4.21, 3.2799, 0.04), {"status": 500, "masked": 1}],
+            "2 requests, 1 failed, 1,204,113 tokens sent, 640,222 not sent (-35%), "
+            "$0.9301 of $4.2100 saved (22% ±1)",
+            id="a saving",
+        ),
+        pytest.param(
+            [MASKED | bill(4.21, 3.2799, subscription=True)],
+            "1 request, 1,204,113 tokens sent, 640,222 not sent (-35%), "
+            "$0.9301 of $4.2100 saved (22%, at API prices)",
+            id="on a subscription",
+        ),
+        pytest.param(
+            [MASKED | bill(400, 300, 8)],
+            "1 request, 1,204,113 tokens sent, 640,222 not sent (-35%), "
+            "$100.00 of $400.00 saved (25% ±2)",
+            id="many dollars",
+        ),
+        pytest.param(
+            [MASKED | bill(4, 5, 0.4)],
+            "1 request, 1,204,113 tokens sent, 640,222 not sent (-35%), "
+            "$1.0000 lost on $4.0000 (25% ±10)",
+            id="a loss",
+        ),
+        pytest.param(
+            [MASKED | bill(4, 3.9, 0.4)],
+            "1 request, 1,204,113 tokens sent, 640,222 not sent (-35%), "
+            "cost $3.9000, about as unmasked",
+            id="no more than the margin of error",
+        ),
+        pytest.param(
+            [MASKED | bill(4, 3.9, 0.4, subscription=True)],
+            "1 request, 1,204,113 tokens sent, 640,222 not sent (-35%), "
+            "cost $3.9000, about as unmasked (at API prices)",
+            id="the same on a subscription",
+        ),
+        pytest.param(
+            [MASKED | bill(5_000, 4_000, 100) | UNPRICED],
+            "1 request, 1,204,113 tokens sent, 640,222 not sent (-35%), "
+            "1,000 of 5,000 input tokens saved (20% ±2, no price is known)",
+            id="in tokens where no price is known",
+        ),
+        pytest.param(
+            [MASKED | bill(4, 3), bill(9, 9) | UNPRICED],
+            "2 requests, 1,204,113 tokens sent, 640,222 not sent (-35%), "
+            "$1.0000 of $4.0000 saved (25%), no price known for 1 request",
+            id="where some prices are known",
+        ),
+        pytest.param(
+            [{"masked": 4, "tool_results": 9}],
+            "1 request",
+            id="nothing was counted",
+        ),
+        pytest.param(
+            [WHOLE | bill(4, 4) | {"kept": {"held": 3, "in_window": 6}}],
+            "1 request, 1,000 tokens sent, cost $4.0000, nothing masked, because moving the "
+            "boundary does not pay yet",
+            id="nothing was masked",
+        ),
+    ],
+)
+def test_the_line_tells(records: list[dict[str, object]], expected: str) -> None:
+    assert expected == render_tally(tally(*records))
+
+
+SIGNED = {"passed_through": "signed (cch)"}
+
+
+@pytest.mark.parametrize(
+    ("records", "because", "setting"),
+    [
+        pytest.param(
+            [SIGNED, WHOLE, {"masking": "off"}],
+            "claude-code signs what it sends",
+            "CLAUDE_CODE_ATTRIBUTION_HEADER=0 in its environment",
+            id="claude-code, whose small requests are not signed",
+        ),
+        pytest.param(
+            [SIGNED, {"passed_through": HELD}, {"passed_through": HELD}],
+            "the provider holds the history of the agent's WebSocket",
+            'mode = "http" under [observation_masking.websocket]',
+            id="codex, more often than claude-code",
+        ),
+        pytest.param(
+            [WHOLE | {"binding": "drops", "kept": {"bound": 1, "held": 2}}],
+            "the model would lose its reasoning",
+            'bound_reasoning = "drop" under [observation_masking.schema1]',
+            id="reasoning that a setting gives up",
+        ),
+        pytest.param(
+            [WHOLE | {"binding": "refuses", "kept": {"bound": 1, "held": 2}}],
+            "the model binds its reasoning to all that precedes it",
+            None,
+            id="reasoning that no setting gives up",
+        ),
+        pytest.param([{"masking": "off"}], "masking is off", None, id="masking is off"),
+        pytest.param(
+            [{"passed_through": "signed"}, {"passed_through": "signed"}],
+            "every request passed through untouched: signed",
+            None,
+            id="all passed through",
+        ),
+        pytest.param(
+            [{"passed_through": "signed"}, {"tool_results": 0}],
+            "no request held a tool result",
+            None,
+            id="nothing to mask",
+        ),
+        pytest.param(
+            [WHOLE | {"kept": {"in_window": 9}}],
+            "no tool result is older than the window",
+            None,
+            id="a short session",
+        ),
+        pytest.param(
+            [WHOLE | {"kept": {"in_window": 9, "error": 2, "last_k": 1}}],
+            "the older tool results stay: looks like an error",
+            None,
+            id="nothing but errors",
+        ),
+        pytest.param(
+            [WHOLE | {"kept": {"invented_later": 2}}],
+            "the older tool results stay: invented_later",
+            None,
+            id="a reason of a newer version",
+        ),
+    ],
+)
+def test_it_is_told_why_nothing_was_masked(
+    records: list[dict[str, object]], because: str, setting: str | None
+) -> None:
+    found = find_why_untouched(tally(*records))
+    assert (because, setting) == found
+    assert str(found) == f"nothing masked, because {because}" + (
+        "" if setting is None else f"; {setting} changes that"
+    )
