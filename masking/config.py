@@ -90,38 +90,9 @@ def parse_settings(data: bytes, overrides: Sequence[str] = ()) -> Settings | Non
     full path for an unknown key, a wrong type or a bad value, and for a file that is not TOML;
     OverrideError if the file is right and an override is not.
     """
-    document = _read_toml(data)
-    if ROOT not in document:
+    tables = parse_tables(data, overrides)
+    if tables is None:
         return None
-    settings = _read_settings(document)
-    return _override(document, overrides) if overrides else settings
-
-
-def _read_toml(data: bytes) -> Mapping[str, Any]:
-    try:
-        return tomli.loads(data.decode())
-    except UnicodeDecodeError:
-        raise ConfigError("not UTF-8", "file") from None
-    except (ValueError, RecursionError) as error:  # too many digits, too deep, no TOML at all
-        raise ConfigError(f"not TOML: {error}", "file") from None
-
-
-def _override(document: Mapping[str, Any], overrides: Sequence[str]) -> Settings:
-    try:
-        return _read_settings({ROOT: apply_overrides(document[ROOT], overrides)})
-    except OverrideError:
-        raise
-    except ConfigError as error:  # the file alone is right
-        raise OverrideError(error.problem, error.path.removeprefix(f"{ROOT}.")) from None
-
-
-def _read_settings(document: Mapping[str, object]) -> Settings:
-    # As JSON: that has TOML's lists and tables for our tuples and dataclasses, while a boolean is
-    # still no number. JSON has no dates; they become what no key takes.
-    try:
-        tables = Tables.model_validate_json(json.dumps(document[ROOT], default=lambda _: {"": 0}))
-    except ValidationError as error:
-        raise _explain(error.errors(include_url=False)[0], document) from None
     return Settings(
         schema1=tables.schema1.to_policy(),
         cache_pricing=tables.schema1.cache_pricing,
@@ -136,6 +107,43 @@ def _read_settings(document: Mapping[str, object]) -> Settings:
         websocket=tables.websocket,
         hosts=tables.hosts,
     )
+
+
+def parse_tables(data: bytes, overrides: Sequence[str] = ()) -> Tables | None:
+    """Read our tables from a TOML file. None, and what is raised, as with `parse_settings`."""
+    document = read_document(data)
+    if ROOT not in document:
+        return None
+    tables = _read_tables(document)
+    return _override(document, overrides) if overrides else tables
+
+
+def read_document(data: bytes) -> Mapping[str, Any]:
+    """Decode a TOML file. Raises ConfigError if it is none."""
+    try:
+        return tomli.loads(data.decode())
+    except UnicodeDecodeError:
+        raise ConfigError("not UTF-8", "file") from None
+    except (ValueError, RecursionError) as error:  # too many digits, too deep, no TOML at all
+        raise ConfigError(f"not TOML: {error}", "file") from None
+
+
+def _override(document: Mapping[str, Any], overrides: Sequence[str]) -> Tables:
+    try:
+        return _read_tables({ROOT: apply_overrides(document[ROOT], overrides)})
+    except OverrideError:
+        raise
+    except ConfigError as error:  # the file alone is right
+        raise OverrideError(error.problem, error.path.removeprefix(f"{ROOT}.")) from None
+
+
+def _read_tables(document: Mapping[str, object]) -> Tables:
+    # As JSON: that has TOML's lists and tables for our tuples and dataclasses, while a boolean is
+    # still no number. JSON has no dates; they become what no key takes.
+    try:
+        return Tables.model_validate_json(json.dumps(document[ROOT], default=lambda _: {"": 0}))
+    except ValidationError as error:
+        raise _explain(error.errors(include_url=False)[0], document) from None
 
 
 def _explain(mistake: ErrorDetails, document: Mapping[str, object]) -> ConfigError:

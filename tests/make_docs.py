@@ -52,7 +52,7 @@ def fill(text: str) -> str:
 
 
 def _make(name: str) -> str:
-    kind, argument = (name, "") if name in LISTS else name.split(" ")
+    kind, _, argument = (name, "", "") if name in LISTS else name.partition(" ")
     return "".join(f"{line}\n" for line in LISTS[kind](argument))
 
 
@@ -88,10 +88,13 @@ RECORDS: Mapping[str, type[BaseModel]] = {"chat": RequestRecord, "mcp": McpRecor
 
 def list_command(name: str) -> Iterator[str]:
     """Yield a command of `obsmask`: how it is called, what it does, its options."""
-    context = click.Context(obsmask, info_name="obsmask")
-    command = obsmask.get_command(context, name)
-    assert command is not None
-    own = click.Context(command, info_name=name, parent=context)
+    command: click.Command = obsmask
+    own = click.Context(command, info_name="obsmask")
+    for part in name.split():
+        assert isinstance(command, click.Group)
+        found = command.get_command(own, part)
+        assert found is not None
+        command, own = found, click.Context(found, info_name=part, parent=own)
     yield f"`{' '.join(('obsmask', name, *command.collect_usage_pieces(own)))}`"
     yield ""
     yield from inspect.cleandoc(command.help or "").splitlines()

@@ -20,7 +20,8 @@ PATH = (*LEAVES, "masking.strategies", "masking.memory", "masking.wire", "maskin
 UP_TO_REPLAY = (*PATH, "masking.accounting", "masking.replay")
 CORE = (
     *(*UP_TO_REPLAY, "masking.tune", "masking.report"),
-    *("masking.config_tables", "masking.overrides", "masking.config", "masking.chat_messages"),
+    *("masking.config_tables", "masking.overrides", "masking.config"),
+    *("masking.config_values", "masking.chat_messages"),
 )
 SEES_MASKING = ("masking", *CORE)
 
@@ -52,6 +53,9 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "masking.config": (
         *(*LEAVES, "masking.strategies"),
         *("masking.config_tables", "masking.overrides"),
+    ),
+    "masking.config_values": (
+        *("masking.strategies", "masking.config_tables", "masking.overrides", "masking.config"),
     ),
     # Off a request's path, each upon the one before.
     "masking.accounting": PATH,

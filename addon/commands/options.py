@@ -56,6 +56,15 @@ config_option = click.option(
     help="The configuration; default: $OBSMASK_CONFIG, else your own, else the shipped one.",
 )
 
+set_option = click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="TABLE.KEY=VALUE",
+    help="Change a setting, as mcp.enabled=true; may be given several times.",
+)
+"""Overrides of the configuration: any key."""
+
 
 def policy_options(command: _Function) -> _Function:
     """Add an option for the configuration, and one for each of its keys that is a policy's."""
@@ -64,14 +73,8 @@ def policy_options(command: _Function) -> _Function:
 
 
 def override_options(command: _Function) -> _Function:
-    """Add `policy_options`, and one that sets any key of the configuration."""
-    return click.option(
-        "--set",
-        "changes",
-        multiple=True,
-        metavar="TABLE.KEY=VALUE",
-        help="Change a setting, as mcp.enabled=true; may be given several times.",
-    )(policy_options(command))
+    """Add `policy_options`, and `set_option`."""
+    return set_option(policy_options(command))
 
 
 def read_overrides(given: Mapping[str, Any]) -> list[str]:

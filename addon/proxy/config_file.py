@@ -5,6 +5,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import platformdirs
 
@@ -32,10 +33,10 @@ class ConfigFile:
     def __init__(self, path: Path, overrides: Sequence[str] = ()) -> None:
         self.path = path
         self._overrides = tuple(overrides)
-        self._data = _read_bytes(path)
+        self.data = _read_bytes(path)
         self._problem: str | None = None
         self._price_list, passed_over = find_stored()
-        self.settings, warning = self._override(self._parse(self._data))
+        self.settings, warning = self._override(self._parse(self.data))
         for problem in (passed_over, warning):
             if problem:
                 logger.warning(problem)
@@ -44,9 +45,9 @@ class ConfigFile:
         """Read a change of the file; return whether settings changed or a mistake is mended."""
         try:
             data = _read_bytes(self.path)
-            if data == self._data and self._problem is None:
+            if data == self.data and self._problem is None:
                 return False
-            self._data = data
+            self.data = data
             settings, _ = self._override(self._parse(data))
         except ConfigError as error:
             self._warn_once(str(error))
@@ -72,20 +73,38 @@ class ConfigFile:
         self._problem = problem
 
 
+Place = Literal["option", "environment", "working directory", "user", "shipped"]
+
+
+class FoundConfig(NamedTuple):
+    """A file, and what named it."""
+
+    path: Path
+    place: Place
+
+
 def find_config(option: str, *, local: bool = False) -> Path:
+    """Return the path that `locate_config` finds."""
+    return locate_config(option, local=local).path
+
+
+def locate_config(option: str, *, local: bool = False) -> FoundConfig:
     """Return the file to use: the option's, the environment's, the user's own, the shipped one.
 
     With `local`, a `config.toml` in the working directory comes before the user's own; one without
     a table of ours is ignored, and the log says so. A program that starts in a stranger's project
     is not to take its settings from there.
     """
-    explicit = option or os.environ.get(ENVIRONMENT)
-    if explicit:
-        return _expand(explicit)
-    if local and (found := _find_local()):
-        return found
+    if option:
+        return FoundConfig(_expand(option), "option")
+    if named := os.environ.get(ENVIRONMENT):
+        return FoundConfig(_expand(named), "environment")
+    if local and (found := find_local()):
+        return FoundConfig(found, "working directory")
     own = user_config()
-    return own if own.exists() else shipped(NAME)
+    if own.exists():
+        return FoundConfig(own, "user")
+    return FoundConfig(shipped(NAME), "shipped")
 
 
 def user_config() -> Path:
@@ -93,7 +112,8 @@ def user_config() -> Path:
     return platformdirs.user_config_path("observation-masking", appauthor=False) / NAME
 
 
-def _find_local() -> Path | None:
+def find_local() -> Path | None:
+    """Return the configuration in the working directory; None if none there is ours."""
     path = Path.cwd() / NAME
     if not path.is_file():
         return None

@@ -1,0 +1,29 @@
+"""How `obsmask config` shows settings in a terminal."""
+
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from addon.commands.toml_values import render_toml
+from masking.config_values import ConfigValue, Source
+
+_SOURCES: dict[Source, str] = {
+    "shipped": "shipped",
+    "file": "file",
+    "override": "--set",
+    "environment": "environment",
+}
+
+
+def render_table(values: Sequence[ConfigValue]) -> Table:
+    """Return a table of settings; those that are not the shipped ones stand out."""
+    table = Table("setting", "value", "from", box=SIMPLE_HEAD)
+    table.columns[0].no_wrap = table.columns[2].no_wrap = True
+    table.columns[1].overflow = "fold"
+    for name, value, _, source in values:
+        style = "" if source == "shipped" else "bold"
+        cells = (name, render_toml(value), _SOURCES[source])
+        table.add_row(*(Text(cell, style) for cell in cells))
+    return table

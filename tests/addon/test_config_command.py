@@ -1,0 +1,191 @@
+"""`obsmask config`: what holds and why, a file of one's own, and what a file says."""
+
+import json
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from addon.commands.main import main
+from addon.commands.toml_values import render_toml
+from addon.proxy.config_file import user_config
+from addon.proxy.shipped import shipped
+from masking.config import Settings, parse_settings
+from tests.live.harness import ON
+
+Screen = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A home with nothing in it, and an empty folder to work in."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
+    monkeypatch.delenv("OBSMASK_CONFIG", raising=False)
+    monkeypatch.delenv("STREAM_REDACTION_ENABLED", raising=False)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text("[observation_masking.schema1]\nwindow_turns = 4\nkeep_errors = true\n")
+    return path
+
+
+def run(capsys: Screen, *arguments: str | Path) -> list[str]:
+    """Return what the command prints, line by line, without space at its ends."""
+    assert main(["config", *map(str, arguments)]) == 0
+    return [line.strip() for line in capsys.readouterr().out.splitlines()]
+
+
+def fail(capsys: Screen, *arguments: str | Path) -> tuple[int, str]:
+    code = main(["config", *map(str, arguments)])
+    return code, capsys.readouterr().err.strip()
+
+
+# What holds
+
+
+def test_it_says_which_file_holds_and_why(
+    capsys: Screen, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [
+        str(shipped("config.toml")),
+        "(the shipped one; `obsmask config init` writes one of your own)",
+    ] == run(capsys)[:2]
+    user_config().parent.mkdir(parents=True)
+    user_config().write_bytes(ON)
+    assert [
+        str(user_config()),
+        "(your own; neither --config nor $OBSMASK_CONFIG names another)",
+    ] == run(capsys)[:2]
+    monkeypatch.setenv("OBSMASK_CONFIG", str(file))
+    assert [str(file), "($OBSMASK_CONFIG names it)"] == run(capsys)[:2]
+    assert [str(file), "(--config names it)"] == run(capsys, "--config", file)[:2]
+
+
+def test_a_row_says_where_its_value_comes_from(
+    capsys: Screen, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAM_REDACTION_ENABLED", "1")
+    shown = run(capsys, "--config", file, "--set", "websocket.mode=http")
+    assert ["schema1.window_turns", "4", "file"] in [line.split() for line in shown]
+    assert ["schema1.keep_errors", "true", "file"] in [line.split() for line in shown]
+    assert ["schema1.enabled", "true", "shipped"] in [line.split() for line in shown]
+    assert ["websocket.mode", '"http"', "--set"] in [line.split() for line in shown]
+    assert ["redaction.enabled", "true", "environment"] in [line.split() for line in shown]
+    assert "$STREAM_REDACTION_ENABLED comes before the file and --set." == shown[-1]
+
+
+def test_what_the_shipped_file_sets_is_shipped(capsys: Screen) -> None:
+    assert {"shipped"} == {line.split()[-1] for line in run(capsys) if line.startswith("schema1.")}
+
+
+def test_a_narrow_screen_shows_everything(capsys: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    shown = run(capsys)
+    assert 80 >= max(map(len, shown))
+    words = " ".join(shown).split()
+    names = [line.split()[0] for line in run(capsys, "--json") if line.startswith('"hosts')]
+    assert ['"hosts.only":', '"hosts.uncached":', '"hosts.never":'] == names
+    for word in ("reduction.preserve_recent_raw_turns", '"*.githubusercontent.com",'):
+        assert word in words
+
+
+def test_json_has_everything(capsys: Screen, file: Path) -> None:
+    shown = json.loads("".join(run(capsys, "--json", "--config", file)))
+    assert [str(file), "option"] == [shown["file"], shown["named_by"]]
+    expected = {"value": 4, "shipped": 8, "source": "file"}
+    assert expected == shown["settings"]["schema1.window_turns"]
+
+
+def test_a_file_in_the_working_directory_is_named_and_not_read(capsys: Screen) -> None:
+    Path("config.toml").write_bytes(ON)
+    first, _, note, *_ = run(capsys)
+    assert str(shipped("config.toml")) == first
+    assert note.startswith("(config.toml in this folder is not read:")
+    Path("config.toml").write_bytes(b"nonsense")
+    assert "is not read" not in "".join(run(capsys))
+
+
+def test_a_mistake_is_one_line(capsys: Screen, file: Path) -> None:
+    expected = "obsmask: override: unknown key (did you mean 'schema1'?) in 'scheme1'"
+    assert (1, expected) == fail(capsys, "--set", "scheme1.x=1")
+    code, error = fail(capsys, "--json", "check", file)
+    assert (2, True) == (code, error.endswith("Error: check takes none of these options"))
+
+
+# A file of one's own
+
+
+def test_init_writes_a_file_that_changes_nothing(capsys: Screen) -> None:
+    first, _ = run(capsys, "init")
+    assert f"Written: {user_config()}" == first
+    assert 0o600 == stat.S_IMODE(user_config().stat().st_mode)
+    assert Settings() == parse_settings(user_config().read_bytes())
+    assert f"{user_config()}: no mistake, nothing changed" == run(capsys, "check", user_config())[0]
+    assert str(user_config()) == run(capsys)[0]
+
+
+def test_what_init_writes_is_the_shipped_file_with_each_setting_behind_a_sign(
+    capsys: Screen,
+) -> None:
+    run(capsys, "init")
+    written = user_config().read_text(encoding="utf-8").partition("#\n")[2]
+    lines = [re.sub(r"^#(?=\S|   )", "", line) for line in written.splitlines()]
+    assert shipped("config.toml").read_text(encoding="utf-8").splitlines() == lines
+
+
+def test_init_leaves_a_file_alone(capsys: Screen) -> None:
+    user_config().parent.mkdir(parents=True)
+    user_config().write_bytes(ON)
+    assert (1, f"obsmask: {user_config()}: File exists") == fail(capsys, "init")
+    assert ON == user_config().read_bytes()
+
+
+# What a file says
+
+
+def test_check_says_what_a_file_changes(capsys: Screen, file: Path) -> None:
+    assert [
+        f"{file}: no mistake, 1 setting changed",
+        "schema1.window_turns = 4  (shipped: 8)",
+    ] == run(capsys, "check", file)
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (
+            b"[observation_masking.schema1]\nwindow_turn = 4\n",
+            "unknown key (did you mean 'window_turns'?) in 'observation_masking.schema1.window_tu",
+        ),
+        (b"x =", "not TOML: "),
+        (b"[other]", "no [observation_masking] table in "),
+    ],
+    ids=["a misspelt key", "no TOML", "no table of ours"],
+)
+def test_check_names_the_place_of_a_mistake(
+    capsys: Screen, file: Path, data: bytes, problem: str
+) -> None:
+    file.write_bytes(data)
+    code, error = fail(capsys, "check", file)
+    assert (1, True, True) == (code, problem in error, str(file) in error)
+    assert "\n" not in error
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (True, "true"),
+        ('"ü\n\x1b\u202e', '"\\"ü\\n\\u001b\N{REPLACEMENT CHARACTER}"'),
+        ([1, 0.5], "[1, 0.5]"),
+        ({"host": "*", "dollars_per_million": None}, '{ host = "*" }'),
+    ],
+)
+def test_a_value_is_spelled_as_in_toml(value: object, expected: str) -> None:
+    assert expected == render_toml(value)
