@@ -83,7 +83,7 @@ class ObservationMasking:
                 self._use(ConfigFile(path, ctx.options.mask_set))
         except ConfigError as error:
             if self._is_running:
-                raise exceptions.OptionsError(str(error)) from None  # type: ignore[no-untyped-call]
+                raise exceptions.OptionsError(str(error)) from None
             logger.error(str(error))  # at the start this ends mitmproxy, without a traceback
 
     def running(self) -> None:

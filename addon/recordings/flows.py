@@ -47,7 +47,7 @@ def write_flows(path: Path, flows: Iterable[http.HTTPFlow]) -> int:
     """Write a recording in the place of the file; return how many flows it holds."""
     count = 0
     with _open(path, "wb") as file:
-        writer = FlowWriter(file)  # type: ignore[no-untyped-call]
+        writer = FlowWriter(file)
         for flow in flows:
             writer.add(flow)
             count += 1

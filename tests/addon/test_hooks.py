@@ -34,14 +34,14 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[taddons
     monkeypatch.chdir(tmp_path)
     (tmp_path / "on.toml").write_bytes(ON)
     (tmp_path / "off.toml").write_bytes(OFF)
-    with taddons.context(Proxyserver(), Save(), ObservationMasking()) as context:  # type: ignore[no-untyped-call]
+    with taddons.context(Proxyserver(), Save(), ObservationMasking()) as context:
         yield context
 
 
 @pytest.fixture
 def addon(context: taddons.context) -> Iterator[ObservationMasking]:
-    addon: ObservationMasking = context.master.addons.get("observationmasking")  # type: ignore[no-untyped-call]
-    context.configure(addon, mask_config="on.toml")  # type: ignore[no-untyped-call]
+    addon: ObservationMasking = context.master.addons.get("observationmasking")
+    context.configure(addon, mask_config="on.toml")
     addon.running()
     yield addon
     addon.done()
@@ -65,7 +65,7 @@ def test_another_file_holds_from_the_next_request_on(
     context: taddons.context, addon: ObservationMasking
 ) -> None:
     assert run(addon, chat_flow()) == masked(BODY)
-    context.configure(addon, mask_config="off.toml")  # type: ignore[no-untyped-call]
+    context.configure(addon, mask_config="off.toml")
     assert run(addon, chat_flow()) == BODY
 
 
@@ -81,7 +81,7 @@ def test_a_mistake_while_running_is_refused_and_changes_nothing(
     context: taddons.context, addon: ObservationMasking, option: str, value: object, reason: str
 ) -> None:
     with pytest.raises(exceptions.OptionsError, match=reason):
-        context.configure(addon, **{option: value})  # type: ignore[no-untyped-call]
+        context.configure(addon, **{option: value})
     assert run(addon, chat_flow()) == masked(BODY)
 
 
@@ -110,7 +110,7 @@ def test_a_flow_is_marked_with_the_images_that_are_masked(
     context: taddons.context, addon: ObservationMasking, tmp_path: Path
 ) -> None:
     (tmp_path / "images.toml").write_bytes(ON + b"mask_images = true\nkeep_last_images = 0\n")
-    context.configure(addon, mask_config="images.toml")  # type: ignore[no-untyped-call]
+    context.configure(addon, mask_config="images.toml")
     messages = conversation()["messages"]
     image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{png()}"}}
     messages[2]["content"] = [{"type": "text", "text": messages[2]["content"]}, image]
@@ -153,7 +153,7 @@ def test_a_recording_keeps_the_clients_own_body(
     config = ON + f"[observation_masking.recording]\nkeep_original = {setting}\n".encode()
     (tmp_path / "on.toml").write_bytes(config)
     if recording:
-        context.configure(context.master.addons.get("save"), save_stream_file="out.flow")  # type: ignore[no-untyped-call]
+        context.configure(context.master.addons.get("save"), save_stream_file="out.flow")
     body = encoded(conversation(turns=turns))
     flow = chat_flow(body)
     run(addon, flow)
@@ -338,7 +338,7 @@ def record_one(addon: ObservationMasking, folder: Path, **headers: str) -> dict[
 def test_a_record_tells_the_run_its_tag_and_the_client(
     context: taddons.context, addon: ObservationMasking, tmp_path: Path
 ) -> None:
-    context.configure(addon, mask_tag="nightly\n\x1b")  # type: ignore[no-untyped-call]
+    context.configure(addon, mask_tag="nightly\n\x1b")
     headers = {"user_agent": "claude-cli/2.1 (x)", "authorization": "Bearer sk-ant-oat01-x"}
     record = record_one(addon, tmp_path, **headers)
     assert record["tag"] == "nightly\ufffd\ufffd"

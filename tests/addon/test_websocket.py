@@ -79,20 +79,20 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[taddons
         (tmp_path / f"{name}.toml").write_bytes(config)
     never = b"[observation_masking.hosts]\nnever = ['*']\n"
     (tmp_path / "never.toml").write_bytes(never + HTTP)
-    with taddons.context(Proxyserver(), Save(), ObservationMasking()) as context:  # type: ignore[no-untyped-call]
+    with taddons.context(Proxyserver(), Save(), ObservationMasking()) as context:
         yield context
 
 
 @pytest.fixture
 def addon(context: taddons.context) -> ObservationMasking:
-    addon: ObservationMasking = context.master.addons.get("observationmasking")  # type: ignore[no-untyped-call]
+    addon: ObservationMasking = context.master.addons.get("observationmasking")
     configure(context, addon, "on")
     addon.running()
     return addon
 
 
 def configure(context: taddons.context, addon: ObservationMasking, name: str) -> None:
-    context.configure(addon, mask_config=f"{name}.toml")  # type: ignore[no-untyped-call]
+    context.configure(addon, mask_config=f"{name}.toml")
 
 
 def connection(path: str = "/v1/responses") -> http.HTTPFlow:
@@ -259,7 +259,7 @@ def test_messages_are_forgotten_unless_somebody_wants_them(
     for expected in (1, 1):
         ask(addon, flow, body)
         assert expected == len(flow.websocket.messages)
-    context.configure(addon, save_stream_file=str(tmp_path / "out.flow"))  # type: ignore[no-untyped-call]
+    context.configure(addon, save_stream_file=str(tmp_path / "out.flow"))
     ask(addon, flow, body)
     answer(addon, flow, COMPLETED)
     assert 3 == len(flow.websocket.messages)
