@@ -22,8 +22,9 @@ from addon.commands.demo_tables import (
     render_summary,
     render_table,
 )
+from addon.proxy.authorities import write_bundle
 from addon.proxy.config_file import NAME
-from addon.proxy.launch import HOST, Proxy, running_proxy, write_bundle
+from addon.proxy.launch import HOST, Proxy, running_proxy
 from addon.proxy.shipped import shipped
 from addon.recordings.expectations import read_records, write_config
 from addon.recordings.provider.dialects import find_dialect

@@ -5,7 +5,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from addon.proxy.launch import client_environment, user_bundle
+from addon.proxy.authorities import user_bundle
+from addon.proxy.environment import client_environment
 
 
 def _read_url(text: str) -> str:

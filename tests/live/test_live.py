@@ -18,7 +18,8 @@ import pytest
 import zstandard
 from mitmproxy.net import encoding
 
-from addon.proxy.launch import Proxy, running_proxy, write_bundle
+from addon.proxy.authorities import write_bundle
+from addon.proxy.launch import Proxy, running_proxy
 from addon.recordings.provider.script import Reply
 from tests.live.harness import (
     OFF,

@@ -1,0 +1,107 @@
+"""Certificate authorities: whom clients trust behind the proxy, and whom the proxy itself trusts.
+
+A bundle is named by its content and never changed, so that proxies which are started at the same
+time, in different environments, do not disturb each other.
+"""
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import certifi
+import platformdirs
+from mitmproxy import certs, options
+
+from addon.proxy.environment import CA_VARIABLES, OTHER_CA_VARIABLES
+
+_CERTIFICATE = re.compile(
+    rb"-----BEGIN (?:TRUSTED )?CERTIFICATE-----.*?-----END (?:TRUSTED )?CERTIFICATE-----", re.DOTALL
+)
+
+_SYSTEM = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+"""Where systems keep their authorities, in the order of Go's crypto/x509. An administrator adds a
+company's there, and git and curl read nothing else where no variable is set."""
+
+
+def user_bundle(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the user's own bundle: the authorities trusted so far, and mitmproxy's.
+
+    Trusted so far are the public ones, the system's, and those in the files that the clients'
+    variables name. If mitmproxy has no authority yet, it is made, as on its first start. Raises
+    OSError, with the variable's name, if a variable names no readable file.
+    """
+    return _store([*_read_trusted(environment), own_authority().read_bytes()])
+
+
+def upstream_bundle(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the authorities that the proxy is to trust: those the user trusts. Raises as above."""
+    return _store(_read_trusted(environment))
+
+
+def write_bundle(path: Path, authorities: Sequence[Path]) -> Path:
+    """Write the public certificate authorities and these into one file."""
+    path.write_bytes(b"\n".join(p.read_bytes() for p in (Path(certifi.where()), *authorities)))
+    return path
+
+
+def own_authority() -> Path:
+    """Return the certificate of mitmproxy's own authority, which is made on first use."""
+    confdir = Path(options.CONF_DIR).expanduser()
+    certs.CertStore.from_store(confdir, options.CONF_BASENAME, options.KEY_SIZE)
+    return confdir / f"{options.CONF_BASENAME}-ca-cert.pem"
+
+
+def _read_trusted(environment: Mapping[str, str]) -> Iterator[bytes]:
+    yield Path(certifi.where()).read_bytes()
+    if system := next((path for path in map(Path, _SYSTEM) if path.is_file()), None):
+        yield system.read_bytes()
+    for name in (*CA_VARIABLES, *OTHER_CA_VARIABLES):
+        if environment.get(name):
+            yield _read_named(name, environment[name])
+
+
+def _read_named(variable: str, file: str) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise OSError(f"{variable} names {file}: {error.strerror}") from None
+
+
+def _store(parts: Iterable[bytes]) -> Path:
+    """Keep each certificate once, and nothing else: such a file may hold a private key, too."""
+    found = dict.fromkeys(one for part in parts for one in _CERTIFICATE.findall(part))
+    content = b"\n".join((*found, b""))
+    folder = platformdirs.user_data_path("observation-masking", appauthor=False)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    bundle = folder / f"ca-bundle-{hashlib.sha256(content).hexdigest()[:16]}.pem"
+    if not _holds(bundle, content):
+        _write_atomically(bundle, content)
+    return bundle
+
+
+def _holds(file: Path, content: bytes) -> bool:
+    try:
+        return file.read_bytes() == content
+    except OSError:
+        return False
+
+
+def _write_atomically(file: Path, content: bytes) -> None:
+    """Write a file that nobody sees half written; only its owner can read it."""
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f"{file.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as written:
+            written.write(content)
+        Path(name).replace(file)
+    except BaseException:
+        Path(name).unlink()
+        raise

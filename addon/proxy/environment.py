@@ -1,0 +1,49 @@
+"""The variables by which clients find the proxy and trust it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+LOOPBACK = "localhost,127.0.0.1,::1"
+"""What clients reach without the proxy: their own machine, as without us."""
+
+PROXY_VARIABLES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy")
+"""In both spellings, because clients differ in which one they prefer, or read at all."""
+
+OTHER_PROXY_VARIABLES = ("ALL_PROXY", "all_proxy")
+"""Clients read them after the others, and so they are replaced only where they are set."""
+
+DIRECT_VARIABLES = ("NO_PROXY", "no_proxy")
+
+CA_VARIABLES = (
+    *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+    *("CODEX_CA_CERTIFICATE", "GIT_SSL_CAINFO", "AWS_CA_BUNDLE", "DENO_CERT"),
+)
+
+OTHER_CA_VARIABLES = (
+    *("PIP_CERT", "CARGO_HTTP_CAINFO", "NPM_CONFIG_CAFILE", "npm_config_cafile"),
+    *("NIX_SSL_CERT_FILE", "HTTPLIB2_CA_CERTS", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"),
+    "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
+)
+"""Programs read them instead of one of those above, and so they are replaced where they are set."""
+
+_NODE_SWITCH = "NODE_USE_ENV_PROXY"
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+def client_environment(
+    url: str, bundle: Path, before: Mapping[str, str] = _NOTHING
+) -> dict[str, str]:
+    """Return the variables by which the known clients find the proxy and trust its CA.
+
+    `before` is the environment that they are added to. None of them changes what a client says
+    about itself.
+    """
+    others = [name for name in OTHER_PROXY_VARIABLES if before.get(name)]
+    other_bundles = [name for name in OTHER_CA_VARIABLES if before.get(name)]
+    return {
+        **dict.fromkeys((*PROXY_VARIABLES, *others), url),
+        **dict.fromkeys(DIRECT_VARIABLES, LOOPBACK),
+        **dict.fromkeys((*CA_VARIABLES, *other_bundles), str(bundle)),
+        _NODE_SWITCH: "1",
+    }

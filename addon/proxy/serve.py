@@ -1,0 +1,105 @@
+"""Runs mitmdump with the addon in this process: on loopback, into the network that it finds.
+
+`python -m addon.proxy.serve` is the proxy that another process starts; it ends, as if told to, when
+its standard input does. What it finds is in the environment: a proxy that was set already, and the
+authorities that the user trusts. Neither is ever on a command line, which every user can read.
+"""
+
+import os
+import sys
+import threading
+from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from mitmproxy import ctx
+from mitmproxy.master import Master
+from mitmproxy.options import Options
+from mitmproxy.proxy.mode_specs import ProxyMode, RegularMode
+from mitmproxy.tools import cmdline
+from mitmproxy.tools.dump import DumpMaster
+from mitmproxy.tools.main import run
+
+from addon.proxy.authorities import upstream_bundle
+from addon.proxy.launch import ADDON, HOST
+from addon.proxy.upstream import Upstream, read_upstream
+from addon.proxy.upstream_routes import UpstreamRoutes
+
+
+def serve(arguments: Sequence[str], *addons: object) -> None:
+    """Run the proxy until it is told to end; `arguments` are mitmdump's, and hold where given.
+
+    Raises ValueError and OSError if the environment names a proxy or an authority that cannot be
+    used, and SystemExit, after a line on standard error, if an argument cannot.
+    """
+    upstream = read_upstream(os.environ)
+    bundle = upstream_bundle()
+    routes = [UpstreamRoutes(upstream)] if upstream else []
+
+    class _Master(DumpMaster):
+        def __init__(self, options: Options) -> None:
+            super().__init__(options)
+            self.addons.add(*routes, *addons)
+
+    def find_options(arguments: Namespace) -> dict[str, Any]:
+        return _find_options(arguments, ctx.options, upstream, bundle)
+
+    run(_Master, cmdline.mitmdump, ["-s", str(ADDON), *arguments], find_options)
+
+
+def _find_options(
+    arguments: Namespace, options: Options, upstream: Upstream | None, bundle: Path
+) -> dict[str, Any]:
+    """Return what mitmdump is told beside its arguments; nothing that they, or its file, say."""
+    found: dict[str, Any] = {}
+    if not options.listen_host:
+        found["listen_host"] = HOST
+    if arguments.flow_detail is None and not _is_set("flow_detail", arguments, options):
+        found["flow_detail"] = 0  # its own line for each request has the whole URL
+    if not options.ssl_verify_upstream_trusted_ca:
+        found["ssl_verify_upstream_trusted_ca"] = str(bundle)
+    if upstream:
+        found["mode"] = [_put_behind(upstream, mode) for mode in options.mode]
+    if arguments.filter_args:  # as mitmdump itself has it
+        names = ("save_stream_filter", "readfile_filter", "dumper_filter")
+        found |= dict.fromkeys(names, " ".join(arguments.filter_args))
+    return found
+
+
+def _is_set(name: str, arguments: Namespace, options: Options) -> bool:
+    is_given = any(each.partition("=")[0] == name for each in arguments.setoptions)
+    return is_given or options.has_changed(name)
+
+
+def _put_behind(upstream: Upstream, mode: str) -> str:
+    """Return a mode with the proxy behind ours, listening where it did; a reverse one stays."""
+    try:
+        is_proxy = isinstance(ProxyMode.parse(mode), RegularMode)
+    except ValueError:
+        return mode  # which mitmproxy will complain of
+    _, at, place = mode.partition("@")
+    return f"upstream:{upstream.url}{at}{place}" if is_proxy else mode
+
+
+class EndWithInput:
+    """Ends the proxy when standard input ends: whoever started it and held it open is gone."""
+
+    def running(self) -> None:
+        # A thread that waits costs the loop nothing, and works wherever there are pipes.
+        threading.Thread(target=self._wait, args=(ctx.master,), daemon=True).start()
+
+    def _wait(self, master: Master) -> None:
+        with suppress(OSError):
+            while os.read(sys.stdin.fileno(), 4096):
+                pass
+        with suppress(RuntimeError):  # it has ended already
+            master.shutdown()
+
+
+if __name__ == "__main__":
+    try:
+        serve(sys.argv[1:], EndWithInput())
+    except (OSError, ValueError) as error:
+        sys.exit(f"obsmask: {error}")

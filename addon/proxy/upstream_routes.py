@@ -1,0 +1,65 @@
+"""Leads requests to the proxy behind ours, or past it where the environment says so.
+
+mitmproxy sends everything that arrives in upstream mode to one proxy, and names the user to whoever
+gets a plain request. Here both are decided by host: of a tunnel when mitmproxy chooses how to read
+the connection, of a plain request when its head is there.
+"""
+
+from mitmproxy import http
+from mitmproxy.net.http import url
+from mitmproxy.proxy import layer
+from mitmproxy.proxy.layers import HttpLayer
+from mitmproxy.proxy.layers.http import HTTPMode
+from mitmproxy.proxy.mode_specs import UpstreamMode
+
+from addon.proxy.upstream import Upstream
+
+_AUTHORIZATION = "Proxy-Authorization"
+
+
+class UpstreamRoutes:
+    """The hooks. It comes after mitmproxy's own addons, whose decisions it changes."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+
+    def next_layer(self, data: layer.NextLayer) -> None:
+        """Open a tunnel to a host that is reached directly as in regular mode."""
+        chosen = data.layer
+        if not isinstance(chosen, HttpLayer) or chosen.mode is not HTTPMode.upstream:
+            return
+        target = _read_target(data.data_client())
+        if target and not self._upstream.serves("https", *target):
+            chosen.mode = HTTPMode.regular
+
+    def http_connect_upstream(self, flow: http.HTTPFlow) -> None:
+        if self._upstream.authorization:
+            flow.request.headers[_AUTHORIZATION] = self._upstream.authorization
+
+    def requestheaders(self, flow: http.HTTPFlow) -> None:
+        """Lead a plain request; what comes through a tunnel goes where the tunnel does."""
+        mode, request = flow.client_conn.proxy_mode, flow.request
+        is_plain = request.first_line_format == "absolute" and not flow.client_conn.tls
+        if not isinstance(mode, UpstreamMode) or not is_plain:
+            return
+        if self._upstream.serves(request.scheme, request.host, request.port):
+            # Requests on one connection of the client begin with the same object.
+            flow.server_conn.via = mode.scheme, mode.address
+            if self._upstream.authorization and request.scheme == "http":
+                request.headers[_AUTHORIZATION] = self._upstream.authorization
+        else:
+            flow.server_conn.via = None
+            request.authority = ""  # a server is asked for a path alone
+
+
+def _read_target(data: bytes) -> tuple[str, int] | None:
+    """Return the host and the port that a connection's first line asks a tunnel to."""
+    method, _, rest = data.partition(b" ")
+    authority, space, _ = rest.partition(b" ")
+    if method.upper() != b"CONNECT" or not space:
+        return None
+    try:
+        host, port = url.parse_authority(authority, check=True)
+    except ValueError:
+        return None
+    return host, port or 443

@@ -1,0 +1,107 @@
+"""Bundles of authorities: whose they hold, and that two of them do not disturb each other."""
+
+import re
+import ssl
+import stat
+from pathlib import Path
+
+import certifi
+import pytest
+from mitmproxy.certs import CertStore
+
+from addon.proxy import authorities
+from addon.proxy.authorities import own_authority, upstream_bundle, user_bundle, write_bundle
+from addon.proxy.environment import CA_VARIABLES, OTHER_CA_VARIABLES
+from tests.live.harness import run_mitmdump
+
+
+def make_authority(folder: Path, name: str = "some") -> Path:
+    CertStore.from_store(folder, name, 2048)
+    return folder / f"{name}-ca-cert.pem"
+
+
+def find_certificates(*files: Path) -> set[str]:
+    sign = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+    return {found for file in files for found in sign.findall(file.read_text())}
+
+
+PUBLIC = find_certificates(Path(certifi.where()))
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's home, on a system without authorities of its own."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setattr(authorities, "_SYSTEM", (str(tmp_path / "system.pem"),))
+    return tmp_path
+
+
+def test_a_bundle_holds_the_public_authorities_and_the_others(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path / "bundle.pem", [make_authority(tmp_path)])
+    assert PUBLIC | find_certificates(make_authority(tmp_path)) == find_certificates(bundle)
+    ssl.create_default_context(cafile=str(bundle))
+
+
+@pytest.mark.live
+def test_the_users_bundle_holds_the_authority_that_the_proxy_will_use(home: Path) -> None:
+    bundle = user_bundle({})
+    used = home / ".mitmproxy" / "mitmproxy-ca-cert.pem"
+    made = used.read_text()
+    assert PUBLIC | find_certificates(used) == find_certificates(bundle)
+    run_mitmdump(home, "-n", "--set", f"confdir={home}/.mitmproxy")
+    assert made == used.read_text()
+
+
+@pytest.mark.parametrize("variable", [*CA_VARIABLES, *OTHER_CA_VARIABLES])
+def test_a_file_that_a_variable_names_is_trusted_on_both_sides(home: Path, variable: str) -> None:
+    named = make_authority(home)
+    trusted = PUBLIC | find_certificates(named)
+    assert trusted == find_certificates(upstream_bundle({variable: str(named)}))
+    assert trusted | find_certificates(own_authority()) == find_certificates(
+        user_bundle({variable: str(named)})
+    )
+
+
+def test_the_systems_authorities_are_trusted(home: Path) -> None:
+    make_authority(home).rename(home / "system.pem")
+    assert PUBLIC | find_certificates(home / "system.pem") == find_certificates(upstream_bundle({}))
+
+
+def test_a_bundle_of_ones_own_adds_nothing_the_second_time(home: Path) -> None:
+    first = user_bundle({"SSL_CERT_FILE": str(make_authority(home))})
+    assert first == user_bundle(dict.fromkeys(CA_VARIABLES, str(first)))
+
+
+def test_bundles_of_two_environments_stand_beside_each_other(home: Path) -> None:
+    one = user_bundle({"SSL_CERT_FILE": str(make_authority(home, "one"))})
+    before = one.read_bytes()
+    other = user_bundle({"SSL_CERT_FILE": str(make_authority(home, "other"))})
+    assert one != other
+    assert before == one.read_bytes()
+    assert {one, other} == {*one.parent.iterdir()}
+
+
+def test_a_bundle_that_was_damaged_is_written_anew() -> None:
+    bundle = user_bundle({})
+    before = bundle.read_bytes()
+    bundle.write_bytes(before[:1000])
+    assert (bundle, before) == (user_bundle({}), bundle.read_bytes())
+
+
+def test_a_bundle_leaves_a_private_key_where_it_was(home: Path) -> None:
+    make_authority(home)
+    with_key = home / "some-ca.pem"
+    assert "PRIVATE KEY" in with_key.read_text()
+    assert "PRIVATE KEY" not in upstream_bundle({"SSL_CERT_FILE": str(with_key)}).read_text()
+
+
+def test_a_bundle_is_its_owners_alone() -> None:
+    bundle = user_bundle({})
+    assert [0o600, 0o700] == [stat.S_IMODE(path.stat().st_mode) for path in (bundle, bundle.parent)]
+
+
+def test_a_variable_that_names_no_file_is_named(home: Path) -> None:
+    problem = f"^REQUESTS_CA_BUNDLE names {home}/none.pem: No such file or directory$"
+    with pytest.raises(OSError, match=problem):
+        user_bundle({"REQUESTS_CA_BUNDLE": f"{home}/none.pem"})

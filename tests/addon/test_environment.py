@@ -1,0 +1,35 @@
+"""What a client is told, and that the page on deployment says the same."""
+
+import re
+from pathlib import Path
+
+from addon.proxy.environment import client_environment
+from tests.places import ROOT
+
+URL = "http://127.0.0.1:8080"
+BUNDLE = Path("/bundle.pem")
+
+
+def test_a_client_learns_the_proxy_and_whom_to_trust() -> None:
+    told = client_environment(URL, BUNDLE)
+    assert {URL, str(BUNDLE), "localhost,127.0.0.1,::1", "1"} == {*told.values()}
+    assert {"HTTPS_PROXY", "https_proxy", "SSL_CERT_FILE", "GIT_SSL_CAINFO"} <= {*told}
+
+
+def test_what_clients_read_beside_is_replaced_where_it_is_set() -> None:
+    before = {"ALL_PROXY": "socks5://elsewhere:1", "PIP_CERT": "/other.pem", "NO_PROXY": "corp"}
+    told = client_environment(URL, BUNDLE, before)
+    assert {"ALL_PROXY": URL, "PIP_CERT": str(BUNDLE)}.items() <= told.items()
+    assert {"ALL_PROXY", "PIP_CERT"} == told.keys() - client_environment(URL, BUNDLE).keys()
+
+
+def test_no_variable_changes_what_a_client_says_about_itself() -> None:
+    """Each says where to connect to, or whom to trust."""
+    kinds = re.compile(r"proxy|cert|bundle|cainfo", re.IGNORECASE)
+    assert [] == [name for name in client_environment(URL, BUNDLE) if not kinds.search(name)]
+
+
+def test_the_page_names_each_variable() -> None:
+    page = (ROOT / "docs" / "deployment.md").read_text()
+    named = {*re.findall(r"`([A-Z_]+)(?:=\S+)?`", page)}
+    assert {name.upper() for name in client_environment(URL, BUNDLE)} <= named
