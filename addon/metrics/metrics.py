@@ -146,10 +146,10 @@ class Metrics:
         return self._worker.submit(lambda: None)
 
     def close(self) -> None:
-        """Wait for all pending jobs, and close the file."""
+        """Wait for all pending jobs, and log what is left to say."""
         self._worker.close()
-        self._log.flush()
         self._file.close()
+        self._log.flush()
 
     def _add_pending(self, size: int) -> None:
         with self._lock:

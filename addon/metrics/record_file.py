@@ -1,15 +1,13 @@
-"""The file of records: JSON lines, rotated once."""
+"""The file of records: JSON lines, in a file that several proxies share."""
 
-import contextlib
 import json
 import logging
-import os
 from collections.abc import Callable, Mapping
-from io import FileIO
 from pathlib import Path
 
 import platformdirs
 
+from addon.metrics.shared_file import SharedFile
 from masking.config_tables import MetricsSettings
 
 logger = logging.getLogger("observation_masking")
@@ -35,8 +33,9 @@ class RecordFile:
         self._log = log
         self._name = settings.path
         self._max_bytes = settings.max_megabytes * 1_000_000
-        self._file: FileIO | None = None
-        self._was_warned = self._was_told = False
+        self._file: SharedFile | None = None
+        self._lost = 0
+        self._said: set[str] = set()
 
     @property
     def path(self) -> Path:
@@ -46,51 +45,38 @@ class RecordFile:
     def write(self, record: Mapping[str, object]) -> None:
         """Append one line, at once."""
         if record.get("replay") and not self._name:
-            self._tell()
+            self._say_once(
+                logging.INFO,
+                "replayed requests leave no records among those of live traffic: to keep theirs, "
+                "set a path of their own in [observation_masking.metrics]",
+            )
             return
         line = f"{json.dumps(record, ensure_ascii=False)}\n".encode("utf-8", "replace")
         try:
             self._append(line)
         except (OSError, ValueError, RuntimeError) as error:  # no such user, no such name, ...
-            self.close()  # a later record opens it again
-            if not self._was_warned:
-                place = self._name or "the user's state directory"
-                problem = getattr(error, "strerror", 0) or error
-                self._log(logging.WARNING, f"no records in {place}: {problem}")
-            self._was_warned = True
+            self._lost += 1
+            problem = getattr(error, "strerror", 0) or error
+            self._say_once(logging.WARNING, f"no records in {self._place}: {problem}")
 
     def close(self) -> None:
-        """Close the file; a later record would open it again."""
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                self._file.close()
-        self._file = None
+        """Say how many records were lost."""
+        if self._lost:
+            self._log(logging.WARNING, f"{self._lost} records were lost: {self._place}")
+        self._lost = 0
+
+    @property
+    def _place(self) -> str:
+        return self._name or "the user's state directory"
 
     def _append(self, line: bytes) -> None:
-        file = self._file or self._open()
-        if _measure(file) + len(line) > self._max_bytes and self.path.is_file():
-            self.close()
-            self.path.replace(f"{self.path}.1")
-            file = self._open()
-        # Nothing is buffered: what a full disk does not take fails here, and not when the file is
-        # closed.
-        if file.write(line) < len(line):
-            raise OSError(0, "the disk is full")
-
-    def _open(self) -> FileIO:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = FileIO(self.path, "a")
-        return self._file
-
-    def _tell(self) -> None:
-        if not self._was_told:
-            self._log(
-                logging.INFO,
-                "replayed requests leave no records among those of live traffic: to keep theirs, "
-                "set a path of their own in [observation_masking.metrics]",
+        self._file = self._file or SharedFile(self.path, self._max_bytes)
+        if self._file.append(line):
+            self._say_once(
+                logging.WARNING, f"{self.path} was moved or deleted; a new file is begun"
             )
-        self._was_told = True
 
-
-def _measure(file: FileIO) -> int:
-    return os.fstat(file.fileno()).st_size
+    def _say_once(self, level: int, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self._log(level, line)

@@ -15,12 +15,10 @@ from addon.metrics.amounts import render_change
 from addon.metrics.log_line import render_line
 from addon.metrics.names import printable
 from addon.metrics.record import RequestRecord
-from addon.metrics.record_file import RecordFile, default_path
 from addon.metrics.stages import Interruption
 from addon.metrics.totals import Totals
 from addon.proxy.original_body import find_original
 from addon.recordings.flows import read_flows, write_flows
-from masking.config_tables import MetricsSettings
 from masking.measures.price_list import load_shipped
 from masking.memory.identity import digest_opening
 from masking.rewrite import read_request
@@ -51,79 +49,6 @@ USAGE = {"prompt_tokens": 90, "completion_tokens": 7}
 def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
     with running_upstream(tmp_path_factory.mktemp("upstream")) as running:
         yield running
-
-
-# The file
-
-
-def settings(path: Path, **others: int) -> MetricsSettings:
-    return MetricsSettings(path=str(path), **others)
-
-
-def test_records_lie_in_the_users_state_directory(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert default_path() == tmp_path / "observation-masking" / "requests.jsonl"
-    assert RecordFile(MetricsSettings()).path == default_path()
-
-
-def test_a_record_is_there_as_soon_as_it_is_written(tmp_path: Path) -> None:
-    file = RecordFile(settings(tmp_path / "a" / "b" / "requests.jsonl"))
-    file.write({"model": "modèle \ud800", "n": 1})
-    assert file.path.read_bytes() == '{"model": "modèle ?", "n": 1}\n'.encode()
-    file.close()
-
-
-def test_records_are_appended_to_those_of_an_earlier_run(tmp_path: Path) -> None:
-    for n in range(2):
-        file = RecordFile(settings(tmp_path / "requests.jsonl"))
-        file.write({"n": n})
-        file.close()
-    assert [json.loads(line)["n"] for line in file.path.read_text().splitlines()] == [0, 1]
-
-
-def test_the_file_is_rotated_once_and_never_grows_beyond_its_size(tmp_path: Path) -> None:
-    file = RecordFile(settings(tmp_path / "requests.jsonl", max_megabytes=1))
-    for n in range(25):
-        file.write({"n": n, "filler": "x" * 100_000})
-    file.close()
-    sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
-    assert sorted(sizes) == ["requests.jsonl", "requests.jsonl.1"]
-    assert max(sizes.values()) <= 1_000_000
-    assert json.loads(file.path.read_text().splitlines()[-1])["n"] == 24
-
-
-def test_a_file_that_cannot_be_written_is_one_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "file").touch()
-    file = RecordFile(settings(tmp_path / "file" / "requests.jsonl"))
-    for _ in range(3):
-        file.write({})
-    file.close()
-    assert len(caplog.messages) == 1
-    assert caplog.messages[0].startswith(f"no records in {file.path}: ")
-
-
-@pytest.mark.parametrize("path", ["~nobody-of-this-name/x", "a\0b"])
-def test_a_path_that_cannot_be_a_file_is_a_warning(
-    path: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    file = RecordFile(MetricsSettings(path=path))
-    file.write({})
-    file.close()
-    assert len(caplog.messages) == 1
-
-
-def test_a_file_that_becomes_writable_is_written(tmp_path: Path) -> None:
-    (folder := tmp_path / "folder").touch()
-    file = RecordFile(settings(folder / "requests.jsonl"))
-    file.write({"n": 1})
-    folder.unlink()
-    file.write({"n": 2})
-    file.close()
-    assert file.path.read_text() == '{"n": 2}\n'
 
 
 # What counts

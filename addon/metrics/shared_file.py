@@ -1,0 +1,123 @@
+"""A file of lines that several processes append to, and that is rotated once.
+
+For each line the file is opened anew, under a lock that all writers share, and the line is one
+write. So nobody writes to a file that another has renamed, a file that was deleted is made again,
+and what a killed process or a full disk left of a line is never continued by the next one.
+
+A process that is stopped holds the lock for good. After a while the others append without it,
+which is safe; only the rotation waits until the lock can be had.
+"""
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from io import FileIO
+from pathlib import Path
+
+from filelock import FileLock
+
+from addon.metrics.private_files import FILE_MODE, make_folder, open_private
+
+_PATIENCE = 2.0
+"""Seconds to wait for the lock; once in vain, the next lines do not wait for it."""
+
+_POLL = 0.005
+
+
+class SharedFile:
+    """A file that lines are appended to.
+
+    Beyond `max_bytes` it becomes `<path>.1`, in place of an earlier one.
+    """
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        self._path, self._max_bytes = path, max_bytes
+        self._patience = _PATIENCE
+        self._was_written = False
+
+    def append(self, line: bytes) -> bool:
+        """Append a line, which has its end; return whether the file had to be made again.
+
+        Raises OSError, or ValueError for what can be no path; then nothing of the line is left,
+        or a part that no reader takes for a line.
+        """
+        path = Path(os.path.realpath(self._path))  # a link stays where it is
+        if _is_device(path):
+            with _open(path) as file:
+                _write(file, line)
+            return False
+        make_folder(path.parent)
+        with self._lock(path) as is_locked:
+            was_removed = self._was_written and not path.exists()
+            size = _measure(path)
+            if is_locked and size and size + len(line) > self._max_bytes:
+                _rotate(path)
+            with _open(path) as file:
+                _append(file, line, is_locked)
+        self._was_written = True
+        return was_removed
+
+    @contextlib.contextmanager
+    def _lock(self, path: Path) -> Iterator[bool]:
+        """Hold the writers' lock; tell whether it could be had."""
+        lock = FileLock(f"{path}.lock", mode=FILE_MODE)
+        try:
+            lock.acquire(timeout=self._patience, poll_interval=_POLL)
+        except OSError:  # in vain, or the folder takes no further file
+            self._patience = 0.0
+            yield False
+            return
+        self._patience = _PATIENCE
+        try:
+            yield True
+        finally:
+            lock.release()
+
+
+def _is_device(path: Path) -> bool:
+    """Whether a path leads to a device, such as /dev/null. Raises OSError for other odd files."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return False
+    if not (stat.S_ISREG(mode) or stat.S_ISCHR(mode)):
+        raise OSError(0, "not a regular file")
+    return stat.S_ISCHR(mode)
+
+
+def _open(path: Path) -> FileIO:
+    """Open a file to append to, unbuffered: what fails, fails here, and not when it is closed."""
+    return open(path, "ab+", buffering=0, opener=open_private)
+
+
+def _measure(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _rotate(path: Path) -> None:
+    """Rename a file that is full. Where that cannot be done it grows, which loses nothing."""
+    with contextlib.suppress(OSError):
+        path.replace(f"{path}.1")
+
+
+def _append(file: FileIO, line: bytes, is_locked: bool) -> None:
+    size = file.seek(0, os.SEEK_END)
+    if size:
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) != b"\n":  # the rest of a line
+            line = b"\n" + line
+    try:
+        _write(file, line)
+    except OSError:
+        if is_locked:
+            file.truncate(size)
+        raise
+
+
+def _write(file: FileIO, line: bytes) -> None:
+    if (file.write(line) or 0) < len(line):
+        raise OSError(0, "the disk is full")

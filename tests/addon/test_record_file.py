@@ -1,0 +1,354 @@
+"""The file of records: private, shared by several processes, and whole whatever happens to it."""
+
+import contextlib
+import fcntl
+import json
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from addon.metrics.record_file import RecordFile, default_path
+from addon.metrics.shared_file import SharedFile
+from masking.config_tables import MetricsSettings
+
+FILLER = "x" * 2_000
+"""Records of a real size: some hundred fill the smallest file."""
+
+
+def settings(path: Path, **others: int) -> MetricsSettings:
+    return MetricsSettings(path=str(path), **others)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "requests.jsonl"
+
+
+@pytest.fixture
+def file(path: Path) -> RecordFile:
+    return RecordFile(settings(path))
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Read all records; a line that is none fails."""
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_records_lie_in_the_users_state_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert default_path() == tmp_path / "observation-masking" / "requests.jsonl"
+    assert RecordFile(MetricsSettings()).path == default_path()
+
+
+def test_a_record_is_there_as_soon_as_it_is_written(file: RecordFile) -> None:
+    file.write({"model": "modèle \ud800", "n": 1})
+    assert file.path.read_bytes() == '{"model": "modèle ?", "n": 1}\n'.encode()
+
+
+def test_records_are_appended_to_those_of_an_earlier_run(path: Path) -> None:
+    for n in range(2):
+        RecordFile(settings(path)).write({"n": n})
+    assert [{"n": 0}, {"n": 1}] == read(path)
+
+
+def test_the_file_is_rotated_once_and_never_grows_beyond_its_size(
+    tmp_path: Path, path: Path
+) -> None:
+    file = RecordFile(settings(path, max_megabytes=1))
+    for n in range(25):
+        file.write({"n": n, "filler": "x" * 100_000})
+    sizes = {each.name: each.stat().st_size for each in tmp_path.iterdir()}
+    assert sorted(sizes) == ["requests.jsonl", "requests.jsonl.1", "requests.jsonl.lock"]
+    assert max(sizes.values()) <= 1_000_000
+    assert read(path)[-1]["n"] == 24
+
+
+def test_a_record_that_alone_is_too_large_rotates_no_empty_file(path: Path) -> None:
+    path.with_name(f"{path.name}.1").write_text('{"n": 0}\n')
+    path.touch()
+    assert SharedFile(path, 10).append(b'{"n": "too large"}\n') is False
+    assert [{"n": 0}] == read(path.with_name(f"{path.name}.1"))
+
+
+# Whose they are
+
+
+def test_files_and_folders_that_are_made_are_for_their_user_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "requests.jsonl"
+    file = RecordFile(settings(path, max_megabytes=1))
+    for _ in range(3):
+        file.write({"filler": "x" * 600_000})
+    made = [path, *(path.with_name(path.name + end) for end in (".1", ".lock"))]
+    assert [0o600] * 3 == list(map(mode, made))
+    assert [0o700] * 2 == list(map(mode, path.parents[:2]))
+
+
+def test_files_and_folders_of_the_users_keep_their_mode(path: Path) -> None:
+    path.touch()
+    path.chmod(0o644)
+    path.parent.chmod(0o755)
+    RecordFile(settings(path)).write({})
+    assert (0o644, 0o755) == (mode(path), mode(path.parent))
+
+
+def test_a_link_stays_and_what_it_leads_to_is_written_and_rotated(path: Path) -> None:
+    target = path.parent / "elsewhere" / "records.jsonl"
+    path.symlink_to(target)
+    file = RecordFile(settings(path, max_megabytes=1))
+    for _ in range(2):
+        file.write({"filler": "x" * 600_000})
+    assert path.is_symlink()
+    assert [1, 1] == [len(read(each)) for each in (target, target.with_name("records.jsonl.1"))]
+
+
+# What happens to it meanwhile
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def move(path: Path) -> None:
+    path.rename(path.with_name("moved"))
+
+
+def remove_folder(path: Path) -> None:
+    for each in path.parent.iterdir():
+        each.unlink()
+    path.parent.rmdir()
+
+
+@pytest.mark.parametrize("happen", [remove, move, remove_folder])
+def test_a_file_that_is_gone_is_begun_anew_and_the_log_says_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, happen: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "folder" / "requests.jsonl"
+    file = RecordFile(settings(path))
+    for n in range(3):
+        file.write({"n": n})
+        if n < 2:
+            happen(path)
+    assert [{"n": 2}] == read(path)
+    assert [f"{path} was moved or deleted; a new file is begun"] == caplog.messages
+
+
+@pytest.mark.parametrize("rest", [b'{"n": 1, "host', b"\xc3", b"\0\0\0"])
+def test_the_rest_of_a_line_is_not_continued(path: Path, rest: bytes) -> None:
+    path.write_bytes(b'{"n": 0}\n' + rest)
+    RecordFile(settings(path)).write({"n": 2})
+    assert path.read_bytes() == b'{"n": 0}\n' + rest + b'\n{"n": 2}\n'
+
+
+@contextlib.contextmanager
+def disk_of(size: int) -> Iterator[None]:
+    """Let no file of this process grow beyond a size, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_full_disk_leaves_no_part_of_a_record(
+    path: Path, file: RecordFile, caplog: pytest.LogCaptureFixture
+) -> None:
+    file.write({"n": 0})
+    with disk_of(12):
+        for _ in range(3):
+            file.write({"n": 1})
+    file.write({"n": 2})
+    file.close()
+    file.close()
+    assert path.read_bytes() == b'{"n": 0}\n{"n": 2}\n'
+    assert caplog.messages == [
+        f"no records in {path}: the disk is full",
+        f"3 records were lost: {path}",
+    ]
+
+
+def test_a_file_that_cannot_be_written_is_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    file = RecordFile(settings(tmp_path / "file" / "requests.jsonl"))
+    for _ in range(3):
+        file.write({})
+    assert caplog.messages == [f"no records in {file.path}: Not a directory"]
+
+
+@pytest.mark.parametrize("path", ["~nobody-of-this-name/x", "a\0b"])
+def test_a_path_that_cannot_be_a_file_is_a_warning(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    RecordFile(MetricsSettings(path=path)).write({})
+    assert len(caplog.messages) == 1
+
+
+def test_a_file_that_becomes_writable_is_written(tmp_path: Path) -> None:
+    (folder := tmp_path / "folder").touch()
+    file = RecordFile(settings(folder / "requests.jsonl"))
+    file.write({"n": 1})
+    folder.unlink()
+    file.write({"n": 2})
+    assert [{"n": 2}] == read(file.path)
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_pipe_is_refused_at_once(
+    path: Path, file: RecordFile, caplog: pytest.LogCaptureFixture, is_read: bool
+) -> None:
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK) if is_read else None
+    file.write({})
+    if reader is not None:
+        os.close(reader)
+    assert caplog.messages == [f"no records in {path}: not a regular file"]
+
+
+def test_a_folder_is_refused(
+    path: Path, file: RecordFile, caplog: pytest.LogCaptureFixture
+) -> None:
+    path.mkdir()
+    file.write({})
+    assert caplog.messages == [f"no records in {path}: not a regular file"]
+
+
+def test_a_device_is_written_and_nothing_is_laid_beside_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    file = RecordFile(MetricsSettings(path="/dev/null"))
+    file.write({})
+    assert (caplog.messages, Path("/dev/null.lock").exists()) == ([], False)
+
+
+def test_a_terminal_that_takes_nothing_holds_nobody_up(caplog: pytest.LogCaptureFixture) -> None:
+    ours, theirs = os.openpty()
+    file = RecordFile(MetricsSettings(path=os.ttyname(theirs)))
+    for _ in range(100):
+        file.write({"filler": FILLER})
+    os.close(ours)
+    os.close(theirs)
+    assert caplog.messages
+
+
+# Shared by several processes
+
+_WRITE = """
+import sys
+from pathlib import Path
+from addon.metrics.record_file import RecordFile
+from masking.config_tables import MetricsSettings
+
+name, count, path = sys.argv[1:]
+file = RecordFile(MetricsSettings(path=path, max_megabytes=1))
+print("ready", flush=True)
+sys.stdin.readline()
+for n in range(int(count)):
+    file.write({"writer": name, "n": n, "filler": "x" * 2000})
+file.close()
+"""
+
+
+def start_writers(path: Path, writers: int, count: int) -> list[subprocess.Popen[str]]:
+    """Start processes that write as many records each, all at the same time."""
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", _WRITE, str(number), str(count), str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(writers)
+    ]
+    for each in started:
+        assert each.stdout
+        assert each.stdout.readline() == "ready\n"
+    for each in started:
+        assert each.stdin
+        each.stdin.write("\n")
+        each.stdin.flush()
+    return started
+
+
+def written(path: Path) -> list[tuple[str, int]]:
+    """Return the writer and the number of each record, in the older file and the present one."""
+    both = (path.with_name(f"{path.name}.1"), path)
+    return [(each["writer"], each["n"]) for one in both if one.exists() for each in read(one)]
+
+
+def test_no_record_of_several_writers_is_lost_when_the_file_is_rotated(path: Path) -> None:
+    # Together they write more than one file holds, and less than two.
+    told = [each.communicate()[1] for each in start_writers(path, 3, 250)]
+    assert told == [""] * 3
+    assert Counter(written(path)) == Counter((str(w), n) for w in range(3) for n in range(250))
+
+
+def test_of_many_rotations_the_latest_two_files_are_whole(path: Path) -> None:
+    """Of each writer there is an unbroken run of records, up to its last."""
+    told = [each.communicate()[1] for each in start_writers(path, 4, 600)]
+    assert told == [""] * 4
+    by_writer: dict[str, list[int]] = {}
+    for name, n in written(path):
+        by_writer.setdefault(name, []).append(n)
+    assert all(numbers == list(range(numbers[0], 600)) for numbers in by_writer.values())
+    assert sum(map(len, by_writer.values())) > 1_000_000 // 2_100
+    assert path.stat().st_size <= 1_000_000
+
+
+def test_a_writer_that_is_killed_harms_no_other(path: Path) -> None:
+    victim, *others = start_writers(path, 3, 250)
+    while not path.exists() or path.stat().st_size < 100_000:
+        time.sleep(0.001)
+    victim.kill()
+    victim.communicate()
+    told = [each.communicate()[1] for each in others]
+    assert told == [""] * 2
+    found = Counter(written(path))
+    assert {(name, n) for name, n in found if name != "0"} == {
+        (str(w), n) for w in (1, 2) for n in range(250)
+    }
+    assert set(found.values()) == {1}
+
+
+@pytest.fixture
+def held(path: Path) -> Iterator[Path]:
+    """Have somebody hold the lock who does not let go, as a stopped process does."""
+    lock = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    yield path
+    os.close(lock)
+
+
+def test_a_lock_that_is_never_let_go_costs_the_rotation_alone(held: Path) -> None:
+    file = RecordFile(settings(held, max_megabytes=1))
+    for n in range(3):
+        file.write({"n": n, "filler": "x" * 600_000})
+    assert [0, 1, 2] == [each["n"] for each in read(held)]
+
+
+def test_so_does_a_folder_that_takes_no_other_file(path: Path) -> None:
+    path.with_name(f"{path.name}.lock").mkdir()
+    file = RecordFile(settings(path, max_megabytes=1))
+    for n in range(3):
+        file.write({"n": n, "filler": "x" * 600_000})
+    assert [0, 1, 2] == [each["n"] for each in read(path)]
