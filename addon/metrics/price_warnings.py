@@ -35,7 +35,7 @@ class PriceWarnings:
         if record.price_source == "assumed" and not host.was_told:
             host.was_told = True
             warnings.append(_render_assumed(record))
-        before, host.uncached = host.uncached, count_uncached(host.uncached, dict(record))
+        before, host.uncached = host.uncached, count_uncached(host.uncached, record)
         if before < MANY == host.uncached:
             warnings.append(render_uncached(record.host))
         return warnings

@@ -2,9 +2,11 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
+from addon.metrics.record import RequestRecord
 from addon.metrics.record_file import RecordFile
+from addon.metrics.record_reader import read_records
 from masking.config_tables import MetricsSettings
 
 MANY = 20
@@ -14,41 +16,33 @@ _LARGE = 2_000
 """The tokens that should have been cached; most providers require half as many at least."""
 
 
-def count_uncached(count: int, record: Mapping[str, object]) -> int:
+def count_uncached(count: int, record: RequestRecord) -> int:
     """Return how many requests in a row had nothing from the cache, with this one.
 
-    `record` has the fields of a request's record; `count` is for the requests before it. A
-    provider that does not report cached tokens says nothing about its cache.
+    `count` is for the requests before it. A provider that does not report cached tokens says
+    nothing about its cache.
     """
-    cached, predicted = record.get("cached_tokens"), record.get("predicted_cached_tokens")
-    read = record.get("price_read_ratio")
-    if not isinstance(cached, int) or not isinstance(predicted, int) or record.get("replay"):
+    if record.cached_tokens is None or record.predicted_cached_tokens is None or record.replay:
         return count
-    if cached:
+    if record.cached_tokens:
         return 0
-    is_priced = isinstance(read, int | float) and read < 1
-    return count + (is_priced and predicted >= _LARGE)
+    is_priced = record.price_read_ratio is not None and record.price_read_ratio < 1
+    return count + (is_priced and record.predicted_cached_tokens >= _LARGE)
 
 
-def find_uncached(lines: Iterable[str]) -> list[str]:
-    """Return the hosts that seem to sell no cached tokens, by the lines of a record file."""
+def find_uncached(records: Iterable[RequestRecord]) -> list[str]:
+    """Return the hosts that seem to sell no cached tokens, by records from the oldest on."""
     counts: Counter[str] = Counter()
-    for line in lines:
-        try:
-            record = json.loads(line)
-        except ValueError:  # cut off, as by a full disk
-            continue
-        if isinstance(record, dict) and isinstance(host := record.get("host"), str):
-            counts[host] = count_uncached(counts[host], record)
+    for record in records:
+        counts[record.host] = count_uncached(counts[record.host], record)
     return [host for host, count in counts.items() if count >= MANY]
 
 
 def read_uncached(settings: MetricsSettings) -> list[str]:
-    """Return these hosts by the configured record file; none if there is no such file."""
+    """Return these hosts by the configured record file; none if it cannot be read."""
     try:
-        with RecordFile(settings).path.open(encoding="utf-8", errors="replace") as lines:
-            return find_uncached(lines)
-    except (OSError, RuntimeError):  # no records, or the home of no user
+        return find_uncached(read_records(RecordFile(settings).path))
+    except (OSError, ValueError, RuntimeError):  # no permission, no such name, the home of no user
         return []
 
 

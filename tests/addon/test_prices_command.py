@@ -169,7 +169,8 @@ def test_it_names_hosts_whose_records_show_no_cached_token(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     record = {"kind": "chat", "host": "gpu.example", "cached_tokens": 0, "replay": False,
-              "predicted_cached_tokens": 5_000, "price_read_ratio": 0.1}  # fmt: skip
+              "predicted_cached_tokens": 5_000, "price_read_ratio": 0.1,
+              "time": "2026-01-01T00:00:00.000+00:00", "path": "/", "masking": "on"}  # fmt: skip
     path = tmp_path / "records.jsonl"
     options = configured(tmp_path, f'[observation_masking.metrics]\npath = "{path}"\n'.encode())
     assert not any("uncached = " in line for line in run(capsys, *options))
