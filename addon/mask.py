@@ -4,6 +4,7 @@ Whatever goes wrong in here, the client's own bytes go out.
 """
 
 import asyncio
+import functools
 import logging
 import secrets
 import time
@@ -15,13 +16,15 @@ from weakref import WeakKeyDictionary
 from mitmproxy import ctx, exceptions, http
 from mitmproxy.addonmanager import Loader
 
+from addon.metrics.loop_log import LoopLog
 from addon.metrics.metrics import Measuring, Metrics
 from addon.metrics.names import printable
 from addon.metrics.record_file import default_path
 from addon.metrics.software import describe_software
 from addon.metrics.stages import Interruption, Rewritten, Run
 from addon.proxy.carriers import HttpCarrier, leave_untouched
-from addon.proxy.config_file import ConfigFile, find_config
+from addon.proxy.config_file import Change, ConfigFile, find_config
+from addon.proxy.config_watch import ConfigWatch
 from addon.proxy.flow_stages import find_interruption, read_received
 from addon.proxy.health import answer, is_for_proxy
 from addon.proxy.masker import Masker
@@ -29,7 +32,12 @@ from addon.proxy.mcp_responses import Mcp
 from addon.proxy.memory_file import MemoryFile
 from addon.proxy.requests import find_wire_format, is_bulk, is_event_stream
 from addon.proxy.response_copy import ResponseCopy
-from addon.proxy.startup import find_option_mistake, render_recording, render_start
+from addon.proxy.startup import (
+    find_option_mistake,
+    render_change,
+    render_recording,
+    render_start,
+)
 from addon.proxy.tls_passthrough import Passthrough, is_opened
 from addon.proxy.unserved import Unserved, find_unserved_format
 from addon.proxy.websocket import Websockets, send_messages_whole
@@ -54,6 +62,8 @@ class ObservationMasking:
     def __init__(self) -> None:
         self._run = Run(secrets.token_hex(4))
         self._config: ConfigFile | None = None
+        self._watch: ConfigWatch | None = None
+        self._log = LoopLog()
         self._is_running = False
         self._open: WeakKeyDictionary[http.HTTPFlow, _Open] = WeakKeyDictionary()
         self._masker = Masker(MemoryFile(lambda: default_path().parent))
@@ -89,6 +99,8 @@ class ObservationMasking:
     def running(self) -> None:
         self._is_running = True
         if self._config is not None:
+            self._log.start()
+            self._watch_config(self._config)
             logger.info(render_start(self._config))
             if line := render_recording(self._config.settings, ctx.options):
                 logger.info(line)
@@ -141,12 +153,15 @@ class ObservationMasking:
     def done(self) -> None:
         if self._config is None:
             return
+        if self._watch:
+            self._watch.close()
         for flow in tuple(self._open):
             self._finish(flow, "proxy ended")
         self._websockets.done()
         self._mcp.done()
         self._masker.close()
         self._metrics.close()
+        self._log.flush()
         others = f"{self._unserved.render_total()}{self._passthrough.render_total()}"
         logger.info(f"{self._metrics.totals}{others}")
         if self._mcp.totals.responses:
@@ -195,15 +210,23 @@ class ObservationMasking:
             self._metrics.start()
         self._config = config
         self._metrics.configure(config.settings.metrics)
+        if self._is_running:
+            self._watch_config(config)
+
+    def _watch_config(self, config: ConfigFile) -> None:
+        """Take up changes of the file from now on."""
+        if self._watch:
+            self._watch.close()
+        self._watch = ConfigWatch(config, functools.partial(self._note_change, config))
+
+    def _note_change(self, config: ConfigFile, change: Change) -> None:
+        self._metrics.configure(config.settings.metrics)
+        level = logging.WARNING if change.problem else logging.INFO
+        self._log.log(level, render_change(config, change))
 
     def _read_settings(self) -> Settings:
-        """Return what the configuration file says now."""
-        if self._config is None:
-            return Settings()
-        if self._config.refresh():
-            self._metrics.configure(self._config.settings.metrics)
-            logger.info(render_start(self._config))
-        return self._config.settings
+        """Return the settings that hold now."""
+        return Settings() if self._config is None else self._config.settings
 
     def _finish(self, flow: http.HTTPFlow, error: Interruption | None) -> None:
         """Record a request that has come to its end; give a recording what was streamed."""

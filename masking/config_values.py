@@ -49,6 +49,12 @@ def list_values(
     ]
 
 
+def find_changed(before: Sequence[ConfigValue], after: Sequence[ConfigValue]) -> tuple[str, ...]:
+    """Return the names of the values that differ between two lists of all values."""
+    pairs = zip(before, after, strict=True)
+    return tuple(new.name for old, new in pairs if old.value != new.value)
+
+
 def _dump(tables: Tables) -> Mapping[str, Any]:
     plain: Mapping[str, Any] = json.loads(to_json(tables))
     return plain

@@ -9,9 +9,11 @@ from typing import Literal, NamedTuple
 
 import platformdirs
 
+from addon.proxy.regular_file import FileState, find_state, read_regular
 from addon.proxy.shipped import shipped
 from addon.proxy.stored_prices import find_stored
 from masking.config import ROOT, Settings, parse_settings
+from masking.config_values import ConfigValue, find_changed, list_values
 from masking.errors import ConfigError, OverrideError
 from masking.strategies.redaction import SWITCH, apply_switch
 
@@ -21,40 +23,62 @@ ENVIRONMENT = "OBSMASK_CONFIG"
 NAME = "config.toml"
 
 
+AT_THE_NEXT_START: frozenset[str] = frozenset()
+"""Settings, as `table.key`, that a running proxy cannot take up, such as where it listens."""
+
+
+class Change(NamedTuple):
+    """An edit of the file: the settings that it changed, or the mistake that kept them."""
+
+    changed: tuple[str, ...] = ()
+    problem: str | None = None
+
+
 class ConfigFile:
-    """A file of settings, read again when its bytes have changed.
+    """A file of settings, and those that hold.
 
     Overrides (`schema1.window_turns=4`) come before the file, the environment before both. The
     price list that is stored at the start holds until the end. Raises ConfigError, with the file's
-    name, if the file cannot be read or used at the start, and OverrideError for an override. A
-    later mistake leaves the settings as they were and is logged once.
+    name, if the file cannot be read or used, and OverrideError for an override.
     """
 
     def __init__(self, path: Path, overrides: Sequence[str] = ()) -> None:
         self.path = path
         self._overrides = tuple(overrides)
-        self.data = _read_bytes(path)
-        self._problem: str | None = None
         self._price_list, passed_over = find_stored()
+        self.data, state = read_regular(path)
+        self._taken: FileState | None = state
+        self._seen: FileState | None = state
         self.settings, warning = self._override(self._parse(self.data))
         for problem in (passed_over, warning):
             if problem:
                 logger.warning(problem)
 
-    def refresh(self) -> bool:
-        """Read a change of the file; return whether settings changed or a mistake is mended."""
+    def look(self) -> Change | None:
+        """Look at the file once, and take up a change if two looks in a row agree on it.
+
+        A file that is being written is not read by halves so. After a mistake the settings stay as
+        they were. None if there is nothing new.
+        """
+        state, before = find_state(self.path), self._seen
+        self._seen = state
+        return self._take_up(state) if before == state != self._taken else None
+
+    def _take_up(self, state: FileState | None) -> Change | None:
         try:
-            data = _read_bytes(self.path)
-            if data == self.data and self._problem is None:
-                return False
-            self.data = data
+            data, read = read_regular(self.path)
+            if read != state:  # changed between the look and the reading
+                return None
             settings, _ = self._override(self._parse(data))
         except ConfigError as error:
-            self._warn_once(str(error))
-            return False
-        changed = settings != self.settings or self._problem is not None
-        self.settings, self._problem = settings, None
-        return changed
+            self._taken = state
+            return Change(problem=str(error))
+        changed = find_changed(self._list_values(self.data), self._list_values(data))
+        self.data, self._taken, self.settings = data, state, settings
+        return Change(changed)
+
+    def _list_values(self, data: bytes) -> list[ConfigValue]:
+        return list_values(data, self._overrides, os.environ.get(SWITCH))
 
     def _parse(self, data: bytes) -> Settings:
         settings = _parse_or_none(self.path, data, self._overrides)
@@ -66,11 +90,6 @@ class ConfigFile:
         """Return the settings with the environment and the stored prices, and a warning."""
         redaction, warning = apply_switch(settings.redaction, os.environ.get(SWITCH))
         return replace(settings, redaction=redaction, price_list=self._price_list), warning
-
-    def _warn_once(self, problem: str) -> None:
-        if problem != self._problem:
-            logger.warning(f"configuration unchanged: {problem}")
-        self._problem = problem
 
 
 Place = Literal["option", "environment", "working directory", "user", "shipped"]
@@ -117,7 +136,7 @@ def find_local() -> Path | None:
     path = Path.cwd() / NAME
     if not path.is_file():
         return None
-    if _parse_or_none(path, _read_bytes(path)) is None:
+    if _parse_or_none(path, read_regular(path)[0]) is None:
         logger.info(f"{path} has no [{ROOT}] table: ignored")
         return None
     return path
@@ -137,11 +156,3 @@ def _parse_or_none(path: Path, data: bytes, overrides: Sequence[str] = ()) -> Se
         raise
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.problem}", error.path) from None
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigError(f"cannot read the configuration {path}: {reason}") from None

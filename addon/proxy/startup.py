@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 from mitmproxy.options import Options
 
-from addon.proxy.config_file import ConfigFile
+from addon.proxy.config_file import AT_THE_NEXT_START, Change, ConfigFile
 from addon.proxy.original_body import is_recording
 from masking.config import ROOT, Settings
 from masking.measures.price_settings import PriceSettings
@@ -27,10 +27,25 @@ def find_option_mistake(options: Options) -> tuple[str, str] | None:
 
 def render_start(config: ConfigFile) -> str:
     """Return the line that says what is on, with which settings, and from which file."""
-    settings = config.settings
+    software = f"observation-masking {version('observation-masking')}"
+    return f"{software} {_render_state(config.settings)} ({config.path})"
+
+
+def render_change(config: ConfigFile, change: Change) -> str:
+    """Return the line that says what became of an edit of the file."""
+    if change.problem:
+        return f"configuration unchanged: {change.problem}"
+    if not change.changed:
+        return f"configuration read again, no setting has changed ({config.path})"
+    line = f"configuration read again, {', '.join(change.changed)} changed"
+    if later := [name for name in change.changed if name in AT_THE_NEXT_START]:
+        line += f" (at the next start: {', '.join(later)})"
+    return f"{line}: {_render_state(config.settings)} ({config.path})"
+
+
+def _render_state(settings: Settings) -> str:
     active = [words for words in _render_strategies(settings) if words]
-    state = f"ON, {'; '.join(active)}" if active else f"OFF, {_render_off(settings.schema1)}"
-    return f"observation-masking {version('observation-masking')} {state} ({config.path})"
+    return f"ON, {'; '.join(active)}" if active else f"OFF, {_render_off(settings.schema1)}"
 
 
 def render_recording(settings: Settings, options: Options) -> str | None:

@@ -1,15 +1,19 @@
 """The configuration: where it is found, what a mistake in it does, and edits while it is in use."""
 
 import logging
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from addon.proxy.config_file import ConfigFile, find_config
+from addon.proxy import config_file, startup
+from addon.proxy.config_file import Change, ConfigFile, find_config
+from addon.proxy.regular_file import FileState, read_regular
 from addon.proxy.shipped import shipped
-from addon.proxy.startup import render_start
+from addon.proxy.startup import render_change, render_start
+from masking.config import Settings
 from masking.errors import ConfigError
 from tests.live.harness import (
     OFF,
@@ -162,7 +166,7 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 def test_overrides_come_before_the_file_and_its_edits(config: Path) -> None:
     file = ConfigFile(config, ["schema1.window_turns=4"])
     config.write_bytes(OFF)
-    file.refresh()
+    assert [None, Change(("schema1.enabled",))] == [file.look(), file.look()]
     assert (4, False) == (file.settings.schema1.window_turns, file.settings.schema1.enabled)
 
 
@@ -173,43 +177,149 @@ def test_a_mistake_in_an_override_does_not_name_the_file(config: Path) -> None:
     assert expected == str(raised.value)
 
 
-def test_an_edit_is_taken_up_once(config: Path) -> None:
+# Edits of it
+
+
+def look_twice(file: ConfigFile) -> Change | None:
+    """Look at a file that stands still."""
+    assert file.look() is None
+    return file.look()
+
+
+def test_an_edit_is_taken_up_once_it_has_stood_still(config: Path) -> None:
     file = ConfigFile(config)
-    assert not file.refresh()
+    assert look_twice(file) is None
     config.write_bytes(OFF)
-    assert [file.refresh(), file.refresh(), file.settings.schema1.enabled] == [True, False, False]
+    assert [None, True] == [file.look(), file.settings.schema1.enabled]
+    assert [Change(("schema1.enabled",)), None] == [file.look(), file.look()]
+    assert not file.settings.schema1.enabled
 
 
-def test_an_edit_that_changes_no_setting_is_no_change(config: Path) -> None:
+def test_a_file_that_is_being_written_is_not_read(config: Path) -> None:
+    """Of many beginnings of the shipped file, some would mean that masking is off."""
+    file, text = ConfigFile(config), shipped("config.toml").read_bytes()
+    before = file.settings
+    for end in range(0, len(text), 100):
+        config.write_bytes(text[:end])
+        assert [None, before] == [file.look(), file.settings]
+    config.write_bytes(text)
+    assert look_twice(file)
+    assert Settings() == file.settings
+
+
+def test_a_file_that_changes_while_it_is_read_is_read_later(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = ConfigFile(config)
+    config.write_bytes(OFF)
+    assert file.look() is None
+    monkeypatch.setattr(config_file, "read_regular", lambda path: writing_first(path, ON + b"#"))
+    assert file.look() is None
+    monkeypatch.undo()
+    assert Change() == look_twice(file)
+
+
+def writing_first(path: Path, data: bytes) -> tuple[bytes, FileState]:
+    path.write_bytes(data)
+    return read_regular(path)
+
+
+def test_a_new_file_in_its_place_is_an_edit(config: Path, tmp_path: Path) -> None:
+    """As editors and configuration management write: another file, of the same size and time."""
+    file, times = ConfigFile(config), config.stat()
+    other = written(tmp_path / "other.toml", ON.replace(b"= 2", b"= 3"))
+    os.utime(other, ns=(times.st_atime_ns, times.st_mtime_ns))
+    other.replace(config)
+    assert Change(("schema1.window_turns",)) == look_twice(file)
+
+
+def test_an_edit_may_change_no_setting(config: Path) -> None:
     file = ConfigFile(config)
     config.write_bytes(ON + b"# a comment\n")
-    assert not file.refresh()
+    assert Change() == look_twice(file)
 
 
-@pytest.mark.parametrize("wrong", [MISSPELT, b"", None], ids=["misspelt", "empty", "gone"])
-def test_a_wrong_edit_changes_nothing_and_is_said_once(
-    config: Path, caplog: pytest.LogCaptureFixture, wrong: bytes | None
+def put_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "problem"),
+    [
+        pytest.param(lambda path: path.write_bytes(MISSPELT), "did you mean", id="misspelt"),
+        pytest.param(lambda path: path.write_bytes(b""), "no [observation_mask", id="empty"),
+        pytest.param(Path.unlink, "No such file or directory", id="gone"),
+        pytest.param(lambda path: (path.unlink(), path.mkdir()), "Is a directory", id="a folder"),
+        pytest.param(put_fifo, "not a regular", id="a FIFO"),
+        pytest.param(lambda path: path.write_bytes(b"#" * 1_000_001), "larger than", id="too long"),
+    ],
+)
+def test_a_wrong_edit_changes_nothing_and_is_reported_once(
+    config: Path, tmp_path: Path, spoil: Callable[[Path], object], problem: str
 ) -> None:
     file = ConfigFile(config)
     before = file.settings
-    config.unlink() if wrong is None else config.write_bytes(wrong)
-    assert [file.refresh() for _ in range(3)] == [False] * 3
-    assert file.settings is before
-    assert len(caplog.messages) == 1
-    assert caplog.messages[0].startswith("configuration unchanged: ")
-    assert str(config) in caplog.messages[0]
-    config.write_bytes(OFF)
-    assert [file.refresh(), file.settings.schema1.enabled] == [True, False]
+    spoil(config)
+    change = look_twice(file)
+    assert change is not None
+    assert problem in str(change.problem)
+    assert str(config) in str(change.problem)
+    assert [None, None, before] == [file.look(), file.look(), file.settings]
+    if config.is_dir():
+        config.rmdir()
+    written(tmp_path / "right.toml", OFF).replace(config)
+    assert Change(("schema1.enabled",)) == look_twice(file)
 
 
-def test_a_mistake_taken_back_is_worth_a_line(config: Path) -> None:
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [(Path.mkdir, "Is a directory"), (os.mkfifo, "not a regular file")],
+    ids=["a folder", "a FIFO"],
+)
+def test_what_is_no_regular_file_is_an_error(
+    tmp_path: Path, make: Callable[[Path], object], problem: str
+) -> None:
+    make(tmp_path / "made")
+    with pytest.raises(ConfigError) as raised:
+        ConfigFile(tmp_path / "made")
+    assert f"cannot read the configuration {tmp_path / 'made'}: {problem}" == str(raised.value)
+
+
+def test_a_mistake_taken_back_is_reported(config: Path) -> None:
     file = ConfigFile(config)
     right = config.read_bytes()
     for _ in range(2):
         config.write_bytes(MISSPELT)
-        assert not file.refresh()
+        assert "window_turn" in str(look_twice(file))
         config.write_bytes(right)
-        assert [file.refresh(), file.refresh()] == [True, False]
+        assert Change() == look_twice(file)
+
+
+@pytest.mark.parametrize(
+    ("change", "later", "expected"),
+    [
+        (Change(), (), "configuration read again, no setting has changed (FILE)"),
+        (Change(problem="not TOML"), (), "configuration unchanged: not TOML"),
+        (
+            Change(("a.b", "c.d")),
+            ("c.d",),
+            "configuration read again, a.b, c.d changed (at the next start: c.d): OFF, enabled is "
+            "not true (FILE)",
+        ),
+    ],
+    ids=["nothing", "a mistake", "what cannot be taken up"],
+)
+def test_the_log_says_what_became_of_an_edit(
+    config: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Change,
+    later: tuple[str, ...],
+    expected: str,
+) -> None:
+    monkeypatch.setattr(startup, "AT_THE_NEXT_START", later)
+    config.write_bytes(OFF)
+    assert expected.replace("FILE", str(config)) == render_change(ConfigFile(config), change)
 
 
 # What the start says of it
@@ -268,21 +378,32 @@ FORGETFUL = b"[observation_masking.memory]\nenabled = false\n"
 
 
 @pytest.mark.live
-def test_edits_take_effect_on_the_next_request(upstream: Upstream, tmp_path: Path) -> None:
+def test_edits_take_effect_once_the_log_says_so(upstream: Upstream, tmp_path: Path) -> None:
     """And a wrong one leaves the policy as it was, with one line that says why."""
-    with running_addon(
-        tmp_path, upstream, config=None, OBSMASK_CONFIG=str(written(tmp_path / "mine.toml", ON))
-    ) as live:
-        arrived = []
-        for edit in (ON, OFF, MISSPELT, ON, MISSPELT, ON.replace(b"= 2", b"= 3")):
-            written(tmp_path / "mine.toml", edit + FORGETFUL)
-            arrived += [live.send(CHAT, BODY).body, live.send(CHAT, BODY).body]
+    with running_addon(tmp_path, upstream, config=ON + FORGETFUL) as live:
+        arrived = [live.send(CHAT, BODY).body]
+        for edit in (OFF, MISSPELT, ON, MISSPELT, ON.replace(b"= 2", b"= 3")):
+            live.configure(edit + FORGETFUL)
+            arrived.append(live.send(CHAT, BODY).body)
         window_of_3 = masked(BODY, ON.replace(b"= 2", b"= 3"))
         yes, no = masked(BODY), BODY
-        assert arrived == [yes, yes, no, no, no, no, yes, yes, yes, yes, window_of_3, window_of_3]
+        assert arrived == [yes, no, no, yes, yes, window_of_3]
         assert live.proxy.log.count("configuration unchanged") == 2
         assert live.proxy.log.count("'observation_masking.schema1.window_turn'") == 2
-        assert eventually(lambda: len(live.records()) == 12 or None)
+        assert "configuration read again, schema1.enabled changed: OFF, enabled" in live.proxy.log
+        assert eventually(lambda: len(live.records()) == 6 or None)
+
+
+@pytest.mark.live
+def test_a_fifo_in_the_files_place_holds_up_nothing(upstream: Upstream, tmp_path: Path) -> None:
+    with running_addon(tmp_path, upstream) as live:
+        os.mkfifo(tmp_path / "fifo")
+        live.reconfigure(lambda: (tmp_path / "fifo").replace(tmp_path / "config.toml"))
+        assert live.send(CHAT, BODY).body == masked(BODY)
+        assert f"{tmp_path}/config.toml: not a regular file" in live.proxy.log
+        (tmp_path / "config.toml").unlink()
+        live.configure(OFF)
+        assert live.send(CHAT, BODY).body == BODY
 
 
 def written(path: Path, data: bytes) -> Path:

@@ -151,7 +151,8 @@ def test_a_recording_keeps_the_clients_own_body(
     kept: bool,
 ) -> None:
     config = ON + f"[observation_masking.recording]\nkeep_original = {setting}\n".encode()
-    (tmp_path / "on.toml").write_bytes(config)
+    (tmp_path / "keeping.toml").write_bytes(config)
+    context.configure(addon, mask_config="keeping.toml")
     if recording:
         context.configure(context.master.addons.get("save"), save_stream_file="out.flow")
     body = encoded(conversation(turns=turns))

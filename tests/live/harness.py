@@ -6,6 +6,7 @@ Nothing of the environment reaches them but what is passed on by name.
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 import socketserver
@@ -304,7 +305,19 @@ class Live:
         return eventually(lambda: next((r for r in self.records() if r["path"] == path), None))
 
     def configure(self, config: bytes) -> None:
-        (self.folder / "config.toml").write_bytes(config)
+        """Write the configuration, unless it is written already, and wait until that is seen."""
+        path = self.folder / "config.toml"
+        if not (path.is_file() and path.read_bytes() == config):
+            self.reconfigure(lambda: path.write_bytes(config))
+
+    def reconfigure(self, edit: Callable[[], object]) -> None:
+        """Edit the configuration, and wait until the log says what became of that."""
+        before = self._count_edits()
+        edit()
+        eventually(lambda: self._count_edits() > before or None)
+
+    def _count_edits(self) -> int:
+        return len(re.findall(r"configuration (?:read again|unchanged)", self.proxy.log))
 
 
 @contextlib.contextmanager

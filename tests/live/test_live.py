@@ -617,7 +617,7 @@ def test_the_end_of_the_proxy_ends_what_is_on_its_way(upstream: Upstream, tmp_pa
 def test_the_totals_tell_failures_with_masking_on_and_off_apart(
     upstream: Upstream, tmp_path: Path
 ) -> None:
-    """And the rollback takes effect on the next request."""
+    """And the rollback takes effect while the proxy runs."""
     upstream.sink.answers[f"/bad{CHAT}"] = answer(status=500)
     with running_addon(tmp_path, upstream) as live:
         paths = [CHAT, f"/bad{CHAT}"]
