@@ -11,6 +11,7 @@ _COMMANDS = {
     "demo": "Play a recorded session through the proxy, offline.",
     "env": 'Print a client\'s environment: eval "$(obsmask env)".',
     "config": "Show the configuration, write one of your own, or check one.",
+    "proxy": "Start the proxy in the foreground.",
     "replay": "Price recordings under a policy.",
     "tune": "Find the settings that your recordings ask for.",
     "compare": "Compare the strategies on recordings.",
