@@ -5,86 +5,14 @@ any order. It knows no words.
 """
 
 import re
-from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 
 from addon.metrics.record import RequestRecord
+from addon.metrics.sums import BillSum, RedactionSum, Waits
 from masking.wire_format import Binding
 
-_SCENARIOS = 5
 _PLACE = re.compile(r"\[\d+\]")
-
-
-@dataclass(slots=True)
-class BillSum:
-    """The bills of some requests, without masking and as they were sent, in one unit.
-
-    error: by how much `before` may be off, either way. The margins of the requests are added up,
-        as if all were errors of the same direction. Where a part of them is chance, the margin of
-        the sum is a little narrower (see `masking.accounting.margin`).
-    """
-
-    requests: int = 0
-    before: float = 0.0
-    after: float = 0.0
-    error: float = 0.0
-
-    def add(self, before: float, after: float, error: float) -> None:
-        """Count the bill of one request."""
-        self.requests += 1
-        self.before += before
-        self.after += after
-        self.error += error
-
-    @property
-    def saved(self) -> float:
-        """What masking saved; less than 0 is a loss."""
-        return self.before - self.after
-
-    @property
-    def saved_share(self) -> float | None:
-        """The part of the unmasked bill that was saved; None if there was no bill."""
-        return self.saved / self.before if self.before else None
-
-    @property
-    def saved_share_error(self) -> float | None:
-        """By how much that may be off, either way."""
-        return self.error / self.before if self.before else None
-
-    @property
-    def is_telling(self) -> bool:
-        """Whether more was saved, or lost, than the margin of error."""
-        return abs(self.saved) > self.error
-
-
-@dataclass(slots=True)
-class RedactionSum:
-    """Redaction in the requests where it is on.
-
-    A tool result counts in each request that it was sent in. `scenarios` counts the results of
-    each scenario, scenario 1 first (see `masking.strategies.redaction`).
-    """
-
-    requests: int = 0
-    results: int = 0
-    redacted: int = 0
-    scenarios: list[int] = field(default_factory=lambda: [0] * _SCENARIOS)
-
-    def add(self, record: RequestRecord) -> None:
-        """Count a request."""
-        if record.redaction_scenarios is None:
-            return
-        self.requests += 1
-        self.results += record.tool_results or 0
-        self.redacted += record.redacted or 0
-        counts = zip(self.scenarios, record.redaction_scenarios, strict=False)
-        self.scenarios = [so_far + count for so_far, count in counts]
-
-    @property
-    def share(self) -> float | None:
-        """The part of the results that were redacted; None if there are no results."""
-        return self.redacted / self.results if self.results else None
 
 
 @dataclass(slots=True)
@@ -98,13 +26,14 @@ class Tally:
         the records count them, in each request that they were sent in; `kept` by reason.
     bound: requests that kept results for bound reasoning, by what the provider would do.
     uncounted: requests whose tokens were not counted.
-    tokens, dollars: the bills in input tokens, and where the price is known in dollars.
+    prompt_tokens, cached_tokens: as the providers reported them, where they reported both.
+    tokens, dollars, unpriced: the bills in input tokens; in dollars where the price is known; in
+        input tokens where it is not.
     subscriptions: requests with a bill in dollars that a subscription pays for.
     conversations: the ids of the conversations.
     assumed: requests by host, where the prices are assumed.
     dearest: the request with the highest bill, by dollars or else by input tokens.
-    waits: seconds from a request to the first piece of a streamed answer, by whether the boundary
-        moved.
+    waits, waits_after_move: until a streamed answer began, without and with a move of the boundary.
     """
 
     requests: Counter[str] = field(default_factory=Counter)
@@ -123,15 +52,17 @@ class Tally:
     tokens_before: int = 0
     tokens_after: int = 0
     uncounted: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
     tokens: BillSum = field(default_factory=BillSum)
     dollars: BillSum = field(default_factory=BillSum)
+    unpriced: BillSum = field(default_factory=BillSum)
     subscriptions: int = 0
     conversations: set[str] = field(default_factory=set)
     assumed: Counter[str] = field(default_factory=Counter)
     dearest: RequestRecord | None = None
-    waits: dict[bool, "array[float]"] = field(
-        default_factory=lambda: {moved: array("d") for moved in (False, True)}
-    )
+    waits: Waits = field(default_factory=Waits)
+    waits_after_move: Waits = field(default_factory=Waits)
 
     def add(self, record: RequestRecord) -> None:
         """Count a request that has come to its end."""
@@ -148,7 +79,8 @@ class Tally:
         if record.conversation_id is not None:
             self.conversations.add(record.conversation_id)
         if record.boundary_moved is not None and record.first_chunk_seconds is not None:
-            self.waits[record.boundary_moved].append(record.first_chunk_seconds)
+            waits = self.waits_after_move if record.boundary_moved else self.waits
+            waits.seconds.append(record.first_chunk_seconds)
 
     @property
     def count(self) -> int:
@@ -159,11 +91,6 @@ class Tally:
     def failed(self) -> int:
         """All failures."""
         return self.failures.total()
-
-    @property
-    def unpriced(self) -> int:
-        """Requests with a bill in tokens alone, because the price is not known."""
-        return self.tokens.requests - self.dollars.requests
 
     @property
     def changed(self) -> int:
@@ -195,15 +122,21 @@ class Tally:
         else:
             self.tokens_before += before
             self.tokens_after += after
+        if record.prompt_tokens is not None and record.cached_tokens is not None:
+            self.prompt_tokens += record.prompt_tokens
+            self.cached_tokens += record.cached_tokens
 
     def _add_bill(self, record: RequestRecord) -> None:
-        tokens = record.cost_tokens_before, record.cost_tokens_after
-        dollars = record.cost_dollars_before, record.cost_dollars_after
-        if tokens[0] is None or tokens[1] is None:
+        before, after = record.cost_tokens_before, record.cost_tokens_after
+        if before is None or after is None:
             return
-        self.tokens.add(tokens[0], tokens[1], record.saved_tokens_error or 0.0)
-        if dollars[0] is not None and dollars[1] is not None:
-            self.dollars.add(dollars[0], dollars[1], record.saved_dollars_error or 0.0)
+        error = record.saved_tokens_error or 0.0
+        self.tokens.add(before, after, error)
+        dollars_before, dollars_after = record.cost_dollars_before, record.cost_dollars_after
+        if dollars_before is None or dollars_after is None:
+            self.unpriced.add(before, after, error)
+        else:
+            self.dollars.add(dollars_before, dollars_after, record.saved_dollars_error or 0.0)
             self.subscriptions += bool(record.subscription)
         if record.price_source == "assumed":
             self.assumed[record.host] += 1

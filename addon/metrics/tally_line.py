@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from addon.metrics.amounts import render_error
-from addon.metrics.tally import BillSum, Tally
+from addon.metrics.sums import BillSum
+from addon.metrics.tally import Tally
 from masking.model import REASONS
 from masking.wire_format import Binding
 
@@ -18,8 +19,12 @@ class Untouched(NamedTuple):
     setting: str | None = None
 
     def __str__(self) -> str:
-        line = f"nothing masked, because {self.because}"
-        return line if self.setting is None else f"{line}; {self.setting} changes that"
+        return f"nothing masked, because {self.explain()}"
+
+    def explain(self) -> str:
+        """Return why, and what changes that."""
+        end = "" if self.setting is None else f"; {self.setting} changes that"
+        return f"{self.because}{end}"
 
 
 def render_tally(tally: Tally) -> str:
@@ -32,11 +37,11 @@ def render_tally(tally: Tally) -> str:
 
 def find_why_untouched(tally: Tally) -> Untouched:
     """Return why no tool result was changed; of several causes, first what a setting ends."""
-    if known := _PASSED.keys() & tally.passed_through.keys():
-        return _PASSED[max(known, key=tally.passed_through.__getitem__)]
+    if known := PASSED.keys() & tally.passed_through.keys():
+        return PASSED[max(known, key=tally.passed_through.__getitem__)]
     if tally.bound:
         ((binding, _),) = tally.bound.most_common(1)
-        return _BOUND[binding]
+        return BOUND[binding]
     if tally.requests["off"] == tally.count:
         return Untouched("masking is off")
     if tally.passed_through.total() == tally.count:
@@ -89,8 +94,8 @@ def _render_parts(tally: Tally) -> Iterator[str]:
     if tally.dollars.requests:
         note = "at API prices" if tally.subscriptions else None
         yield render_bill(tally.dollars, find_form(tally.dollars.before), note)
-        if tally.unpriced:
-            yield f"no price known for {count_requests(tally.unpriced)}"
+        if tally.unpriced.requests:
+            yield f"no price known for {count_requests(tally.unpriced.requests)}"
     elif tally.changed and tally.tokens.requests:
         yield render_bill(tally.tokens, "{:,.0f}", "no price is known", " input tokens")
     if tally.count and not tally.changed:
@@ -110,7 +115,7 @@ def _find_why_kept(tally: Tally) -> str:
 
 _SENTENCES: Mapping[str, str] = {reason: info.sentence for reason, info in REASONS.items()}
 
-_PASSED: Mapping[str, Untouched] = {
+PASSED: Mapping[str, Untouched] = {
     "signed (cch)": Untouched(
         "claude-code signs what it sends", "CLAUDE_CODE_ATTRIBUTION_HEADER=0 in its environment"
     ),
@@ -121,7 +126,7 @@ _PASSED: Mapping[str, Untouched] = {
 }
 """By why requests passed through untouched."""
 
-_BOUND: Mapping[Binding, Untouched] = {
+BOUND: Mapping[Binding, Untouched] = {
     "refuses": Untouched("the model binds its reasoning to all that precedes it"),
     "drops": Untouched(
         "the model would lose its reasoning",

@@ -1,13 +1,15 @@
 """What records come to: sums that any selection of them has, in any order."""
 
 import json
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import pytest
 
 from addon.metrics.record import RequestRecord
-from addon.metrics.tally import BillSum, Tally
+from addon.metrics.sums import BillSum, Waits
+from addon.metrics.tally import Tally
 from tests.places import ROOT
 
 LEAST = {"time": "2026-01-01T00:00:00.000+00:00", "host": "h", "path": "/p", "masking": "on"}
@@ -36,7 +38,12 @@ UNPRICED = {"cost_dollars_before": None, "cost_dollars_after": None, "saved_doll
 
 def test_nothing_comes_to_nothing() -> None:
     counted = tally()
-    assert (0, 0, 0, 0) == (counted.count, counted.failed, counted.changed, counted.unpriced)
+    assert (0, 0, 0, 0) == (
+        counted.count,
+        counted.failed,
+        counted.changed,
+        counted.unpriced.requests,
+    )
     assert counted.dearest is None
     assert (None, None) == (counted.tokens.saved_share, counted.tokens.saved_share_error)
     assert counted.redaction.share is None
@@ -144,11 +151,18 @@ def test_requests_whose_tokens_were_not_counted_are_named() -> None:
     assert (100, 40, 1) == (counted.tokens_before, counted.tokens_after, counted.uncounted)
 
 
+def test_cached_tokens_are_counted_where_they_are_reported() -> None:
+    counted = tally(
+        {"prompt_tokens": 100, "cached_tokens": 80}, {"prompt_tokens": 900}, {"cached_tokens": 3}
+    )
+    assert (100, 80) == (counted.prompt_tokens, counted.cached_tokens)
+
+
 def test_bills_are_summed_in_tokens_and_where_a_price_is_known_in_dollars() -> None:
     counted = tally(bill(10, 6, 1), bill(10, 9, 0.5) | UNPRICED, {"cost_tokens_before": None})
     assert BillSum(2, 20, 15, 1.5) == counted.tokens
     assert BillSum(1, 10, 6, 1) == counted.dollars
-    assert 1 == counted.unpriced
+    assert BillSum(1, 10, 9, 0.5) == counted.unpriced
 
 
 @pytest.mark.parametrize(
@@ -199,7 +213,23 @@ def test_the_first_piece_of_an_answer_is_timed_with_and_without_a_move() -> None
         {"first_chunk_seconds": 9.0},
         {"boundary_moved": True},
     )
-    assert ([0.5, 0.25], [1.0]) == (list(counted.waits[False]), list(counted.waits[True]))
+    assert [0.5, 0.25] == list(counted.waits.seconds)
+    assert [1.0] == list(counted.waits_after_move.seconds)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "percent", "expected"),
+    [
+        pytest.param([], 50, None, id="none"),
+        pytest.param([3.0], 90, 3.0, id="one"),
+        pytest.param([4.0, 1.0, 2.0, 3.0], 50, 2.0, id="the median of four"),
+        pytest.param([float(n) for n in range(10, 0, -1)], 90, 9.0, id="all but the slowest"),
+    ],
+)
+def test_a_part_of_the_answers_began_within_that_time(
+    seconds: list[float], percent: int, expected: float | None
+) -> None:
+    assert expected == Waits(array("d", seconds)).find_percentile(percent)
 
 
 def test_a_conversation_counts_once() -> None:

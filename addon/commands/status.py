@@ -1,0 +1,136 @@
+"""`obsmask status`: what all requests of the last days came to, by their records."""
+
+import sys
+from collections import deque
+from collections.abc import Iterator
+from datetime import datetime
+from errno import ENOENT
+from os import strerror
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+from rich.console import Console
+
+from addon.commands.consoles import open_console
+from addon.commands.options import config_option
+from addon.commands.status_export import write_csv, write_jsonl
+from addon.commands.status_groups import KEYS, Groups, count_groups
+from addon.commands.status_json import render_json
+from addon.commands.status_page import render_overview
+from addon.commands.status_period import find_day, name_zone, read_since
+from addon.commands.status_table import ASCII_MARKS, MARKS, render_groups
+from addon.metrics.names import printable
+from addon.metrics.record import RequestRecord
+from addon.metrics.record_file import RecordFile
+from addon.metrics.record_reader import read_records
+from addon.metrics.tally_line import count_requests
+from addon.proxy.config_file import ConfigFile, find_config
+
+
+class Query(NamedTuple):
+    """What is asked: from which file, since when, which requests, grouped by what."""
+
+    source: Path
+    since: datetime
+    by: str
+    tag: str | None
+    replayed: bool
+
+    def read(self) -> Iterator[RequestRecord]:
+        """Yield the records that are asked for, replayed or not."""
+        found = read_records(self.source, self.since)
+        return (record for record in found if self.tag is None or record.tag == self.tag)
+
+
+@click.command("status")
+@click.option(
+    "--since",
+    type=read_since,
+    default="7d",
+    show_default=True,
+    metavar="WHEN",
+    help="From when on: 12h, 7d (today and the six days before), 4w, or a date.",
+)
+@click.option("--by", type=click.Choice([*KEYS]), default="day", help="What has a row of its own.")
+@click.option("--tag", metavar="NAME", help="Only requests of runs with this tag.")
+@click.option("--replayed", is_flag=True, help="Only requests of recordings that were played.")
+@config_option
+@click.option(
+    "--records",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A file of records; default: the configured one.",
+)
+@click.option("--json", "form", flag_value="json", help="Print all that was reckoned.")
+@click.option("--csv", "form", flag_value="csv", help="Print the records, as a table.")
+@click.option("--jsonl", "form", flag_value="jsonl", help="Print the records, one a line.")
+def command(
+    records: Path | None,
+    config: str,
+    form: str | None,
+    since: datetime,
+    by: str,
+    tag: str | None,
+    replayed: bool,
+) -> None:
+    """Say what masking came to: requests, tokens, money, failures, day by day.
+
+    Read from the records, and from those that were rotated away last. Days are those of your time
+    zone.
+    """
+    query = Query(_find_source(records, config), since, by, tag, replayed)
+    if form == "csv":
+        write_csv(query.read(), sys.stdout)
+    elif form == "jsonl":
+        write_jsonl(query.read(), sys.stdout)
+    else:
+        groups = count_groups(query.read(), query.by, replayed=query.replayed)
+        if form == "json":
+            print(render_json(groups, query.since, query.source))
+        else:
+            _print_page(groups, query)
+
+
+def _find_source(records: Path | None, config: str) -> Path:
+    """Return the file to read. Raises FileNotFoundError if one is named that is not there."""
+    if records is None:
+        return RecordFile(ConfigFile(find_config(config)).settings.metrics).path
+    if not records.exists():
+        raise FileNotFoundError(ENOENT, strerror(ENOENT), str(records))
+    return records
+
+
+def _print_page(groups: Groups, query: Query) -> None:
+    console = open_console()
+    kind = "Replayed requests" if query.replayed else "Requests"
+    tagged = "" if query.tag is None else f", tagged {printable(query.tag)}"
+    when = f"{query.since:%a %d %b %Y %H:%M} ({name_zone(query.since)})"
+    _say(console, f"{kind} since {when}{tagged}\nfrom {query.source}\n")
+    if groups.total.count:
+        console.print(render_overview(groups.total))
+        console.print()
+        marks = ASCII_MARKS if console.options.ascii_only else MARKS
+        console.print(render_groups(groups, console.width, marks))
+    else:
+        _say(console, _explain_nothing(query))
+    if groups.left_out and not query.replayed:
+        _say(console, f"{count_requests(groups.left_out)} of recordings left out: see --replayed.")
+
+
+def _explain_nothing(query: Query) -> str:
+    """Return why there is nothing to count, and what to do."""
+    latest = deque(read_records(query.source), maxlen=1)
+    if not latest:
+        return (
+            "No request has been recorded there yet. This starts an agent whose requests are "
+            "masked and recorded: obsmask run -- COMMAND"
+        )
+    day = find_day(latest[0].time) or latest[0].time
+    if query.tag is not None:
+        return f"No such request since then has that tag. The latest of any tag is of {day}."
+    return f"No such request since then. The latest record is of {day}."
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
