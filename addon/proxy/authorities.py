@@ -55,9 +55,14 @@ def write_bundle(path: Path, authorities: Sequence[Path]) -> Path:
 
 def own_authority() -> Path:
     """Return the certificate of mitmproxy's own authority, which is made on first use."""
-    confdir = Path(options.CONF_DIR).expanduser()
-    certs.CertStore.from_store(confdir, options.CONF_BASENAME, options.KEY_SIZE)
-    return confdir / f"{options.CONF_BASENAME}-ca-cert.pem"
+    path = authority_path()
+    certs.CertStore.from_store(path.parent, options.CONF_BASENAME, options.KEY_SIZE)
+    return path
+
+
+def authority_path() -> Path:
+    """Return where that certificate is, or will be."""
+    return Path(options.CONF_DIR).expanduser() / f"{options.CONF_BASENAME}-ca-cert.pem"
 
 
 def _read_trusted(environment: Mapping[str, str]) -> Iterator[bytes]:

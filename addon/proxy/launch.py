@@ -42,14 +42,19 @@ class Proxy:
 
 @contextmanager
 def running_proxy(
-    folder: Path, *arguments: str, script: Path = ADDON, env: dict[str, str] | None = None
+    folder: Path,
+    *arguments: str,
+    script: Path = ADDON,
+    env: dict[str, str] | None = None,
+    confdir: Path | None = None,
 ) -> Iterator[Proxy]:
     """Run mitmdump with a script on a free port of loopback; `folder` gets its log and its CA.
 
-    Leaving the block ends it and waits for that, so what it writes is complete then. Raises
-    RuntimeError, with the end of its log, if it does not start.
+    With `confdir`, the CA is the one that is there. Leaving the block ends it and waits for that,
+    so what it writes is complete then. Raises RuntimeError, with the end of its log, if it does
+    not start.
     """
-    confdir, log = folder / "mitmproxy", folder / "mitmdump.log"
+    confdir, log = confdir or folder / "mitmproxy", folder / "mitmdump.log"
     command = [*MITMDUMP, "--listen-host", HOST, "--listen-port", "0", "-s", str(script)]
     command += ["--set", f"confdir={confdir}", *arguments]
     with log.open("wb") as output:
