@@ -10,6 +10,7 @@ import click
 _COMMANDS = {
     "demo": "Play a recorded session through the proxy, offline.",
     "env": 'Print a client\'s environment: eval "$(obsmask env)".',
+    "doctor": "Say what is wrong, and the line that mends it.",
     "config": "Show the configuration, write one of your own, or check one.",
     "replay": "Price recordings under a policy.",
     "tune": "Find the settings that your recordings ask for.",

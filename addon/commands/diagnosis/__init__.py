@@ -1,0 +1,1 @@
+"""What `obsmask doctor` looks at: small checks, each of which yields what it found."""

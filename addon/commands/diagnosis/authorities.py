@@ -1,0 +1,159 @@
+"""Whether the files that clients take certificate authorities from hold the proxy's."""
+
+import http.client
+import re
+import ssl
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography import x509
+
+from addon.commands.diagnosis.finding import Finding, broken, note, ok
+from addon.proxy.health_check import Address
+
+VARIABLES: Mapping[str, str] = {
+    "SSL_CERT_FILE": "Python's clients, claude-code, opencode, codex",
+    "REQUESTS_CA_BUNDLE": "requests",
+    "NODE_EXTRA_CA_CERTS": "Node's clients",
+    "CURL_CA_BUNDLE": "curl",
+    "GIT_SSL_CAINFO": "git",
+    "CODEX_CA_CERTIFICATE": "codex",
+}
+"""The variables, and who reads them."""
+
+ESSENTIAL = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
+"""What most clients need. The others can take their place in a single one."""
+
+_ADDING = "NODE_EXTRA_CA_CERTS"
+"""The others replace the public authorities."""
+
+_SOON = timedelta(days=30)
+_SECONDS = 5.0
+_MAX_BYTES = 100_000
+_RENEW = 'eval "$(obsmask env)"'
+
+_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+
+
+class Bundle(NamedTuple):
+    """The certificates that a file holds, in DER; `problem` if it cannot be read."""
+
+    path: Path
+    certificates: frozenset[bytes] = frozenset()
+    problem: str | None = None
+
+
+def read_bundle(path: Path) -> Bundle:
+    """Read the certificates of a PEM file."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        return Bundle(path, problem=error.strerror or str(error))
+    found = frozenset(filter(None, map(_decode, _PEM.findall(data))))
+    return Bundle(path, found, None if found else "it holds no certificate")
+
+
+def fetch_authority(address: Address) -> bytes | None:
+    """Return the authority of a running mitmproxy, in DER; None if it does not tell it."""
+    connection = http.client.HTTPConnection(*address, timeout=_SECONDS)
+    try:
+        connection.request("GET", "http://mitm.it/cert/pem")
+        return _decode(connection.getresponse().read(_MAX_BYTES))
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+def check_authority(authority: Bundle, now: datetime) -> Iterator[Finding]:
+    """Yield how the proxy's own authority is."""
+    folder = authority.path.parent
+    if not authority.path.exists():
+        yield ok(f"{authority.path} is made when the proxy first starts")
+        return
+    if authority.problem:
+        yield broken(f"{authority.path}: {authority.problem}", f"rm {folder}/mitmproxy-ca*")
+        return
+    (first,) = list(authority.certificates)[:1]
+    ends = x509.load_der_x509_certificate(first).not_valid_after_utc
+    again = f"rm {folder}/mitmproxy-ca*"
+    if ends < now:
+        yield broken(f"{authority.path} expired on {ends:%Y-%m-%d}: no client trusts it", again)
+    elif ends - now < _SOON:
+        yield note(f"{authority.path} expires on {ends:%Y-%m-%d}", again)
+    else:
+        yield ok(f"{authority.path} is the proxy's authority, until {ends:%Y-%m-%d}")
+    yield from _check_key(folder / "mitmproxy-ca.pem")
+
+
+def check_served(served: bytes, authority: Bundle) -> Iterator[Finding]:
+    """Yield whether a running proxy's authority is the one that the files should hold."""
+    if served not in authority.certificates:
+        yield broken(
+            f"The running proxy has another authority than {authority.path}: it was started with "
+            "another confdir, or before that file was made. Restart it, and set the environment "
+            "anew",
+            _RENEW,
+        )
+
+
+def check_bundles(
+    environment: Mapping[str, str], authority: bytes | None, *, is_proxied: bool
+) -> Iterator[Finding]:
+    """Yield what is wrong with the files that the variables name.
+
+    `authority` is the proxy's, if there is one; only where the environment leads to a proxy of
+    ours must they hold it.
+    """
+    held = []
+    for name in (name for name in VARIABLES if environment.get(name)):
+        bundle = read_bundle(Path(environment[name]))
+        if bundle.problem:
+            yield broken(f"{name} names {bundle.path}: {bundle.problem}", f"unset {name}")
+        elif is_proxied and authority is not None and authority not in bundle.certificates:
+            yield broken(
+                f"{name} names {bundle.path}, which lacks the proxy's authority"
+                f"{_find_old(bundle)}: {VARIABLES[name]} will not trust the proxy",
+                _RENEW,
+            )
+        else:
+            held.append(name)
+            if name != _ADDING and len(bundle.certificates) == 1:
+                yield note(
+                    f"{name} names {bundle.path}, which holds one authority alone: what is read "
+                    "by it trusts no public server, as the hosts that stay unopened",
+                    _RENEW,
+                )
+    if not is_proxied:
+        return
+    if held:
+        yield ok(f"{', '.join(held)}: the files hold the proxy's authority")
+    for name in (name for name in ESSENTIAL if not environment.get(name)):
+        yield broken(f"{name} is not set: {VARIABLES[name]} will not trust the proxy", _RENEW)
+
+
+def _decode(block: bytes) -> bytes | None:
+    try:
+        return ssl.PEM_cert_to_DER_cert(block.decode("ascii"))
+    except ValueError:
+        return None
+
+
+def _find_old(bundle: Bundle) -> str:
+    """Return the words for a bundle with an authority that mitmproxy has made before."""
+    is_old = any(b"mitmproxy" in each for each in bundle.certificates)
+    return ", but has another that mitmproxy made" if is_old else ""
+
+
+def _check_key(key: Path) -> Iterator[Finding]:
+    try:
+        is_open = key.stat().st_mode & 0o077
+    except OSError:
+        return
+    if is_open:
+        yield broken(
+            f"{key} can be read by others: with it they can pose as any server to your agents",
+            f"chmod 600 {key}",
+        )

@@ -1,0 +1,95 @@
+"""What is known of agents by the name of their command: whom they trust, and what they do."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from addon.commands.diagnosis.finding import Finding, note, ok
+from masking.config import Settings
+
+Remarks = Callable[[Mapping[str, str], Settings], Iterator[Finding]]
+"""Yields what is to be said of a client in an environment, under settings."""
+
+
+class Client(NamedTuple):
+    """A client that has been tried behind the proxy.
+
+    authorities: the variables by which it finds certificate authorities; each of them will do.
+    is_native: whether the requests come from a program of its own, whatever starts that.
+    """
+
+    authorities: tuple[str, ...] = ()
+    is_native: bool = False
+    remarks: Remarks = lambda *_: iter(())
+
+
+def find_client(name: str) -> Client | None:
+    """Return what is known of the client that is started by a command of this name."""
+    return _CLIENTS.get(name.removesuffix(".exe"))
+
+
+SIGNATURE = "CLAUDE_CODE_ATTRIBUTION_HEADER"
+
+
+def _check_claude(environment: Mapping[str, str], settings: Settings) -> Iterator[Finding]:
+    if environment.get(SIGNATURE) == "0":
+        yield ok(f"{SIGNATURE}=0: claude-code does not sign its requests, and they can be masked")
+    elif environment.get("ANTHROPIC_BASE_URL"):
+        yield ok("claude-code signs nothing where ANTHROPIC_BASE_URL is set")
+    else:
+        yield note(
+            "claude-code signs what it sends to api.anthropic.com: that passes unmasked",
+            "obsmask run --client-changes -- claude",
+        )
+
+
+def _check_codex(environment: Mapping[str, str], settings: Settings) -> Iterator[Finding]:
+    if settings.websocket.mode == "http":
+        yield ok('websocket.mode = "http": codex sends whole histories, which are masked')
+    else:
+        yield note(
+            "codex sends what is new over a WebSocket, and the provider holds the rest: that "
+            "passes unmasked",
+            "obsmask run --client-changes -- codex",
+        )
+
+
+def _check_cline(environment: Mapping[str, str], settings: Settings) -> Iterator[Finding]:
+    yield note(
+        "cline keeps a program running in the background, with the environment in which that was "
+        "started: end it before you start cline behind the proxy",
+        "ps -ef | grep -i cline",
+    )
+
+
+def _say(sentence: str, mend: str | None = None) -> Remarks:
+    return lambda *_: iter([note(sentence, mend)])
+
+
+_EDITOR = Client(
+    is_native=True,
+    remarks=_say(
+        "An editor hands its extensions the environment in which its first window was started: "
+        "close every window before, and see docs/editors.md"
+    ),
+)
+
+_TEXT = _say("Its tool results are text of the user's messages: there is nothing to mask")
+
+_CLIENTS: Mapping[str, Client] = {
+    "claude": Client(("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"), True, _check_claude),
+    "codex": Client(("SSL_CERT_FILE", "CODEX_CA_CERTIFICATE"), True, _check_codex),
+    "opencode": Client(("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"), is_native=True),
+    "qwen": Client(("NODE_EXTRA_CA_CERTS",)),
+    "gemini": Client(("NODE_EXTRA_CA_CERTS",)),
+    "pi": Client(("NODE_EXTRA_CA_CERTS",)),
+    "mini": Client(("SSL_CERT_FILE",)),
+    "aider": Client(("SSL_CERT_FILE",), remarks=_TEXT),
+    "cline": Client(remarks=_check_cline),
+    "curl": Client(("SSL_CERT_FILE", "CURL_CA_BUNDLE"), is_native=True),
+    "git": Client(("GIT_SSL_CAINFO",), is_native=True),
+    **dict.fromkeys(("code", "code-insiders", "codium", "code-server", "cursor"), _EDITOR),
+    "sudo": Client(
+        is_native=True,
+        remarks=_say("sudo drops the environment, and with it the proxy", "sudo -E COMMAND"),
+    ),
+}

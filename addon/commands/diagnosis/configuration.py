@@ -1,0 +1,121 @@
+"""Which configuration holds, why, and what it sets against the shipped values."""
+
+import logging
+import os
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from addon.commands.diagnosis.finding import Finding, broken, note, ok
+from addon.commands.toml_values import render_toml
+from addon.proxy.config_file import ENVIRONMENT, ConfigFile, Place, find_local, locate_config
+from masking.config import Settings
+from masking.config_values import ConfigValue, list_values
+from masking.errors import ConfigError
+from masking.strategies.redaction import SWITCH
+
+_LONG = 3
+"""A list with more items than this is not written out."""
+
+_REASONS: dict[Place, str] = {
+    "option": "--config names it",
+    "environment": f"${ENVIRONMENT} names it",
+    "working directory": "it is in the working directory",
+    "user": "it is your own",
+    "shipped": "it is the shipped one, as you have none of your own",
+}
+
+
+class Configuration(NamedTuple):
+    """The file that holds and why; None for its settings if there is a mistake in it.
+
+    changes: the values that differ from the shipped ones. warnings: what was said on reading it.
+    """
+
+    path: Path
+    place: Place
+    settings: Settings | None = None
+    mistake: str = ""
+    changes: tuple[ConfigValue, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def read_configuration(option: str) -> Configuration:
+    """Return the configuration that this option names, or the one that holds without it."""
+    try:
+        path, place = locate_config(option)
+    except ConfigError as error:
+        return Configuration(Path(option), "option", mistake=str(error))
+    with _listen() as warnings:
+        try:
+            file = ConfigFile(path)
+        except ConfigError as error:
+            return Configuration(path, place, mistake=str(error))
+    values = list_values(file.data, switch=os.environ.get(SWITCH))
+    changes = tuple(value for value in values if value.value != value.shipped)
+    return Configuration(path, place, file.settings, "", changes, tuple(warnings))
+
+
+def check_configuration(configuration: Configuration) -> Iterator[Finding]:
+    """Yield which file holds, what it sets, and what is wrong with it."""
+    path, place, settings, mistake, changes, warnings = configuration
+    if settings is None:
+        yield broken(mistake, f"obsmask config check {shlex.quote(str(path))}")
+        return
+    yield ok(f"{path} holds: {_REASONS[place]}")
+    if changes:
+        yield ok(f"It sets {', '.join(map(_render, changes))}")
+    if not settings.strategies.change:
+        yield note(
+            "Masking is off", "enabled = true  # in [observation_masking.schema1] of that file"
+        )
+    yield from map(note, warnings)
+
+
+def check_local() -> Iterator[Finding]:
+    """Yield what is to be said of a configuration of ours in the working directory."""
+    try:
+        local = find_local()
+    except ConfigError:  # it may be anybody's
+        return
+    if local:
+        yield note(
+            f"{local} is for mitmdump -s alone: in a project it may be a stranger's",
+            "obsmask run --config config.toml -- COMMAND",
+        )
+
+
+def _render(change: ConfigValue) -> str:
+    source = ", by the environment" if change.source == "environment" else ""
+    return f"{change.name} = {_shorten(change.value)} (shipped: {_shorten(change.shipped)}{source})"
+
+
+def _shorten(value: object) -> str:
+    if isinstance(value, list) and len(value) > _LONG:
+        return f"a list of {len(value)}"
+    return render_toml(value)
+
+
+class _Collector(logging.Handler):
+    """Keeps what is logged, in place of a log."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(record.getMessage())
+
+
+@contextmanager
+def _listen() -> Iterator[list[str]]:
+    """Collect what is warned of while a configuration is read."""
+    lines: list[str] = []
+    logger, collector = logging.getLogger("observation_masking"), _Collector(lines)
+    logger.addHandler(collector)
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(collector)

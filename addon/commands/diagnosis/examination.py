@@ -1,0 +1,236 @@
+"""The checks by topic, and what they look at."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+
+import platformdirs
+
+from addon.commands.diagnosis.authorities import (
+    Bundle,
+    check_authority,
+    check_bundles,
+    check_served,
+    fetch_authority,
+    read_bundle,
+)
+from addon.commands.diagnosis.bypasses import check_bypasses
+from addon.commands.diagnosis.clients import Client, find_client
+from addon.commands.diagnosis.configuration import (
+    Configuration,
+    check_configuration,
+    check_local,
+    read_configuration,
+)
+from addon.commands.diagnosis.finding import Finding, broken, ok
+from addon.commands.diagnosis.git import check_git
+from addon.commands.diagnosis.prices import check_list, check_prices, check_uncached
+from addon.commands.diagnosis.program import Interpreter, Program, find_program
+from addon.commands.diagnosis.proxies import (
+    DEFAULT,
+    Reached,
+    check_none,
+    check_reached,
+    check_variables,
+    find_addresses,
+    reach,
+)
+from addon.commands.diagnosis.storage import check_folder, check_record_file, check_room
+from addon.commands.diagnosis.traffic import check_bound, check_passed
+from addon.commands.diagnosis.trial import try_interpreter
+from addon.commands.diagnosis.trust import check_attempts, check_unasked
+from addon.commands.diagnosis.versions import check_installations, check_versions
+from addon.metrics.record import RequestRecord
+from addon.metrics.record_file import RecordFile
+from addon.metrics.record_reader import read_records
+from addon.proxy.authorities import authority_path, own_authority, user_bundle
+from addon.proxy.config_file import NAME
+from addon.proxy.environment import PROXY_VARIABLES, client_environment
+from addon.proxy.health_check import Address, Health
+from addon.proxy.launch import running_proxy
+from addon.proxy.shipped import shipped
+from masking.config import Settings
+
+_RECENT = timedelta(days=7)
+_ADDRESS = "https://obsmask.test/health"
+"""What the addon answers itself; through a lazy proxy under TLS, too."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What is examined, each part looked at once, when a check asks for it.
+
+    option: the configuration that is named; empty for the one that holds without.
+    command: that of an agent; empty if none is given.
+    """
+
+    option: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        return read_configuration(self.option)
+
+    @cached_property
+    def settings(self) -> Settings:
+        return self.configuration.settings or Settings()
+
+    @cached_property
+    def reached(self) -> list[tuple[Reached, list[str]]]:
+        """What is where the variables lead, with their names."""
+        addresses = find_addresses(self.environment)
+        return [(reach(address), names) for address, names in addresses.items()]
+
+    @cached_property
+    def running(self) -> tuple[Address, Health] | None:
+        """The proxy of ours to which the variables lead; None if they lead to none."""
+        ours = ((each.address, each.health) for each, _ in self.reached if each.health)
+        return next(ours, None)
+
+    @cached_property
+    def agent_environment(self) -> Mapping[str, str]:
+        """The environment that the agent gets: as it is, if that leads to us, or from `run`.
+
+        Raises OSError if a variable names an authority that cannot be read.
+        """
+        if self.running or not self.command:
+            return self.environment
+        before = self.environment
+        url = DEFAULT.url  # `run` chooses a free port
+        return {**before, **client_environment(url, user_bundle(before), before)}
+
+    @cached_property
+    def authority(self) -> Bundle:
+        return read_bundle(authority_path())
+
+    @cached_property
+    def record_file(self) -> Path:
+        health = self.running[1] if self.running else None
+        named = health.records if health else None
+        return Path(named) if named else RecordFile(self.settings.metrics).path
+
+    @cached_property
+    def records(self) -> list[RequestRecord]:
+        """What was recorded of late; nothing if that cannot be read, which another check says."""
+        try:
+            return list(read_records(self.record_file, datetime.now(UTC) - _RECENT))
+        except (OSError, RuntimeError):
+            return []
+
+    @cached_property
+    def program(self) -> Program | None:
+        return find_program(self.command, self.environment)
+
+    @cached_property
+    def client(self) -> Client | None:
+        return find_client(self.program.name) if self.program else None
+
+
+def _examine_configuration(it: Surroundings) -> Iterator[Finding]:
+    yield from check_configuration(it.configuration)
+    yield from check_local()
+
+
+def _examine_proxy(it: Surroundings) -> Iterator[Finding]:
+    yield from check_variables(it.environment)
+    for reached, names in it.reached:
+        yield from check_reached(reached, names, it.configuration.path)
+    if it.reached:
+        return
+    if it.command:
+        yield ok("No variable leads to a proxy: obsmask run starts one, and sets them")
+    else:
+        yield from check_none(reach(DEFAULT))
+
+
+def _examine_certificates(it: Surroundings) -> Iterator[Finding]:
+    yield from check_authority(it.authority, datetime.now(UTC))
+    proxys = next(iter(it.authority.certificates), None)
+    yield from check_bundles(it.environment, proxys, is_proxied=it.running is not None)
+    if it.running and (served := fetch_authority(it.running[0])):
+        yield from check_served(served, it.authority)
+    if it.running:
+        yield from check_git(it.environment)
+
+
+def _examine_command(it: Surroundings) -> Iterator[Finding]:
+    if not it.command:
+        return
+    if it.program is None:
+        yield broken(f"{it.command[0]}: no such command on the search path")
+        return
+    if it.client:
+        yield from it.client.remarks(it.environment, it.settings)
+    interpreter = it.program.runs_on
+    is_native = it.client is not None and it.client.is_native
+    if not isinstance(interpreter, Interpreter) or is_native:
+        yield from check_unasked(it.program, it.client)
+        return
+    with tempfile.TemporaryDirectory() as folder, _lazy_proxy(Path(folder), it) as url:
+        environment = {**it.agent_environment, **dict.fromkeys(PROXY_VARIABLES, url)}
+        attempts = try_interpreter(interpreter, _ADDRESS, environment)
+    yield from check_attempts(it.program, interpreter, it.client, attempts)
+
+
+@contextmanager
+def _lazy_proxy(folder: Path, it: Surroundings) -> Iterator[str]:
+    """Run a proxy with the user's authority and configuration, which asks no server in advance."""
+    config = it.configuration.path if it.configuration.settings else shipped(NAME)
+    options = ("--set", "connection_strategy=lazy", "--set", f"mask_config={config}")
+    confdir = own_authority().parent
+    with running_proxy(folder, *options, env=dict(it.environment), confdir=confdir) as proxy:
+        yield proxy.url
+
+
+def _examine_bypasses(it: Surroundings) -> Iterator[Finding]:
+    yield from check_bypasses(it.agent_environment, {each.host for each in it.records})
+    yield from check_passed(it.records)
+    yield from check_bound(it.records)
+
+
+def _examine_prices(it: Surroundings) -> Iterator[Finding]:
+    yield from check_list(it.settings, datetime.now(UTC).date())
+    yield from check_prices(it.settings, it.records)
+    yield from check_uncached(it.records)
+
+
+def _examine_storage(it: Surroundings) -> Iterator[Finding]:
+    yield from check_record_file(it.record_file)
+    yield from check_room(it.record_file)
+    for folder, is_private in (
+        (platformdirs.user_state_path("observation-masking", appauthor=False), True),
+        (platformdirs.user_data_path("observation-masking", appauthor=False), False),
+        (platformdirs.user_config_path("observation-masking", appauthor=False), False),
+    ):
+        yield from check_folder(folder, is_private=is_private)
+
+
+def _examine_versions(it: Surroundings) -> Iterator[Finding]:
+    yield from check_versions()
+    yield from check_installations(it.environment)
+
+
+CHECKS: Mapping[str, Callable[[Surroundings], Iterator[Finding]]] = {
+    "Configuration": _examine_configuration,
+    "Proxy": _examine_proxy,
+    "Certificates": _examine_certificates,
+    "Command": _examine_command,
+    "What goes past": _examine_bypasses,
+    "Prices": _examine_prices,
+    "What is stored": _examine_storage,
+    "Versions": _examine_versions,
+}
+
+
+def examine(it: Surroundings) -> Iterator[tuple[str, Finding]]:
+    """Yield what the checks find, by topic. A check that fails is a finding itself."""
+    for topic, check in CHECKS.items():
+        try:
+            yield from ((topic, finding) for finding in check(it))
+        except (OSError, ValueError, RuntimeError) as error:
+            yield topic, broken(f"This could not be examined: {' '.join(str(error).split())}")

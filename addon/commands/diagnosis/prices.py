@@ -1,0 +1,63 @@
+"""Which prices hold for the hosts and models of the records, and how old the list is."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+from addon.commands.diagnosis.finding import Finding, note, ok
+from addon.metrics.record import RequestRecord
+from addon.metrics.uncached import find_uncached, render_uncached
+from masking.config import Settings
+from masking.measures.price_list_check import open_list
+from masking.measures.pricing import Pricing, find_pricing
+
+_OLD_DAYS = 90
+_MOST_NAMED = 12
+
+
+def check_list(settings: Settings, today: date) -> Iterator[Finding]:
+    """Yield the date of the price list, and its age. Raises ConfigError, OSError as `open_list`."""
+    made = open_list(settings.price_list).date
+    age = (today - date.fromisoformat(made)).days
+    says = f"The price list is of {made}"
+    if age > _OLD_DAYS:
+        yield note(f"{says}, {age} days old", "obsmask prices --update FILE")
+    else:
+        yield ok(says)
+
+
+def check_prices(settings: Settings, records: Sequence[RequestRecord]) -> Iterator[Finding]:
+    """Yield where the prices of each host and model come from, the most asked ones first."""
+    asked = Counter((each.host, each.model) for each in records if each.model)
+    for (host, model), _ in asked.most_common(_MOST_NAMED):
+        pricing = find_pricing(settings.price_settings, host, model)
+        yield _judge(f"{model} at {host}", host, pricing)
+    if len(asked) > _MOST_NAMED:
+        yield ok(
+            f"{len(asked) - _MOST_NAMED} more models were asked for: obsmask prices HOST MODEL "
+            "shows each"
+        )
+
+
+def check_uncached(records: Sequence[RequestRecord]) -> Iterator[Finding]:
+    """Yield the hosts that seem to sell no cached tokens."""
+    for host in find_uncached(records):
+        says, _, mend = render_uncached(host).rpartition(": ")
+        yield note(says, mend)
+
+
+def _judge(name: str, host: str, pricing: Pricing) -> Finding:
+    ratios = f"a cached token at {pricing.read:g}, a written one at {pricing.write:g}"
+    if pricing.source == "assumed":
+        source = "" if pricing.entry is None else f", as for {pricing.entry}"
+        return note(f"{name}: no price is known, assumed {ratios}{source}", _render(host, pricing))
+    source = "your own price" if pricing.source == "config" else f"{pricing.entry} on the list"
+    return ok(f"{name}: {source}, {ratios}")
+
+
+def _render(host: str, pricing: Pricing) -> str:
+    """Return the line of a configuration that gives a host these prices, to be changed."""
+    name = json.dumps(host, ensure_ascii=False)
+    table = f"host = {name}, read = {pricing.read:g}, write = {pricing.write:g}"
+    return f"observation_masking.prices = [{{ {table} }}]  # at the top of the configuration"

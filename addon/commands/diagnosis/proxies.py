@@ -1,0 +1,129 @@
+"""Where the environment's proxy variables lead, and what listens there."""
+
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from addon.commands.diagnosis.finding import Finding, broken, note, ok
+from addon.proxy.health_check import Address, Health, check_health, read_address
+
+VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
+"""Each is also spelled in lower case, and many clients prefer that."""
+
+DEFAULT = Address("127.0.0.1", 8080)
+"""Where a proxy listens if nothing else is asked for."""
+
+_SECONDS = 5.0
+_RUN = "obsmask run -- COMMAND"
+_RENEW = 'eval "$(obsmask env)"'
+
+
+class Reached(NamedTuple):
+    """What is at an address: `health` if it is one of ours, else `problem` if it is no proxy."""
+
+    address: Address
+    health: Health | None = None
+    problem: str | None = None
+
+
+def find_addresses(environment: Mapping[str, str]) -> dict[Address, list[str]]:
+    """Return where the variables lead, with their names; those without an address are left out."""
+    found: dict[Address, list[str]] = {}
+    for name, value in _read_set(environment):
+        try:
+            found.setdefault(read_address(value), []).append(name)
+        except ValueError:
+            continue
+    return found
+
+
+def reach(address: Address) -> Reached:
+    """Ask what listens at an address how it is."""
+    try:
+        return Reached(address, check_health(address, _SECONDS))
+    except OSError as error:
+        return Reached(address, problem=error.strerror or str(error) or type(error).__name__)
+
+
+def check_variables(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield what is wrong with the variables themselves; their values may hold a password."""
+    for name, value in _read_set(environment):
+        try:
+            read_address(value)
+        except ValueError:
+            yield broken(f"{name} names no address of a proxy", f"unset {name}")
+    for name in VARIABLES:
+        upper, lower = environment.get(name), environment.get(name.lower())
+        if upper and lower and upper != lower:
+            yield broken(
+                f"{name} and {name.lower()} differ: which of them holds depends on the client",
+                f'export {name.lower()}="${name}"',
+            )
+    names = {name.upper() for name, _ in _read_set(environment)}
+    if names and "HTTPS_PROXY" not in names:
+        yield note(
+            f"{' and '.join(sorted(names))} alone is set: most clients take HTTPS_PROXY for models",
+            _RENEW,
+        )
+
+
+def check_reached(reached: Reached, names: list[str], config: Path) -> Iterator[Finding]:
+    """Yield what is at an address that these variables lead to."""
+    place = f"{', '.join(names)} {'leads' if len(names) == 1 else 'lead'} to {reached.address.url}"
+    if reached.problem:
+        yield broken(f"{place}, where no proxy answers: {reached.problem}", _unset(names))
+    elif reached.health is None:
+        yield note(
+            f"{place}, a proxy, but not this one: nothing is masked there. obsmask run sends its "
+            "requests on to it",
+            _RUN,
+        )
+    else:
+        yield from _check_health(reached.health, place, config)
+
+
+def check_none(default: Reached) -> Iterator[Finding]:
+    """Yield what to do where no variable leads to a proxy."""
+    if default.health is None:
+        yield note("No variable leads a client to a proxy", _RUN)
+    else:
+        yield note(
+            f"A proxy masks at {default.address.url}, but no variable leads a client there", _RENEW
+        )
+
+
+def _check_health(health: Health, place: str, config: Path) -> Iterator[Finding]:
+    state = health.state.removeprefix("observation-masking ")
+    says = f"{place}, which is observation-masking {state}"
+    yield ok(says) if health.is_masking else note(says, f"obsmask config check {health.config}")
+    own = version("observation-masking")
+    if health.software_version != own:
+        yield note(
+            f"That proxy is of version {health.software_version}, this command of {own}: "
+            "restart the proxy"
+        )
+    if Path(health.config) != config:
+        yield note(
+            f"That proxy uses another configuration than {config}",
+            f"obsmask doctor --config {health.config}",
+        )
+    for host, count in health.unopened.items():
+        yield note(
+            f"{count} connections to {host} passed that proxy unopened and unmasked: a program "
+            "does not trust its certificate",
+            _RENEW,
+        )
+    if health.unserved:
+        yield note(f"{health.unserved} requests passed that proxy in a format that is not masked")
+
+
+def _read_set(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name in VARIABLES:
+        for spelling in (name, name.lower()):
+            if value := environment.get(spelling):
+                yield spelling, value
+
+
+def _unset(names: list[str]) -> str:
+    return f"unset {' '.join(names)}"

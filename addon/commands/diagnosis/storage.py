@@ -1,0 +1,75 @@
+"""What is kept, where, who can read it, and whether there is room for more."""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from addon.commands.diagnosis.finding import Finding, broken, note, ok
+
+_MEGABYTE = 1_000_000
+_LITTLE = 100 * _MEGABYTE
+_MOST_NAMED = 8
+
+
+def check_record_file(path: Path) -> Iterator[Finding]:
+    """Yield whether records can be written, and who can read them."""
+    there = _find_existing(path.parent)
+    if path.exists() and not path.is_file():
+        yield broken(f"{path} is no file: no records are kept", f"rm -r {path}")
+    elif path.exists() and not os.access(path, os.W_OK):
+        yield broken(f"{path} cannot be written: no records are kept", f"chmod u+w {path}")
+    elif not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        yield broken(f"{there} cannot be written: no records are kept", f"chmod u+rwx {there}")
+    else:
+        size = f", {render_size(path.stat().st_size)}" if path.exists() else ", none so far"
+        yield ok(f"Records are kept in {path}{size}")
+    if path.is_file() and _is_open(path):
+        yield note(f"{path} can be read by others on this machine", f"chmod 600 {path}")
+
+
+def check_room(path: Path) -> Iterator[Finding]:
+    """Yield whether there is room on a file's disk."""
+    there = _find_existing(path.parent)
+    free = shutil.disk_usage(there).free
+    if free < _MEGABYTE:
+        yield broken(f"The disk of {there} is full: records are lost", f"df -h {there}")
+    elif free < _LITTLE:
+        yield note(f"The disk of {there} has {render_size(free)} left", f"df -h {there}")
+
+
+def check_folder(folder: Path, *, is_private: bool) -> Iterator[Finding]:
+    """Yield what one of our folders holds, the largest files first, and who can read it."""
+    if not folder.is_dir():
+        return
+    try:
+        sizes = {each: each.stat().st_size for each in folder.rglob("*") if each.is_file()}
+    except OSError as error:
+        yield note(f"{folder} cannot be read: {error.strerror}")
+        return
+    largest = sorted(sizes, key=lambda each: -sizes[each])
+    names = [f"{each.relative_to(folder)} {render_size(sizes[each])}" for each in largest]
+    more = [f"{len(names) - _MOST_NAMED} more"] if names[_MOST_NAMED:] else []
+    yield ok(
+        f"{folder} holds {render_size(sum(sizes.values()))}: "
+        f"{', '.join([*names[:_MOST_NAMED], *more]) or 'nothing'}"
+    )
+    if is_private and _is_open(folder):
+        yield note(f"{folder} can be read by others on this machine", f"chmod 700 {folder}")
+
+
+def render_size(size: int) -> str:
+    """Return a number of bytes in a unit that a person reads."""
+    if size < 1_000:
+        return f"{size} bytes"
+    return f"{size / 1_000:.0f} kB" if size < _MEGABYTE else f"{size / _MEGABYTE:,.1f} MB"
+
+
+def _find_existing(folder: Path) -> Path:
+    """Return the innermost of a folder and those above it that is there."""
+    return next((each for each in (folder, *folder.parents) if each.exists()), folder)
+
+
+def _is_open(path: Path) -> bool:
+    return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
