@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from addon.metrics.private_files import make_folder, open_private
 from addon.proxy.memory_record import decode, encode
 from masking.memory.boundary_memory import MAX_CONVERSATIONS, Branches
 
@@ -89,8 +90,8 @@ class MemoryFile:
     def _open(self) -> sqlite3.Connection:
         if self._database is None:
             path = self._folder() / NAME
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            make_folder(path.parent)
+            _make_file(path)
             try:
                 self._database = _connect(path)
             except sqlite3.DatabaseError as error:
@@ -98,7 +99,7 @@ class MemoryFile:
                     raise
                 logger.warning(f"{path} is damaged ({error}): a new file is started")
                 path.unlink()
-                os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+                _make_file(path)
                 self._database = _connect(path)
         return self._database
 
@@ -112,6 +113,11 @@ class MemoryFile:
                 logger.warning(f"boundaries are remembered in the process alone: {error}")
             self._warned = True
             return []
+
+
+def _make_file(path: Path) -> None:
+    """Make an empty file, where there is none, before SQLite makes one that others may read."""
+    os.close(open_private(str(path), os.O_CREAT | os.O_RDWR))
 
 
 def _connect(path: Path) -> sqlite3.Connection:
