@@ -1,0 +1,160 @@
+"""`obsmask doctor` beside real proxies, of real runtimes: what it says is what is the case."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from mitmproxy.certs import CertStore
+
+from addon.commands.diagnosis.program import Interpreter
+from addon.commands.diagnosis.trial import try_interpreter
+from addon.proxy.authorities import write_bundle
+from addon.proxy.environment import client_environment
+from addon.proxy.launch import Proxy, running_proxy
+from tests.live.harness import ON, SECONDS, environment, free_port
+
+NODE = shutil.which("node")
+needs_node = pytest.mark.skipif(NODE is None, reason="there is no node")
+
+
+class Found(NamedTuple):
+    code: int
+    findings: Sequence[dict[str, str]]
+
+    def levels(self, topic: str) -> list[str]:
+        return [each["level"] for each in self.findings if each["topic"] == topic]
+
+    def says(self, topic: str) -> str:
+        return "\n".join(each["says"] for each in self.findings if each["topic"] == topic)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's home with an authority of mitmproxy's, and a configuration."""
+    home = tmp_path_factory.mktemp("home")
+    CertStore.from_store(home / ".mitmproxy", "mitmproxy", 2048)
+    (home / "mine.toml").write_bytes(ON)
+    return home
+
+
+@pytest.fixture(scope="module")
+def proxy(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """A proxy of ours that the user has started."""
+    folder, confdir = tmp_path_factory.mktemp("proxy"), home / ".mitmproxy"
+    arguments = ("--set", f"mask_config={home}/mine.toml")
+    with running_proxy(folder, *arguments, env=environment(home), confdir=confdir) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def bundle(home: Path) -> Path:
+    return write_bundle(home / "bundle.pem", [home / ".mitmproxy" / "mitmproxy-ca-cert.pem"])
+
+
+def ask(home: Path, *arguments: str | Path, **variables: str) -> Found:
+    """Run doctor in an environment that has nothing but these variables."""
+    command = [sys.executable, "-m", "addon.commands.main", "doctor", "--json", "--config"]
+    done = subprocess.run(
+        [*command, home / "mine.toml", *arguments],
+        env=environment(home, XDG_DATA_HOME=str(home / "data"), **variables),
+        cwd=home,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.stderr == ""
+    return Found(done.returncode, json.loads(done.stdout)["findings"])
+
+
+def script(home: Path, interpreter: str) -> Path:
+    path = home / f"agent-of-{Path(interpreter).name}"
+    path.write_text(f"#!{interpreter}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_python_trusts_the_proxy_in_the_environment_of_run(home: Path) -> None:
+    found = ask(home, "--", script(home, sys.executable))
+    assert found.code == 0
+    assert ["ok"] == found.levels("Command")
+    assert "(ssl, httpx, requests)" in found.says("Command")
+
+
+@needs_node
+def test_a_node_trusts_the_proxy_in_the_environment_of_run(home: Path) -> None:
+    found = ask(home, "--", script(home, str(NODE)))
+    assert found.code == 0
+    assert "ok" == found.levels("Command")[0]
+    assert "tls.connect" in found.says("Command")
+
+
+def test_in_the_environment_of_a_running_proxy_all_is_well(
+    home: Path, proxy: Proxy, bundle: Path
+) -> None:
+    variables = client_environment(proxy.url, bundle)
+    found = ask(home, "--", script(home, sys.executable), **variables)
+    assert found.code == 0
+    assert ["ok"] == found.levels("Proxy")
+    assert "ON, window of 2 tool turns" in found.says("Proxy")
+    assert ["ok"] == found.levels("Command")
+    assert ["ok", "ok"] == found.levels("Certificates")
+
+
+@pytest.mark.parametrize("runtime", [sys.executable, pytest.param(NODE, marks=needs_node)])
+def test_a_runtime_without_the_authority_does_not_trust_the_proxy(
+    home: Path, proxy: Proxy, runtime: str
+) -> None:
+    variables = {"HTTPS_PROXY": proxy.url, "https_proxy": proxy.url}
+    found = ask(home, "--", script(home, runtime), **variables)
+    assert found.code == 1
+    assert "broken" == found.levels("Command")[0]
+    assert "does not trust the proxy's certificate" in found.says("Command")
+    assert "SSL_CERT_FILE is not set" in found.says("Certificates")
+
+
+def test_a_proxy_with_another_authority_is_found(home: Path, tmp_path: Path, bundle: Path) -> None:
+    """The bundle has the user's own, and the proxy was started with another confdir."""
+    with running_proxy(tmp_path, env=environment(home)) as proxy:
+        found = ask(home, **client_environment(proxy.url, bundle))
+    assert found.code == 1
+    assert "has another authority than" in found.says("Certificates")
+
+
+def test_a_proxy_that_is_gone_is_broken(home: Path, bundle: Path) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    found = ask(home, **client_environment(url, bundle))
+    assert found.code == 1
+    assert ["broken"] == found.levels("Proxy")
+    assert "no proxy answers: Connection refused" in found.says("Proxy")
+
+
+def test_a_proxy_of_somebody_elses_is_told_apart(home: Path, tmp_path: Path, bundle: Path) -> None:
+    (tmp_path / "nothing.py").touch()
+    with running_proxy(tmp_path, script=tmp_path / "nothing.py", env=environment(home)) as proxy:
+        found = ask(home, **client_environment(proxy.url, bundle))
+    assert ["note"] == found.levels("Proxy")
+    assert "a proxy, but not this one" in found.says("Proxy")
+
+
+def test_a_proxy_that_does_not_start_is_broken(home: Path) -> None:
+    """As where the user's options of mitmproxy have a mistake."""
+    options = home / ".mitmproxy" / "config.yaml"
+    options.write_text("connection_strategy: nonsense\nbody_size_limit: nonsense\n")
+    found = ask(home, "--", script(home, sys.executable))
+    options.unlink()
+    assert found.code == 1
+    assert "mitmdump did not start" in found.says("Command")
+
+
+def test_what_cannot_be_started_or_says_nothing_was_not_asked(tmp_path: Path) -> None:
+    silent = tmp_path / "python3"
+    silent.write_text("#!/bin/sh\necho '{\"way\": 1}'; echo nothing\n")
+    silent.chmod(0o755)
+    for path in (silent, tmp_path / "none"):
+        assert [] == try_interpreter(Interpreter("python", path), "https://x.test", {"PATH": ""})
