@@ -73,7 +73,7 @@ class ObservationMasking:
         )
         self._passthrough = Passthrough(lambda: self._read_settings().hosts)
         self._unserved = Unserved()
-        self._mcp = Mcp(lambda record: self._metrics.note(record, self._read_settings()))
+        self._mcp = Mcp(lambda record: self._metrics.note(record, self._read_settings(), self._run))
         self.addons = [self._passthrough]
 
     def load(self, loader: Loader) -> None:

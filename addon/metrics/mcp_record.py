@@ -19,6 +19,10 @@ class McpRecord(BaseModel):
     ] = None
     config_digest: Annotated[str | None, means("A digest of the settings in force.")] = None
     price_list_date: Annotated[str | None, means("The date of the price list.")] = None
+    run: Annotated[
+        str | None, means("A random name of the run of the proxy that made the record.")
+    ] = None
+    tag: Annotated[str | None, means("The tag that its user gave that run (`mask_tag`).")] = None
     time: Annotated[str, means("When the response came to its end, in UTC (ISO 8601).")]
     host: Annotated[str, means("The host of the server.")]
     path: Annotated[str, means("The path of the request, without the query.")]

@@ -20,7 +20,7 @@ from addon.metrics.record import RequestRecord
 from addon.metrics.record_file import RecordFile
 from addon.metrics.redaction_trace import RedactionTrace
 from addon.metrics.software import describe_software
-from addon.metrics.stages import Answered, Interruption, Measured, Rewritten
+from addon.metrics.stages import Answered, Interruption, Measured, Rewritten, Run
 from addon.metrics.totals import Totals
 from addon.metrics.untouched_warnings import UntouchedWarnings
 from addon.metrics.worker import Worker, guard
@@ -124,12 +124,12 @@ class Metrics:
 
         self._worker.submit(job)
 
-    def note(self, fields: Mapping[str, object], settings: Settings) -> None:
+    def note(self, fields: Mapping[str, object], settings: Settings, run: Run) -> None:
         """Write the record of an MCP response, under the settings in force."""
 
         def job() -> None:
-            record = McpRecord.model_validate({**describe_software(settings), **fields})
-            self._file.write(record.model_dump())
+            made_by = {**describe_software(settings), "run": run.name, "tag": run.tag}
+            self._file.write(McpRecord.model_validate({**made_by, **fields}).model_dump())
 
         self._worker.submit(job)
 

@@ -287,6 +287,8 @@ def test_a_recording_keeps_what_the_client_got_and_the_log_what_became_of_it(
     records = [record for record in read_records(tmp_path) if record["kind"] == "mcp"]
     assert [0, 0, 2] == sorted(record["cut_strings"] for record in records)
     assert {"/mcp"} == {record["path"] for record in records}
+    assert 1 == len({record["run"] for record in records})
+    assert {len(record["run"]) for record in records} == {8}
 
 
 def test_a_recording_of_what_was_not_cut_is_cut_when_it_is_replayed(
