@@ -52,7 +52,14 @@ class Query(NamedTuple):
     metavar="WHEN",
     help="From when on: 12h, 7d (today and the six days before), 4w, or a date.",
 )
-@click.option("--by", type=click.Choice([*KEYS]), default="day", help="What has a row of its own.")
+@click.option(
+    "--by",
+    type=click.Choice([*KEYS]),
+    default="day",
+    show_default=True,
+    metavar="WHAT",
+    help="What has a row of its own: day, model, host, client or tag.",
+)
 @click.option("--tag", metavar="NAME", help="Only requests of runs with this tag.")
 @click.option("--replayed", is_flag=True, help="Only requests of recordings that were played.")
 @config_option

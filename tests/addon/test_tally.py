@@ -3,37 +3,14 @@
 import json
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pytest
 
-from addon.metrics.record import RequestRecord
 from addon.metrics.sums import BillSum, Waits
 from addon.metrics.tally import Tally
+from tests.made_up_records import LEAST, UNPRICED, bill, record, tally
 from tests.places import ROOT
-
-LEAST = {"time": "2026-01-01T00:00:00.000+00:00", "host": "h", "path": "/p", "masking": "on"}
-
-
-def record(**fields: object) -> RequestRecord:
-    return RequestRecord.model_validate({**LEAST, **fields})
-
-
-def tally(*records: Mapping[str, object]) -> Tally:
-    counted = Tally()
-    for fields in records:
-        counted.add(record(**fields))
-    return counted
-
-
-def bill(before: float, after: float, error: float = 0.0, **fields: object) -> dict[str, object]:
-    """Return the fields of a request with a bill in tokens, and in dollars at a dollar for each."""
-    tokens = {"cost_tokens_before": before, "cost_tokens_after": after, "saved_tokens_error": error}
-    dollars = {name.replace("tokens", "dollars"): value for name, value in tokens.items()}
-    return {**tokens, **dollars, **fields}
-
-
-UNPRICED = {"cost_dollars_before": None, "cost_dollars_after": None, "saved_dollars_error": None}
 
 
 def test_nothing_comes_to_nothing() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from addon.metrics.tally_line import find_why_untouched, render_tally
 from addon.proxy.websocket import HELD
-from tests.addon.test_tally import UNPRICED, bill, tally
+from tests.made_up_records import UNPRICED, bill, tally
 
 SIZES = {"request_tokens_before": 1_844_335, "request_tokens_after": 1_204_113}
 MASKED = {"tool_results": 9, "masked": 4, **SIZES}

@@ -1,0 +1,104 @@
+"""`obsmask status`: where it finds records, what it passes over, and what it says of none."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from addon.commands.main import main
+from tests.addon.test_record import FIRST_SCHEMA
+from tests.made_up_records import (
+    LEAST,
+    REQUEST,
+    describe,
+    read_json,
+    status,
+    write_records,
+)
+
+
+def test_the_configuration_names_the_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    write_records(tmp_path / "mine.jsonl", REQUEST)
+    config = tmp_path / "mine.toml"
+    config.write_text(f'[observation_masking.metrics]\npath = "{tmp_path / "mine.jsonl"}"\n')
+    assert ["1"] == describe(status(capsys, "--config", str(config)))["Requests"]
+
+
+def test_the_records_that_were_rotated_away_count(
+    capsys: pytest.CaptureFixture[str], records: Path
+) -> None:
+    write_records(records.with_name("requests.jsonl.1"), REQUEST, REQUEST)
+    write_records(records, REQUEST)
+    assert ["3"] == describe(status(capsys))["Requests"]
+
+
+def test_lines_that_are_no_records_are_passed_over(
+    capsys: pytest.CaptureFixture[str], records: Path
+) -> None:
+    older = json.dumps(json.loads(FIRST_SCHEMA) | {"replay": False})
+    mcp = json.dumps({**LEAST, "kind": "mcp"})
+    torn = json.dumps(REQUEST)[:50]
+    write_records(records, older, "", "[]", mcp, "\ufffd", REQUEST, torn)
+    told = read_json(capsys)["total"]
+    assert (2, 14) == (told["requests"], told["masked_results"])
+    assert 1 == told["cost_in_dollars"]["requests"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "expected"),
+    [
+        pytest.param(
+            [],
+            [],
+            "No request has been recorded there yet. This starts an agent whose requests are "
+            "masked and recorded: obsmask run -- COMMAND",
+            id="no file",
+        ),
+        pytest.param(
+            [REQUEST],
+            ["--since", "2020-03-05"],
+            "No such request since then. The latest record is of 2020-03-04.",
+            id="nothing since then",
+        ),
+        pytest.param(
+            [REQUEST | {"time": "yesterday"}],
+            [],
+            "No such request since then. The latest record is of yesterday.",
+            id="a time that is none",
+        ),
+        pytest.param(
+            [REQUEST],
+            ["--tag", "x"],
+            "No such request since then has that tag. The latest of any tag is of 2020-03-04.",
+            id="nothing with that tag",
+        ),
+        pytest.param(
+            [REQUEST],
+            ["--replayed"],
+            "No such request since then. The latest record is of 2020-03-04.",
+            id="nothing was replayed",
+        ),
+    ],
+)
+def test_it_is_told_why_there_is_nothing(
+    capsys: pytest.CaptureFixture[str],
+    records: Path,
+    lines: list[Mapping[str, object]],
+    options: list[str],
+    expected: str,
+) -> None:
+    if lines:
+        write_records(records, *lines)
+    said = status(capsys, *options)
+    assert [f"from {records}", "", expected] == said[1:]
+    assert 0 == read_json(capsys, *options)["total"]["requests"]
+
+
+def test_a_named_file_that_is_not_there_is_a_mistake(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert 1 == main(["status", "--records", "missing.jsonl"])
+    assert "obsmask: missing.jsonl: No such file or directory\n" == capsys.readouterr().err
