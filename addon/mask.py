@@ -32,6 +32,7 @@ from addon.proxy.mcp_responses import Mcp
 from addon.proxy.memory_file import MemoryFile
 from addon.proxy.requests import find_wire_format, is_bulk, is_event_stream
 from addon.proxy.response_copy import ResponseCopy
+from addon.proxy.standard_output import print_any_character
 from addon.proxy.startup import (
     find_option_mistake,
     render_change,
@@ -81,6 +82,7 @@ class ObservationMasking:
         loader.add_option("mask_set", Sequence[str], [], "Settings, as schema1.window_turns=4.")
         loader.add_option("mask_tag", str, "", "A tag for the records of this run.")
         send_messages_whole()
+        print_any_character()
 
     def configure(self, updated: set[str]) -> None:
         """Validate the options. A mistake stops the start, or undoes a later change."""

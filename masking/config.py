@@ -119,9 +119,9 @@ def parse_tables(data: bytes, overrides: Sequence[str] = ()) -> Tables | None:
 
 
 def read_document(data: bytes) -> Mapping[str, Any]:
-    """Decode a TOML file. Raises ConfigError if it is none."""
+    """Decode a TOML file, with a byte order mark or without. Raises ConfigError if it is none."""
     try:
-        return tomli.loads(data.decode())
+        return tomli.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise ConfigError("not UTF-8", "file") from None
     except (ValueError, RecursionError) as error:  # too many digits, too deep, no TOML at all

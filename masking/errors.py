@@ -1,14 +1,16 @@
 """The errors: a setting or a request that cannot be used. Each names the place."""
 
+from masking.printable import printable
+
 
 class ConfigError(ValueError):
     """A setting that cannot be used. It names the setting and never repeats a long value.
 
-    Without a path, the problem is the whole sentence.
+    It is one line that may stand in a log. Without a path, the problem is the whole sentence.
     """
 
     def __init__(self, problem: str, path: str = "") -> None:
-        super().__init__(f"{problem} in '{path}'" if path else problem)
+        super().__init__(printable(f"{problem} in '{path}'" if path else problem))
         self.problem = problem
         self.path = path
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.places import ROOT
 
-NAMES = ("masking.errors", "masking.model", "masking.host_names")
+NAMES = ("masking.printable", "masking.errors", "masking.model", "masking.host_names")
 INDEX = ("masking.elements", "masking.wire_format", "masking.pairing", "masking.conversation")
 LEAVES = (*NAMES, *INDEX, "masking.measures", "masking.layout", "masking.edit")
 PATH = (*LEAVES, "masking.strategies", "masking.memory", "masking.wire", "masking.rewrite")
@@ -27,7 +27,8 @@ SEES_MASKING = ("masking", *CORE)
 
 ALLOWED: Mapping[str, tuple[str, ...]] = {
     # Nouns and errors, which everybody may name.
-    "masking.errors": (),
+    "masking.printable": (),
+    "masking.errors": ("masking.printable",),
     "masking.model": ("masking.errors",),
     "masking.host_names": ("masking.errors",),
     # Leaves: they know a text, a path or a price, and no strategy.

@@ -22,7 +22,8 @@ from addon.proxy.config_file import (
 from addon.proxy.shipped import shipped
 from masking.config_values import ConfigValue, list_values
 from masking.errors import ConfigError
-from masking.report.text import pluralize, printable
+from masking.printable import printable
+from masking.report.text import pluralize
 from masking.strategies.redaction import SWITCH
 
 _NAMED = {

@@ -13,7 +13,8 @@ from addon.commands.consoles import open_console
 from addon.commands.diagnosis.examination import Surroundings, examine
 from addon.commands.diagnosis.finding import Finding, Level
 from addon.commands.options import config_option
-from masking.report.text import pluralize, printable
+from masking.printable import printable
+from masking.report.text import pluralize
 
 _STYLES: dict[Level, str] = {"ok": "green", "note": "yellow", "broken": "bold red"}
 _INDENT = " " * len("  broken  ")

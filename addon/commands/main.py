@@ -7,6 +7,8 @@ from importlib import import_module
 
 import click
 
+from addon.proxy.standard_output import print_any_character
+
 _COMMANDS = {
     "demo": "Play a recorded session through the proxy, offline.",
     "env": 'Print a client\'s environment: eval "$(obsmask env)".',
@@ -65,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0; 1 with one line on standard error; 2 if the call cannot be read; 130 after Ctrl-C.
     """
+    print_any_character()
     try:
         code = obsmask.main(arguments, "obsmask", standalone_mode=False)
     except click.ClickException as error:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from masking.report.text import printable
+from masking.printable import printable
 
 
 def render_toml(value: object) -> str:

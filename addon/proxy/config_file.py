@@ -15,6 +15,7 @@ from addon.proxy.stored_prices import find_stored
 from masking.config import ROOT, Settings, parse_settings
 from masking.config_values import ConfigValue, find_changed, list_values
 from masking.errors import ConfigError, OverrideError
+from masking.printable import printable
 from masking.strategies.redaction import SWITCH, apply_switch
 
 logger = logging.getLogger("observation_masking")
@@ -137,7 +138,7 @@ def find_local() -> Path | None:
     if not path.is_file():
         return None
     if _parse_or_none(path, read_regular(path)[0]) is None:
-        logger.info(f"{path} has no [{ROOT}] table: ignored")
+        logger.info(printable(f"{path} has no [{ROOT}] table: ignored"))
         return None
     return path
 

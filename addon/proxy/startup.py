@@ -9,6 +9,7 @@ from addon.proxy.config_file import AT_THE_NEXT_START, Change, ConfigFile
 from addon.proxy.original_body import is_recording
 from masking.config import ROOT, Settings
 from masking.measures.price_settings import PriceSettings
+from masking.printable import printable
 from masking.strategies.policy import MaskPolicy
 
 _PREFIX = "mask_"
@@ -28,7 +29,7 @@ def find_option_mistake(options: Options) -> tuple[str, str] | None:
 def render_start(config: ConfigFile) -> str:
     """Return the line that says what is on, with which settings, and from which file."""
     software = f"observation-masking {version('observation-masking')}"
-    return f"{software} {_render_state(config.settings)} ({config.path})"
+    return printable(f"{software} {_render_state(config.settings)} ({config.path})")
 
 
 def render_change(config: ConfigFile, change: Change) -> str:
@@ -36,11 +37,11 @@ def render_change(config: ConfigFile, change: Change) -> str:
     if change.problem:
         return f"configuration unchanged: {change.problem}"
     if not change.changed:
-        return f"configuration read again, no setting has changed ({config.path})"
+        return printable(f"configuration read again, no setting has changed ({config.path})")
     line = f"configuration read again, {', '.join(change.changed)} changed"
     if later := [name for name in change.changed if name in AT_THE_NEXT_START]:
         line += f" (at the next start: {', '.join(later)})"
-    return f"{line}: {_render_state(config.settings)} ({config.path})"
+    return printable(f"{line}: {_render_state(config.settings)} ({config.path})")
 
 
 def _render_state(settings: Settings) -> str:
@@ -52,7 +53,7 @@ def render_recording(settings: Settings, options: Options) -> str | None:
     """Return the line that says that a recording will hold content; None where it holds none."""
     if not (is_recording(options) and settings.recording.keep_original):
         return None
-    return (
+    return printable(
         f"{options.save_stream_file} keeps the client's own body of each masked request, so that "
         f"it can be replayed; [{ROOT}.recording] keep_original = false switches that off"
     )

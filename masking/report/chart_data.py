@@ -6,11 +6,12 @@ from itertools import groupby
 
 from masking.accounting.cost import Bill
 from masking.model import REASONS, Reason
+from masking.printable import printable
 from masking.replay.boundary_moves import Value, find_moves
 from masking.replay.comparison import Comparison
 from masking.replay.summary import CostUnit, find_unit
 from masking.report.overview import POLICIES, PolicyKey
-from masking.report.text import UNITS, pluralize, printable
+from masking.report.text import UNITS, pluralize
 
 _VALUES: dict[CostUnit, Value] = {
     "usd": lambda bill: bill.dollars or 0.0,

@@ -14,13 +14,14 @@ from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+from masking.printable import printable
 from masking.replay.assumed_prices import find_assumed_prices
 from masking.replay.comparison import Comparison
 from masking.replay.summary import summarize
 from masking.report.chart_data import describe_charts
 from masking.report.origin import Origin, list_prices
 from masking.report.overview import describe_headline, list_conversations, list_policies
-from masking.report.text import UNITS, pluralize, printable
+from masking.report.text import UNITS, pluralize
 
 _STYLES = ("uPlot.min.css", "report.css")
 _SCRIPTS = ("uPlot.iife.min.js", "elements.js", "charts.js", "masking_map.js", "report.js")

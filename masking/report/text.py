@@ -36,8 +36,3 @@ def choose_money(unit: CostUnit, most: float) -> Callable[[float], str]:
 def pluralize(count: int, noun: str) -> str:
     """Return a count with its noun: `1 request`, `2,000 requests`."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
-
-
-def printable(name: str) -> str:
-    """Return a name for a screen, without control characters and marks of direction."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)

@@ -6,6 +6,7 @@ from itertools import accumulate
 import pytest
 
 from masking.measures.price_settings import CachePricing
+from masking.printable import printable
 from masking.replay.comparison import Comparison
 from masking.replay.pauses import Pause
 from masking.replay.replay import ReplayedRequest
@@ -20,7 +21,7 @@ from masking.report.overview import (
     list_conversations,
     list_policies,
 )
-from masking.report.text import choose_money, pluralize, printable, spell_count, spell_percent
+from masking.report.text import choose_money, pluralize, spell_count, spell_percent
 from masking.wire.usage import Usage
 from tests.replays import NOON, Talk, in_tokens, replayed, settings
 

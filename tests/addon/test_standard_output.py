@@ -1,0 +1,78 @@
+"""Odd characters in names: on a terminal with another encoding, in the log, in errors."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from addon.proxy.config_file import ConfigFile
+from addon.proxy.startup import render_start
+from masking.config import parse_settings
+from masking.errors import ConfigError
+from tests.live.harness import ON, run_mitmdump
+
+ODD = '[observation_masking.redaction]\nenabled = true\ntool_names = ["\\u001b[31mlöschen"]\n'
+
+
+def print_in(encoding: str, text: str) -> bytes:
+    """Return what a program prints of a text where the terminal asks for an encoding."""
+    program = (
+        "from addon.proxy.standard_output import print_any_character\n"
+        f"print_any_character(); print({text!a})"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=True,
+    ).stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text", "expected"),
+    [
+        pytest.param("utf-8", "für", "für".encode(), id="a character"),
+        pytest.param("ascii", "für €", b"f\\xfcr \\u20ac", id="a character that is lacking"),
+        pytest.param("utf-8", "f\udcfcr", b"f\xfcr", id="a byte of a file name"),
+        pytest.param("ascii", "ü\udcfcü", b"\\xfc\xfc\\xfc", id="both"),
+        pytest.param("utf-8", "\ud800", b"\\ud800", id="no character at all"),
+    ],
+)
+def test_any_character_can_be_printed(encoding: str, text: str, expected: bytes) -> None:
+    assert expected == print_in(encoding, text)
+
+
+def test_no_escape_character_reaches_the_start_line(tmp_path: Path) -> None:
+    (tmp_path / "a\n\x1b.toml").write_text(ODD, encoding="utf-8")
+    line = render_start(ConfigFile(tmp_path / "a\n\x1b.toml"))
+    assert line.isprintable()
+    assert "redaction of \N{REPLACEMENT CHARACTER}[31mlöschen" in line
+
+
+def test_no_escape_character_reaches_a_message() -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_settings(b'[observation_masking.schema1]\n"\\u001b[31m" = 1')
+    assert str(raised.value).isprintable()
+
+
+def test_a_file_may_begin_with_a_byte_order_mark() -> None:
+    assert parse_settings(ON) == parse_settings("\ufeff".encode() + ON) is not None
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    "variables",
+    [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
+    ids=["asked for", "of the locale"],
+)
+def test_the_proxy_starts_whatever_the_encoding(tmp_path: Path, variables: dict[str, str]) -> None:
+    """A home of another name would be mitmproxy's to read: it does not, in the second case."""
+    (tmp_path / "für alle").mkdir()
+    config = tmp_path / "für alle" / "config.toml"
+    config.write_text(ODD, encoding="utf-8")
+    option = f"mask_config={config}"
+    ended = run_mitmdump(tmp_path, "-nr", os.devnull, "--set", option, **variables)
+    assert "redaction of" in ended.stdout
+    assert "Traceback" not in ended.stdout
