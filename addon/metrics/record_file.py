@@ -40,7 +40,7 @@ class RecordFile:
     @property
     def path(self) -> Path:
         """Where the records go. Raises RuntimeError if the user has no home."""
-        return Path(self._name).expanduser() if self._name else default_path()
+        return Path(self._name).expanduser().absolute() if self._name else default_path()
 
     def write(self, record: Mapping[str, object]) -> None:
         """Append one line, at once."""

@@ -56,6 +56,11 @@ def test_records_lie_in_the_users_state_directory(
     assert RecordFile(MetricsSettings()).path == default_path()
 
 
+def test_a_relative_path_is_told_in_full(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    monkeypatch.chdir(path.parent)
+    assert RecordFile(MetricsSettings(path="requests.jsonl")).path == path
+
+
 def test_a_record_is_there_as_soon_as_it_is_written(file: RecordFile) -> None:
     file.write({"model": "modèle \ud800", "n": 1})
     assert file.path.read_bytes() == '{"model": "modèle ?", "n": 1}\n'.encode()
