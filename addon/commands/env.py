@@ -1,5 +1,6 @@
 """`obsmask env`: the variables that lead a client through the proxy."""
 
+import os
 import shlex
 from urllib.parse import urlsplit
 
@@ -35,4 +36,5 @@ def command(proxy: str) -> None:
     In the terminal where the client is to run: eval "$(obsmask env)".
     """
     for name, value in client_environment(proxy, user_bundle()).items():
-        print(f"export {name}={shlex.quote(value)}")
+        # As bytes: a shell reads them, whatever encoding a screen has.
+        click.echo(os.fsencode(f"export {name}={shlex.quote(value)}"))

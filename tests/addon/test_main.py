@@ -224,7 +224,18 @@ def test_a_misspelt_command_or_option_gets_a_suggestion(
         assert f"Did you mean '{close}" in capsys.readouterr().err
 
 
-NAMES = ("demo", "env", "replay", "tune", "compare", "prices", "record", "scrub", "expect")
+NAMES = (
+    "demo",
+    "env",
+    "config",
+    "replay",
+    "tune",
+    "compare",
+    "prices",
+    "record",
+    "scrub",
+    "expect",
+)
 
 
 @pytest.mark.parametrize("name", NAMES)

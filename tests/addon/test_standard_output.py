@@ -44,6 +44,18 @@ def test_any_character_can_be_printed(encoding: str, text: str, expected: bytes)
     assert expected == print_in(encoding, text)
 
 
+def test_a_shell_gets_the_bytes_of_a_path(tmp_path: Path) -> None:
+    folder = tmp_path / "für alle"
+    variables = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(folder), "PYTHONIOENCODING": "ascii"}
+    shown = subprocess.run(
+        [sys.executable, "-m", "addon.commands.main", "env"],
+        env={**os.environ, **variables},
+        capture_output=True,
+        check=True,
+    ).stdout
+    assert f"export SSL_CERT_FILE='{folder}/".encode() in shown
+
+
 def test_no_escape_character_reaches_the_start_line(tmp_path: Path) -> None:
     (tmp_path / "a\n\x1b.toml").write_text(ODD, encoding="utf-8")
     line = render_start(ConfigFile(tmp_path / "a\n\x1b.toml"))
