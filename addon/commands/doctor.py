@@ -58,7 +58,8 @@ def _show(console: Console, found: Iterable[Found]) -> Iterator[Found]:
 def _print(console: Console, finding: Finding) -> None:
     """Print a finding; its line is not broken, so that it can be copied."""
     width = max(console.width - len(_INDENT), _NARROWEST)
-    first, *others = wrap(printable(finding.says), width, break_long_words=False) or [""]
+    words = printable(finding.says)
+    first, *others = wrap(words, width, break_long_words=False, break_on_hyphens=False) or [""]
     level = Text(f"  {finding.level}".ljust(len(_INDENT)), style=_STYLES[finding.level])
     console.print(level + first, soft_wrap=True)
     for line in others:

@@ -115,7 +115,9 @@ def test_a_runtime_without_the_authority_does_not_trust_the_proxy(
     assert found.code == 1
     assert "broken" == found.levels("Command")[0]
     assert "does not trust the proxy's certificate" in found.says("Command")
-    assert "SSL_CERT_FILE is not set" in found.says("Certificates")
+    assert "SSL_CERT_FILE, REQUESTS_CA_BUNDLE and NODE_EXTRA_CA_CERTS are not set" in found.says(
+        "Certificates"
+    )
 
 
 def test_a_proxy_with_another_authority_is_found(home: Path, tmp_path: Path, bundle: Path) -> None:

@@ -3,7 +3,7 @@
 import http.client
 import re
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -11,22 +11,27 @@ from typing import NamedTuple
 from cryptography import x509
 
 from addon.commands.diagnosis.finding import Finding, broken, note, ok
+from addon.proxy.environment import CA_VARIABLES, OTHER_CA_VARIABLES
 from addon.proxy.health_check import Address
 
-VARIABLES: Mapping[str, str] = {
+_READERS: Mapping[str, str] = {
     "SSL_CERT_FILE": "Python's clients, claude-code, opencode, codex",
     "REQUESTS_CA_BUNDLE": "requests",
     "NODE_EXTRA_CA_CERTS": "Node's clients",
     "CURL_CA_BUNDLE": "curl",
     "GIT_SSL_CAINFO": "git",
     "CODEX_CA_CERTIFICATE": "codex",
+    "AWS_CA_BUNDLE": "boto3",
+    "DENO_CERT": "Deno",
 }
-"""The variables, and who reads them."""
+"""Who reads a variable; of the others, whoever reads it."""
 
-ESSENTIAL = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
+_VARIABLES = (*CA_VARIABLES, *OTHER_CA_VARIABLES)
+
+_ESSENTIAL = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
 """What most clients need. The others can take their place in a single one."""
 
-_ADDING = "NODE_EXTRA_CA_CERTS"
+_ADDING = ("NODE_EXTRA_CA_CERTS", "DENO_CERT")
 """The others replace the public authorities."""
 
 _SOON = timedelta(days=30)
@@ -102,36 +107,65 @@ def check_served(served: bytes, authority: Bundle) -> Iterator[Finding]:
 def check_bundles(
     environment: Mapping[str, str], authority: bytes | None, *, is_proxied: bool
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the files that the variables name.
+    """Yield what is wrong with the files that the variables name, file by file.
 
     `authority` is the proxy's, if there is one; only where the environment leads to a proxy of
     ours must they hold it.
     """
-    held = []
-    for name in (name for name in VARIABLES if environment.get(name)):
-        bundle = read_bundle(Path(environment[name]))
-        if bundle.problem:
-            yield broken(f"{name} names {bundle.path}: {bundle.problem}", f"unset {name}")
-        elif is_proxied and authority is not None and authority not in bundle.certificates:
-            yield broken(
-                f"{name} names {bundle.path}, which lacks the proxy's authority"
-                f"{_find_old(bundle)}: {VARIABLES[name]} will not trust the proxy",
-                _RENEW,
-            )
-        else:
-            held.append(name)
-            if name != _ADDING and len(bundle.certificates) == 1:
-                yield note(
-                    f"{name} names {bundle.path}, which holds one authority alone: what is read "
-                    "by it trusts no public server, as the hosts that stay unopened",
-                    _RENEW,
-                )
-    if not is_proxied:
+    named: dict[str, list[str]] = {}
+    for name in _VARIABLES:
+        if file := environment.get(name):
+            named.setdefault(file, []).append(name)
+    for file, names in named.items():
+        yield from _check_bundle(read_bundle(Path(file)), names, authority if is_proxied else None)
+    missing = [name for name in _ESSENTIAL if not environment.get(name)]
+    if is_proxied and missing:
+        is_one = len(missing) == 1
+        yield broken(
+            f"{_join(missing)} {'is' if is_one else 'are'} not set: {_name_readers(missing)} will "
+            "not trust the proxy",
+            _RENEW,
+        )
+
+
+def _check_bundle(
+    bundle: Bundle, names: Sequence[str], authority: bytes | None
+) -> Iterator[Finding]:
+    place = f"{_join(names)} {'names' if len(names) == 1 else 'name'} {bundle.path}"
+    if bundle.problem:
+        yield broken(f"{place}: {bundle.problem}", f"unset {' '.join(names)}")
         return
-    if held:
-        yield ok(f"{', '.join(held)}: the files hold the proxy's authority")
-    for name in (name for name in ESSENTIAL if not environment.get(name)):
-        yield broken(f"{name} is not set: {VARIABLES[name]} will not trust the proxy", _RENEW)
+    if authority is not None and authority not in bundle.certificates:
+        yield broken(
+            f"{place}, which lacks the proxy's authority{_find_old(bundle)}: "
+            f"{_name_readers(names)} will not trust the proxy",
+            _RENEW,
+        )
+    elif authority is not None:
+        yield ok(f"{place}, which holds the proxy's authority")
+    if len(bundle.certificates) == 1 and not {*names} <= {*_ADDING}:
+        yield note(
+            f"{place}, which holds one authority alone: servers that the proxy does not open are "
+            "then trusted by nobody who reads it",
+            _RENEW,
+        )
+
+
+def find_useless(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield the variables that name a file without certificates."""
+    for name in _VARIABLES:
+        if environment.get(name) and read_bundle(Path(environment[name])).problem:
+            yield name
+
+
+def _join(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _name_readers(variables: Sequence[str]) -> str:
+    readers = [_READERS[name] for name in variables if name in _READERS]
+    return _join(readers) if readers else "what reads it"
 
 
 def _decode(block: bytes) -> bytes | None:

@@ -16,6 +16,7 @@ from addon.commands.diagnosis.authorities import (
     check_bundles,
     check_served,
     fetch_authority,
+    find_useless,
     read_bundle,
 )
 from addon.commands.diagnosis.bypasses import check_bypasses
@@ -96,11 +97,12 @@ class Surroundings:
     def agent_environment(self) -> Mapping[str, str]:
         """The environment that the agent gets: as it is, if that leads to us, or from `run`.
 
-        Raises OSError if a variable names an authority that cannot be read.
+        Variables that name no authorities are left out: another check tells of them.
         """
         if self.running or not self.command:
             return self.environment
-        before = self.environment
+        useless = set(find_useless(self.environment))
+        before = {name: value for name, value in self.environment.items() if name not in useless}
         url = DEFAULT.url  # `run` chooses a free port
         return {**before, **client_environment(url, user_bundle(before), before)}
 
@@ -220,7 +222,7 @@ CHECKS: Mapping[str, Callable[[Surroundings], Iterator[Finding]]] = {
     "Proxy": _examine_proxy,
     "Certificates": _examine_certificates,
     "Command": _examine_command,
-    "What goes past": _examine_bypasses,
+    "Bypasses": _examine_bypasses,
     "Prices": _examine_prices,
     "What is stored": _examine_storage,
     "Versions": _examine_versions,

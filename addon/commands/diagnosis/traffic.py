@@ -1,26 +1,22 @@
 """What the records say of requests that passed, and of sessions that must not change sides."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from addon.commands.diagnosis.finding import Finding, note
 from addon.metrics.record import RequestRecord
-
-_MENDS: Mapping[str, str] = {
-    "signed (cch)": "obsmask run --client-changes -- claude",
-    'the provider holds the history (websocket.mode = "pass")': (
-        "obsmask run --client-changes -- codex"
-    ),
-}
-"""What changes the reason for which a request passed, where that is in the user's hands."""
+from addon.metrics.tally_line import PASSED
 
 
 def check_passed(records: Sequence[RequestRecord]) -> Iterator[Finding]:
     """Yield why requests passed untouched, the commonest reason first."""
     passed = Counter(each.passed_through for each in records if each.passed_through)
     for reason, count in passed.most_common():
+        known = PASSED.get(reason)
         yield note(
-            f"{count} of {len(records)} requests passed untouched: {reason}", _MENDS.get(reason)
+            f"{count} of {len(records)} requests passed untouched: "
+            f"{reason if known is None else known.because}",
+            None if known is None else "obsmask run --client-changes -- COMMAND",
         )
 
 

@@ -1,0 +1,49 @@
+"""What leads requests past the proxy."""
+
+import pytest
+
+from addon.commands.diagnosis.bypasses import check_bypasses
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"NO_PROXY": "localhost,127.0.0.1,::1"}, []),
+        ({"NO_PROXY": "*"}, [("broken", "export NO_PROXY=''")]),
+        (
+            {"no_proxy": "localhost, .openai.com"},
+            [("broken", "export no_proxy=localhost")],
+        ),
+        ({"NO_PROXY": "llm.example"}, [("broken", "export NO_PROXY=''")]),
+        (
+            {"OPENAI_BASE_URL": "https://gateway.example/v1", "NO_PROXY": "gateway.example,b"},
+            [("broken", "export NO_PROXY=b")],
+        ),
+        (
+            {"OLLAMA_HOST": "127.0.0.1:11434"},
+            [("note", "obsmask run --reverse http://127.0.0.1:11434 -- COMMAND")],
+        ),
+        (
+            {"OPENAI_BASE_URL": "http://user:secret@localhost:8000/v1"},
+            [("note", "obsmask run --reverse http://localhost:8000 -- COMMAND")],
+        ),
+        ({"ANTHROPIC_BASE_URL": "https://gateway.example"}, []),
+        ({"OPENAI_BASE_URL": "http://[:x"}, []),
+    ],
+    ids=[
+        "this machine",
+        "everything",
+        "a provider's domain",
+        "a host of the records",
+        "the host of a base URL",
+        "a model on this machine",
+        "the same, with a password",
+        "a gateway",
+        "no URL",
+    ],
+)
+def test_what_leads_past_the_proxy_is_found(
+    environment: dict[str, str], expected: list[tuple[str, str]]
+) -> None:
+    found = check_bypasses(environment, {"llm.example"})
+    assert expected == [(finding.level, finding.mend) for finding in found]

@@ -1,0 +1,82 @@
+"""Which configuration holds, what it sets, and its mistakes."""
+
+from pathlib import Path
+
+import pytest
+
+from addon.commands.diagnosis.configuration import (
+    check_configuration,
+    check_local,
+    read_configuration,
+)
+from addon.commands.diagnosis.finding import note
+from tests.findings import levels
+from tests.live.harness import OFF, ON
+
+
+def test_the_configuration_that_holds_is_named_with_what_it_sets(home: Path) -> None:
+    file = home / "mine.toml"
+    file.write_bytes(ON)
+    found = list(check_configuration(read_configuration(str(file))))
+    assert ["ok", "ok"] == levels(found)
+    assert f"{file} holds: --config names it" == found[0].says
+    assert "schema1.window_turns = 2 (shipped: 8)" in found[1].says
+    assert 'schema1.cache_pricing = "none" (shipped: "auto")' in found[1].says
+
+
+def test_without_one_of_ones_own_the_shipped_one_holds() -> None:
+    (found,) = check_configuration(read_configuration(""))
+    assert found.says.endswith("holds: it is the shipped one, as you have none of your own")
+
+
+def test_a_switch_in_the_environment_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAM_REDACTION_ENABLED", "maybe")
+    found = list(check_configuration(read_configuration("")))
+    assert "redaction.enabled = true (shipped: false, by the environment)" in found[1].says
+    assert ["ok", "ok", "note"] == levels(found)
+    assert "maybe" in found[2].says
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"[observation_masking.schema1]\nwindow_turn = 2", "observation_masking.schema1.window_"),
+        (b"[observation_masking", "not TOML"),
+        (b"[other]", "no [observation_masking] table"),
+        (None, "cannot read the configuration"),
+    ],
+    ids=["an unknown key", "no TOML", "none of our tables", "no file"],
+)
+def test_a_mistake_in_the_configuration_is_broken_and_has_its_place(
+    home: Path, content: bytes | None, problem: str
+) -> None:
+    file = home / "mine.toml"
+    if content is not None:
+        file.write_bytes(content)
+    (found,) = check_configuration(read_configuration(str(file)))
+    assert found.level == "broken"
+    assert problem in found.says
+    assert str(file) in found.says
+    assert found.mend == f"obsmask config check {file}"
+
+
+def test_the_home_of_no_user_is_a_mistake() -> None:
+    (found,) = check_configuration(read_configuration("~nobody-here/mine.toml"))
+    assert found.level == "broken"
+
+
+def test_that_masking_is_off_is_told(home: Path) -> None:
+    (home / "mine.toml").write_bytes(OFF)
+    found = list(check_configuration(read_configuration(str(home / "mine.toml"))))
+    assert note("Masking is off", found[-1].mend) == found[-1]
+
+
+@pytest.mark.parametrize(
+    ("content", "levels_"),
+    [(ON, ["note"]), (b"[tool]", []), (b"[observation_masking", []), (None, [])],
+    ids=["ours", "another's", "broken", "none"],
+)
+def test_a_file_of_ours_in_a_project_is_told(content: bytes | None, levels_: list[str]) -> None:
+    if content is not None:
+        Path("config.toml").write_bytes(content)
+    assert levels_ == levels(check_local())

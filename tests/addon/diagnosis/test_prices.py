@@ -1,0 +1,44 @@
+"""Where the prices of hosts and models come from."""
+
+from datetime import date
+
+import pytest
+
+from addon.commands.diagnosis.prices import check_list, check_prices, check_uncached
+from masking.config import Settings, parse_settings
+from tests.findings import levels, record
+
+
+@pytest.mark.parametrize(
+    ("today", "expected"),
+    [(date(2026, 11, 23), "ok"), (date(2030, 1, 1), "note")],
+    ids=["new", "old"],
+)
+def test_the_price_list_has_an_age(today: date, expected: str) -> None:
+    assert [expected] == levels(check_list(Settings(), today))
+
+
+def test_it_says_where_each_price_comes_from() -> None:
+    own = b'[[observation_masking.prices]]\nhost = "own.example"\nread = 0.5\nwrite = 1\n'
+    settings = parse_settings(own)
+    assert settings is not None
+    hosts = ["api.openai.com", "own.example", "elsewhere.example"]
+    found = list(check_prices(settings, [record(host=host) for host in hosts]))
+    assert ["ok", "ok", "note"] == levels(found)
+    line = found[2].mend or ""
+    told = parse_settings(line.encode())
+    assert told is not None
+    assert (told.prices[0].host, told.prices[0].read) == ("elsewhere.example", 0.1)
+
+
+def test_many_models_are_not_all_named() -> None:
+    found = list(check_prices(Settings(), [record(model=f"gpt-{n}") for n in range(20)]))
+    assert 13 == len(found)
+    assert found[-1].says.startswith("8 more models")
+
+
+def test_a_host_without_cached_tokens_is_told() -> None:
+    told = record(cached_tokens=0, predicted_cached_tokens=9_000, price_read_ratio=0.1)
+    (found,) = check_uncached([told] * 20)
+    assert 'uncached = ["api.openai.com"]' == found.mend
+    assert [] == [*check_uncached([told] * 19)]

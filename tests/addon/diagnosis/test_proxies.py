@@ -1,0 +1,121 @@
+"""Where the variables lead, and what listens there."""
+
+from pathlib import Path
+
+import pytest
+
+from addon.commands.diagnosis.proxies import (
+    DEFAULT,
+    Reached,
+    check_none,
+    check_reached,
+    check_variables,
+    find_addresses,
+)
+from addon.metrics.software import describe_software
+from addon.proxy.health_check import Address, Health
+from masking.config import Settings
+from tests.findings import levels, mends
+
+US = "http://127.0.0.1:8080"
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, []),
+        ({"HTTPS_PROXY": US, "https_proxy": US, "HTTP_PROXY": US}, []),
+        ({"HTTPS_PROXY": US}, []),
+        ({"https_proxy": US}, []),
+        ({"HTTPS_PROXY": US, "https_proxy": "http://company:3128"}, ["broken"]),
+        ({"HTTP_PROXY": US}, ["note"]),
+        ({"ALL_PROXY": US, "http_proxy": US}, ["note"]),
+        ({"HTTPS_PROXY": "nonsense"}, ["broken"]),
+        ({"HTTPS_PROXY": "socks5://localhost:1080"}, ["broken"]),
+    ],
+    ids=[
+        "nothing set",
+        "all agree",
+        "upper case alone",
+        "lower case alone",
+        "upper and lower case differ",
+        "not for https",
+        "for everything, which few clients read",
+        "no address",
+        "another kind of proxy",
+    ],
+)
+def test_the_proxy_variables_are_compared(environment: dict[str, str], expected: list[str]) -> None:
+    assert expected == levels(check_variables(environment))
+
+
+def test_a_password_in_a_variable_is_never_told() -> None:
+    secret = "http://user:hunter2@company:99999"
+    environment = {"HTTPS_PROXY": secret, "https_proxy": secret.replace("99999", "3128")}
+    found = list(check_variables(environment))
+    reached = Reached(Address("company", 3128), problem="Connection refused")
+    found += check_reached(reached, ["https_proxy"], Path("config.toml"))
+    assert ["broken"] * 3 == levels(found)
+    assert "hunter2" not in f"{found}"
+
+
+def test_variables_are_grouped_by_the_address_to_which_they_lead() -> None:
+    environment = {"HTTPS_PROXY": US, "https_proxy": f"{US}/", "ALL_PROXY": "http://[::1]:9"}
+    environment |= {"http_proxy": "none"}
+    expected = {
+        Address("127.0.0.1", 8080): ["HTTPS_PROXY", "https_proxy"],
+        Address("::1", 9): ["ALL_PROXY"],
+    }
+    assert expected == find_addresses(environment)
+
+
+def health(**changes: object) -> Health:
+    told = {
+        **describe_software(Settings()),
+        "run": "0" * 8,
+        "state": "observation-masking 0.1.0 ON, window of 8 tool turns",
+        "is_masking": True,
+        "config": "/c.toml",
+        "records": None,
+        "unopened": {},
+        "unserved": 0,
+        **changes,
+    }
+    return Health.model_validate(told)
+
+
+@pytest.mark.parametrize(
+    ("reached", "expected"),
+    [
+        (Reached(DEFAULT, health()), ["ok"]),
+        (Reached(DEFAULT, health(is_masking=False)), ["note"]),
+        (Reached(DEFAULT, health(software_version="0.0.9")), ["ok", "note"]),
+        (Reached(DEFAULT, health(config="/other.toml")), ["ok", "note"]),
+        (Reached(DEFAULT, health(unopened={"a": 3}, unserved=2)), ["ok", "note", "note"]),
+        (Reached(DEFAULT), ["note"]),
+        (Reached(DEFAULT, problem="Connection refused"), ["broken"]),
+    ],
+    ids=[
+        "masks",
+        "does not mask",
+        "another version",
+        "another configuration",
+        "passed some unopened and unread",
+        "another proxy",
+        "nothing",
+    ],
+)
+def test_what_listens_is_told(reached: Reached, expected: list[str]) -> None:
+    assert expected == levels(check_reached(reached, ["HTTPS_PROXY"], Path("/c.toml")))
+
+
+@pytest.mark.parametrize(
+    ("reached", "mend"),
+    [
+        (Reached(DEFAULT, problem="Connection refused"), "obsmask run -- COMMAND"),
+        (Reached(DEFAULT, health()), 'eval "$(obsmask env)"'),
+    ],
+    ids=["nothing runs", "one runs"],
+)
+def test_where_nothing_is_set_the_next_step_is_told(reached: Reached, mend: str) -> None:
+    assert [mend] == mends(check_none(reached))

@@ -1,0 +1,59 @@
+"""What is kept, and who can read it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from addon.commands.diagnosis.storage import check_folder, check_record_file, render_size
+from tests.findings import levels
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [(0o600, ["ok"]), (0o644, ["ok", "note"])],
+    ids=["private", "readable by others"],
+)
+def test_a_record_file_is_the_users_alone(home: Path, mode: int, expected: list[str]) -> None:
+    file = home / "requests.jsonl"
+    file.write_text("{}\n")
+    file.chmod(mode)
+    assert expected == levels(check_record_file(file))
+
+
+@pytest.mark.parametrize("name", ["new.jsonl", "deep/er/new.jsonl"])
+def test_a_record_file_that_is_not_there_can_be_made(home: Path, name: str) -> None:
+    assert ["ok"] == levels(check_record_file(home / name))
+
+
+def test_a_record_file_that_is_a_folder_is_broken(home: Path) -> None:
+    assert ["broken"] == levels(check_record_file(home / "work"))
+
+
+def test_a_record_file_below_a_file_is_broken(home: Path) -> None:
+    (home / "file").touch()
+    assert ["broken"] == levels(check_record_file(home / "file" / "requests.jsonl"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_broken(home: Path) -> None:
+    (home / "work").chmod(0o500)
+    assert ["broken"] == levels(check_record_file(home / "work" / "requests.jsonl"))
+
+
+def test_a_folder_is_listed_with_sizes_the_largest_first(home: Path) -> None:
+    (home / "work" / "runs").mkdir()
+    (home / "work" / "small").write_bytes(b"x" * 10)
+    (home / "work" / "runs" / "large").write_bytes(b"x" * 2_500_000)
+    (home / "work").chmod(0o755)
+    found = list(check_folder(home / "work", is_private=True))
+    assert ["ok", "note"] == levels(found)
+    assert found[0].says.endswith("holds 2.5 MB: runs/large 2.5 MB, small 10 bytes")
+    assert [] == [*check_folder(home / "none", is_private=True)]
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [(0, "0 bytes"), (1_499, "1 kB"), (2_000_000, "2.0 MB")]
+)
+def test_a_size_is_told_in_its_unit(size: int, expected: str) -> None:
+    assert expected == render_size(size)

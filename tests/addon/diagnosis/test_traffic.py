@@ -1,0 +1,17 @@
+"""What the records say of requests that passed."""
+
+from addon.commands.diagnosis.traffic import check_bound, check_passed
+from tests.findings import mends, record
+
+
+def test_requests_that_passed_are_counted_by_reason() -> None:
+    signed = [record(passed_through="signed (cch)") for _ in range(2)]
+    found = list(check_passed([*signed, record(), record(passed_through="not JSON")]))
+    assert "2 of 4 requests passed untouched: claude-code signs what it sends" == found[0].says
+    assert ["obsmask run --client-changes -- COMMAND", None] == mends(found)
+
+
+def test_a_session_that_must_not_change_sides_is_told_once() -> None:
+    bound = [record(binding="refuses", masked=masked) for masked in (0, 3, 4)]
+    (found,) = check_bound([*bound, record(binding="drops", masked=3), record(masked=3)])
+    assert "api.openai.com refuses a session with gpt-5" in found.says

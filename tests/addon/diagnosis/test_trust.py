@@ -1,0 +1,96 @@
+"""What runtimes did, what cannot be asked, and what is known of clients."""
+
+from pathlib import Path
+
+import pytest
+
+from addon.commands.diagnosis.clients import find_client
+from addon.commands.diagnosis.program import Interpreter, Program
+from addon.commands.diagnosis.trial import Attempt, Outcome
+from addon.commands.diagnosis.trust import check_attempts, check_unasked
+from masking.config import Settings, parse_settings
+from tests.findings import levels
+
+NODE = Program("agent", Path("/bin/agent"), Interpreter("node", Path("/bin/node")))
+PROXIED = Interpreter("node", Path("/bin/node"))
+
+
+def attempt(way: str, outcome: Outcome) -> Attempt:
+    return Attempt(way=way, outcome=outcome, detail="")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "name", "expected"),
+    [
+        (["trusted", "trusted"], "", ["ok"]),
+        (["untrusted", "unreached"], "", ["broken", "note"]),
+        (["trusted", "unreached"], "", ["ok", "note"]),
+        (["trusted", "unreached"], "qwen", ["ok"]),
+        (["untrusted", "unreached"], "qwen", ["broken", "note"]),
+        (["trusted", "untrusted"], "", ["ok", "broken"]),
+        (["failed"], "", ["broken"]),
+        ([], "", ["note"]),
+    ],
+    ids=[
+        "trusts",
+        "does not trust, and has no proxy",
+        "trusts, and its own fetch goes past",
+        "the same, of a client that is known to ask in another way",
+        "a known client that does not trust",
+        "a package that has authorities of its own",
+        "gets no answer",
+        "cannot be asked",
+    ],
+)
+def test_what_a_runtime_does_is_told(
+    outcomes: list[Outcome], name: str, expected: list[str]
+) -> None:
+    attempts = [attempt(f"way {place}", each) for place, each in enumerate(outcomes)]
+    assert expected == levels(check_attempts(NODE, PROXIED, find_client(name), attempts))
+
+
+def test_what_cannot_be_asked_is_not_guessed() -> None:
+    native = Program("agent", Path("/bin/agent"), "native")
+    (found,) = check_unasked(native, None)
+    assert found.level == "note"
+    assert "cannot be known" in found.says
+    (known,) = check_unasked(native, find_client("claude"))
+    assert "SSL_CERT_FILE or NODE_EXTRA_CA_CERTS" in known.says
+
+
+HTTP = b'[observation_masking.websocket]\nmode = "http"\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "environment", "config", "expected"),
+    [
+        ("claude", {}, b"", ["note"]),
+        ("claude", {"CLAUDE_CODE_ATTRIBUTION_HEADER": "0"}, b"", ["ok"]),
+        ("claude", {"ANTHROPIC_BASE_URL": "https://gateway.example"}, b"", ["ok"]),
+        ("codex", {}, b"", ["note"]),
+        ("codex", {}, HTTP, ["ok"]),
+        ("cline", {}, b"", ["note"]),
+        ("aider", {}, b"", ["note"]),
+        ("code", {}, b"", ["note"]),
+        ("sudo", {}, b"", ["note"]),
+        ("mini", {}, b"", []),
+    ],
+    ids=[
+        "signs",
+        "does not sign",
+        "does not sign elsewhere",
+        "speaks over a WebSocket",
+        "is told to use HTTP",
+        "keeps its old environment",
+        "has no tool results",
+        "is an editor",
+        "drops the environment",
+        "is masked",
+    ],
+)
+def test_what_is_known_of_a_client_is_told(
+    name: str, environment: dict[str, str], config: bytes, expected: list[str]
+) -> None:
+    client, settings = find_client(name), parse_settings(config) or Settings()
+    assert client is not None
+    assert expected == levels(client.remarks(environment, settings))
