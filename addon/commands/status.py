@@ -100,11 +100,13 @@ def command(
 
 
 def _find_source(records: Path | None, config: str) -> Path:
-    """Return the file to read. Raises FileNotFoundError if one is named that is not there."""
+    """Return the file to read. Raises OSError if one is named that is not there, or no file."""
     if records is None:
         return RecordFile(ConfigFile(find_config(config)).settings.metrics).path
     if not records.exists():
         raise FileNotFoundError(ENOENT, strerror(ENOENT), str(records))
+    if not records.is_file():
+        raise OSError(f"{records}: not a regular file")
     return records
 
 
@@ -133,7 +135,7 @@ def _explain_nothing(query: Query) -> str:
             "No request has been recorded there yet. This starts an agent whose requests are "
             "masked and recorded: obsmask run -- COMMAND"
         )
-    day = find_day(latest[0].time) or latest[0].time
+    day = find_day(latest[0].time) or printable(latest[0].time)
     if query.tag is not None:
         return f"No such request since then has that tag. The latest of any tag is of {day}."
     return f"No such request since then. The latest record is of {day}."

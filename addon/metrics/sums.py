@@ -71,8 +71,8 @@ class RedactionSum:
         self.requests += 1
         self.results += record.tool_results or 0
         self.redacted += record.redacted or 0
-        counts = zip(self.scenarios, record.redaction_scenarios, strict=False)
-        self.scenarios = [so_far + count for so_far, count in counts]
+        for place, count in enumerate(record.redaction_scenarios[:_SCENARIOS]):
+            self.scenarios[place] += count
 
     @property
     def share(self) -> float | None:

@@ -12,6 +12,9 @@ from addon.metrics.record import RequestRecord
 from addon.metrics.sums import BillSum, RedactionSum, Waits
 from masking.wire_format import Binding
 
+_MAX_TOKENS = 10**12
+"""A prompt of more, or with more cached tokens than it has, is a provider's mistake."""
+
 _PLACE = re.compile(r"\[\d+\]")
 
 
@@ -122,9 +125,10 @@ class Tally:
         else:
             self.tokens_before += before
             self.tokens_after += after
-        if record.prompt_tokens is not None and record.cached_tokens is not None:
-            self.prompt_tokens += record.prompt_tokens
-            self.cached_tokens += record.cached_tokens
+        prompt, cached = record.prompt_tokens, record.cached_tokens
+        if prompt is not None and cached is not None and 0 <= cached <= prompt <= _MAX_TOKENS:
+            self.prompt_tokens += prompt
+            self.cached_tokens += cached
 
     def _add_bill(self, record: RequestRecord) -> None:
         before, after = record.cost_tokens_before, record.cost_tokens_after

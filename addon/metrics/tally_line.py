@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from addon.metrics.amounts import render_error
+from addon.metrics.names import printable
 from addon.metrics.sums import BillSum
 from addon.metrics.tally import Tally
 from masking.model import REASONS
@@ -46,7 +47,7 @@ def find_why_untouched(tally: Tally) -> Untouched:
         return Untouched("masking is off")
     if tally.passed_through.total() == tally.count:
         ((why, _),) = tally.passed_through.most_common(1)
-        return Untouched(f"every request passed through untouched: {why}")
+        return Untouched(f"every request passed through untouched: {printable(why)}")
     if not tally.results:
         return Untouched("no request held a tool result")
     return Untouched(_find_why_kept(tally))
@@ -110,7 +111,7 @@ def _find_why_kept(tally: Tally) -> str:
     if not older:
         return "no tool result is older than the window"
     _, why = max(older)
-    return f"the older tool results stay: {_SENTENCES.get(why, why)}"
+    return f"the older tool results stay: {_SENTENCES.get(why) or printable(why)}"
 
 
 _SENTENCES: Mapping[str, str] = {reason: info.sentence for reason, info in REASONS.items()}

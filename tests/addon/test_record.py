@@ -58,6 +58,13 @@ def test_what_is_no_record_is_refused() -> None:
         RequestRecord.model_validate({**json.loads(FIRST_SCHEMA), "kind": "mcp"})
 
 
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1e999"])
+def test_what_is_no_number_is_refused(value: str) -> None:
+    line = FIRST_SCHEMA.replace('"cost_tokens_before": 6889.0', f'"cost_tokens_before": {value}')
+    with pytest.raises(ValueError, match="cost_tokens_before"):
+        RequestRecord.model_validate_json(line)
+
+
 def test_a_record_is_never_changed() -> None:
     record = RequestRecord.model_validate_json(FIRST_SCHEMA)
     with pytest.raises(ValidationError):

@@ -117,6 +117,12 @@ def test_redaction_is_counted_where_it_is_on() -> None:
     assert 0.75 == redaction.share
 
 
+def test_scenarios_of_another_version_are_counted_as_far_as_they_are_known() -> None:
+    scenarios = ([1], [1, 2, 3, 4, 5, 6])
+    redaction = tally(*({"redaction_scenarios": each} for each in scenarios)).redaction
+    assert [2, 2, 3, 4, 5] == redaction.scenarios
+
+
 def test_reductions_are_counted_by_stage() -> None:
     stages = ("masking", None, "masking", "fallback")
     counted = tally(*({"reduction_stage": stage} for stage in stages))
@@ -130,7 +136,12 @@ def test_requests_whose_tokens_were_not_counted_are_named() -> None:
 
 def test_cached_tokens_are_counted_where_they_are_reported() -> None:
     counted = tally(
-        {"prompt_tokens": 100, "cached_tokens": 80}, {"prompt_tokens": 900}, {"cached_tokens": 3}
+        {"prompt_tokens": 100, "cached_tokens": 80},
+        {"prompt_tokens": 900},
+        {"cached_tokens": 3},
+        {"prompt_tokens": 100, "cached_tokens": 101},
+        {"prompt_tokens": 100, "cached_tokens": -1},
+        {"prompt_tokens": 10**400, "cached_tokens": 10**400},
     )
     assert (100, 80) == (counted.prompt_tokens, counted.cached_tokens)
 

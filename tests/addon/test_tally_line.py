@@ -112,8 +112,8 @@ SIGNED = {"passed_through": "signed (cch)"}
         ),
         pytest.param([{"masking": "off"}], "masking is off", None, id="masking is off"),
         pytest.param(
-            [{"passed_through": "signed"}, {"passed_through": "signed"}],
-            "every request passed through untouched: signed",
+            [{"passed_through": "signed\x1b"}, {"passed_through": "signed\x1b"}],
+            "every request passed through untouched: signed\ufffd",
             None,
             id="all passed through",
         ),

@@ -102,3 +102,10 @@ def test_a_named_file_that_is_not_there_is_a_mistake(
 ) -> None:
     assert 1 == main(["status", "--records", "missing.jsonl"])
     assert "obsmask: missing.jsonl: No such file or directory\n" == capsys.readouterr().err
+
+
+def test_what_is_no_regular_file_is_a_mistake(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert 1 == main(["status", "--records", str(tmp_path)])
+    assert f"obsmask: {tmp_path}: not a regular file\n" == capsys.readouterr().err
