@@ -184,7 +184,7 @@ class ObservationMasking:
     async def _describe(self, config: ConfigFile) -> Mapping[str, object]:
         """Return how the proxy is, once the records of all that came to its end are written."""
         settings = self._read_settings()
-        await asyncio.wrap_future(self._metrics.settle())
+        standing = await asyncio.wrap_future(self._metrics.settle())
         return {
             **describe_software(settings),
             "run": self._run.name,
@@ -192,6 +192,8 @@ class ObservationMasking:
             "is_masking": settings.strategies.change,
             "config": str(config.path),
             "records": self._metrics.path,
+            "lost_records": standing.lost_records if standing else 0,
+            "summary": standing.summary if standing else "",
             "unopened": self._passthrough.passed,
             "unserved": self._unserved.counts.total(),
         }

@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from typing import NamedTuple
 
 from addon.metrics.hold_warnings import HoldWarnings
 from addon.metrics.log_line import render_line
@@ -21,6 +22,7 @@ from addon.metrics.record_file import RecordFile
 from addon.metrics.redaction_trace import RedactionTrace
 from addon.metrics.software import describe_software
 from addon.metrics.stages import Answered, Interruption, Measured, Rewritten, Run
+from addon.metrics.tally_line import render_tally
 from addon.metrics.totals import Totals
 from addon.metrics.untouched_warnings import UntouchedWarnings
 from addon.metrics.worker import Worker, guard
@@ -46,6 +48,13 @@ _MAX_PENDING_BYTES = 16_000_000
 """The most bytes of bodies that may wait to be measured; beyond this, tokens are not counted."""
 
 
+class Standing(NamedTuple):
+    """What a run came to so far, in a line, and how many records could not be written."""
+
+    summary: str
+    lost_records: int
+
+
 class Metrics:
     """Takes requests from any thread; measures and records them in its own.
 
@@ -56,7 +65,7 @@ class Metrics:
         self.totals = Totals()
         self._enter = enter
         self._log = LoopLog()
-        self._file = RecordFile(MetricsSettings(), self._log.log)
+        self._file, self._lost = RecordFile(MetricsSettings(), self._log.log), 0
         self._trace = RedactionTrace(self._log.log)
         price_warnings, hold_warnings = PriceWarnings(), HoldWarnings()
         untouched_warnings = UntouchedWarnings()
@@ -141,9 +150,14 @@ class Metrics:
         except RuntimeError:
             return None
 
-    def settle(self) -> Future[None]:
-        """Return what is done when all that was to be recorded before is recorded."""
-        return self._worker.submit(lambda: None)
+    def settle(self) -> Future[Standing | None]:
+        """Return how the run stands, once all that was to be recorded before is recorded.
+
+        None if it has ended.
+        """
+        return self._worker.submit(
+            lambda: Standing(render_tally(self.totals.live.tally), self._lost + self._file.lost)
+        )
 
     def close(self) -> None:
         """Wait for all pending jobs, and log what is left to say."""
@@ -157,6 +171,7 @@ class Metrics:
 
     def _reopen(self, settings: MetricsSettings) -> None:
         self._file.close()
+        self._lost += self._file.lost
         self._file = RecordFile(settings, self._log.log)
 
 

@@ -25,8 +25,8 @@ def default_path() -> Path:
 class RecordFile:
     """An append-only file of JSON lines that is rotated once and never exceeds its size.
 
-    A file that cannot be written is one warning; records are then lost, requests are not. The
-    default file is for live traffic only.
+    A file that cannot be written is one warning; records are then lost, requests are not, and
+    `lost` counts them. The default file is for live traffic only.
     """
 
     def __init__(self, settings: MetricsSettings, log: Log = logger.log) -> None:
@@ -34,7 +34,7 @@ class RecordFile:
         self._name = settings.path
         self._max_bytes = settings.max_megabytes * 1_000_000
         self._file: SharedFile | None = None
-        self._lost = 0
+        self.lost = 0
         self._said: set[str] = set()
 
     @property
@@ -55,15 +55,14 @@ class RecordFile:
         try:
             self._append(line)
         except (OSError, ValueError, RuntimeError) as error:  # no such user, no such name, ...
-            self._lost += 1
+            self.lost += 1
             problem = getattr(error, "strerror", 0) or error
             self._say_once(logging.WARNING, f"no records in {self._place}: {problem}")
 
     def close(self) -> None:
         """Say how many records were lost."""
-        if self._lost:
-            self._log(logging.WARNING, f"{self._lost} records were lost: {self._place}")
-        self._lost = 0
+        if self.lost:
+            self._log(logging.WARNING, f"{self.lost} records were lost: {self._place}")
 
     @property
     def _place(self) -> str:

@@ -30,6 +30,8 @@ class Health(BaseModel):
     run: the name of its run, as in its records.
     state: the line of its log that says what is on.
     records: the record file; None if there is no place for one.
+    lost_records: how many could not be written there, as on a full disk.
+    summary: what the run came to so far, those included, in a line.
     unopened: the connections that passed unopened for lack of trust, by host.
     unserved: the requests that passed because their format is not masked.
     """
@@ -42,6 +44,8 @@ class Health(BaseModel):
     is_masking: bool
     config: str
     records: str | None
+    lost_records: int = 0
+    summary: str = ""
     unopened: Mapping[str, int]
     unserved: int
 

@@ -17,6 +17,7 @@ from addon.metrics.names import printable
 from addon.metrics.record import RequestRecord
 from addon.metrics.stages import Interruption
 from addon.metrics.totals import Totals
+from addon.proxy.health_check import Address, check_health
 from addon.proxy.original_body import find_original
 from addon.recordings.flows import read_flows, write_flows
 from masking.measures.price_list import load_shipped
@@ -227,6 +228,11 @@ def test_a_full_disk_loses_records_and_nothing_else(upstream: Upstream, tmp_path
     config = ON + b'[observation_masking.metrics]\npath = "/dev/full"\n'
     with running_addon(tmp_path, upstream, config=config) as live:
         assert [live.send(CHAT, BODY).body for _ in range(2)] == [masked(BODY)] * 2
+        health = check_health(Address("127.0.0.1", live.proxy.port))
+    assert health
+    assert health.lost_records == 2
+    assert health.summary.startswith("2 requests, ")
+    assert "2 records were lost: /dev/full" in live.proxy.log
     assert live.proxy.log.count("no records in /dev/full: No space left on device") == 1
     assert "2 requests: 2 with masking on (0 failed); 6 results masked" in live.proxy.log
     assert "Traceback" not in live.proxy.log

@@ -182,8 +182,8 @@ def test_a_full_disk_leaves_no_part_of_a_record(
             file.write({"n": 1})
     file.write({"n": 2})
     file.close()
-    file.close()
     assert path.read_bytes() == b'{"n": 0}\n{"n": 2}\n'
+    assert file.lost == 3
     assert caplog.messages == [
         f"no records in {path}: the disk is full",
         f"3 records were lost: {path}",
