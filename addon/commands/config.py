@@ -60,7 +60,7 @@ def command(context: click.Context, config: str, changes: tuple[str, ...], as_js
         return
     print(f"{printable(str(found.path))}\n({_NAMED[found.place]})")
     if _has_local():
-        print(f"({NAME} in this folder is not read: it is for `mitmdump -s addon/mask.py` alone)")
+        print(f"({NAME} in this folder is not read: plain mitmdump alone reads it)")
     open_console().print(render_table(values))
     if any(value.source == "environment" for value in values):
         print(f"${SWITCH} comes before the file and --set.")

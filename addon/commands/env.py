@@ -2,12 +2,53 @@
 
 import os
 import shlex
+import sys
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import click
 
 from addon.proxy.authorities import user_bundle
-from addon.proxy.environment import client_environment
+from addon.proxy.environment import (
+    DEFAULT_URL,
+    REPLACED,
+    client_environment,
+    find_replaced,
+    take_back,
+)
+
+
+class Shell(NamedTuple):
+    """How a shell spells that a variable is exported, and that it is gone."""
+
+    export: Callable[[str, str], str]
+    unset: Callable[[str], str]
+
+
+def _quote_in_fish(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _quote_in_powershell(text: str) -> str:
+    escaped = text.replace("'", "''")
+    return f"'{escaped}'"
+
+
+SHELLS: Mapping[str, Shell] = {
+    "posix": Shell(
+        lambda name, value: f"export {name}={shlex.quote(value)}", lambda name: f"unset {name}"
+    ),
+    "fish": Shell(
+        lambda name, value: f"set -gx {name} {_quote_in_fish(value)};",
+        lambda name: f"set -e {name};",
+    ),
+    "powershell": Shell(
+        lambda name, value: f"$env:{name} = {_quote_in_powershell(value)}",
+        lambda name: f"Remove-Item Env:{name} -ErrorAction SilentlyContinue",
+    ),
+}
 
 
 def _read_url(text: str) -> str:
@@ -25,16 +66,44 @@ def _read_url(text: str) -> str:
 @click.option(
     "--proxy",
     type=_read_url,
-    default="http://127.0.0.1:8080",
+    default=DEFAULT_URL,
     show_default=True,
     metavar="URL",
     help="Where the proxy listens.",
 )
-def command(proxy: str) -> None:
+@click.option("--unset", is_flag=True, help="Print what takes it all back.")
+@click.option(
+    "--shell",
+    type=click.Choice([*SHELLS]),
+    default="posix",
+    show_default=True,
+    help="Whose language to print.",
+)
+def command(proxy: str, unset: bool, shell: str) -> None:
     """Print the variables by which a client finds the proxy and trusts it.
 
-    In the terminal where the client is to run: eval "$(obsmask env)".
+    In the terminal where the client is to run: eval "$(obsmask env)". What was set there already is
+    named on standard error. Later: eval "$(obsmask env --unset)".
     """
-    for name, value in client_environment(proxy, user_bundle()).items():
-        # As bytes: a shell reads them, whatever encoding a screen has.
-        click.echo(os.fsencode(f"export {name}={shlex.quote(value)}"))
+    spell = SHELLS[shell]
+    if unset:
+        for name, before in take_back(os.environ).items():
+            _print(spell.unset(name) if before is None else spell.export(name, before))
+        return
+    told = client_environment(proxy, user_bundle(), os.environ)
+    _name_replaced(told)
+    for name, value in told.items():
+        _print(spell.export(name, value))
+
+
+def _print(line: str) -> None:
+    """Print a line as bytes: a shell reads it, whatever encoding a screen has."""
+    click.echo(os.fsencode(line))
+
+
+def _name_replaced(told: Mapping[str, str]) -> None:
+    """Say what was set already; nothing the second time, as it is ours then."""
+    found = find_replaced(told, os.environ)
+    changed = [name for name, value in found.items() if value != told[name]]
+    if changed and REPLACED not in os.environ:
+        print(f"obsmask: replaced, until env --unset: {', '.join(changed)}", file=sys.stderr)

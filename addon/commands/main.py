@@ -14,6 +14,7 @@ _COMMANDS = {
     "env": 'Print a client\'s environment: eval "$(obsmask env)".',
     "doctor": "Say what is wrong, and the line that mends it.",
     "config": "Show the configuration, write one of your own, or check one.",
+    "proxy": "Start the proxy in the foreground.",
     "replay": "Price recordings under a policy.",
     "tune": "Find the settings that your recordings ask for.",
     "compare": "Compare the strategies on recordings.",

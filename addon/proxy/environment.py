@@ -1,8 +1,12 @@
 """The variables by which clients find the proxy and trust it."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+"""Where a proxy listens unless it is told another port."""
 
 LOOPBACK = "localhost,127.0.0.1,::1"
 """What clients reach without the proxy: their own machine, as without us."""
@@ -27,6 +31,9 @@ OTHER_CA_VARIABLES = (
 )
 """Programs read them instead of one of those above, and so they are replaced where they are set."""
 
+REPLACED = "OBSMASK_REPLACED"
+"""Holds, as JSON, what the other variables were before, so that they can be taken back."""
+
 _NODE_SWITCH = "NODE_USE_ENV_PROXY"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -41,9 +48,50 @@ def client_environment(
     """
     others = [name for name in OTHER_PROXY_VARIABLES if before.get(name)]
     other_bundles = [name for name in OTHER_CA_VARIABLES if before.get(name)]
-    return {
+    told = {
         **dict.fromkeys((*PROXY_VARIABLES, *others), url),
         **dict.fromkeys(DIRECT_VARIABLES, LOOPBACK),
         **dict.fromkeys((*CA_VARIABLES, *other_bundles), str(bundle)),
         _NODE_SWITCH: "1",
     }
+    # Evaluated a second time, what is there is ours; what was there before the first still counts.
+    told[REPLACED] = before.get(REPLACED) or json.dumps(find_replaced(told, before))
+    return told
+
+
+def find_replaced(told: Iterable[str], before: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that are there already, with their values."""
+    return {name: before[name] for name in told if name in before}
+
+
+def take_back(environment: Mapping[str, str]) -> dict[str, str | None]:
+    """Return our variables with what they were before; None for those that were not there.
+
+    Where that is not known, they were not there.
+    """
+    names = (
+        *(*PROXY_VARIABLES, *OTHER_PROXY_VARIABLES, *DIRECT_VARIABLES),
+        *(*CA_VARIABLES, *OTHER_CA_VARIABLES, _NODE_SWITCH, REPLACED),
+    )
+    replaced = _read_replaced(environment)
+    is_optional = {*OTHER_PROXY_VARIABLES, *OTHER_CA_VARIABLES}
+    return {
+        name: replaced.get(name) for name in names if name in replaced or name not in is_optional
+    }
+
+
+def restore(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without our variables, as far as it says what they were before."""
+    before = {**environment, **take_back(environment)}
+    return {name: value for name, value in before.items() if value is not None}
+
+
+def _read_replaced(environment: Mapping[str, str]) -> dict[str, str]:
+    try:
+        replaced = json.loads(environment.get(REPLACED) or "{}")
+    except ValueError:
+        return {}
+    is_read = isinstance(replaced, dict) and all(
+        isinstance(each, str) for each in replaced.values()
+    )
+    return replaced if is_read else {}

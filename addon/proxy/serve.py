@@ -23,8 +23,10 @@ from mitmproxy.tools.dump import DumpMaster
 from mitmproxy.tools.main import run
 
 from addon.proxy.authorities import upstream_bundle
+from addon.proxy.health_check import Address
 from addon.proxy.launch import ADDON, HOST
-from addon.proxy.upstream import Upstream, read_upstream
+from addon.proxy.network import find_upstream
+from addon.proxy.upstream import Upstream
 from addon.proxy.upstream_routes import UpstreamRoutes
 
 
@@ -34,19 +36,25 @@ def serve(arguments: Sequence[str], *addons: object) -> None:
     Raises ValueError and OSError if the environment names a proxy or an authority that cannot be
     used, and SystemExit, after a line on standard error, if an argument cannot.
     """
-    upstream = read_upstream(os.environ)
     bundle = upstream_bundle()
-    routes = [UpstreamRoutes(upstream)] if upstream else []
-
-    class _Master(DumpMaster):
-        def __init__(self, options: Options) -> None:
-            super().__init__(options)
-            self.addons.add(*routes, *addons)
 
     def find_options(arguments: Namespace) -> dict[str, Any]:
+        upstream = find_upstream(os.environ, _find_own_addresses(ctx.options))
+        routes = [UpstreamRoutes(upstream)] if upstream else []
+        ctx.master.addons.add(*routes, *addons)
         return _find_options(arguments, ctx.options, upstream, bundle)
 
-    run(_Master, cmdline.mitmdump, ["-s", str(ADDON), *arguments], find_options)
+    run(DumpMaster, cmdline.mitmdump, ["-s", str(ADDON), *arguments], find_options)
+
+
+def _find_own_addresses(options: Options) -> list[Address]:
+    """Return where the proxy will listen, as far as its options can be read."""
+    own = []
+    for text in options.mode:
+        with suppress(ValueError):  # which mitmproxy will complain of
+            mode = ProxyMode.parse(text)
+            own.append(Address(HOST, mode.listen_port(options.listen_port) or 0))
+    return own
 
 
 def _find_options(

@@ -5,6 +5,8 @@ gets a plain request. Here both are decided by host: of a tunnel when mitmproxy 
 the connection, of a plain request when its head is there.
 """
 
+import logging
+
 from mitmproxy import http
 from mitmproxy.net.http import url
 from mitmproxy.proxy import layer
@@ -12,7 +14,10 @@ from mitmproxy.proxy.layers import HttpLayer
 from mitmproxy.proxy.layers.http import HTTPMode
 from mitmproxy.proxy.mode_specs import UpstreamMode
 
+from addon.proxy.network import describe
 from addon.proxy.upstream import Upstream
+
+logger = logging.getLogger("observation_masking")
 
 _AUTHORIZATION = "Proxy-Authorization"
 
@@ -22,6 +27,9 @@ class UpstreamRoutes:
 
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
+
+    def running(self) -> None:
+        logger.info(describe(self._upstream))
 
     def next_layer(self, data: layer.NextLayer) -> None:
         """Open a tunnel to a host that is reached directly as in regular mode."""

@@ -227,6 +227,7 @@ def test_a_misspelt_command_or_option_gets_a_suggestion(
 NAMES = (
     "demo",
     "env",
+    "proxy",
     "config",
     "replay",
     "tune",
