@@ -1,25 +1,54 @@
-"""Patterns of host names in the configuration: `*` matches anything."""
+"""Patterns of host names in the configuration: `*` matches anything.
+
+A name that is not ASCII is compared as it is looked up (`xn--...`), by UTS 46, as in browsers.
+"""
 
 import re
 from fnmatch import fnmatchcase
+
+import idna
 
 from masking.errors import ConfigError
 
 _HOST_PATTERN = re.compile(r"[^\s/:?\[\]]+|[0-9a-f:.*]*:[0-9a-f:.*]*:[0-9a-f:.*]*", re.IGNORECASE)
 """A name or an address, with or without `*`. More than one colon makes it an IPv6 address."""
 
+_MAX_CHARS = 253
+"""Of a host's name. A longer one is nobody's."""
+
 
 def check_host(pattern: str, path: str) -> None:
     """Raise ConfigError for what cannot be a host: an empty name, a URL, a port."""
     if not _HOST_PATTERN.fullmatch(pattern):
         raise ConfigError("expected a host name without scheme, port or path", path)
+    labels = pattern.split(".")
+    if any("*" in label and not label.isascii() for label in labels):
+        raise ConfigError("* cannot stand beside other letters than ASCII; write xn--...", path)
+    try:
+        _encode(pattern)
+    except idna.IDNAError:
+        raise ConfigError("no host can have such a name", path) from None
 
 
 def normalize_host(name: str) -> str:
-    """Return a host's name, or a pattern, in the form in which names are compared."""
-    return name.lower().rstrip(".")
+    """Return a host's name, or a pattern, in the form in which names are compared.
+
+    What cannot be a host's name is only put into lower case.
+    """
+    if name.isascii() or len(name) > _MAX_CHARS:
+        return name.lower().rstrip(".")
+    try:
+        return _encode(name)
+    except idna.IDNAError:
+        return name.lower().rstrip(".")
 
 
 def is_named(host: str, patterns: tuple[str, ...]) -> bool:
     """Whether a host's name matches one of these patterns, which are normalized."""
-    return any(fnmatchcase(normalize_host(host), pattern) for pattern in patterns)
+    name = normalize_host(host)
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _encode(name: str) -> str:
+    labels = idna.uts46_remap(name, std3_rules=False, transitional=False).rstrip(".").split(".")
+    return ".".join(each if each.isascii() else idna.alabel(each).decode() for each in labels)

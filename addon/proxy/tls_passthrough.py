@@ -6,7 +6,6 @@ the certificate that the proxy made for a host.
 
 import logging
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 
 from mitmproxy import tls
 from mitmproxy.proxy.mode_specs import ReverseMode
@@ -16,6 +15,7 @@ from addon.proxy.handshake import Failure, read_failure, read_program
 from addon.proxy.health import NAME
 from addon.proxy.trust import Peer, Trust
 from masking.config_tables import HostSettings
+from masking.host_names import is_named
 
 logger = logging.getLogger("observation_masking")
 
@@ -32,10 +32,7 @@ _MAX_NAMED = 10
 
 def is_opened(host: str, hosts: HostSettings) -> bool:
     """Whether the configuration lets requests to a host be looked at."""
-    name = host.lower().rstrip(".")
-    if any(fnmatchcase(name, pattern) for pattern in hosts.never):
-        return False
-    return not hosts.only or any(fnmatchcase(name, pattern) for pattern in hosts.only)
+    return not is_named(host, hosts.never) and (not hosts.only or is_named(host, hosts.only))
 
 
 class Passthrough:
