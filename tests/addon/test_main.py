@@ -225,8 +225,8 @@ def test_a_misspelt_command_or_option_gets_a_suggestion(
 
 
 NAMES = (
-    *("demo", "env", "config", "proxy", "replay", "tune", "compare", "prices", "record"),
-    *("scrub", "expect"),
+    *("demo", "env", "doctor", "config", "proxy", "replay", "tune", "compare", "status"),
+    *("prices", "record", "scrub", "expect"),
 )
 
 
