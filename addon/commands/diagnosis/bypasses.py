@@ -1,13 +1,16 @@
 """What leads requests past the proxy: `NO_PROXY`, and servers on this machine."""
 
-import ipaddress
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from addon.commands.diagnosis.finding import Finding, broken, note
+from addon.commands.diagnosis.hosts import is_loopback, read_host
 from addon.proxy.environment import DIRECT_VARIABLES
+from addon.proxy.tls_passthrough import is_opened
 from addon.proxy.upstream import NoProxy
+from masking.config_tables import HostSettings
+from masking.host_names import is_named
 
 _PORT = 443
 _MOST_NAMED = 3
@@ -31,7 +34,7 @@ def find_base_urls(environment: Mapping[str, str]) -> dict[str, str]:
     for name in BASE_URLS:
         value = environment.get(name, "")
         url = value if "://" in value or not value else f"http://{value}"
-        if _read_host(url):
+        if read_host(url):
             found[name] = url
     return found
 
@@ -40,7 +43,7 @@ def check_bypasses(environment: Mapping[str, str], hosts: Collection[str]) -> It
     """Yield what leads clients in this environment past the proxy; `hosts` have been asked."""
     urls = find_base_urls(environment)
     for name, url in urls.items():
-        if _is_loopback(_read_host(url)):
+        if is_loopback(read_host(url)):
             parts = urlsplit(url)
             address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
             yield note(
@@ -48,9 +51,23 @@ def check_bypasses(environment: Mapping[str, str], hosts: Collection[str]) -> It
                 "proxy, unless one in reverse mode listens there",
                 f"obsmask run --reverse {shlex.quote(address)} -- COMMAND",
             )
-    named = [host for host in map(_read_host, urls.values()) if not _is_loopback(host)]
+    named = [host for host in map(read_host, urls.values()) if not is_loopback(host)]
     for variable in DIRECT_VARIABLES:
         yield from _check_no_proxy(environment, variable, {*hosts, *named, *KNOWN_HOSTS})
+
+
+def check_hosts(
+    environment: Mapping[str, str], hosts: Collection[str], settings: HostSettings
+) -> Iterator[Finding]:
+    """Yield the hosts of models that the configuration leaves alone; `hosts` have been asked."""
+    named = {read_host(url) for url in find_base_urls(environment).values()}
+    closed = sorted(host for host in {*hosts, *named} if not is_opened(host, settings))
+    for host in closed:
+        key = "never names" if is_named(host, settings.never) else "only leaves out"
+        yield note(
+            f"hosts.{key} {host}: what is sent there is not masked",
+            "obsmask config | grep hosts",
+        )
 
 
 def _check_no_proxy(
@@ -67,17 +84,3 @@ def _check_no_proxy(
         f"{variable} leads requests to {', '.join(passing[:_MOST_NAMED])}{more} past the proxy",
         f"export {variable}={shlex.quote(','.join(rest))}",
     )
-
-
-def _read_host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback or host == "0.0.0.0"  # noqa: S104 - as a name
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")

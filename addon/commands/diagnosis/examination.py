@@ -19,7 +19,7 @@ from addon.commands.diagnosis.authorities import (
     find_useless,
     read_bundle,
 )
-from addon.commands.diagnosis.bypasses import check_bypasses
+from addon.commands.diagnosis.bypasses import check_bypasses, check_hosts
 from addon.commands.diagnosis.clients import Client, find_client
 from addon.commands.diagnosis.configuration import (
     Configuration,
@@ -190,7 +190,9 @@ def _lazy_proxy(folder: Path, it: Surroundings) -> Iterator[str]:
 
 
 def _examine_bypasses(it: Surroundings) -> Iterator[Finding]:
-    yield from check_bypasses(it.agent_environment, {each.host for each in it.records})
+    hosts = {each.host for each in it.records}
+    yield from check_bypasses(it.agent_environment, hosts)
+    yield from check_hosts(it.environment, hosts, it.settings.hosts)
     yield from check_passed(it.records)
     yield from check_bound(it.records)
 

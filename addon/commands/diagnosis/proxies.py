@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from addon.commands.diagnosis.finding import Finding, broken, note, ok
+from addon.commands.diagnosis.hosts import is_loopback
 from addon.proxy.health_check import Address, Health, check_health, read_address
 
 VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
@@ -81,6 +82,8 @@ def check_reached(reached: Reached, names: list[str], config: Path) -> Iterator[
         )
     else:
         yield from _check_health(reached.health, place, config)
+        if not is_loopback(reached.address.host):
+            yield note(f"{reached.address.host} is not loopback: other machines may use that proxy")
 
 
 def check_none(default: Reached) -> Iterator[Finding]:

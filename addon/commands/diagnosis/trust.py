@@ -7,7 +7,7 @@ from addon.commands.diagnosis.finding import Finding, broken, note, ok
 from addon.commands.diagnosis.program import Interpreter, Other, Program
 from addon.commands.diagnosis.trial import Attempt
 
-REVERSE = "obsmask run --reverse https://api.openai.com -- COMMAND"
+REVERSE = "obsmask run --reverse URL -- COMMAND"
 
 
 def check_unasked(program: Program, client: Client | None) -> Iterator[Finding]:

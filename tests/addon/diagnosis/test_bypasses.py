@@ -2,7 +2,8 @@
 
 import pytest
 
-from addon.commands.diagnosis.bypasses import check_bypasses
+from addon.commands.diagnosis.bypasses import check_bypasses, check_hosts
+from masking.config import parse_settings
 
 
 @pytest.mark.parametrize(
@@ -47,3 +48,22 @@ def test_what_leads_past_the_proxy_is_found(
 ) -> None:
     found = check_bypasses(environment, {"llm.example"})
     assert expected == [(finding.level, finding.mend) for finding in found]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "expected"),
+    [
+        ("", []),
+        ('never = ["*.example"]', ["hosts.never names gateway.example", "hosts.never names llm."]),
+        ('only = ["llm.example"]', ["hosts.only leaves out gateway.example"]),
+    ],
+    ids=["as shipped", "never", "only"],
+)
+def test_hosts_that_the_configuration_leaves_alone_are_named(
+    hosts: str, expected: list[str]
+) -> None:
+    settings = parse_settings(f"[observation_masking.hosts]\n{hosts}".encode())
+    assert settings is not None
+    environment = {"OPENAI_BASE_URL": "https://gateway.example/v1"}
+    found = [each.says for each in check_hosts(environment, {"llm.example"}, settings.hosts)]
+    assert expected == [says[: len(start)] for says, start in zip(found, expected, strict=True)]

@@ -56,6 +56,18 @@ def try_package(name: str) -> Callable[[], None]:
     return ask
 
 
+def try_aiohttp() -> None:
+    """As a client that asks for nothing: then aiohttp passes every proxy by."""
+    aiohttp, asyncio = import_module("aiohttp"), import_module("asyncio")
+
+    async def ask() -> None:
+        limit = aiohttp.ClientTimeout(total=SECONDS)
+        async with aiohttp.ClientSession(timeout=limit) as session, session.get(URL) as answer:
+            answer.raise_for_status()
+
+    asyncio.run(ask())
+
+
 def attempt(way: str, ask: Callable[[], None]) -> None:
     try:
         ask()
@@ -70,4 +82,5 @@ def attempt(way: str, ask: Callable[[], None]) -> None:
 attempt("ssl", try_ssl)
 attempt("httpx", try_package("httpx"))
 attempt("requests", try_package("requests"))
+attempt("aiohttp", try_aiohttp)
 os._exit(0)  # whatever threads a package has started
