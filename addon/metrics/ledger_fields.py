@@ -35,6 +35,7 @@ def describe_entry(entry: Entry | None) -> Mapping[str, object]:
         **_describe_bill(cost.before_warm, "before_warm"),
         **_describe_bill(cost.after, "after"),
         "saved_tokens_error": round(cost.margin.width, _TOKEN_DIGITS),
+        "saved_tokens_error_by_chance": round(cost.margin.chance, _TOKEN_DIGITS),
         "saved_dollars_error": _round_dollars(_in_dollars(cost.dollar_margin, cost.saved_dollars)),
         **_describe_savings(entry.savings, "net"),
         **_describe_savings(entry.total, "total_net"),
@@ -77,7 +78,7 @@ _ENTRY_FIELDS = (
         for name in ("before", "before_warm", "after")
         for unit in ("tokens", "dollars")
     ),
-    *("saved_tokens_error", "saved_dollars_error"),
+    *("saved_tokens_error", "saved_tokens_error_by_chance", "saved_dollars_error"),
     *(
         f"{net}_{unit}{error}"
         for net in ("net", "total_net")

@@ -202,7 +202,13 @@ class RequestRecord(BaseModel):
         float | None,
         means("By how much the unmasked cost may be off, either way.", "input tokens"),
     ] = None
-    saved_dollars_error: Annotated[float | None, means("The same.", "US dollars")] = None
+    saved_tokens_error_by_chance: Annotated[
+        float | None, means("The part of that which evens out over many requests.", "input tokens")
+    ] = None
+    saved_dollars_error: Annotated[
+        float | None,
+        means("By how much the unmasked cost may be off, either way.", "US dollars"),
+    ] = None
     net_tokens: Annotated[
         float | None,
         means("What masking saved in the conversation; below 0 a loss.", "input tokens"),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from addon.metrics.record import RequestRecord
+from masking.accounting.margin import NO_MARGIN, Margin
 
 _SCENARIOS = 5
 
@@ -13,22 +14,25 @@ _SCENARIOS = 5
 class BillSum:
     """The bills of some requests, without masking and as they were sent, in one unit.
 
-    error: by how much `before` may be off, either way. The margins of the requests are added up,
-        as if all were errors of the same direction. Where a part of them is chance, the margin of
-        the sum is a little narrower (see `masking.accounting.margin`).
+    margin: by how much `before` may be off, either way.
     """
 
     requests: int = 0
     before: float = 0.0
     after: float = 0.0
-    error: float = 0.0
+    margin: Margin = NO_MARGIN
 
-    def add(self, before: float, after: float, error: float) -> None:
+    def add(self, before: float, after: float, margin: Margin) -> None:
         """Count the bill of one request."""
         self.requests += 1
         self.before += before
         self.after += after
-        self.error += error
+        self.margin += margin
+
+    @property
+    def error(self) -> float:
+        """The width of the margin."""
+        return self.margin.width
 
     @property
     def saved(self) -> float:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from addon.metrics.record import RequestRecord
 from addon.metrics.sums import BillSum, RedactionSum, Waits
+from masking.accounting.margin import read_margin
 from masking.wire_format import Binding
 
 _MAX_TOKENS = 10**12
@@ -135,12 +136,15 @@ class Tally:
         if before is None or after is None:
             return
         error = record.saved_tokens_error or 0.0
-        self.tokens.add(before, after, error)
+        # Records of older versions do not tell which part is chance: then none is.
+        margin = read_margin(error, record.saved_tokens_error_by_chance or 0.0)
+        self.tokens.add(before, after, margin)
         dollars_before, dollars_after = record.cost_dollars_before, record.cost_dollars_after
         if dollars_before is None or dollars_after is None:
-            self.unpriced.add(before, after, error)
+            self.unpriced.add(before, after, margin)
         else:
-            self.dollars.add(dollars_before, dollars_after, record.saved_dollars_error or 0.0)
+            in_dollars = margin.scale((record.saved_dollars_error or 0.0) / (error or 1.0))
+            self.dollars.add(dollars_before, dollars_after, in_dollars)
             self.subscriptions += bool(record.subscription)
         if record.price_source == "assumed":
             self.assumed[record.host] += 1

@@ -28,10 +28,20 @@ class Margin:
         return Margin(self.steady * factor, self.variance * factor * factor)
 
     @property
+    def chance(self) -> float:
+        """By how much the amount may be off by chance alone."""
+        return _DEVIATIONS * sqrt(self.variance)
+
+    @property
     def width(self) -> float:
         """By how much the amount may be off either way."""
-        return self.steady + _DEVIATIONS * sqrt(self.variance)
+        return self.steady + self.chance
 
 
 NO_MARGIN = Margin()
 """The margin of an amount that is known exactly."""
+
+
+def read_margin(width: float, chance: float) -> Margin:
+    """Return the margin of a width of which a part is chance; both as they were written down."""
+    return Margin(max(0.0, width - chance), (chance / _DEVIATIONS) ** 2)

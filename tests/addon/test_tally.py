@@ -9,6 +9,7 @@ import pytest
 
 from addon.metrics.sums import BillSum, Waits
 from addon.metrics.tally import Tally
+from masking.accounting.margin import Margin
 from tests.made_up_records import LEAST, UNPRICED, bill, record, tally
 from tests.places import ROOT
 
@@ -148,18 +149,18 @@ def test_cached_tokens_are_counted_where_they_are_reported() -> None:
 
 def test_bills_are_summed_in_tokens_and_where_a_price_is_known_in_dollars() -> None:
     counted = tally(bill(10, 6, 1), bill(10, 9, 0.5) | UNPRICED, {"cost_tokens_before": None})
-    assert BillSum(2, 20, 15, 1.5) == counted.tokens
-    assert BillSum(1, 10, 6, 1) == counted.dollars
-    assert BillSum(1, 10, 9, 0.5) == counted.unpriced
+    assert BillSum(2, 20, 15, Margin(1.5)) == counted.tokens
+    assert BillSum(1, 10, 6, Margin(1)) == counted.dollars
+    assert BillSum(1, 10, 9, Margin(0.5)) == counted.unpriced
 
 
 @pytest.mark.parametrize(
     ("summed", "saved", "share", "error", "is_telling"),
     [
-        pytest.param(BillSum(1, 8, 6, 1), 2, 0.25, 0.125, True, id="a saving"),
-        pytest.param(BillSum(1, 8, 10, 1), -2, -0.25, 0.125, True, id="a loss"),
-        pytest.param(BillSum(1, 8, 6, 2), 2, 0.25, 0.25, False, id="as large as the error"),
-        pytest.param(BillSum(1, 8, 8, 0), 0, 0, 0, False, id="nothing saved"),
+        pytest.param(BillSum(1, 8, 6, Margin(1)), 2, 0.25, 0.125, True, id="a saving"),
+        pytest.param(BillSum(1, 8, 10, Margin(1)), -2, -0.25, 0.125, True, id="a loss"),
+        pytest.param(BillSum(1, 8, 6, Margin(2)), 2, 0.25, 0.25, False, id="as large as the error"),
+        pytest.param(BillSum(1, 8, 8, Margin(0)), 0, 0, 0, False, id="nothing saved"),
     ],
 )
 def test_a_saving_is_told_with_its_margin(
@@ -238,15 +239,28 @@ def find_recorded() -> Iterator[list[dict[str, object]]]:
             yield billed
 
 
-def test_the_margins_of_a_session_add_up_to_little_more_than_the_ledgers() -> None:
-    """Records do not tell which part of a margin is chance, and evens out."""
+def test_the_margins_of_a_session_come_to_that_of_the_ledger() -> None:
     sessions = list(find_recorded())
     assert len(sessions) > 20
     for records in sessions:
-        counted, last = tally(*records), records[-1]
-        assert pytest.approx(last["total_net_tokens"], abs=len(records)) == counted.tokens.saved
-        exact = float(str(last["total_net_tokens_error"]))
-        assert exact - len(records) <= counted.tokens.error <= 1.2 * exact + len(records)
+        counted, last, rounded = tally(*records), records[-1], 0.1 * len(records)
+        assert pytest.approx(last["total_net_tokens"], abs=rounded) == counted.tokens.saved
+        assert pytest.approx(last["total_net_tokens_error"], abs=rounded) == counted.tokens.error
+        dollars = last["total_net_dollars_error"]
+        if dollars is not None:
+            assert pytest.approx(dollars, rel=1e-3, abs=1e-6) == counted.dollars.error
+
+
+def test_what_is_chance_evens_out_over_many_requests() -> None:
+    errors = {"saved_tokens_error": 3.0, "saved_tokens_error_by_chance": 2.0}
+    counted = tally(*[bill(10, 5, 6) | errors] * 4)
+    assert Margin(4.0, 4.0) == counted.tokens.margin
+    assert 4 + 2 * 2 == counted.tokens.error
+    assert 2 * counted.tokens.error == counted.dollars.error
+
+
+def test_a_margin_of_which_no_part_is_known_to_be_chance_adds_up() -> None:
+    assert 12 == tally(*[bill(10, 5, 3)] * 4).tokens.error
 
 
 def test_the_order_of_records_does_not_matter() -> None:
