@@ -208,11 +208,11 @@ class RecordingSettings(_Table):
 
 
 class HostSettings(_Table):
-    """Host name patterns (`*` matches anything), in lower case.
+    """Host name patterns (`*` matches anything), in the form in which they are compared.
 
     only: if not empty, every other host is left alone.
     uncached: hosts that sell no cached tokens, so that the window slides there.
-    never: hosts that are always left alone; their TLS is not opened either.
+    never, never_more: hosts that are always left alone; their TLS is not opened either.
 
     A name that cannot be a host's is a mistake: an empty one, a URL, a port.
     """
@@ -220,6 +220,12 @@ class HostSettings(_Table):
     only: Hosts = ()
     uncached: Hosts = ()
     never: Hosts = _CLOSED
+    never_more: Hosts = ()
+
+    @property
+    def closed(self) -> Hosts:
+        """The hosts that are always left alone."""
+        return self.never + self.never_more
 
 
 class Tables(_Table):

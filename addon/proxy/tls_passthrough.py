@@ -32,7 +32,7 @@ _MAX_NAMED = 10
 
 def is_opened(host: str, hosts: HostSettings) -> bool:
     """Whether the configuration lets requests to a host be looked at."""
-    return not is_named(host, hosts.never) and (not hosts.only or is_named(host, hosts.only))
+    return not is_named(host, hosts.closed) and (not hosts.only or is_named(host, hosts.only))
 
 
 class Passthrough:

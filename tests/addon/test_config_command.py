@@ -91,7 +91,8 @@ def test_a_narrow_screen_shows_everything(capsys: Screen, monkeypatch: pytest.Mo
     assert 80 >= max(map(len, shown))
     words = " ".join(shown).split()
     names = [line.split()[0] for line in run(capsys, "--json") if line.startswith('"hosts')]
-    assert ['"hosts.only":', '"hosts.uncached":', '"hosts.never":'] == names
+    expected = ["only", "uncached", "never", "never_more"]
+    assert [f'"hosts.{name}":' for name in expected] == names
     for word in ("reduction.preserve_recent_raw_turns", '"*.githubusercontent.com",'):
         assert word in words
 

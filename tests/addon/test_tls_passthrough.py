@@ -53,6 +53,15 @@ def test_a_host_is_ours_by_its_name(
     assert is_opened(host, HostSettings(only=only, never=never)) is expected
 
 
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("git.corp.example", False), ("github.com", False), ("api.openai.com", True)],
+)
+def test_more_hosts_are_closed_beside_the_shipped_ones(host: str, expected: bool) -> None:
+    hosts = HostSettings(never_more=("*.corp.example",))
+    assert is_opened(host, hosts) is expected
+
+
 def post(client: httpx.Client, live: Live, path: str = CHAT) -> bytes:
     """Send a request; what arrived."""
     with client:
@@ -88,6 +97,7 @@ def test_the_totals_name_the_hosts_with_the_most_unopened_connections(
     ("hosts", "is_left_alone"),
     [
         ('never = ["localhost"]', True),
+        ('never_more = ["localhost"]', True),
         ('only = ["api.openai.com"]', True),
         ('only = ["localhost"]\nnever = ["*.org"]', False),
     ],

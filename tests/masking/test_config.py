@@ -110,6 +110,7 @@ SETTINGS = [
     Setting(".websocket", 'mode = "pass"', Settings()),
     Setting(".hosts", "never = []", Settings(hosts=HostSettings(never=()))),
     Setting(".hosts", 'never = ["*.a", "b"]', Settings(hosts=HostSettings(never=("*.a", "b")))),
+    Setting(".hosts", 'never_more = ["A.b"]', Settings(hosts=HostSettings(never_more=("a.b",)))),
     Setting(".schema1", "", Settings()),
     Setting("", "", Settings()),
 ]
@@ -219,6 +220,7 @@ MISTAKES = [
     Mistake(".hosts", "only = 'a'", ".hosts.only", "expected list, got str"),
     Mistake(".hosts", "never = ['a', 3]", ".hosts.never[1]", "expected str, got int"),
     Mistake(".hosts", 'never = ["a", "https://b"]', ".hosts.never[1]", "expected a host name"),
+    Mistake(".hosts", 'never_more = ["a:1"]', ".hosts.never_more[0]", "expected a host name"),
     Mistake(".hosts", 'only = ["a:443"]', ".hosts.only[0]", "expected a host name"),
     Mistake(".hosts", 'only = [""]', ".hosts.only[0]", "expected a host name"),
     Mistake(".hosts", 'only = ["a?"]', ".hosts.only[0]", "expected a host name"),
