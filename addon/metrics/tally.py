@@ -25,7 +25,9 @@ class Tally:
 
     requests: by whether masking is on or off.
     failures: by that, and by the status or by why the answer did not come to its end.
-    passed_through: requests that went untouched, by why; all that follows is of the others.
+    passed_through: requests that went untouched, by why.
+    unmaskable: those of them that would have been refused if their reasoning was bound to what
+        was masked. All that follows is of the others.
     results, masked, images, redacted, reduced, dropped, kept: tool results (and images in them) as
         the records count them, in each request that they were sent in; `kept` by reason.
     bound: requests that kept results for bound reasoning, by what the provider would do.
@@ -43,6 +45,7 @@ class Tally:
     requests: Counter[str] = field(default_factory=Counter)
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)
     passed_through: Counter[str] = field(default_factory=Counter)
+    unmaskable: int = 0
     results: int = 0
     masked: int = 0
     images: int = 0
@@ -76,6 +79,7 @@ class Tally:
             self.failures[record.masking, why] += 1
         if record.passed_through is not None:
             self.passed_through[_PLACE.sub("[]", record.passed_through)] += 1
+            self.unmaskable += record.binding == "refuses"
             return
         self._add_results(record)
         self._add_sizes(record)

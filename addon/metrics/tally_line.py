@@ -28,17 +28,20 @@ class Untouched(NamedTuple):
         return f"{self.because}{end}"
 
 
-def render_tally(tally: Tally) -> str:
+def render_tally(tally: Tally, untouched: Untouched | None = None) -> str:
     """Return what some requests come to, in one line.
 
-    In dollars where a price is known, else in input tokens. Where nothing was masked, it says why.
+    In dollars where a price is known, else in input tokens. Where nothing was masked, it says why:
+    `untouched`, or else what `find_why_untouched` finds.
     """
-    return ", ".join(_render_parts(tally))
+    return ", ".join(_render_parts(tally, untouched))
 
 
 def find_why_untouched(tally: Tally) -> Untouched:
     """Return why no tool result was changed; of several causes, first what a setting ends."""
     if known := PASSED.keys() & tally.passed_through.keys():
+        if tally.unmaskable:
+            return _UNSIGN_BOUND
         return PASSED[max(known, key=tally.passed_through.__getitem__)]
     if tally.bound:
         ((binding, _),) = tally.bound.most_common(1)
@@ -83,7 +86,7 @@ def count_requests(count: int) -> str:
     return f"{count:,} request{'' if count == 1 else 's'}"
 
 
-def _render_parts(tally: Tally) -> Iterator[str]:
+def _render_parts(tally: Tally, untouched: Untouched | None) -> Iterator[str]:
     yield count_requests(tally.count)
     if tally.failed:
         yield f"{tally.failed:,} failed"
@@ -100,7 +103,7 @@ def _render_parts(tally: Tally) -> Iterator[str]:
     elif tally.changed and tally.tokens.requests:
         yield render_bill(tally.tokens, "{:,.0f}", "no price is known", " input tokens")
     if tally.count and not tally.changed:
-        yield str(find_why_untouched(tally))
+        yield str(untouched or find_why_untouched(tally))
 
 
 def _find_why_kept(tally: Tally) -> str:
@@ -125,7 +128,11 @@ PASSED: Mapping[str, Untouched] = {
         'mode = "http" under [observation_masking.websocket]',
     ),
 }
-"""By why requests passed through untouched."""
+"""By why requests passed through untouched, where that can be changed."""
+
+_UNSIGN_BOUND = Untouched(
+    "claude-code signs what it sends, and its model binds its reasoning to all that precedes it"
+)
 
 BOUND: Mapping[Binding, Untouched] = {
     "refuses": Untouched("the model binds its reasoning to all that precedes it"),
