@@ -10,6 +10,7 @@ import click
 from addon.proxy.standard_output import print_any_character
 
 _COMMANDS = {
+    "run": "Run an agent behind a proxy of its own.",
     "demo": "Play a recorded session through the proxy, offline.",
     "env": 'Print a client\'s environment: eval "$(obsmask env)".',
     "doctor": "Say what is wrong, and the line that mends it.",

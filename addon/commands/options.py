@@ -1,7 +1,7 @@
 """Options that several commands share: what is given overrides the configuration."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -85,6 +85,18 @@ def read_overrides(given: Mapping[str, Any]) -> list[str]:
     policy = {name: given[name] for name in POLICY_KEYS if given[name] is not None}
     lines = [tomli_w.dumps({name: value}) for name, value in policy.items()]
     return [*(f"schema1.{line.strip()}" for line in lines), *given["changes"]]
+
+
+def read_proxy_arguments(given: Mapping[str, Any], tag: str, more: Sequence[str] = ()) -> list[str]:
+    """Return mitmdump's arguments for what `override_options` were given, and `more` overrides.
+
+    Raises ConfigError for a mistake, so that it is said before anything starts.
+    """
+    path = find_config(given["config"]).absolute()  # the proxy may work in another folder
+    overrides = [*read_overrides(given), *more]
+    ConfigFile(path, overrides)
+    settings = [("mask_config", path), ("mask_tag", tag), *(("mask_set", o) for o in overrides)]
+    return [part for name, value in settings for part in ("--set", f"{name}={value}")]
 
 
 def _make_option(name: str, key: FieldInfo) -> Callable[[_Function], _Function]:

@@ -225,7 +225,7 @@ def test_a_misspelt_command_or_option_gets_a_suggestion(
 
 
 NAMES = (
-    *("demo", "env", "doctor", "config", "proxy", "replay", "tune", "compare", "status"),
+    *("run", "demo", "env", "doctor", "config", "proxy", "replay", "tune", "compare", "status"),
     *("prices", "record", "scrub", "expect"),
 )
 

@@ -1,0 +1,107 @@
+"""`obsmask run -- COMMAND`: an agent behind a proxy of its own, and what that came to."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from addon.commands.foreground import NOT_FOUND, NOT_RUNNABLE, run_foreground
+from addon.commands.options import (
+    PolicyCommand,
+    override_options,
+    read_overrides,
+    read_proxy_arguments,
+)
+from addon.commands.run_session import OwnProxy, RunningProxy, Wishes
+from addon.proxy.base_urls import read_server
+from addon.proxy.health_check import read_address
+
+_Value = TypeVar("_Value")
+
+_CLIENT_CHANGES = {"CLAUDE_CODE_ATTRIBUTION_HEADER": "0"}
+_CLIENT_OVERRIDES = ('websocket.mode="http"',)
+"""What the documentation of claude-code and codex says makes their requests maskable."""
+
+
+def _reading(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
+    """Return what reads an option's value so that click tells its mistake in our words."""
+
+    def convert(text: str) -> _Value:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+
+    return convert
+
+
+@click.command("run", cls=PolicyCommand, context_settings={"allow_interspersed_args": False})
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing at the end.")
+@click.option("--tag", default="", metavar="TEXT", help="Note it in the records of this run.")
+@click.option(
+    "--client-changes",
+    is_flag=True,
+    help="Have claude-code leave out its signature and codex speak HTTP, so that they are masked.",
+)
+@click.option(
+    "--reverse",
+    type=_reading(read_server),
+    metavar="URL",
+    help="Also stand in front of this server, such as a local one, by the clients' base URLs.",
+)
+@click.option(
+    "--proxy",
+    "address",
+    type=_reading(read_address),
+    metavar="ADDRESS",
+    help="Use this proxy, which is running, instead of one of its own.",
+)
+@override_options
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...")
+def command(command: tuple[str, ...], quiet: bool, **given: object) -> int:
+    """Run COMMAND, an agent, behind a proxy of its own; at the end say what was saved.
+
+    COMMAND keeps the terminal, gets all signals, and its exit code is returned. Several may run at
+    once. What is kept lies in the user's state directory.
+    """
+    if shutil.which(command[0]) is None and not os.path.exists(command[0]):  # noqa: PTH110
+        return _fail(command[0], "no such command", NOT_FOUND)
+    with _open_session(given) as session:
+        try:
+            code = run_foreground(command, session.environment, session.notice_end)
+        except OSError as error:
+            return _fail(command[0], error.strerror or str(error), NOT_RUNNABLE)
+        line = session.finish()
+    if not quiet:
+        print(f"obsmask: {line}", file=sys.stderr)
+    return code
+
+
+def _open_session(given: Mapping[str, Any]) -> OwnProxy | RunningProxy:
+    changes = given["client_changes"]
+    if given["address"] is None:
+        more = _CLIENT_OVERRIDES if changes else ()
+        return OwnProxy(
+            Wishes(
+                arguments=read_proxy_arguments(given, given["tag"], more),
+                reverse=given["reverse"],
+                client_variables=_CLIENT_CHANGES if changes else None,
+            )
+        )
+    if (
+        changes
+        or read_overrides(given)
+        or any(given[name] for name in ("config", "tag", "reverse"))
+    ):
+        raise click.UsageError(
+            "--proxy takes no settings, tag or server: those are the proxy's own"
+        )
+    return RunningProxy(given["address"])
+
+
+def _fail(command: str, problem: str, code: int) -> int:
+    print(f"obsmask: {command}: {problem}", file=sys.stderr)
+    return code

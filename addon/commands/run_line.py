@@ -1,0 +1,55 @@
+"""The line that `obsmask run` prints at the end."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from addon.metrics.tally import Tally
+from addon.metrics.tally_line import PASSED, Untouched, find_why_untouched, render_tally
+from addon.proxy.health_check import Health
+
+_NOTHING = (
+    "no request to a model came through the proxy: obsmask doctor -- COMMAND looks for the reason"
+)
+
+_CLIENT_CHANGES = "obsmask run --client-changes"
+
+
+def render_end(
+    tally: Tally, health: Health, *, changes_client: bool, deaths: int, log: Path | None
+) -> str:
+    """Return what a run came to.
+
+    changes_client: whether the client was changed already, or cannot be.
+    deaths: how often the proxy ended by itself; `log` says why.
+    """
+    return "; ".join(_render_parts(tally, health, changes_client, deaths, log))
+
+
+def _render_parts(
+    tally: Tally, health: Health, changes_client: bool, deaths: int, log: Path | None
+) -> Iterator[str]:
+    if health.lost_records:
+        yield f"{health.summary}, of which {health.lost_records} could not be recorded"
+    elif tally.count:
+        yield render_tally(tally, _find_why(tally, changes_client))
+    else:
+        yield _NOTHING
+    if health.unopened:
+        hosts = ", ".join(health.unopened)
+        count = sum(health.unopened.values())
+        yield f"{count} connections passed unopened, for lack of trust, to {hosts}"
+    if health.unserved:
+        yield f"{health.unserved} requests passed in a format that is not masked"
+    if deaths:
+        times = "once" if deaths == 1 else f"{deaths} times"
+        yield f"the proxy ended {times} by itself, and {log} says why"
+    if tally.count:
+        yield f"records in {health.records}"
+
+
+def _find_why(tally: Tally, changes_client: bool) -> Untouched:
+    """Return why nothing was masked, with the option that changes that, if there is one."""
+    why = find_why_untouched(tally)
+    if why in PASSED.values():
+        return Untouched(why.because, None if changes_client else _CLIENT_CHANGES)
+    return why

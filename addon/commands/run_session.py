@@ -1,0 +1,151 @@
+"""What `obsmask run` holds while its command runs: a proxy of its own, or one that was running."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from addon.commands.run_line import render_end
+from addon.metrics.record_file import default_path
+from addon.metrics.record_reader import read_records
+from addon.metrics.tally import Tally
+from addon.proxy.authorities import user_bundle
+from addon.proxy.base_urls import Server, point_at
+from addon.proxy.environment import client_environment
+from addon.proxy.health_check import Address, Health, check_health
+from addon.proxy.proxy_process import ProxyProcess
+from addon.proxy.run_logs import open_log
+
+_MAX_RESTARTS = 20
+
+
+class Session(Protocol):
+    """A proxy for as long as a command runs; `environment` is the command's."""
+
+    @property
+    def environment(self) -> Mapping[str, str]: ...
+
+    def notice_end(self, process: int) -> None:
+        """Take note that another process of ours has ended."""
+
+    def finish(self) -> str:
+        """Return in a line what the run came to. The proxy may be gone then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a proxy of its own is to be like.
+
+    arguments: mitmdump's, beside those that say where it listens.
+    reverse: the server for which it also stands in reverse mode.
+    client_variables: what changes the client; None if it is not to be changed.
+    """
+
+    arguments: Sequence[str]
+    reverse: Server | None = None
+    client_variables: Mapping[str, str] | None = None
+
+
+class OwnProxy:
+    """A proxy that starts and ends with the command. Should it die, it is started again.
+
+    Raises OSError, and RuntimeError if the proxy does not start.
+    """
+
+    def __init__(self, wishes: Wishes) -> None:
+        self._wishes = wishes
+        bundle, state = user_bundle(), default_path().parent
+        self._proxy = ProxyProcess(
+            wishes.arguments,
+            folder=state,
+            log=open_log(state),
+            reverse=wishes.reverse.origin if wishes.reverse else None,
+        )
+        self._healths = [self._proxy.start()]
+        self._is_given_up = False
+        self.environment = {
+            **os.environ,
+            **client_environment(self._proxy.address.url, bundle, os.environ),
+            **self._find_base_urls(),
+            **(wishes.client_variables or {}),
+        }
+
+    def __enter__(self) -> "OwnProxy":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._proxy.stop()
+
+    def notice_end(self, process: int) -> None:
+        """Start the proxy again, if it is what has ended."""
+        if not self._proxy.forget(process) or self._is_given_up:
+            return
+        try:
+            self._healths.append(self._proxy.start())
+        except RuntimeError:
+            self._is_given_up = True
+        self._is_given_up |= len(self._healths) > _MAX_RESTARTS
+
+    def finish(self) -> str:
+        """End the proxy, and return in a line what the run came to."""
+        last = _check(self._proxy.address) or self._healths[-1]
+        self._proxy.stop()
+        tally = _count(last.records, {health.run for health in self._healths}, None)
+        return render_end(
+            tally,
+            last,
+            changes_client=self._wishes.client_variables is not None,
+            deaths=len(self._healths) - (not self._is_given_up),
+            log=self._proxy.log,
+        )
+
+    def _find_base_urls(self) -> Mapping[str, str]:
+        server, port = self._wishes.reverse, self._proxy.ports.reverse
+        return point_at(port, server, os.environ) if server else {}
+
+
+class RunningProxy:
+    """A proxy that runs already, for whomever. Raises RuntimeError if there is none."""
+
+    def __init__(self, address: Address) -> None:
+        health = _check(address)
+        if health is None:
+            raise RuntimeError(
+                f"no proxy with the addon answers at {address.url}: obsmask proxy starts one"
+            )
+        self._address, self._since, self._health = address, datetime.now(UTC), health
+        told = client_environment(address.url, user_bundle(), os.environ)
+        self.environment = {**os.environ, **told}
+
+    def __enter__(self) -> "RunningProxy":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def notice_end(self, process: int) -> None:
+        pass
+
+    def finish(self) -> str:
+        """Return in a line what passed the proxy while the command ran, whoever sent it."""
+        health = _check(self._address) or self._health
+        tally = _count(health.records, {self._health.run}, self._since)
+        line = render_end(tally, health, changes_client=True, deaths=0, log=None)
+        return f"through {self._address.url} meanwhile: {line}"
+
+
+def _check(address: Address) -> Health | None:
+    try:
+        return check_health(address)
+    except OSError:
+        return None
+
+
+def _count(path: str | None, runs: set[str], since: datetime | None) -> Tally:
+    tally = Tally()
+    for record in read_records(Path(path), since) if path else ():
+        if record.run in runs:
+            tally.add(record)
+    return tally

@@ -1,0 +1,115 @@
+"""The last line of a run: what it came to, or why that is nothing, and what changes it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from addon.commands.run_line import render_end
+from addon.metrics.record import RequestRecord
+from addon.metrics.tally import Tally
+from addon.proxy.health_check import Health
+
+HEALTH = Health(
+    software_version="1",
+    run="00000000",
+    state="ON",
+    is_masking=True,
+    config="config.toml",
+    records="/state/requests.jsonl",
+    unopened={},
+    unserved=0,
+)
+
+REQUEST: Mapping[str, object] = {
+    "time": "2026-01-01T00:00:00.000+00:00",
+    "host": "api.example.com",
+    "path": "/v1/chat/completions",
+    "masking": "on",
+    "status": 200,
+}
+SIGNED = {"passed_through": "signed (cch)"}
+HELD = {"passed_through": 'the provider holds the history (websocket.mode = "pass")'}
+
+
+def tally_of(*records: Mapping[str, object]) -> Tally:
+    tally = Tally()
+    for record in records:
+        tally.add(RequestRecord.model_validate({**REQUEST, **record}))
+    return tally
+
+
+def render(
+    record: Mapping[str, object],
+    *,
+    changes_client: bool = False,
+    told: Mapping[str, Any] | None = None,
+) -> str:
+    health = HEALTH.model_copy(update=told)
+    return render_end(tally_of(record), health, changes_client=changes_client, deaths=0, log=None)
+
+
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [
+        (SIGNED, "claude-code signs what it sends; obsmask run --client-changes changes that"),
+        (
+            {**SIGNED, "binding": "refuses"},
+            "claude-code signs what it sends, and its model binds its reasoning to all that "
+            "precedes it",
+        ),
+        (
+            HELD,
+            "the provider holds the history of the agent's WebSocket; "
+            "obsmask run --client-changes changes that",
+        ),
+        (
+            {"binding": "refuses", "kept": {"bound": 3}, "tool_results": 3},
+            "the model binds its reasoning to all that precedes it",
+        ),
+        (
+            {"binding": "drops", "kept": {"bound": 3}, "tool_results": 3},
+            'the model would lose its reasoning; bound_reasoning = "drop" under '
+            "[observation_masking.schema1] changes that",
+        ),
+    ],
+    ids=["signed", "signed and bound", "a WebSocket", "bound, refused", "bound, dropped"],
+)
+def test_it_says_why_nothing_is_masked_and_only_what_would_change_that(
+    record: Mapping[str, object], why: str
+) -> None:
+    line = f"1 request, nothing masked, because {why}; records in /state/requests.jsonl"
+    assert line == render(record)
+
+
+@pytest.mark.parametrize("record", [SIGNED, HELD], ids=["signed", "a WebSocket"])
+def test_a_client_that_is_changed_already_is_not_advised_to_be(
+    record: Mapping[str, object],
+) -> None:
+    assert "--client-changes" not in render(record, changes_client=True)
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (
+            {"unopened": {"a.example": 2, "b.example": 1}},
+            "; 3 connections passed unopened, for lack of trust, to a.example, b.example; ",
+        ),
+        ({"unserved": 4}, "; 4 requests passed in a format that is not masked; "),
+        (
+            {"lost_records": 1, "summary": "2 requests, 5 tokens sent"},
+            "2 requests, 5 tokens sent, of which 1 could not be recorded; ",
+        ),
+    ],
+    ids=["no trust", "another format", "a full disk"],
+)
+def test_it_says_what_passed_by(told: Mapping[str, Any], words: str) -> None:
+    assert words in render({}, told=told)
+
+
+@pytest.mark.parametrize(("deaths", "times"), [(1, "once"), (3, "3 times")])
+def test_it_says_that_the_proxy_ended(deaths: int, times: str) -> None:
+    line = render_end(Tally(), HEALTH, changes_client=False, deaths=deaths, log=Path("/a.log"))
+    assert f"; the proxy ended {times} by itself, and /a.log says why" in line

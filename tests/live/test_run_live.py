@@ -1,0 +1,343 @@
+"""`obsmask run`: the command is as it would be without us, behind a proxy that goes with it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from addon.proxy.authorities import write_bundle
+from addon.proxy.health_check import check_health, read_address
+from addon.proxy.launch import Proxy, running_proxy
+from addon.recordings.provider.provider import HOST, Provider
+from addon.recordings.provider.script import Reply
+from addon.recordings.studio.recorder import REDIRECT
+from tests.live.harness import (
+    SECONDS,
+    conversation,
+    encoded,
+    environment,
+    eventually,
+    masked,
+    read_records,
+)
+from tests.terminals import terminal
+
+BODY = encoded(conversation())
+RUN = (sys.executable, "-m", "addon.commands.main", "run")
+MASKING = ("--window-turns", "2", "--set", "schema1.cache_pricing=none")
+CONFIG = b'[observation_masking.schema1]\nwindow_turns = 2\ncache_pricing = "none"\n'
+
+AGENT = """
+import pathlib, sys, time
+import httpx
+url = "https://api.openai.com/v1/chat/completions"
+headers = {"content-type": "application/json", "authorization": "Bearer none"}
+said = sys.stdin.buffer.read()
+for path in map(pathlib.Path, sys.argv[1:]):  # each is waited for before a request
+    print("waiting", flush=True)
+    while not path.exists():
+        time.sleep(0.01)
+for attempt in range(20):
+    try:
+        answer = httpx.post(url, content=said, headers=headers, timeout=300)
+        break
+    except httpx.TransportError:
+        time.sleep(0.5)  # as real agents try again
+print(answer.json()["choices"][0]["message"]["content"])
+sys.exit(5)
+"""
+"""An agent that asks once, and ends with 5."""
+
+
+@dataclass(frozen=True)
+class World:
+    """All there is for a command: a provider, behind a proxy that the environment names."""
+
+    provider: Provider
+    outer: Proxy
+    bundle: Path
+
+    def environment(self, home: Path, **more: str) -> dict[str, str]:
+        network = {"HTTPS_PROXY": self.outer.url, "SSL_CERT_FILE": str(self.bundle)}
+        return environment(home, **network, **more)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("world")
+    with Provider(lambda _: Reply(content="Well done."), tls_folder=folder / "tls") as provider:
+        options = (
+            *("--set", "connection_strategy=lazy"),
+            *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
+            *("--set", f"provider={HOST}:{provider.port}"),
+        )
+        with running_proxy(folder, *options, script=REDIRECT) as outer:
+            yield World(provider, outer, write_bundle(folder / "bundle.pem", [outer.ca]))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The user's home, beside the folder that the command works in."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+def run(
+    world: World,
+    home: Path,
+    *arguments: str,
+    body: bytes = BODY,
+    more: Mapping[str, str] | None = None,
+) -> "subprocess.CompletedProcess[str]":
+    """Run `obsmask run` to its end, with a body for an agent to send."""
+    return subprocess.run(
+        [*RUN, *arguments],
+        env=world.environment(home, **(more or {})),
+        cwd=home.parent / "work",
+        input=body.decode(),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+
+
+def agent(*files: Path) -> tuple[str, ...]:
+    return (sys.executable, "-c", AGENT, *map(str, files))
+
+
+def records_of(home: Path) -> Path:
+    return home / "state" / "observation-masking" / "requests.jsonl"
+
+
+def test_an_agent_is_masked_and_the_last_line_says_what_that_came_to(
+    world: World, home: Path
+) -> None:
+    done = run(world, home, *MASKING, "--tag", "try", "--", *agent())
+    assert (5, "Well done.\n") == (done.returncode, done.stdout)
+    assert masked(BODY, CONFIG) == world.provider.requests[-1].body != BODY
+    assert re.fullmatch(
+        r"obsmask: 1 request, [\d,]+ tokens sent, [\d,]+ not sent \(-\d\d%\), "
+        rf".*; records in {re.escape(str(records_of(home)))}\n",
+        done.stderr,
+    )
+    (record,) = read_records(home)
+    assert ("api.openai.com", "try", 200) == (record["host"], record["tag"], record["status"])
+
+
+def test_nothing_is_left_behind_but_in_the_users_own_folders(world: World, home: Path) -> None:
+    run(world, home, "--", *agent())
+    assert [] == [*(home.parent / "work").iterdir()]
+    (log,) = (home / "state" / "observation-masking" / "logs").iterdir()
+    assert 0o600 == log.stat().st_mode & 0o777
+    (port,) = re.findall(r"proxy.* listening at \S*:(\d+)", log.read_text())
+    with pytest.raises(ConnectionRefusedError):
+        check_health(read_address(f"127.0.0.1:{port}"))
+
+
+def test_a_configuration_in_the_working_directory_is_not_read(world: World, home: Path) -> None:
+    """It may be a stranger's project."""
+    (home.parent / "work" / "config.toml").write_bytes(CONFIG)
+    run(world, home, "--", *agent())
+    assert BODY == world.provider.requests[-1].body
+    run(world, home, "--config", "config.toml", "--", *agent())
+    assert masked(BODY, CONFIG) == world.provider.requests[-1].body
+
+
+def test_several_at_once_count_their_own(world: World, home: Path) -> None:
+    bodies = [encoded(conversation(turns)) for turns in (4, 5, 6)]
+    started = [
+        subprocess.Popen(
+            [*RUN, *MASKING, "--", *agent()],
+            env=world.environment(home),
+            cwd=home.parent / "work",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for _ in bodies
+    ]
+    ended = [
+        process.communicate(body, timeout=SECONDS)
+        for process, body in zip(started, bodies, strict=True)
+    ]
+    assert [5, 5, 5] == [process.returncode for process in started]
+    assert [True] * 3 == [said.startswith(b"obsmask: 1 request, ") for _, said in ended]
+    assert [4, 5, 6] == sorted(record["tool_turns"] for record in read_records(home))
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        (["no-such-agent"], 127, "obsmask: no-such-agent: no such command\n"),
+        (["./not-runnable"], 126, "obsmask: ./not-runnable: Permission denied\n"),
+        (["-q", "--", "sh", "-c", "exit 3"], 3, ""),
+        (["--set", "schema1.windw=1", "true"], 1, "schema1.windw"),
+        (["--proxy", "127.0.0.1:1", "--tag", "a", "true"], 2, "--proxy takes no"),
+        (["--proxy", "nonsense", "true"], 2, "as 127.0.0.1:8080: nonsense"),
+        (["--reverse", "nonsense", "true"], 2, "as http://localhost:11434: nonsense"),
+        (["--proxy", "127.0.0.1:1", "true"], 1, "no proxy with the addon answers"),
+        ([], 2, "Missing argument 'COMMAND...'"),
+    ],
+)
+def test_what_goes_wrong_is_one_line_and_an_exit_code(
+    world: World, home: Path, command: Sequence[str], code: int, said: str
+) -> None:
+    (home.parent / "work" / "not-runnable").write_text("nothing")
+    done = run(world, home, *command)
+    assert code == done.returncode
+    assert said in done.stderr if said else "" == done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_command_that_sends_nothing_is_told_where_to_look(world: World, home: Path) -> None:
+    done = run(world, home, "true")
+    assert (0, "") == (done.returncode, done.stdout)
+    assert done.stderr.startswith("obsmask: no request to a model came through the proxy: ")
+
+
+def test_ctrl_c_is_the_commands_and_the_last_line_still_comes(world: World, home: Path) -> None:
+    script = "import time\ntry: print('begun', flush=True); time.sleep(900)\n"
+    script += "except KeyboardInterrupt: print('interrupted'); raise SystemExit(9)"
+    command = (*RUN, "--", sys.executable, "-c", script)
+    with terminal(*command, env=world.environment(home), cwd=home.parent / "work") as screen:
+        screen.wait_for("begun\n")
+        screen.type("\x03")
+        screen.wait_for("interrupted\n")
+        screen.wait_for("obsmask: ")
+        assert 9 == screen.wait()
+
+
+def start(world: World, home: Path, *arguments: str) -> "subprocess.Popen[str]":
+    """Start `obsmask run` with an agent that waits, and give it what it is to send."""
+    process = subprocess.Popen(
+        [*RUN, *arguments],
+        env=world.environment(home),
+        cwd=home.parent / "work",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin
+    process.stdin.write(BODY.decode())
+    process.stdin.close()
+    process.stdin = None
+    assert process.stdout
+    assert "waiting\n" == process.stdout.readline()
+    return process
+
+
+def find_proxy(parent: int) -> int | None:
+    """Return the process of the proxy that `obsmask run` has started."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    commands = {int(each): Path(f"/proc/{each}/cmdline").read_bytes() for each in children}
+    return next((each for each in commands if b"addon.proxy.serve" in commands[each]), None)
+
+
+def is_running(process: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return False
+
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
+
+
+@LINUX
+def test_a_proxy_that_dies_is_started_again_on_the_same_port(world: World, home: Path) -> None:
+    ready = home / "ready"
+    process = start(world, home, *MASKING, "--", *agent(ready))
+    first = eventually(lambda: find_proxy(process.pid))
+    os.kill(first, signal.SIGKILL)
+    second = eventually(lambda: _another(find_proxy(process.pid), first))
+    ready.touch()
+    told, said = process.communicate(timeout=SECONDS)
+    assert (5, "Well done.\n") == (process.returncode, told)
+    assert masked(BODY, CONFIG) == world.provider.requests[-1].body
+    assert "obsmask: 1 request, " in said
+    assert "; the proxy ended once by itself, and " in said
+    assert not is_running(second)
+
+
+def _another(found: int | None, first: int) -> int | None:
+    return None if found == first else found
+
+
+@LINUX
+def test_the_proxy_goes_with_a_run_that_is_killed(world: World, home: Path) -> None:
+    ready = home / "ready"
+    process = start(world, home, "--", *agent(ready))
+    proxy = eventually(lambda: find_proxy(process.pid))
+    process.kill()
+    eventually(lambda: None if is_running(proxy) else True)
+    ready.touch()
+    process.communicate(timeout=SECONDS)
+
+
+def test_sigterm_is_the_commands(world: World, home: Path) -> None:
+    process = start(world, home, "--", *agent(home / "never"))
+    process.terminate()
+    _, said = process.communicate(timeout=SECONDS)
+    assert 128 + signal.SIGTERM == process.returncode
+    assert said.startswith("obsmask: no request")
+
+
+def test_a_proxy_that_is_running_serves_several_runs(world: World, home: Path) -> None:
+    served = subprocess.Popen(
+        [sys.executable, "-u", "-m", "addon.commands.main", "proxy", "--port", "0", *MASKING],
+        env=world.environment(home),
+        cwd=home.parent / "work",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert served.stdout
+        told = ""
+        while not (found := re.search(r"listening at \S*:(\d+)", told)):
+            told += served.stdout.readline()
+        at = f"127.0.0.1:{found[1]}"
+        for _ in range(2):
+            done = run(world, home, "--proxy", at, "--", *agent())
+            assert (5, "Well done.\n") == (done.returncode, done.stdout)
+            assert masked(BODY, CONFIG) == world.provider.requests[-1].body
+            assert done.stderr.startswith(f"obsmask: through http://{at} meanwhile: 1 request, ")
+    finally:
+        served.send_signal(signal.SIGINT)
+        served.communicate(timeout=SECONDS)
+
+
+LOCAL_AGENT = """
+import json, os, sys, urllib.request
+url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+asked = urllib.request.Request(url, sys.stdin.buffer.read(), {"content-type": "application/json"})
+print(json.load(urllib.request.urlopen(asked))["choices"][0]["message"]["content"])
+"""
+
+
+def test_a_local_server_is_reached_in_reverse_mode(world: World, home: Path) -> None:
+    with Provider(lambda _: Reply(content="From here.")) as local:
+        command = (sys.executable, "-c", LOCAL_AGENT)
+        done = run(world, home, *MASKING, "--reverse", f"http://{HOST}:{local.port}", *command)
+        assert (0, "From here.\n") == (done.returncode, done.stdout)
+        assert masked(BODY, CONFIG) == local.requests[-1].body
+    assert done.stderr.startswith("obsmask: 1 request, ")
+
+
+@pytest.mark.parametrize("changes", [(), ("--client-changes",)])
+def test_a_client_is_changed_only_when_asked(
+    world: World, home: Path, changes: Sequence[str]
+) -> None:
+    name = "CLAUDE_CODE_ATTRIBUTION_HEADER"
+    program = "import json, os; print(json.dumps(dict(os.environ)))"
+    done = run(world, home, *changes, sys.executable, "-c", program)
+    assert ("0" if changes else None) == json.loads(done.stdout).get(name)
