@@ -9,6 +9,7 @@ which is safe; only the rotation waits until the lock can be had.
 """
 
 import contextlib
+import logging
 import os
 import stat
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from pathlib import Path
 from filelock import FileLock
 
 from addon.metrics.private_files import FILE_MODE, make_folder, open_private
+
+logging.getLogger("filelock").setLevel(logging.INFO)  # below, it says four lines for each of ours
 
 _PATIENCE = 2.0
 """Seconds to wait for the lock; once in vain, the next lines do not wait for it."""

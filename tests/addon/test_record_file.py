@@ -1,16 +1,11 @@
 """The file of records: private, shared by several processes, and whole whatever happens to it."""
 
 import contextlib
-import fcntl
 import json
 import os
 import resource
 import signal
 import stat
-import subprocess
-import sys
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +13,6 @@ from typing import Any
 import pytest
 
 from addon.metrics.record_file import RecordFile, default_path
-from addon.metrics.shared_file import SharedFile
 from masking.config_tables import MetricsSettings
 
 FILLER = "x" * 2_000
@@ -82,13 +76,6 @@ def test_the_file_is_rotated_once_and_never_grows_beyond_its_size(
     assert sorted(sizes) == ["requests.jsonl", "requests.jsonl.1", "requests.jsonl.lock"]
     assert max(sizes.values()) <= 1_000_000
     assert read(path)[-1]["n"] == 24
-
-
-def test_a_record_that_alone_is_too_large_rotates_no_empty_file(path: Path) -> None:
-    path.with_name(f"{path.name}.1").write_text('{"n": 0}\n')
-    path.touch()
-    assert SharedFile(path, 10).append(b'{"n": "too large"}\n') is False
-    assert [{"n": 0}] == read(path.with_name(f"{path.name}.1"))
 
 
 # Whose they are
@@ -253,107 +240,3 @@ def test_a_terminal_that_takes_nothing_holds_nobody_up(caplog: pytest.LogCapture
     os.close(ours)
     os.close(theirs)
     assert caplog.messages
-
-
-# Shared by several processes
-
-_WRITE = """
-import sys
-from pathlib import Path
-from addon.metrics.record_file import RecordFile
-from masking.config_tables import MetricsSettings
-
-name, count, path = sys.argv[1:]
-file = RecordFile(MetricsSettings(path=path, max_megabytes=1))
-print("ready", flush=True)
-sys.stdin.readline()
-for n in range(int(count)):
-    file.write({"writer": name, "n": n, "filler": "x" * 2000})
-file.close()
-"""
-
-
-def start_writers(path: Path, writers: int, count: int) -> list[subprocess.Popen[str]]:
-    """Start processes that write as many records each, all at the same time."""
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", _WRITE, str(number), str(count), str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(writers)
-    ]
-    for each in started:
-        assert each.stdout
-        assert each.stdout.readline() == "ready\n"
-    for each in started:
-        assert each.stdin
-        each.stdin.write("\n")
-        each.stdin.flush()
-    return started
-
-
-def written(path: Path) -> list[tuple[str, int]]:
-    """Return the writer and the number of each record, in the older file and the present one."""
-    both = (path.with_name(f"{path.name}.1"), path)
-    return [(each["writer"], each["n"]) for one in both if one.exists() for each in read(one)]
-
-
-def test_no_record_of_several_writers_is_lost_when_the_file_is_rotated(path: Path) -> None:
-    # Together they write more than one file holds, and less than two.
-    told = [each.communicate()[1] for each in start_writers(path, 3, 250)]
-    assert told == [""] * 3
-    assert Counter(written(path)) == Counter((str(w), n) for w in range(3) for n in range(250))
-
-
-def test_of_many_rotations_the_latest_two_files_are_whole(path: Path) -> None:
-    """Of each writer there is an unbroken run of records, up to its last."""
-    told = [each.communicate()[1] for each in start_writers(path, 4, 600)]
-    assert told == [""] * 4
-    by_writer: dict[str, list[int]] = {}
-    for name, n in written(path):
-        by_writer.setdefault(name, []).append(n)
-    assert all(numbers == list(range(numbers[0], 600)) for numbers in by_writer.values())
-    assert sum(map(len, by_writer.values())) > 1_000_000 // 2_100
-    assert path.stat().st_size <= 1_000_000
-
-
-def test_a_writer_that_is_killed_harms_no_other(path: Path) -> None:
-    victim, *others = start_writers(path, 3, 250)
-    while not path.exists() or path.stat().st_size < 100_000:
-        time.sleep(0.001)
-    victim.kill()
-    victim.communicate()
-    told = [each.communicate()[1] for each in others]
-    assert told == [""] * 2
-    found = Counter(written(path))
-    assert {(name, n) for name, n in found if name != "0"} == {
-        (str(w), n) for w in (1, 2) for n in range(250)
-    }
-    assert set(found.values()) == {1}
-
-
-@pytest.fixture
-def held(path: Path) -> Iterator[Path]:
-    """Have somebody hold the lock who does not let go, as a stopped process does."""
-    lock = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    yield path
-    os.close(lock)
-
-
-def test_a_lock_that_is_never_let_go_costs_the_rotation_alone(held: Path) -> None:
-    file = RecordFile(settings(held, max_megabytes=1))
-    for n in range(3):
-        file.write({"n": n, "filler": "x" * 600_000})
-    assert [0, 1, 2] == [each["n"] for each in read(held)]
-
-
-def test_so_does_a_folder_that_takes_no_other_file(path: Path) -> None:
-    path.with_name(f"{path.name}.lock").mkdir()
-    file = RecordFile(settings(path, max_megabytes=1))
-    for n in range(3):
-        file.write({"n": n, "filler": "x" * 600_000})
-    assert [0, 1, 2] == [each["n"] for each in read(path)]
