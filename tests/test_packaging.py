@@ -100,6 +100,14 @@ def test_a_wheel_holds_two_packages_and_no_studio(wheel: Path) -> None:
     assert sources == {file for file in held if file.endswith(".py")}
 
 
+def test_a_program_has_the_name_of_the_wheel(wheel: Path) -> None:
+    """As `uvx` and `pipx run` start it, which are given that name alone."""
+    (found,) = wheel.glob("*.dist-info/entry_points.txt")
+    programs = dict(re.findall(r"^(\S+) = (\S+)$", found.read_text(), re.MULTILINE))
+    main = "addon.commands.main:main"
+    assert {"obsmask": main, read_project(ROOT)["name"]: main} == programs
+
+
 def test_a_wheel_holds_the_recordings_that_the_demo_plays(wheel: Path) -> None:
     played = {RECORDINGS / demo.recording for demo in SESSIONS.values()}
     cases = [(path, config) for path in played for config in find_configs(path)]
