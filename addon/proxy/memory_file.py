@@ -84,12 +84,15 @@ class MemoryFile:
 
     def _trim(self) -> None:
         if self._database is not None:
-            with self._database:
-                self._database.execute(_TRIM, (MAX_CONVERSATIONS - 1,))
+            with self._open() as database:
+                database.execute(_TRIM, (MAX_CONVERSATIONS - 1,))
 
     def _open(self) -> sqlite3.Connection:
+        path = self._folder() / NAME
+        if self._database is not None and not path.exists():  # it takes nothing any more
+            self._database.close()
+            self._database = None
         if self._database is None:
-            path = self._folder() / NAME
             make_folder(path.parent)
             _make_file(path)
             try:

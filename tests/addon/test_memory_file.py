@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 import sqlite3
 import stat
 import threading
@@ -47,6 +48,21 @@ def read(folder: Path) -> list[tuple[bytes, Branches]]:
 def test_what_is_written_is_read_by_the_next_process(tmp_path: Path) -> None:
     write(tmp_path, (OPENING, (PAST, PAST)), (b"2", (PAST,)), (b"3", (PAST,)), (b"2", ()))
     assert [(OPENING, (PAST, PAST)), (b"3", (PAST,))] == read(tmp_path)
+
+
+def test_a_file_that_is_deleted_is_made_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "state"
+    file = MemoryFile(lambda: folder)
+    for opening in (b"1", b"2", b"3"):
+        file.write(opening, (PAST,))
+        assert (opening, (PAST,)) == file.read()[-1]
+        shutil.rmtree(folder)
+    file.write(OPENING, (PAST,))
+    file.close()
+    assert [(OPENING, (PAST,))] == read(folder)
+    assert caplog.messages == []
 
 
 def test_how_images_and_lists_were_masked_is_kept() -> None:
