@@ -13,8 +13,8 @@ from addon.metrics.sums import Waits
 from addon.metrics.tally import Tally
 from addon.metrics.tally_line import (
     BOUND,
-    PASSED,
     count_requests,
+    explain_passed,
     find_form,
     find_why_untouched,
     render_bill,
@@ -146,8 +146,7 @@ def _render_waits(waits: Waits) -> str:
 
 def _describe_passed(tally: Tally) -> Rows:
     for why, count in tally.passed_through.most_common():
-        told = PASSED[why].explain() if why in PASSED else printable(why)
-        yield f"{count_requests(count)}: {told}"
+        yield f"{count_requests(count)}: {explain_passed(tally, why).explain()}"
 
 
 def _describe_bound(tally: Tally) -> Rows:

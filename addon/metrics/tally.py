@@ -26,8 +26,8 @@ class Tally:
     requests: by whether masking is on or off.
     failures: by that, and by the status or by why the answer did not come to its end.
     passed_through: requests that went untouched, by why.
-    unmaskable: those of them that would have been refused if their reasoning was bound to what
-        was masked. All that follows is of the others.
+    passed_bound: those of them whose reasoning is bound, by why and by what the provider would do.
+        All that follows is of the others.
     results, masked, images, redacted, reduced, dropped, kept: tool results (and images in them) as
         the records count them, in each request that they were sent in; `kept` by reason.
     bound: requests that kept results for bound reasoning, by what the provider would do.
@@ -45,7 +45,7 @@ class Tally:
     requests: Counter[str] = field(default_factory=Counter)
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)
     passed_through: Counter[str] = field(default_factory=Counter)
-    unmaskable: int = 0
+    passed_bound: Counter[tuple[str, Binding]] = field(default_factory=Counter)
     results: int = 0
     masked: int = 0
     images: int = 0
@@ -75,11 +75,13 @@ class Tally:
         """Count a request that has come to its end."""
         self.requests[record.masking] += 1
         if record.failed:
-            why = str(record.status) if (record.status or 0) >= 400 else str(record.error)
-            self.failures[record.masking, why] += 1
+            cause = str(record.status) if (record.status or 0) >= 400 else str(record.error)
+            self.failures[record.masking, cause] += 1
         if record.passed_through is not None:
-            self.passed_through[_PLACE.sub("[]", record.passed_through)] += 1
-            self.unmaskable += record.binding == "refuses"
+            why = _PLACE.sub("[]", record.passed_through)
+            self.passed_through[why] += 1
+            if record.binding is not None:
+                self.passed_bound[why, record.binding] += 1
             return
         self._add_results(record)
         self._add_sizes(record)

@@ -40,9 +40,7 @@ def render_tally(tally: Tally, untouched: Untouched | None = None) -> str:
 def find_why_untouched(tally: Tally) -> Untouched:
     """Return why no tool result was changed; of several causes, first what a setting ends."""
     if known := PASSED.keys() & tally.passed_through.keys():
-        if tally.unmaskable:
-            return _UNSIGN_BOUND
-        return PASSED[max(known, key=tally.passed_through.__getitem__)]
+        return explain_passed(tally, max(known, key=tally.passed_through.__getitem__))
     if tally.bound:
         ((binding, _),) = tally.bound.most_common(1)
         return BOUND[binding]
@@ -54,6 +52,22 @@ def find_why_untouched(tally: Tally) -> Untouched:
     if not tally.results:
         return Untouched("no request held a tool result")
     return Untouched(_find_why_kept(tally))
+
+
+def explain_passed(tally: Tally, why: str) -> Untouched:
+    """Return why requests passed through untouched, for a reason that a tally has.
+
+    Where most of them hold bound reasoning, a setting that has them masked is not enough: results
+    are then kept for that.
+    """
+    passed = PASSED.get(why) or Untouched(printable(why))
+    most = tally.passed_through[why] / 2
+    binding = next((each for each in BOUND if tally.passed_bound[why, each] > most), None)
+    if binding is None or passed.setting is None:
+        return passed
+    bound = BOUND[binding]
+    both = None if bound.setting is None else f"{passed.setting}, with {bound.setting},"
+    return Untouched(f"{passed.because}, and {bound.because}", both)
 
 
 def render_bill(bill: BillSum, form: str, note: str | None = None, unit: str = "") -> str:
@@ -129,10 +143,6 @@ PASSED: Mapping[str, Untouched] = {
     ),
 }
 """By why requests passed through untouched, where that can be changed."""
-
-_UNSIGN_BOUND = Untouched(
-    "claude-code signs what it sends, and its model binds its reasoning to all that precedes it"
-)
 
 BOUND: Mapping[Binding, Untouched] = {
     "refuses": Untouched("the model binds its reasoning to all that precedes it"),

@@ -93,6 +93,33 @@ SIGNED = {"passed_through": "signed (cch)"}
             id="claude-code, whose small requests are not signed",
         ),
         pytest.param(
+            [SIGNED | {"binding": "refuses"}, SIGNED | {"binding": "refuses"}, SIGNED],
+            "claude-code signs what it sends, and the model binds its reasoning to all that "
+            "precedes it",
+            None,
+            id="claude-code with a model that binds its reasoning",
+        ),
+        pytest.param(
+            [SIGNED | {"binding": "refuses"}, SIGNED],
+            "claude-code signs what it sends",
+            "CLAUDE_CODE_ATTRIBUTION_HEADER=0 in its environment",
+            id="claude-code with two models, one of which binds its reasoning",
+        ),
+        pytest.param(
+            [{"passed_through": HELD, "binding": "drops"}],
+            "the provider holds the history of the agent's WebSocket, and the model would lose "
+            "its reasoning",
+            'mode = "http" under [observation_masking.websocket], with bound_reasoning = "drop" '
+            "under [observation_masking.schema1],",
+            id="codex with reasoning that a setting gives up",
+        ),
+        pytest.param(
+            [{"passed_through": "no JSON", "binding": "drops"}],
+            "every request passed through untouched: no JSON",
+            None,
+            id="what no setting changes, whatever is bound",
+        ),
+        pytest.param(
             [SIGNED, {"passed_through": HELD}, {"passed_through": HELD}],
             "the provider holds the history of the agent's WebSocket",
             'mode = "http" under [observation_masking.websocket]',
