@@ -68,8 +68,9 @@ def _say(sentence: str, mend: str | None = None) -> Remarks:
 _EDITOR = Client(
     is_native=True,
     remarks=_say(
-        "An editor hands its extensions the environment in which its first window was started: "
-        "close every window before, and see docs/editors.md"
+        "Its extensions get the environment that a window was opened with: open a new one, and "
+        "have the command wait until it is closed",
+        "obsmask run -- code --new-window --wait .",
     ),
 )
 
@@ -87,7 +88,7 @@ _CLIENTS: Mapping[str, Client] = {
     "cline": Client(remarks=_check_cline),
     "curl": Client(("SSL_CERT_FILE", "CURL_CA_BUNDLE"), is_native=True),
     "git": Client(("GIT_SSL_CAINFO",), is_native=True),
-    **dict.fromkeys(("code", "code-insiders", "codium", "code-server", "cursor"), _EDITOR),
+    **dict.fromkeys(("code", "code-insiders", "codium", "cursor"), _EDITOR),
     "sudo": Client(
         is_native=True,
         remarks=_say("sudo drops the environment, and with it the proxy", "sudo -E COMMAND"),

@@ -50,7 +50,7 @@ from addon.metrics.record_file import RecordFile
 from addon.metrics.record_reader import read_records
 from addon.proxy.authorities import authority_path, own_authority, user_bundle
 from addon.proxy.config_file import NAME
-from addon.proxy.environment import PROXY_VARIABLES, client_environment
+from addon.proxy.environment import PROXY_VARIABLES, REPLACED, client_environment
 from addon.proxy.health_check import Address, Health
 from addon.proxy.launch import running_proxy
 from addon.proxy.shipped import shipped
@@ -141,7 +141,8 @@ def _examine_configuration(it: Surroundings) -> Iterator[Finding]:
 def _examine_proxy(it: Surroundings) -> Iterator[Finding]:
     yield from check_variables(it.environment)
     for reached, names in it.reached:
-        yield from check_reached(reached, names, it.configuration.path)
+        is_by_env = REPLACED in it.environment
+        yield from check_reached(reached, names, it.configuration.path, is_by_env=is_by_env)
     if it.reached:
         return
     if it.command:

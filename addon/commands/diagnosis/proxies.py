@@ -69,10 +69,21 @@ def check_variables(environment: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
-def check_reached(reached: Reached, names: list[str], config: Path) -> Iterator[Finding]:
-    """Yield what is at an address that these variables lead to."""
+def check_reached(
+    reached: Reached, names: list[str], config: Path, *, is_by_env: bool = False
+) -> Iterator[Finding]:
+    """Yield what is at an address that these variables lead to.
+
+    `is_by_env`: whether `obsmask env` has set them, which can put back what was there.
+    """
     place = f"{', '.join(names)} {'leads' if len(names) == 1 else 'lead'} to {reached.address.url}"
-    if reached.problem:
+    if reached.problem and is_by_env:
+        yield broken(
+            f"{place}, where no proxy answers: {reached.problem}. Start it, or put back what was "
+            'there before: eval "$(obsmask env --unset)"',
+            f"obsmask proxy --port {reached.address.port}",
+        )
+    elif reached.problem:
         yield broken(f"{place}, where no proxy answers: {reached.problem}", _unset(names))
     elif reached.health is None:
         yield note(

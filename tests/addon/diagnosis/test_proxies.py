@@ -121,3 +121,9 @@ def test_what_listens_is_told(reached: Reached, expected: list[str]) -> None:
 )
 def test_where_nothing_is_set_the_next_step_is_told(reached: Reached, mend: str) -> None:
     assert [mend] == mends(check_none(reached))
+
+
+def test_a_proxy_for_which_the_environment_was_set_is_to_be_started() -> None:
+    gone = Reached(Address("127.0.0.1", 8081), problem="Connection refused")
+    found = check_reached(gone, ["HTTPS_PROXY"], Path("/c.toml"), is_by_env=True)
+    assert ["obsmask proxy --port 8081"] == mends(found)
