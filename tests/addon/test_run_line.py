@@ -56,7 +56,7 @@ def render(
         (SIGNED, "claude-code signs what it sends; obsmask run --client-changes changes that"),
         (
             {**SIGNED, "binding": "refuses"},
-            "claude-code signs what it sends, and its model binds its reasoning to all that "
+            "claude-code signs what it sends, and the model binds its reasoning to all that "
             "precedes it",
         ),
         (

@@ -5,18 +5,20 @@ from collections.abc import Iterator, Sequence
 
 from addon.commands.diagnosis.finding import Finding, note
 from addon.metrics.record import RequestRecord
-from addon.metrics.tally_line import PASSED
+from addon.metrics.tally import Tally
+from addon.metrics.tally_line import explain_passed
 
 
 def check_passed(records: Sequence[RequestRecord]) -> Iterator[Finding]:
     """Yield why requests passed untouched, the commonest reason first."""
-    passed = Counter(each.passed_through for each in records if each.passed_through)
-    for reason, count in passed.most_common():
-        known = PASSED.get(reason)
+    tally = Tally()
+    for record in records:
+        tally.add(record)
+    for reason, count in tally.passed_through.most_common():
+        why = explain_passed(tally, reason)
         yield note(
-            f"{count} of {len(records)} requests passed untouched: "
-            f"{reason if known is None else known.because}",
-            None if known is None else "obsmask run --client-changes -- COMMAND",
+            f"{count} of {len(records)} requests passed untouched: {why.because}",
+            None if why.setting is None else "obsmask run --client-changes -- COMMAND",
         )
 
 
