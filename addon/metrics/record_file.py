@@ -70,10 +70,8 @@ class RecordFile:
 
     def _append(self, line: bytes) -> None:
         self._file = self._file or SharedFile(self.path, self._max_bytes)
-        if self._file.append(line):
-            self._say_once(
-                logging.WARNING, f"{self.path} was moved or deleted; a new file is begun"
-            )
+        for notice in self._file.append(line):
+            self._say_once(logging.WARNING, f"{self.path} {notice}")
 
     def _say_once(self, level: int, line: str) -> None:
         if line not in self._said:

@@ -39,8 +39,8 @@ class SharedFile:
         self._patience = _PATIENCE
         self._was_written = False
 
-    def append(self, line: bytes) -> bool:
-        """Append a line, which has its end; return whether the file had to be made again.
+    def append(self, line: bytes) -> list[str]:
+        """Append a line, which has its end; return what the user should know of the file.
 
         Raises OSError, or ValueError for what can be no path; then nothing of the line is left,
         or a part that no reader takes for a line.
@@ -49,31 +49,36 @@ class SharedFile:
         if _is_device(path):
             with _open(path) as file:
                 _write(file, line)
-            return False
+            return []
+        notices = []
         make_folder(path.parent)
-        with self._lock(path) as is_locked:
-            was_removed = self._was_written and not path.exists()
+        with self._lock(path) as problem:
+            is_locked = problem is None
             size = _measure(path)
-            if is_locked and size and size + len(line) > self._max_bytes:
-                _rotate(path)
+            if self._was_written and size is None:
+                notices.append("was moved or deleted; a new file is begun")
+            if size and size + len(line) > self._max_bytes:
+                problem = problem or _rotate(path)
+                if problem:
+                    notices.append(f"cannot be rotated, and grows: {problem}")
             with _open(path) as file:
                 _append(file, line, is_locked)
         self._was_written = True
-        return was_removed
+        return notices
 
     @contextlib.contextmanager
-    def _lock(self, path: Path) -> Iterator[bool]:
-        """Hold the writers' lock; tell whether it could be had."""
+    def _lock(self, path: Path) -> Iterator[str | None]:
+        """Hold the writers' lock; give the reason if it cannot be had."""
         lock = FileLock(f"{path}.lock", mode=FILE_MODE)
         try:
             lock.acquire(timeout=self._patience, poll_interval=_POLL)
-        except OSError:  # in vain, or the folder takes no further file
+        except OSError as error:
             self._patience = 0.0
-            yield False
+            yield error.strerror or "another process holds its lock"
             return
         self._patience = _PATIENCE
         try:
-            yield True
+            yield None
         finally:
             lock.release()
 
@@ -94,17 +99,20 @@ def _open(path: Path) -> FileIO:
     return open(path, "ab+", buffering=0, opener=open_private)
 
 
-def _measure(path: Path) -> int:
+def _measure(path: Path) -> int | None:
     try:
         return path.stat().st_size
     except FileNotFoundError:
-        return 0
+        return None
 
 
-def _rotate(path: Path) -> None:
-    """Rename a file that is full. Where that cannot be done it grows, which loses nothing."""
-    with contextlib.suppress(OSError):
+def _rotate(path: Path) -> str | None:
+    """Rename a file that is full; return the reason if that cannot be done."""
+    try:
         path.replace(f"{path}.1")
+    except OSError as error:
+        return error.strerror
+    return None
 
 
 def _append(file: FileIO, line: bytes, is_locked: bool) -> None:

@@ -118,30 +118,30 @@ def held(path: Path) -> Iterator[Path]:
 
 def test_a_lock_that_is_never_let_go_costs_the_rotation_alone(held: Path) -> None:
     file = SharedFile(held, 1_000_000)
-    for _ in range(3):
-        file.append(HALF)
-    assert HALF * 3 == held.read_bytes()
+    told = [*file.append(HALF), *file.append(HALF)]
+    assert HALF * 2 == held.read_bytes()
+    assert told == ["cannot be rotated, and grows: another process holds its lock"]
 
 
 def test_so_does_a_folder_that_takes_no_other_file(path: Path) -> None:
     path.with_name(f"{path.name}.lock").mkdir()
     file = SharedFile(path, 1_000_000)
-    for _ in range(3):
-        file.append(HALF)
-    assert HALF * 3 == path.read_bytes()
+    told = [*file.append(HALF), *file.append(HALF)]
+    assert HALF * 2 == path.read_bytes()
+    assert told == ["cannot be rotated, and grows: Is a directory"]
 
 
 def test_a_line_that_alone_is_too_large_rotates_no_empty_file(path: Path) -> None:
     older = path.with_name(f"{path.name}.1")
     older.write_bytes(b"older\n")
     path.touch()
-    assert SharedFile(path, 10).append(b"too large for it\n") is False
+    assert [] == SharedFile(path, 10).append(b"too large for it\n")
     assert (b"older\n", b"too large for it\n") == (older.read_bytes(), path.read_bytes())
 
 
 def test_a_file_that_cannot_be_renamed_grows(path: Path) -> None:
     path.with_name(f"{path.name}.1").mkdir()
     file = SharedFile(path, 1_000_000)
-    for _ in range(3):
-        file.append(HALF)
-    assert HALF * 3 == path.read_bytes()
+    told = [*file.append(HALF), *file.append(HALF)]
+    assert HALF * 2 == path.read_bytes()
+    assert told == ["cannot be rotated, and grows: Is a directory"]
