@@ -1,0 +1,319 @@
+"""The networks that a proxy meets: a company's proxy and its authority, git, servers on loopback.
+
+Every process is real. Names that end in `.test` lead to loopback: for the proxy by a script beside
+the addon, and for the company's proxy because it goes nowhere else.
+"""
+
+import contextlib
+import functools
+import http.server
+import io
+import re
+import socket
+import socketserver
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from mitmproxy.certs import CertStore
+
+from tests.live.harness import (
+    ON,
+    SECONDS,
+    Heard,
+    Sink,
+    conversation,
+    encoded,
+    environment,
+    eventually,
+    masked,
+    ssl_context,
+)
+
+CHAT = "/v1/chat/completions"
+BODY = encoded(conversation())
+USER = "Basic bWVAY29ycDpwOncvw6k="
+HOSTS = FAR, CLOSED, NEAR, NEAR_CLOSED = (
+    "far.test",
+    "closed.test",
+    "near.test",
+    "closed.near.test",
+)
+"""Behind the company's proxy or not; opened by ours, or passed through."""
+
+CONFIG = ON + f'[observation_masking.hosts]\nnever = ["{CLOSED}", "{NEAR_CLOSED}"]\n'.encode()
+
+RESOLVER = """
+import socket
+
+resolve = socket.getaddrinfo
+
+
+def lead_here(host, *more, **named):
+    name = host.decode() if isinstance(host, bytes) else host
+    return resolve("127.0.0.1" if str(name).endswith(".test") else name, *more, **named)
+
+
+socket.getaddrinfo = lead_here
+"""
+
+
+class PlainSink(Sink):
+    """The same over plain HTTP."""
+
+    def get_request(self) -> tuple[ssl.SSLSocket, object]:
+        return socketserver.TCPServer.get_request(self)  # type: ignore[return-value]
+
+
+class CompanyProxy(socketserver.ThreadingTCPServer):
+    """A proxy that wants a user, keeps what it is asked for, and leads all to loopback."""
+
+    daemon_threads = True
+
+    def __init__(self, leaf: Path | None) -> None:
+        self.asked: list[str] = []
+        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if leaf else None
+        if self._tls and leaf:
+            self._tls.load_cert_chain(leaf)
+        super().__init__(("127.0.0.1", 0), _Asked)
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+    def get_request(self) -> tuple[socket.socket, object]:
+        connection, address = super().get_request()
+        return self._tls.wrap_socket(connection, True) if self._tls else connection, address
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: a test that cares looks at what was asked."""
+
+
+class _Asked(socketserver.StreamRequestHandler):
+    server: CompanyProxy
+    rfile: io.BufferedReader
+
+    def handle(self) -> None:
+        line = self.rfile.readline().decode()
+        headers = [*iter(self.rfile.readline, b"\r\n")]
+        method, target, _ = line.split(" ")
+        self.server.asked.append(f"{method} {target}")
+        if f"Proxy-Authorization: {USER}\r\n".encode() not in headers:
+            self.wfile.write(b"HTTP/1.1 407 Who?\r\ncontent-length: 0\r\n\r\n")
+            return
+        port = int(re.findall(r":(\d+)", target)[0])
+        with socket.create_connection(("127.0.0.1", port)) as other:
+            if method == "CONNECT":
+                self.wfile.write(b"HTTP/1.1 200 Connected\r\n\r\n")
+            else:
+                path = "/" + target.split("/", 3)[3]
+                own = b"Proxy-Authorization"
+                kept = b"".join(each for each in headers if not each.startswith(own))
+                other.sendall(f"{method} {path} HTTP/1.1\r\n".encode() + kept + b"\r\n")
+            back = (lambda: other.recv(65536), self.connection)
+            thread = threading.Thread(target=_copy, args=back, daemon=True)
+            thread.start()
+            _copy(lambda: self.rfile.read1(65536), other)
+            thread.join()
+
+
+def _copy(read: Callable[[], bytes], target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := read():
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+
+
+@dataclass
+class World:
+    """The servers, the authority that vouches for them, and where a user lives."""
+
+    folder: Path
+    ca: Path
+    sink: Sink
+    plain: PlainSink
+    site: http.server.ThreadingHTTPServer
+    companies: dict[str, CompanyProxy] = field(default_factory=dict)
+
+
+@contextlib.contextmanager
+def serving(server: socketserver.TCPServer) -> Iterator[None]:
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield
+    server.shutdown()
+
+
+def make_leaf(folder: Path) -> tuple[Path, Path]:
+    """Return an authority's certificate, and a file with a server's key and certificate."""
+    store = CertStore.from_store(folder, "company", 2048)
+    names = [x509.DNSName(name) for name in ("localhost", *HOSTS)]
+    entry = store.get_cert("localhost", names)
+    key = entry.privatekey.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
+    )
+    leaf = folder / "leaf.pem"
+    leaf.write_bytes(key + entry.cert.to_pem())
+    return folder / "company-ca-cert.pem", leaf
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("world")
+    ca, leaf = make_leaf(folder / "tls")
+    files = functools.partial(QuietFiles, directory=str(folder / "site"))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(leaf)
+    with contextlib.ExitStack() as stack:
+        sink = stack.enter_context(Sink(leaf))
+        plain = stack.enter_context(PlainSink(leaf))
+        site = stack.enter_context(http.server.ThreadingHTTPServer(("127.0.0.1", 0), files))
+        site.socket = tls.wrap_socket(site.socket, server_side=True)
+        companies = {
+            scheme: stack.enter_context(CompanyProxy(leaf if scheme == "https" else None))
+            for scheme in ("http", "https")
+        }
+        for server in (sink, plain, site, *companies.values()):
+            stack.enter_context(serving(server))
+        yield World(folder, ca, sink, plain, site, companies)
+
+
+class QuietFiles(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@dataclass
+class Served:
+    """A proxy as `run` starts it, and what it said."""
+
+    world: World
+    process: subprocess.Popen[bytes]
+    url: str
+    log_file: Path
+    environment: dict[str, str]
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text()
+
+    def client(self, bundle: Path) -> httpx.Client:
+        verify = ssl_context(bundle)
+        return httpx.Client(proxy=self.url, verify=verify, trust_env=False, timeout=SECONDS)
+
+    def post(self, url: str, sink: Sink, *, passes: bool = False) -> Heard:
+        """Send the conversation; a client that only trusts the company sees what passes through."""
+        own = user_bundle_of(self.environment)
+        sink.heard.clear()
+        with self.client(self.world.ca if passes else own) as client:
+            client.post(url, content=BODY).raise_for_status()
+        return sink.last(CHAT)
+
+
+def user_bundle_of(variables: dict[str, str]) -> Path:
+    """Return what `run` and `env` give to clients in this environment."""
+    script = "from addon.proxy.authorities import user_bundle; print(user_bundle())"
+    done = subprocess.run([sys.executable, "-c", script], env=variables, capture_output=True)
+    return Path(done.stdout.decode().strip())
+
+
+@contextlib.contextmanager
+def running(world: World, folder: Path, *arguments: str, **variables: str) -> Iterator[Served]:
+    """Start `addon.proxy.serve` with these variables, until its standard input ends."""
+    folder.mkdir(exist_ok=True)
+    (folder / "config.toml").write_bytes(CONFIG)
+    (folder / "resolver.py").write_text(RESOLVER)
+    told = environment(folder, XDG_DATA_HOME=str(folder / "data"), **variables)
+    log = folder / "proxy.log"
+    command = [sys.executable, "-u", "-m", "addon.proxy.serve", "--listen-port", "0"]
+    scripts = ["-s", str(folder / "resolver.py"), *arguments]
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            [*command, *scripts],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            cwd=folder,
+            env=told,
+        ) as process,
+    ):
+        ready = re.compile(r"listening at \S*:(\d+)(?=.*observation-masking \S+ ON)", re.DOTALL)
+        port = eventually(lambda: ready.search(log.read_text()) or process.poll())
+        assert isinstance(port, re.Match), log.read_text()
+        yield Served(world, process, f"http://127.0.0.1:{port[1]}", log, told)
+    assert "Traceback" not in log.read_text()
+
+
+@pytest.fixture(scope="module", params=["http", "https"])
+def served(
+    request: pytest.FixtureRequest, world: World, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    """A proxy behind that of a company, which speaks plain HTTP or TLS itself."""
+    company = world.companies[request.param]
+    folder = tmp_path_factory.mktemp("served")
+    url = f"{request.param}://me%40corp:p%3Aw%2F%C3%A9@localhost:{company.port}"
+    variables = {"https_proxy": url, "HTTP_PROXY": url, "NO_PROXY": f"other, .{NEAR}"}
+    with running(world, folder, SSL_CERT_FILE=str(world.ca), **variables) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def company(served: Served) -> CompanyProxy:
+    scheme = served.environment["https_proxy"].partition(":")[0]
+    found = served.world.companies[scheme]
+    found.asked.clear()
+    return found
+
+
+TLS_HOSTS = {
+    "opened, behind the company's proxy": (FAR, True, True),
+    "passed through, behind the company's proxy": (CLOSED, False, True),
+    "opened, reached directly": (NEAR, True, False),
+    "passed through, reached directly": (NEAR_CLOSED, False, False),
+    "this machine": ("localhost", True, False),
+}
+"""Host, whether it is opened, and whether the company's proxy leads there."""
+
+
+@pytest.mark.parametrize("case", TLS_HOSTS.values(), ids=TLS_HOSTS)
+def test_a_request_over_tls_goes_the_way_of_its_host(
+    served: Served, company: CompanyProxy, case: tuple[str, bool, bool]
+) -> None:
+    host, is_opened, is_behind = case
+    place = f"{host}:{served.world.sink.port}"
+    heard = served.post(f"https://{place}{CHAT}", served.world.sink, passes=not is_opened)
+    assert (masked(BODY) if is_opened else BODY) == heard.body
+    assert ([f"CONNECT {place}"] if is_behind else []) == company.asked
+    assert b"proxy-authorization" not in heard.head.lower()
+
+
+@pytest.mark.parametrize(("host", "is_behind"), [(FAR, True), (NEAR, False), ("localhost", False)])
+def test_a_plain_request_goes_the_way_of_its_host(
+    served: Served, company: CompanyProxy, host: str, is_behind: bool
+) -> None:
+    url = f"http://{host}:{served.world.plain.port}{CHAT}"
+    heard = served.post(url, served.world.plain)
+    assert masked(BODY) == heard.body
+    assert heard.head.startswith(f"POST {CHAT} HTTP/1.1\r\n".encode())
+    assert ([f"POST {url}"] if is_behind else []) == company.asked
+    assert b"proxy-authorization" not in heard.head.lower()
+
+
+def test_no_log_names_the_user_and_the_log_names_the_proxy(served: Served) -> None:
+    assert re.search(
+        r"requests go on to the proxy https?://localhost:\d+, which https_", served.log
+    )
+    assert not re.search("p:w|p%3A|me@|me%40|bWVAY29", served.log)
+    arguments = Path(f"/proc/{served.process.pid}/cmdline").read_bytes()
+    assert b"me%40" not in arguments
+    assert b"me@" not in arguments
