@@ -22,6 +22,7 @@ from addon.metrics.names import printable
 from addon.metrics.record_file import default_path
 from addon.metrics.software import describe_software
 from addon.metrics.stages import Interruption, Rewritten, Run
+from addon.proxy.cancelled_tasks import leave_out_cancelled
 from addon.proxy.carriers import HttpCarrier, leave_untouched
 from addon.proxy.config_file import Change, ConfigFile, find_config
 from addon.proxy.config_watch import ConfigWatch
@@ -82,6 +83,7 @@ class ObservationMasking:
         loader.add_option("mask_set", Sequence[str], [], "Settings, as schema1.window_turns=4.")
         loader.add_option("mask_tag", str, "", "A tag for the records of this run.")
         send_messages_whole()
+        leave_out_cancelled()
         print_any_character()
 
     def configure(self, updated: set[str]) -> None:

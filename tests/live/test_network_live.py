@@ -36,6 +36,7 @@ from tests.live.harness import (
     eventually,
     masked,
     ssl_context,
+    stream,
 )
 
 CHAT = "/v1/chat/completions"
@@ -50,6 +51,9 @@ HOSTS = FAR, CLOSED, NEAR, NEAR_CLOSED = (
 """Behind the company's proxy or not; opened by ours, or passed through."""
 
 CONFIG = ON + f'[observation_masking.hosts]\nnever = ["{CLOSED}", "{NEAR_CLOSED}"]\n'.encode()
+
+SERVE = (sys.executable, "-u", "-m", "addon.proxy.serve", "--listen-port", "0")
+"""As `run` starts a proxy."""
 
 RESOLVER = """
 import socket
@@ -234,12 +238,11 @@ def running(world: World, folder: Path, *arguments: str, **variables: str) -> It
     (folder / "resolver.py").write_text(RESOLVER)
     told = environment(folder, XDG_DATA_HOME=str(folder / "data"), **variables)
     log = folder / "proxy.log"
-    command = [sys.executable, "-u", "-m", "addon.proxy.serve", "--listen-port", "0"]
     scripts = ["-s", str(folder / "resolver.py"), *arguments]
     with (
         log.open("wb") as output,
         subprocess.Popen(
-            [*command, *scripts],
+            [*SERVE, *scripts],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
@@ -310,10 +313,58 @@ def test_a_plain_request_goes_the_way_of_its_host(
 
 
 def test_no_log_names_the_user_and_the_log_names_the_proxy(served: Served) -> None:
-    assert re.search(
-        r"requests go on to the proxy https?://localhost:\d+, which https_", served.log
-    )
+    said = r"requests go on to the proxy https?://localhost:\d+, which https_proxy names\n"
+    eventually(lambda: re.search(said, served.log))
     assert not re.search("p:w|p%3A|me@|me%40|bWVAY29", served.log)
     arguments = Path(f"/proc/{served.process.pid}/cmdline").read_bytes()
     assert b"me%40" not in arguments
     assert b"me@" not in arguments
+
+
+def test_a_company_that_wants_another_user_is_named(world: World, tmp_path: Path) -> None:
+    url = f"http://somebody:else@localhost:{world.companies['http'].port}"
+    with running(world, tmp_path, HTTPS_PROXY=url, SSL_CERT_FILE=str(world.ca)) as served:
+        with served.client(user_bundle_of(served.environment)) as client:
+            answer = client.get(f"https://{FAR}:{world.sink.port}/")
+        assert 502 == answer.status_code
+        assert "407" in answer.text
+        assert "somebody" not in answer.text
+        assert re.search("refused HTTP CONNECT request: 407", served.log)
+
+
+def test_clients_that_are_connected_at_the_end_are_no_error(world: World, tmp_path: Path) -> None:
+    world.plain.answers["/endless"] = stream(b"data: 1\n\n", wait=(wait := threading.Event()))
+    place = f"localhost:{world.plain.port}"
+    with running(world, tmp_path) as served:  # which looks for tracebacks when it has ended
+        port = int(served.url.rpartition(":")[2])
+        idle, busy, tunnel = (socket.create_connection(("127.0.0.1", port)) for _ in range(3))
+        busy.sendall(f"GET http://{place}/endless HTTP/1.1\r\nHost: {place}\r\n\r\n".encode())
+        tunnel.sendall(f"CONNECT {place} HTTP/1.1\r\n\r\n".encode())
+        assert [b"HTTP/1.1", b"HTTP/1.1"] == [each.recv(8) for each in (busy, tunnel)]
+    wait.set()
+    for each in (idle, busy, tunnel):
+        each.close()
+
+
+START_AND_WAIT = """
+import subprocess, sys
+
+subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, start_new_session=True).wait()
+"""
+
+
+def test_a_proxy_ends_when_the_process_that_started_it_is_killed(
+    world: World, tmp_path: Path
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", START_AND_WAIT, *SERVE],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        cwd=tmp_path,
+        env=environment(tmp_path),
+    ) as parent:
+        assert parent.stdout is not None
+        said = iter(parent.stdout.readline, b"")
+        assert any(b" ON, " in line for line in said)
+        parent.kill()
+        assert b"0 requests" in b"".join(said)  # which ends when the proxy does
