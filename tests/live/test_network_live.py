@@ -9,6 +9,7 @@ import functools
 import http.server
 import io
 import re
+import shutil
 import socket
 import socketserver
 import ssl
@@ -25,6 +26,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from mitmproxy.certs import CertStore
 
+from addon.proxy.environment import client_environment
 from tests.live.harness import (
     ON,
     SECONDS,
@@ -34,6 +36,7 @@ from tests.live.harness import (
     encoded,
     environment,
     eventually,
+    free_port,
     masked,
     ssl_context,
     stream,
@@ -174,6 +177,7 @@ def make_leaf(folder: Path) -> tuple[Path, Path]:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("world")
     ca, leaf = make_leaf(folder / "tls")
+    make_repository(folder / "site" / "site.git")
     files = functools.partial(QuietFiles, directory=str(folder / "site"))
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(leaf)
@@ -205,6 +209,7 @@ class Served:
     url: str
     log_file: Path
     environment: dict[str, str]
+    bundle: Path
 
     @property
     def log(self) -> str:
@@ -216,9 +221,8 @@ class Served:
 
     def post(self, url: str, sink: Sink, *, passes: bool = False) -> Heard:
         """Send the conversation; a client that only trusts the company sees what passes through."""
-        own = user_bundle_of(self.environment)
         sink.heard.clear()
-        with self.client(self.world.ca if passes else own) as client:
+        with self.client(self.world.ca if passes else self.bundle) as client:
             client.post(url, content=BODY).raise_for_status()
         return sink.last(CHAT)
 
@@ -226,8 +230,9 @@ class Served:
 def user_bundle_of(variables: dict[str, str]) -> Path:
     """Return what `run` and `env` give to clients in this environment."""
     script = "from addon.proxy.authorities import user_bundle; print(user_bundle())"
-    done = subprocess.run([sys.executable, "-c", script], env=variables, capture_output=True)
-    return Path(done.stdout.decode().strip())
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    return Path(done.stdout.strip())
 
 
 @contextlib.contextmanager
@@ -237,6 +242,7 @@ def running(world: World, folder: Path, *arguments: str, **variables: str) -> It
     (folder / "config.toml").write_bytes(CONFIG)
     (folder / "resolver.py").write_text(RESOLVER)
     told = environment(folder, XDG_DATA_HOME=str(folder / "data"), **variables)
+    bundle = user_bundle_of(told)
     log = folder / "proxy.log"
     scripts = ["-s", str(folder / "resolver.py"), *arguments]
     with (
@@ -253,7 +259,7 @@ def running(world: World, folder: Path, *arguments: str, **variables: str) -> It
         ready = re.compile(r"listening at \S*:(\d+)(?=.*observation-masking \S+ ON)", re.DOTALL)
         port = eventually(lambda: ready.search(log.read_text()) or process.poll())
         assert isinstance(port, re.Match), log.read_text()
-        yield Served(world, process, f"http://127.0.0.1:{port[1]}", log, told)
+        yield Served(world, process, f"http://127.0.0.1:{port[1]}", log, told, bundle)
     assert "Traceback" not in log.read_text()
 
 
@@ -321,10 +327,93 @@ def test_no_log_names_the_user_and_the_log_names_the_proxy(served: Served) -> No
     assert b"me@" not in arguments
 
 
+def run_client(served: Served, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in the environment that clients get."""
+    told = client_environment(served.url, served.bundle, served.environment)
+    return subprocess.run(
+        command,
+        env={**served.environment, **told, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"},
+        cwd=served.world.folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+
+
+@pytest.fixture(scope="module")
+def plain_served(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A proxy in a network without another; the user's CA is in a variable alone."""
+    folder = tmp_path_factory.mktemp("plain")
+    with running(world, folder, SSL_CERT_FILE=str(world.ca)) as proxy:
+        yield proxy
+
+
+def make_repository(folder: Path) -> None:
+    """Make a repository that git clones from files alone."""
+    folder.mkdir(parents=True)
+    own = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@test"}
+    own |= {"GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@test"}
+    for line in ("init -q --bare .", "update-server-info"):
+        subprocess.run(["git", *line.split()], cwd=folder, check=True)
+    tree = ["git", "hash-object", "-t", "tree", "-w", "--stdin"]
+    run = functools.partial(
+        subprocess.run, cwd=folder, check=True, capture_output=True, text=True, input=""
+    )
+    commit = run(
+        ["git", "commit-tree", "-m", "first", run(tree).stdout.strip()],
+        env=environment(folder, **own),
+    ).stdout.strip()
+    run(["git", "update-ref", "HEAD", commit])
+    run(["git", "update-server-info"])
+
+
+HAS_GIT = shutil.which("git") is not None
+
+
+@pytest.mark.skipif(not HAS_GIT, reason="there is no git")
+@pytest.mark.parametrize("host", [FAR, CLOSED], ids=["opened", "passed through"])
+def test_git_clones_over_https(plain_served: Served, host: str) -> None:
+    """Debian's is built with GnuTLS, which reads no variable of OpenSSL's."""
+    world = plain_served.world
+    url = f"https://{host}:{world.site.server_address[1]}/site.git"
+    done = run_client(plain_served, "git", "clone", "-q", url, f"clone-{host}")
+    assert (0, "") == (done.returncode, done.stderr)
+    assert (world.folder / f"clone-{host}" / ".git" / "HEAD").exists()
+    assert "UNMASKED" not in plain_served.log
+
+
+@pytest.mark.parametrize("host", [FAR, CLOSED], ids=["opened", "passed through"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("curl", "-sS"),
+        (sys.executable, "-c", "import httpx, sys; print(httpx.get(sys.argv[1]).text)"),
+    ],
+    ids=["curl", "httpx"],
+)
+def test_other_tools_trust_both(plain_served: Served, command: tuple[str, ...], host: str) -> None:
+    if not shutil.which(command[0]):
+        pytest.skip(f"there is no {command[0]}")
+    url = f"https://{host}:{plain_served.world.site.server_address[1]}/site.git/HEAD"
+    done = run_client(plain_served, *command, url)
+    assert "ref: refs/heads/" in done.stdout, done.stderr
+    assert "UNMASKED" not in plain_served.log
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="there is no curl")
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_closed_port_of_this_machine_refuses(plain_served: Served, scheme: str) -> None:
+    """curl's 7: failed to connect. Behind the proxy it would get a page with 502."""
+    for name in ("127.0.0.1", "localhost", "[::1]"):
+        done = run_client(plain_served, "curl", "-sS", f"{scheme}://{name}:{free_port()}/")
+        assert 7 == done.returncode, done.stderr
+
+
 def test_a_company_that_wants_another_user_is_named(world: World, tmp_path: Path) -> None:
     url = f"http://somebody:else@localhost:{world.companies['http'].port}"
     with running(world, tmp_path, HTTPS_PROXY=url, SSL_CERT_FILE=str(world.ca)) as served:
-        with served.client(user_bundle_of(served.environment)) as client:
+        with served.client(served.bundle) as client:
             answer = client.get(f"https://{FAR}:{world.sink.port}/")
         assert 502 == answer.status_code
         assert "407" in answer.text
