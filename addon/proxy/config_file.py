@@ -118,24 +118,29 @@ def locate_config(option: str, *, local: bool = False) -> FoundConfig:
     if option:
         return FoundConfig(_expand(option), "option")
     if named := os.environ.get(ENVIRONMENT):
-        return FoundConfig(_expand(named), "environment")
+        return FoundConfig(_expand_variable(named), "environment")
     if local and (found := find_local()):
         return FoundConfig(found, "working directory")
-    own = user_config()
-    if own.exists():
+    if own := _find_own():
         return FoundConfig(own, "user")
     return FoundConfig(shipped(NAME), "shipped")
 
 
 def user_config() -> Path:
-    """Return where the user's own configuration is, or would be."""
+    """Return where the user's own configuration is, or would be.
+
+    Raises RuntimeError if the user has no home.
+    """
     return platformdirs.user_config_path("observation-masking", appauthor=False) / NAME
 
 
 def find_local() -> Path | None:
     """Return the configuration in the working directory; None if none there is ours."""
-    path = Path.cwd() / NAME
-    if not path.is_file():
+    try:
+        path = Path.cwd() / NAME
+        if not path.is_file():
+            return None
+    except OSError:  # the folder is gone, or not ours to read
         return None
     if _parse_or_none(path, read_regular(path)[0]) is None:
         logger.info(printable(f"{path} has no [{ROOT}] table: ignored"))
@@ -143,11 +148,28 @@ def find_local() -> Path | None:
     return path
 
 
+def _find_own() -> Path | None:
+    try:
+        path = user_config()
+        return path if path.exists() else None
+    except (OSError, RuntimeError, ValueError) as error:  # not ours to read, or there is no home
+        reason = getattr(error, "strerror", None) or error
+        logger.warning(printable(f"your own configuration cannot be looked for: {reason}"))
+        return None
+
+
+def _expand_variable(name: str) -> Path:
+    path = _expand(name)
+    if not os.path.lexists(path):
+        raise ConfigError(f"${ENVIRONMENT} names {path}: no such file")
+    return path
+
+
 def _expand(name: str) -> Path:
     try:
-        return Path(name).expanduser()
-    except RuntimeError as error:  # no such user
-        raise ConfigError(str(error), name) from None
+        return Path(name).expanduser().absolute()
+    except (OSError, RuntimeError) as error:  # no such user, or the working directory is gone
+        raise ConfigError(f"cannot find the configuration: {error}", name) from None
 
 
 def _parse_or_none(path: Path, data: bytes, overrides: Sequence[str] = ()) -> Settings | None:

@@ -117,6 +117,34 @@ def test_a_tilde_is_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert find_config("~/mine.toml") == tmp_path / "mine.toml"
 
 
+def test_the_environment_is_named_where_its_file_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OBSMASK_CONFIG", str(tmp_path / "nowhere.toml"))
+    with pytest.raises(ConfigError) as raised:
+        find_config("")
+    assert f"$OBSMASK_CONFIG names {tmp_path}/nowhere.toml: no such file" == str(raised.value)
+
+
+def test_a_path_is_told_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert tmp_path / "mine.toml" == find_config("mine.toml")
+
+
+def test_without_a_working_directory_or_a_home_the_shipped_file_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("OBSMASK_CONFIG", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/" + "too-long" * 50)
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert shipped("config.toml") == find_config("", local=True)
+    assert ["your own configuration cannot be looked for: File name too long"] == caplog.messages
+    with pytest.raises(ConfigError, match="cannot find the configuration"):
+        find_config("mine.toml")
+
+
 # What it says
 
 
