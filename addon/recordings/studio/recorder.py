@@ -222,10 +222,16 @@ def _fill(template: object, texts: Mapping[str, str]) -> object:
 
 
 def run_client(
-    client: Client, package: Path, workspace: Workspace, proxy: str, time_limit: float
+    client: Client,
+    package: Path,
+    workspace: Workspace,
+    proxy: str,
+    time_limit: float,
+    launcher: Sequence[str] = (),
 ) -> str:
     """Let the client work in front of a proxy, given as a URL; return the end of what it printed.
 
+    `launcher` is a command that starts the client, if anything does.
     The workspace must hold the project, and the bundle of certificates that the client trusts.
     """
     for name, text in (client.files or {}).items():
@@ -236,7 +242,7 @@ def run_client(
     log = workspace.root / "client.log"
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 - the client's own program
-            list(_command(client, package, workspace)),
+            [*launcher, *_command(client, package, workspace)],
             cwd=workspace.work,
             env=_environment(client, workspace, proxy),
             stdin=subprocess.DEVNULL,
