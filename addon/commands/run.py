@@ -67,6 +67,10 @@ def command(command: tuple[str, ...], quiet: bool, **given: object) -> int:
     COMMAND keeps the terminal, gets all signals, and its exit code is returned. Several may run at
     once. What is kept lies in the user's state directory.
     """
+    if os.name != "posix":
+        raise click.ClickException(
+            "run needs Linux or macOS; elsewhere: obsmask proxy, obsmask env"
+        )
     if shutil.which(command[0]) is None and not os.path.exists(command[0]):  # noqa: PTH110
         return _fail(command[0], "no such command", NOT_FOUND)
     with _open_session(given) as session:

@@ -136,7 +136,8 @@ def test_nothing_is_left_behind_but_in_the_users_own_folders(world: World, home:
     run(world, home, "--", *agent())
     assert [] == [*(home.parent / "work").iterdir()]
     (log,) = (home / "state" / "observation-masking" / "logs").iterdir()
-    assert 0o600 == log.stat().st_mode & 0o777
+    kept = [log, log.parent, log.parent.parent]
+    assert [0o600, 0o700, 0o700] == [each.stat().st_mode & 0o777 for each in kept]
     (port,) = re.findall(r"proxy.* listening at \S*:(\d+)", log.read_text())
     with pytest.raises(ConnectionRefusedError):
         check_health(read_address(f"127.0.0.1:{port}"))
