@@ -134,14 +134,15 @@ def _describe_waits(tally: Tally) -> Rows:
     if tally.waits.seconds:
         yield _render_waits(tally.waits)
     if tally.waits_after_move.seconds:
-        yield f"{_render_waits(tally.waits_after_move)} after a move of the boundary"
+        yield f"where the boundary moved, {_render_waits(tally.waits_after_move)}"
 
 
 def _render_waits(waits: Waits) -> str:
     median, most = waits.find_percentile(50) or 0.0, waits.find_percentile(90) or 0.0
     count = len(waits.seconds)
-    answers = f"{count:,} answer{'' if count == 1 else 's'}"
-    return f"within {median:.1f} s in half of {answers}, within {most:.1f} s in 9 of 10"
+    if count == 1:
+        return f"after {median:.2f} s in 1 answer"
+    return f"within {median:.2f} s in half of {count:,} answers, within {most:.2f} s in 9 of 10"
 
 
 def _describe_passed(tally: Tally) -> Rows:

@@ -49,9 +49,8 @@ def test_the_page_tells_what_the_requests_came_to(
         "                  masking off 1 of 1 request (100.0%): 1 x 500",
         "Dearest request   $2.0000, unmasked $3.0000",
         "                  Wed 04 Mar 2020 12:00, m at h, 300 tokens",
-        "Answer begins     within 0.5 s in half of 1 answer, within 0.5 s in 9 of 10",
-        "                  within 2.0 s in half of 1 answer, within 2.0 s in 9 of 10 after a move "
-        "of the boundary",
+        "Answer begins     after 0.50 s in 1 answer",
+        "                  where the boundary moved, after 2.00 s in 1 answer",
         "Passed untouched  1 request: claude-code signs what it sends; "
         "CLAUDE_CODE_ATTRIBUTION_HEADER=0 in its environment changes that",
         "",
@@ -150,6 +149,12 @@ def test_the_page_tells_what_the_requests_came_to(
             "Passed untouched",
             ["1 request: streamed past the addon"],
             id="why a request passed",
+        ),
+        pytest.param(
+            [REQUEST | {"boundary_moved": False, "first_chunk_seconds": n / 4} for n in range(11)],
+            "Answer begins",
+            ["within 1.25 s in half of 11 answers, within 2.25 s in 9 of 10"],
+            id="how long answers took to begin",
         ),
         pytest.param(
             [REQUEST | bill(1, 1, price_source="assumed", host="\x1b]0;evil")],

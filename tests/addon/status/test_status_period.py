@@ -65,6 +65,22 @@ def test_days_and_weeks_begin_at_midnight(
     assert found == found.astimezone()
 
 
+@pytest.mark.parametrize(
+    ("since", "expected"),
+    [
+        pytest.param("2020-03-29", "2020-03-29T00:00:00+01:00", id="before the clock goes on"),
+        pytest.param("2020-03-30", "2020-03-30T00:00:00+02:00", id="after that"),
+        pytest.param("2020-10-25", "2020-10-25T00:00:00+02:00", id="before the clock goes back"),
+        pytest.param("2020-10-26", "2020-10-26T00:00:00+01:00", id="after that, too"),
+    ],
+)
+def test_a_date_is_midnight_in_summer_and_in_winter(
+    capsys: pytest.CaptureFixture[str], set_zone: SetZone, since: str, expected: str
+) -> None:
+    set_zone("Europe/Paris")
+    assert expected == read_json(capsys, "--since", since)["since"]
+
+
 def test_hours_are_counted_from_now(capsys: pytest.CaptureFixture[str]) -> None:
     before = datetime.now().astimezone()
     found = datetime.fromisoformat(read_json(capsys, "--since", "12h")["since"])
