@@ -13,13 +13,18 @@ from pathlib import Path
 
 import certifi
 import platformdirs
+from filelock import FileLock
 from mitmproxy import certs, options
 
+from addon.metrics.private_files import make_folder
 from addon.proxy.environment import CA_VARIABLES, OTHER_CA_VARIABLES
 
 _CERTIFICATE = re.compile(
     rb"-----BEGIN (?:TRUSTED )?CERTIFICATE-----.*?-----END (?:TRUSTED )?CERTIFICATE-----", re.DOTALL
 )
+
+_PATIENCE = 30.0
+"""Seconds to wait for another process that makes the authority."""
 
 _SYSTEM = (
     "/etc/ssl/certs/ca-certificates.crt",
@@ -56,7 +61,9 @@ def write_bundle(path: Path, authorities: Sequence[Path]) -> Path:
 def own_authority() -> Path:
     """Return the certificate of mitmproxy's own authority, which is made on first use."""
     path = authority_path()
-    certs.CertStore.from_store(path.parent, options.CONF_BASENAME, options.KEY_SIZE)
+    # Two that are started at once would mix the files of two authorities.
+    with FileLock(_make_folder() / "authority.lock", _PATIENCE):
+        certs.CertStore.from_store(path.parent, options.CONF_BASENAME, options.KEY_SIZE)
     return path
 
 
@@ -85,12 +92,16 @@ def _store(parts: Iterable[bytes]) -> Path:
     """Keep each certificate once, and nothing else: such a file may hold a private key, too."""
     found = dict.fromkeys(one for part in parts for one in _CERTIFICATE.findall(part))
     content = b"\n".join((*found, b""))
-    folder = platformdirs.user_data_path("observation-masking", appauthor=False)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    bundle = folder / f"ca-bundle-{hashlib.sha256(content).hexdigest()[:16]}.pem"
+    bundle = _make_folder() / f"ca-bundle-{hashlib.sha256(content).hexdigest()[:16]}.pem"
     if not _holds(bundle, content):
         _write_atomically(bundle, content)
     return bundle
+
+
+def _make_folder() -> Path:
+    folder = platformdirs.user_data_path("observation-masking", appauthor=False)
+    make_folder(folder)
+    return folder
 
 
 def _holds(file: Path, content: bytes) -> bool:

@@ -3,6 +3,8 @@
 import re
 import ssl
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import certifi
@@ -79,7 +81,21 @@ def test_bundles_of_two_environments_stand_beside_each_other(home: Path) -> None
     other = user_bundle({"SSL_CERT_FILE": str(make_authority(home, "other"))})
     assert one != other
     assert before == one.read_bytes()
-    assert {one, other} == {*one.parent.iterdir()}
+    assert {one, other} == {*one.parent.glob("*.pem")}
+
+
+@pytest.mark.live
+def test_several_that_start_at_once_make_one_authority(home: Path) -> None:
+    script = "from addon.proxy.authorities import user_bundle; print(user_bundle({}))"
+    started = [
+        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) for _ in range(4)
+    ]
+    bundles = {each.communicate()[0] for each in started}
+    assert [0, 0, 0, 0] == [each.returncode for each in started]
+    assert 1 == len(bundles)
+    (bundle,) = bundles
+    made = find_certificates(home / ".mitmproxy" / "mitmproxy-ca.pem")
+    assert made <= find_certificates(Path(bundle.decode().strip()))
 
 
 def test_a_bundle_that_was_damaged_is_written_anew() -> None:
