@@ -117,7 +117,7 @@ def _describe_redaction(tally: Tally) -> Rows:
         yield f"{redaction.redacted:,} of {redaction.results:,} tool results sent ({share})"
         counts = zip(_SCENARIOS, redaction.scenarios, strict=True)
         told = ", ".join(f"{what} {count:,}" for what, count in counts if count)
-        yield f"of the named tools' results, followed by {told}" if told else "of no named tool"
+        yield f"by what follows a named tool's result: {told or 'none was sent'}"
 
 
 _SCENARIOS = ("an answer", "calls", "nothing", "the user and calls", "calls and an answer")

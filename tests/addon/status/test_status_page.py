@@ -121,15 +121,18 @@ def test_the_page_tells_what_the_requests_came_to(
             "Redacted",
             [
                 "3 of 9 tool results sent (33%)",
-                "of the named tools' results, followed by an answer 2, calls 1, calls and an "
-                "answer 1",
+                "by what follows a named tool's result: an answer 2, calls 1, calls and an answer "
+                "1",
             ],
             id="redaction",
         ),
         pytest.param(
             [REQUEST | {"redacted": 0, "redaction_scenarios": [0, 0, 0, 0, 0]}],
             "Redacted",
-            ["0 of 9 tool results sent (0%)", "of no named tool"],
+            [
+                "0 of 9 tool results sent (0%)",
+                "by what follows a named tool's result: none was sent",
+            ],
             id="redaction of tools that were not called",
         ),
         pytest.param(
