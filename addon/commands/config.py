@@ -61,7 +61,8 @@ def command(context: click.Context, config: str, changes: tuple[str, ...], as_js
     print(f"{printable(str(found.path))}\n({_NAMED[found.place]})")
     if _has_local():
         print(f"({NAME} in this folder is not read: plain mitmdump alone reads it)")
-    open_console().print(render_table(values))
+    console = open_console()
+    console.print(render_table(values, console.width))
     if any(value.source == "environment" for value in values):
         print(f"${SWITCH} comes before the file and --set.")
 

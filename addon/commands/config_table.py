@@ -16,12 +16,16 @@ _SOURCES: dict[Source, str] = {
     "environment": "environment",
 }
 
+_WIDE = 60
+"""Columns of a screen beside whose names of settings there is room for values."""
 
-def render_table(values: Sequence[ConfigValue]) -> Table:
-    """Return a table of settings; those that are not the shipped ones stand out."""
+
+def render_table(values: Sequence[ConfigValue], width: int) -> Table:
+    """Return a table of settings for a screen; those that are not the shipped ones stand out."""
     table = Table("setting", "value", "from", box=SIMPLE_HEAD)
-    table.columns[0].no_wrap = table.columns[2].no_wrap = True
-    table.columns[1].overflow = "fold"
+    table.columns[0].no_wrap = width >= _WIDE
+    for column in table.columns:
+        column.overflow = "fold"
     for name, value, _, source in values:
         style = "" if source == "shipped" else "bold"
         cells = (name, render_toml(value), _SOURCES[source])

@@ -15,6 +15,7 @@ from addon.proxy.stored_prices import find_stored
 from masking.config import ROOT, Settings, parse_settings
 from masking.config_values import ConfigValue, find_changed, list_values
 from masking.errors import ConfigError, OverrideError
+from masking.overrides import read_override
 from masking.printable import printable
 from masking.strategies.redaction import SWITCH, apply_switch
 
@@ -54,6 +55,11 @@ class ConfigFile:
         for problem in (passed_over, warning):
             if problem:
                 logger.warning(problem)
+
+    @property
+    def overridden(self) -> tuple[str, ...]:
+        """The settings that were given beside the file, as `table.key`."""
+        return tuple(dict.fromkeys(".".join(read_override(o).keys) for o in self._overrides))
 
     def look(self) -> Change | None:
         """Look at the file once, and take up a change if two looks in a row agree on it.

@@ -27,9 +27,9 @@ def find_option_mistake(options: Options) -> tuple[str, str] | None:
 
 
 def render_start(config: ConfigFile) -> str:
-    """Return the line that says what is on, with which settings, and from which file."""
+    """Return the line that says what is on, with which settings, and where they come from."""
     software = f"observation-masking {version('observation-masking')}"
-    return printable(f"{software} {_render_state(config.settings)} ({config.path})")
+    return printable(f"{software} {_render_state(config)}")
 
 
 def render_change(config: ConfigFile, change: Change) -> str:
@@ -41,12 +41,15 @@ def render_change(config: ConfigFile, change: Change) -> str:
     line = f"configuration read again, {', '.join(change.changed)} changed"
     if later := [name for name in change.changed if name in AT_THE_NEXT_START]:
         line += f" (at the next start: {', '.join(later)})"
-    return printable(f"{line}: {_render_state(config.settings)} ({config.path})")
+    return printable(f"{line}: {_render_state(config)}")
 
 
-def _render_state(settings: Settings) -> str:
+def _render_state(config: ConfigFile) -> str:
+    settings = config.settings
     active = [words for words in _render_strategies(settings) if words]
-    return f"ON, {'; '.join(active)}" if active else f"OFF, {_render_off(settings.schema1)}"
+    state = f"ON, {'; '.join(active)}" if active else f"OFF, {_render_off(settings.schema1)}"
+    beside = f"; set beside it: {', '.join(config.overridden)}" if config.overridden else ""
+    return f"{state} ({config.path}{beside})"
 
 
 def render_recording(settings: Settings, options: Options) -> str | None:

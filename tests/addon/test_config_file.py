@@ -378,6 +378,13 @@ def test_the_start_says_when_the_boundary_is_moved(
     )
 
 
+def test_the_start_names_what_was_set_beside_the_file(config: Path) -> None:
+    overrides = ["schema1.window_turns=4", "mcp.enabled=true", "schema1.window_turns=5"]
+    line = render_start(ConfigFile(config, overrides))
+    assert line.endswith(f"({config}; set beside it: schema1.window_turns, mcp.enabled)")
+    assert "window of 5 tool turns" in line
+
+
 # In a running proxy
 
 
@@ -391,7 +398,8 @@ def test_the_start_says_which_file_and_what_it_does(upstream: Upstream, tmp_path
         config=None,
     ) as live:
         words = "ON, window of 3 tool turns, errors kept, moved at every turn"
-        assert f"{words} ({tmp_path}/mine.toml)" in live.proxy.log
+        beside = "set beside it: schema1.window_turns, websocket.mode"
+        assert f"{words} ({tmp_path}/mine.toml; {beside})" in live.proxy.log
 
 
 @pytest.mark.live
