@@ -1,5 +1,6 @@
 """What `obsmask run` holds while its command runs: a proxy of its own, or one that was running."""
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -145,7 +146,8 @@ def _check(address: Address) -> Health | None:
 
 def _count(path: str | None, runs: set[str], since: datetime | None) -> Tally:
     tally = Tally()
-    for record in read_records(Path(path), since) if path else ():
-        if record.run in runs:
-            tally.add(record)
+    with contextlib.suppress(OSError):  # what could not be written cannot be read: the proxy knows
+        for record in read_records(Path(path), since) if path else ():
+            if record.run in runs:
+                tally.add(record)
     return tally

@@ -132,6 +132,17 @@ def test_an_agent_is_masked_and_the_last_line_says_what_that_came_to(
     assert ("api.openai.com", "try", 200) == (record["host"], record["tag"], record["status"])
 
 
+@pytest.mark.parametrize("place", ["/dev/full", "/proc", "/proc/version/x"])
+def test_records_that_cannot_be_written_change_nothing_for_the_command(
+    world: World, home: Path, place: str
+) -> None:
+    setting = f'metrics.path="{place}"'
+    done = run(world, home, *MASKING, "--set", setting, "--", *agent())
+    assert (5, "Well done.\n") == (done.returncode, done.stdout)
+    assert done.stderr.startswith("obsmask: 1 request, ")
+    assert done.stderr.endswith(", of which 1 could not be recorded\n")
+
+
 def test_nothing_is_left_behind_but_in_the_users_own_folders(world: World, home: Path) -> None:
     run(world, home, "--", *agent())
     assert [] == [*(home.parent / "work").iterdir()]
