@@ -17,7 +17,16 @@ _SUBSCRIPTION_HEADERS = (
 )
 """Headers that a client sends with a subscription, and how their value begins."""
 
-_SUBSCRIPTION_HOSTS = ("chatgpt.com", "cloudcode-pa.googleapis.com", "*.githubcopilot.com")
+_SUBSCRIPTION_PLACES = (
+    ("chatgpt.com", "/"),
+    ("cloudcode-pa.googleapis.com", "/"),
+    ("*.githubcopilot.com", "/"),
+    ("portal.qwen.ai", "/"),
+    ("api.kimi.com", "/coding/"),
+    ("api.z.ai", "/api/coding/"),
+    ("open.bigmodel.cn", "/api/coding/"),
+)
+"""Hosts that serve subscribers alone, or do so below a path."""
 
 
 def find_client(request: http.Request) -> str | None:
@@ -27,8 +36,12 @@ def find_client(request: http.Request) -> str | None:
 
 
 def is_subscription(request: http.Request) -> bool:
-    """Whether a request's credential is a subscription's, by its form or by its host."""
-    return is_named(request.pretty_host, _SUBSCRIPTION_HOSTS) or any(
+    """Whether a request's credential is a subscription's, by its form or by where it goes."""
+    by_place = any(
+        request.path.startswith(path) and is_named(request.pretty_host, (host,))
+        for host, path in _SUBSCRIPTION_PLACES
+    )
+    return by_place or any(
         sign.match(value)
         for name, sign in _SUBSCRIPTION_HEADERS
         for value in request.headers.get_all(name)

@@ -7,8 +7,11 @@ from mitmproxy.test import tutils
 from addon.proxy.client import find_client, is_subscription
 
 
-def request(host: str = "api.example", **headers: str) -> http.Request:
-    request = tutils.treq(method=b"POST", host=host, authority=host.encode())
+def request(place: str = "api.example", **headers: str) -> http.Request:
+    host, _, path = place.partition("/")
+    request = tutils.treq(
+        method=b"POST", host=host, authority=host.encode(), path=f"/{path}".encode()
+    )
     request.headers.clear()
     request.headers.update({name.replace("_", "-"): value for name, value in headers.items()})
     return request
@@ -63,6 +66,10 @@ def test_a_user_agent_of_any_length_is_read_at_once() -> None:
         pytest.param(request("notchatgpt.com"), False, id="a host that ends alike"),
         pytest.param(request("cloudcode-pa.googleapis.com"), True, id="Gemini Code Assist"),
         pytest.param(request("api.individual.githubcopilot.com"), True, id="GitHub Copilot"),
+        pytest.param(request("portal.qwen.ai/v1/chat/completions"), True, id="Qwen's login"),
+        pytest.param(request("api.kimi.com/coding/v1/messages"), True, id="a plan for coding"),
+        pytest.param(request("api.z.ai/api/coding/paas/v4/chat/completions"), True, id="another"),
+        pytest.param(request("api.z.ai/api/paas/v4/chat/completions"), False, id="its host's API"),
         pytest.param(request("generativelanguage.googleapis.com"), False, id="Google's API"),
     ],
 )
