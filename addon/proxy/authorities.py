@@ -17,7 +17,7 @@ from filelock import FileLock
 from mitmproxy import certs, options
 
 from addon.metrics.private_files import make_folder
-from addon.proxy.environment import CA_VARIABLES, OTHER_CA_VARIABLES
+from addon.proxy.environment import CA_VARIABLES, OTHER_CA_VARIABLES, WGET_VARIABLE, find_wgetrc
 
 _CERTIFICATE = re.compile(
     rb"-----BEGIN (?:TRUSTED )?CERTIFICATE-----.*?-----END (?:TRUSTED )?CERTIFICATE-----", re.DOTALL
@@ -41,10 +41,13 @@ def user_bundle(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the user's own bundle: the authorities trusted so far, and mitmproxy's.
 
     Trusted so far are the public ones, the system's, and those in the files that the clients'
-    variables name. If mitmproxy has no authority yet, it is made, as on its first start. Raises
-    OSError, with the variable's name, if a variable names no readable file.
+    variables name. Beside it are wget's settings. If mitmproxy has no authority yet, it is made, as
+    on its first start. Raises OSError, with the variable's name, if a variable names no readable
+    file.
     """
-    return _store([*_read_trusted(environment), own_authority().read_bytes()])
+    bundle = _store([*_read_trusted(environment), own_authority().read_bytes()])
+    _write_wgetrc(bundle, Path(environment.get(WGET_VARIABLE) or "/etc/wgetrc"))
+    return bundle
 
 
 def upstream_bundle(environment: Mapping[str, str] = os.environ) -> Path:
@@ -93,9 +96,20 @@ def _store(parts: Iterable[bytes]) -> Path:
     found = dict.fromkeys(one for part in parts for one in _CERTIFICATE.findall(part))
     content = b"\n".join((*found, b""))
     bundle = _make_folder() / f"ca-bundle-{hashlib.sha256(content).hexdigest()[:16]}.pem"
-    if not _holds(bundle, content):
-        _write_atomically(bundle, content)
+    _write_atomically(bundle, content)
     return bundle
+
+
+def _write_wgetrc(bundle: Path, settings: Path) -> None:
+    """Write the system's settings of wget, and the bundle: wget reads either file, not both."""
+    try:
+        lines = settings.read_bytes().splitlines()
+    except OSError:
+        lines = []
+    ours = f"ca_certificate = {bundle.parent}{os.sep}".encode()
+    kept = [line for line in lines if not line.startswith(ours)]
+    last = f"ca_certificate = {bundle}".encode()
+    _write_atomically(find_wgetrc(bundle), b"\n".join((*kept, last, b"")))
 
 
 def _make_folder() -> Path:
@@ -112,7 +126,9 @@ def _holds(file: Path, content: bytes) -> bool:
 
 
 def _write_atomically(file: Path, content: bytes) -> None:
-    """Write a file that nobody sees half written; only its owner can read it."""
+    """Write a file, unless it is there, that nobody sees half written; it is its owner's alone."""
+    if _holds(file, content):
+        return
     descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f"{file.name}.")
     try:
         with os.fdopen(descriptor, "wb") as written:

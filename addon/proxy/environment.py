@@ -34,7 +34,12 @@ OTHER_CA_VARIABLES = (
 REPLACED = "OBSMASK_REPLACED"
 """Holds, as JSON, what the other variables were before, so that they can be taken back."""
 
+WGET_VARIABLE = "SYSTEM_WGETRC"
+"""Debian's wget is built with GnuTLS, and reads no authorities but those in its settings."""
+
 _NODE_SWITCH = "NODE_USE_ENV_PROXY"
+_ALWAYS = (*PROXY_VARIABLES, *DIRECT_VARIABLES, *CA_VARIABLES, WGET_VARIABLE, _NODE_SWITCH)
+_WHERE_SET = (*OTHER_PROXY_VARIABLES, *OTHER_CA_VARIABLES)
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -52,11 +57,19 @@ def client_environment(
         **dict.fromkeys((*PROXY_VARIABLES, *others), url),
         **dict.fromkeys(DIRECT_VARIABLES, LOOPBACK),
         **dict.fromkeys((*CA_VARIABLES, *other_bundles), str(bundle)),
+        WGET_VARIABLE: str(find_wgetrc(bundle)),
         _NODE_SWITCH: "1",
     }
-    # Evaluated a second time, what is there is ours; what was there before the first still counts.
-    told[REPLACED] = before.get(REPLACED) or json.dumps(find_replaced(told, before))
+    # The second time, what is always there is ours; what was there before the first time counts.
+    names = _WHERE_SET if REPLACED in before else tuple(told)
+    replaced = {**find_replaced(names, before), **_read_replaced(before)}
+    told[REPLACED] = json.dumps(replaced, sort_keys=True)
     return told
+
+
+def find_wgetrc(bundle: Path) -> Path:
+    """Return the settings with which wget trusts a bundle: a file beside it."""
+    return bundle.with_suffix(".wgetrc")
 
 
 def find_replaced(told: Iterable[str], before: Mapping[str, str]) -> dict[str, str]:
@@ -69,15 +82,8 @@ def take_back(environment: Mapping[str, str]) -> dict[str, str | None]:
 
     Where that is not known, they were not there.
     """
-    names = (
-        *(*PROXY_VARIABLES, *OTHER_PROXY_VARIABLES, *DIRECT_VARIABLES),
-        *(*CA_VARIABLES, *OTHER_CA_VARIABLES, _NODE_SWITCH, REPLACED),
-    )
     replaced = _read_replaced(environment)
-    is_optional = {*OTHER_PROXY_VARIABLES, *OTHER_CA_VARIABLES}
-    return {
-        name: replaced.get(name) for name in names if name in replaced or name not in is_optional
-    }
+    return {name: replaced.get(name) for name in (*_ALWAYS, *replaced, REPLACED)}
 
 
 def restore(environment: Mapping[str, str]) -> dict[str, str]:

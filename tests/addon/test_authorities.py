@@ -13,7 +13,7 @@ from mitmproxy.certs import CertStore
 
 from addon.proxy import authorities
 from addon.proxy.authorities import own_authority, upstream_bundle, user_bundle, write_bundle
-from addon.proxy.environment import CA_VARIABLES, OTHER_CA_VARIABLES
+from addon.proxy.environment import CA_VARIABLES, OTHER_CA_VARIABLES, WGET_VARIABLE, find_wgetrc
 from tests.live.harness import run_mitmdump
 
 
@@ -103,6 +103,15 @@ def test_a_bundle_that_was_damaged_is_written_anew() -> None:
     before = bundle.read_bytes()
     bundle.write_bytes(before[:1000])
     assert (bundle, before) == (user_bundle({}), bundle.read_bytes())
+
+
+def test_wget_gets_the_bundle_beside_the_settings_of_the_system(home: Path) -> None:
+    (home / "wgetrc").write_text("passive_ftp = on\nca_certificate = /other.pem")
+    bundle = user_bundle({WGET_VARIABLE: f"{home}/wgetrc"})
+    expected = f"passive_ftp = on\nca_certificate = /other.pem\nca_certificate = {bundle}\n"
+    assert expected == find_wgetrc(bundle).read_text()
+    user_bundle({WGET_VARIABLE: str(find_wgetrc(bundle))})
+    assert expected == find_wgetrc(bundle).read_text()
 
 
 def test_a_bundle_leaves_a_private_key_where_it_was(home: Path) -> None:

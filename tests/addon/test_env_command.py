@@ -16,13 +16,14 @@ from addon.proxy.environment import (
     OTHER_PROXY_VARIABLES,
     PROXY_VARIABLES,
     REPLACED,
+    WGET_VARIABLE,
     restore,
 )
 
 URL = "http://127.0.0.1:8080"
 OURS = (
     *(*PROXY_VARIABLES, *OTHER_PROXY_VARIABLES, *DIRECT_VARIABLES),
-    *(*CA_VARIABLES, *OTHER_CA_VARIABLES, "NODE_USE_ENV_PROXY", REPLACED),
+    *(*CA_VARIABLES, *OTHER_CA_VARIABLES, WGET_VARIABLE, "NODE_USE_ENV_PROXY", REPLACED),
 )
 
 
@@ -79,6 +80,18 @@ def test_a_shell_gets_the_variables_and_can_take_them_back(
     assert set_once == set_twice
     assert before == evaluate(run_env(capsys, "--unset")[0], set_twice)
     assert before == {name: value for name, value in restore(set_twice).items() if name in OURS}
+
+
+def test_what_is_set_between_two_times_can_be_taken_back(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_once = evaluate(run_env(capsys)[0], {})
+    changed = {**set_once, "ALL_PROXY": "http://corp:1"}
+    use(changed, monkeypatch)
+    set_twice = evaluate(run_env(capsys)[0], changed)
+    assert URL == set_twice["ALL_PROXY"]
+    use(set_twice, monkeypatch)
+    assert {"ALL_PROXY": "http://corp:1"} == evaluate(run_env(capsys, "--unset")[0], set_twice)
 
 
 def test_what_was_there_is_named_once_and_without_its_value(

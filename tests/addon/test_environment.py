@@ -12,7 +12,8 @@ BUNDLE = Path("/bundle.pem")
 
 def test_a_client_learns_the_proxy_and_whom_to_trust() -> None:
     told = client_environment(URL, BUNDLE)
-    assert {URL, str(BUNDLE), "localhost,127.0.0.1,::1", "1", "{}"} == {*told.values()}
+    said = {URL, str(BUNDLE), "/bundle.wgetrc", "localhost,127.0.0.1,::1", "1", "{}"}
+    assert said == {*told.values()}
     assert {"HTTPS_PROXY", "https_proxy", "SSL_CERT_FILE", "GIT_SSL_CAINFO"} <= {*told}
 
 
@@ -25,7 +26,7 @@ def test_what_clients_read_beside_is_replaced_where_it_is_set() -> None:
 
 def test_no_variable_changes_what_a_client_says_about_itself() -> None:
     """Each says where to connect to, or whom to trust, or is a note of ours."""
-    kinds = re.compile(r"proxy|cert|bundle|cainfo|^obsmask_", re.IGNORECASE)
+    kinds = re.compile(r"proxy|cert|bundle|cainfo|wgetrc|^obsmask_", re.IGNORECASE)
     assert [] == [name for name in client_environment(URL, BUNDLE) if not kinds.search(name)]
 
 

@@ -388,9 +388,10 @@ def test_git_clones_over_https(plain_served: Served, host: str) -> None:
     "command",
     [
         ("curl", "-sS"),
+        ("wget", "-q", "-O", "-"),
         (sys.executable, "-c", "import httpx, sys; print(httpx.get(sys.argv[1]).text)"),
     ],
-    ids=["curl", "httpx"],
+    ids=["curl", "wget", "httpx"],
 )
 def test_other_tools_trust_both(plain_served: Served, command: tuple[str, ...], host: str) -> None:
     if not shutil.which(command[0]):
