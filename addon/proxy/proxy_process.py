@@ -84,7 +84,8 @@ class ProxyProcess:
                 return health
             time.sleep(_POLL_SECONDS)
         self.stop()
-        raise RuntimeError(f"the proxy did not start:\n{self._read_log(told)[-_LOG_CHARS:]}")
+        log = self._read_log(told)[-_LOG_CHARS:].strip()
+        raise RuntimeError(f"the proxy did not start: {log.removeprefix('obsmask: ')}")
 
     def forget(self, process: int) -> bool:
         """Whether this is the id of its process, which has ended and been waited for."""
