@@ -31,6 +31,7 @@ from addon.proxy.health import answer, is_for_proxy
 from addon.proxy.masker import Masker
 from addon.proxy.mcp_responses import Mcp
 from addon.proxy.memory_file import MemoryFile
+from addon.proxy.own_ports import OwnPorts
 from addon.proxy.requests import find_wire_format, is_bulk, is_event_stream
 from addon.proxy.response_copy import ResponseCopy
 from addon.proxy.standard_output import print_any_character
@@ -76,7 +77,7 @@ class ObservationMasking:
         self._passthrough = Passthrough(lambda: self._read_settings().hosts)
         self._unserved = Unserved()
         self._mcp = Mcp(lambda record: self._metrics.note(record, self._read_settings(), self._run))
-        self.addons = [self._passthrough]
+        self.addons = [self._passthrough, OwnPorts()]
 
     def load(self, loader: Loader) -> None:
         loader.add_option("mask_config", str, "", "The configuration file of observation-masking.")

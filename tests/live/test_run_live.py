@@ -336,9 +336,36 @@ print(json.load(urllib.request.urlopen(asked))["choices"][0]["message"]["content
 """
 
 
-def test_a_local_server_is_reached_in_reverse_mode(world: World, home: Path) -> None:
+HEEDLESS_AGENT = """
+import os, sys, httpx
+url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+client = httpx.Client(proxy=os.environ["HTTP_PROXY"], trust_env=False)
+headers = {"content-type": "application/json"}
+answer = client.post(url, content=sys.stdin.buffer.read(), headers=headers)
+print(answer.json()["choices"][0]["message"]["content"])
+"""
+
+TUNNELLING_AGENT = """
+import http.client, json, os, sys
+from urllib.parse import urlsplit
+proxy, url = urlsplit(os.environ["HTTP_PROXY"]), urlsplit(os.environ["OPENAI_BASE_URL"])
+client = http.client.HTTPConnection(proxy.hostname, proxy.port)
+client.set_tunnel(url.hostname, url.port)
+headers = {"content-type": "application/json"}
+client.request("POST", url.path + "/chat/completions", sys.stdin.buffer.read(), headers)
+print(json.load(client.getresponse())["choices"][0]["message"]["content"])
+"""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [LOCAL_AGENT, HEEDLESS_AGENT, TUNNELLING_AGENT],
+    ids=["without the proxy", "by way of the proxy", "through a tunnel"],
+)
+def test_a_local_server_is_reached_in_reverse_mode(world: World, home: Path, program: str) -> None:
+    """As clients do it that heed NO_PROXY, and as those do it that do not."""
     with Provider(lambda _: Reply(content="From here.")) as local:
-        command = (sys.executable, "-c", LOCAL_AGENT)
+        command = (sys.executable, "-c", program)
         done = run(world, home, *MASKING, "--reverse", f"http://{HOST}:{local.port}", *command)
         assert (0, "From here.\n") == (done.returncode, done.stdout)
         assert masked(BODY, CONFIG) == local.requests[-1].body
