@@ -23,7 +23,7 @@ _NARROWEST = 20
 Found = tuple[str, Finding]
 
 
-@click.command("doctor", context_settings={"ignore_unknown_options": True})
+@click.command("doctor", context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -2,6 +2,7 @@
 
 import http.client
 import re
+import shlex
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -79,11 +80,13 @@ def check_authority(authority: Bundle, now: datetime) -> Iterator[Finding]:
         yield ok(f"{authority.path} is made when the proxy first starts")
         return
     if authority.problem:
-        yield broken(f"{authority.path}: {authority.problem}", f"rm {folder}/mitmproxy-ca*")
+        yield broken(
+            f"{authority.path}: {authority.problem}", f"rm {shlex.quote(str(folder))}/mitmproxy-ca*"
+        )
         return
     (first,) = list(authority.certificates)[:1]
     ends = x509.load_der_x509_certificate(first).not_valid_after_utc
-    again = f"rm {folder}/mitmproxy-ca*"
+    again = f"rm {shlex.quote(str(folder))}/mitmproxy-ca*"
     if ends < now:
         yield broken(f"{authority.path} expired on {ends:%Y-%m-%d}: no client trusts it", again)
     elif ends - now < _SOON:
@@ -189,5 +192,5 @@ def _check_key(key: Path) -> Iterator[Finding]:
     if is_open:
         yield broken(
             f"{key} can be read by others: with it they can pose as any server to your agents",
-            f"chmod 600 {key}",
+            f"chmod 600 {shlex.quote(str(key))}",
         )

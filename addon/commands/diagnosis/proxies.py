@@ -1,5 +1,6 @@
 """Where the environment's proxy variables lead, and what listens there."""
 
+import shlex
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -7,7 +8,8 @@ from typing import NamedTuple
 
 from addon.commands.diagnosis.finding import Finding, broken, note, ok
 from addon.commands.diagnosis.hosts import is_loopback
-from addon.proxy.health_check import Address, Health, check_health, read_address
+from addon.proxy.health_check import Address, Health, check_health
+from addon.proxy.upstream import read_upstream
 
 VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 """Each is also spelled in lower case, and many clients prefer that."""
@@ -33,7 +35,8 @@ def find_addresses(environment: Mapping[str, str]) -> dict[Address, list[str]]:
     found: dict[Address, list[str]] = {}
     for name, value in _read_set(environment):
         try:
-            found.setdefault(read_address(value), []).append(name)
+            if named := read_upstream({name: value}):
+                found.setdefault(Address(named.host, named.port), []).append(name)
         except ValueError:
             continue
     return found
@@ -51,9 +54,9 @@ def check_variables(environment: Mapping[str, str]) -> Iterator[Finding]:
     """Yield what is wrong with the variables themselves; their values may hold a password."""
     for name, value in _read_set(environment):
         try:
-            read_address(value)
-        except ValueError:
-            yield broken(f"{name} names no address of a proxy", f"unset {name}")
+            read_upstream({name: value})
+        except ValueError as error:
+            yield broken(str(error), f"unset {name}")
     for name in VARIABLES:
         upper, lower = environment.get(name), environment.get(name.lower())
         if upper and lower and upper != lower:
@@ -110,7 +113,11 @@ def check_none(default: Reached) -> Iterator[Finding]:
 def _check_health(health: Health, place: str, config: Path) -> Iterator[Finding]:
     state = health.state.removeprefix("observation-masking ")
     says = f"{place}, which is observation-masking {state}"
-    yield ok(says) if health.is_masking else note(says, f"obsmask config check {health.config}")
+    yield (
+        ok(says)
+        if health.is_masking
+        else note(says, f"obsmask config check {shlex.quote(health.config)}")
+    )
     own = version("observation-masking")
     if health.software_version != own:
         yield note(
@@ -120,7 +127,12 @@ def _check_health(health: Health, place: str, config: Path) -> Iterator[Finding]
     if Path(health.config) != config:
         yield note(
             f"That proxy uses another configuration than {config}",
-            f"obsmask doctor --config {health.config}",
+            f"obsmask doctor --config {shlex.quote(health.config)}",
+        )
+    if health.lost_records:
+        yield broken(
+            f"{health.lost_records} records of that proxy could not be written",
+            f"df -h {shlex.quote(health.records or '.')}",
         )
     for host, count in health.unopened.items():
         yield note(

@@ -1,6 +1,7 @@
 """What is kept, where, who can read it, and whether there is room for more."""
 
 import os
+import shlex
 import shutil
 import stat
 from collections.abc import Iterator
@@ -17,16 +18,19 @@ def check_record_file(path: Path) -> Iterator[Finding]:
     """Yield whether records can be written, and who can read them."""
     there = _find_existing(path.parent)
     if path.exists() and not path.is_file():
-        yield broken(f"{path} is no file: no records are kept", f"rm -r {path}")
+        yield broken(
+            f"{path} is no file: no records are kept", "obsmask config | grep metrics.path"
+        )
     elif path.exists() and not os.access(path, os.W_OK):
-        yield broken(f"{path} cannot be written: no records are kept", f"chmod u+w {path}")
+        yield broken(f"{path} cannot be written: no records are kept", f"chmod u+w {_quote(path)}")
     elif not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
-        yield broken(f"{there} cannot be written: no records are kept", f"chmod u+rwx {there}")
+        mend = f"chmod u+rwx {_quote(there)}"
+        yield broken(f"{there} cannot be written: no records are kept", mend)
     else:
         size = f", {render_size(path.stat().st_size)}" if path.exists() else ", none so far"
         yield ok(f"Records are kept in {path}{size}")
     if path.is_file() and _is_open(path):
-        yield note(f"{path} can be read by others on this machine", f"chmod 600 {path}")
+        yield note(f"{path} can be read by others on this machine", f"chmod 600 {_quote(path)}")
 
 
 def check_room(path: Path) -> Iterator[Finding]:
@@ -34,9 +38,9 @@ def check_room(path: Path) -> Iterator[Finding]:
     there = _find_existing(path.parent)
     free = shutil.disk_usage(there).free
     if free < _MEGABYTE:
-        yield broken(f"The disk of {there} is full: records are lost", f"df -h {there}")
+        yield broken(f"The disk of {there} is full: records are lost", f"df -h {_quote(there)}")
     elif free < _LITTLE:
-        yield note(f"The disk of {there} has {render_size(free)} left", f"df -h {there}")
+        yield note(f"The disk of {there} has {render_size(free)} left", f"df -h {_quote(there)}")
 
 
 def check_folder(folder: Path, *, is_private: bool) -> Iterator[Finding]:
@@ -56,7 +60,7 @@ def check_folder(folder: Path, *, is_private: bool) -> Iterator[Finding]:
         f"{', '.join([*names[:_MOST_NAMED], *more]) or 'nothing'}"
     )
     if is_private and _is_open(folder):
-        yield note(f"{folder} can be read by others on this machine", f"chmod 700 {folder}")
+        yield note(f"{folder} can be read by others on this machine", f"chmod 700 {_quote(folder)}")
 
 
 def render_size(size: int) -> str:
@@ -69,6 +73,11 @@ def render_size(size: int) -> str:
 def _find_existing(folder: Path) -> Path:
     """Return the innermost of a folder and those above it that is there."""
     return next((each for each in (folder, *folder.parents) if each.exists()), folder)
+
+
+def _quote(path: Path) -> str:
+    """Return a path as a shell takes it."""
+    return shlex.quote(str(path))
 
 
 def _is_open(path: Path) -> bool:

@@ -29,7 +29,7 @@ def test_what_is_broken_makes_it_fail(capsys: Screen, monkeypatch: pytest.Monkey
 
 
 def test_a_command_that_is_not_there_is_broken(capsys: Screen) -> None:
-    assert main(["doctor", "--", "no-such-agent", "--json"]) == 1
+    assert main(["doctor", "no-such-agent", "--json"]) == 1
     assert "no-such-agent: no such command" in capsys.readouterr().out
 
 

@@ -30,7 +30,8 @@ US = "http://127.0.0.1:8080"
         ({"HTTPS_PROXY": US, "https_proxy": "http://company:3128"}, ["broken"]),
         ({"HTTP_PROXY": US}, ["note"]),
         ({"ALL_PROXY": US, "http_proxy": US}, ["note"]),
-        ({"HTTPS_PROXY": "nonsense"}, ["broken"]),
+        ({"HTTPS_PROXY": "company.example"}, []),
+        ({"HTTPS_PROXY": "http://:8080"}, ["broken"]),
         ({"HTTPS_PROXY": "socks5://localhost:1080"}, ["broken"]),
     ],
     ids=[
@@ -41,6 +42,7 @@ US = "http://127.0.0.1:8080"
         "upper and lower case differ",
         "not for https",
         "for everything, which few clients read",
+        "without a port",
         "no address",
         "another kind of proxy",
     ],
@@ -61,8 +63,9 @@ def test_a_password_in_a_variable_is_never_told() -> None:
 
 def test_variables_are_grouped_by_the_address_to_which_they_lead() -> None:
     environment = {"HTTPS_PROXY": US, "https_proxy": f"{US}/", "ALL_PROXY": "http://[::1]:9"}
-    environment |= {"http_proxy": "none"}
+    environment |= {"http_proxy": "http://:1", "HTTP_PROXY": "company.example"}
     expected = {
+        Address("company.example", 80): ["HTTP_PROXY"],
         Address("127.0.0.1", 8080): ["HTTPS_PROXY", "https_proxy"],
         Address("::1", 9): ["ALL_PROXY"],
     }
@@ -91,6 +94,7 @@ def health(**changes: object) -> Health:
         (Reached(DEFAULT, health(is_masking=False)), ["note"]),
         (Reached(DEFAULT, health(software_version="0.0.9")), ["ok", "note"]),
         (Reached(DEFAULT, health(config="/other.toml")), ["ok", "note"]),
+        (Reached(DEFAULT, health(lost_records=3)), ["ok", "broken"]),
         (Reached(DEFAULT, health(unopened={"a": 3}, unserved=2)), ["ok", "note", "note"]),
         (Reached(Address("10.0.0.5", 8080), health()), ["ok", "note"]),
         (Reached(DEFAULT), ["note"]),
@@ -101,6 +105,7 @@ def health(**changes: object) -> Health:
         "does not mask",
         "another version",
         "another configuration",
+        "lost records",
         "passed some unopened and unread",
         "listens to other machines",
         "another proxy",
