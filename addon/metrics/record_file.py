@@ -66,7 +66,10 @@ class RecordFile:
 
     @property
     def _place(self) -> str:
-        return self._name or "the user's state directory"
+        try:
+            return str(self.path)
+        except RuntimeError:
+            return self._name or "the user's state directory"
 
     def _append(self, line: bytes) -> None:
         self._file = self._file or SharedFile(self.path, self._max_bytes)

@@ -187,12 +187,29 @@ def test_a_file_that_cannot_be_written_is_one_warning(
     assert caplog.messages == [f"no records in {file.path}: Not a directory"]
 
 
-@pytest.mark.parametrize("path", ["~nobody-of-this-name/x", "a\0b"])
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("~nobody-of-this-name/x", "no records in ~nobody-of-this-name/x: Could not determine"),
+        ("/a\0b", "no records in /a\0b: embedded null byte"),
+        ("/proc/x", "no records in /proc/x: No such file or directory"),
+    ],
+)
 def test_a_path_that_cannot_be_a_file_is_a_warning(
-    path: str, caplog: pytest.LogCaptureFixture
+    path: str, expected: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     RecordFile(MetricsSettings(path=path)).write({})
-    assert len(caplog.messages) == 1
+    (said,) = caplog.messages
+    assert said.startswith(expected)
+
+
+def test_the_default_file_is_named_in_full(
+    monkeypatch: pytest.MonkeyPatch, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path.touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(path))
+    RecordFile(MetricsSettings()).write({})
+    assert [f"no records in {default_path()}: Not a directory"] == caplog.messages
 
 
 def test_a_file_that_becomes_writable_is_written(tmp_path: Path) -> None:
