@@ -23,6 +23,10 @@ _CERTIFICATE = re.compile(
     rb"-----BEGIN (?:TRUSTED )?CERTIFICATE-----.*?-----END (?:TRUSTED )?CERTIFICATE-----", re.DOTALL
 )
 
+_FOLDERS = "SSL_CERT_DIR"
+_HASHED = re.compile(r"[0-9a-f]{8}\.\d+")
+"""How a certificate is called in such a folder, after its subject."""
+
 _PATIENCE = 30.0
 """Seconds to wait for another process that makes the authority."""
 
@@ -82,6 +86,8 @@ def _read_trusted(environment: Mapping[str, str]) -> Iterator[bytes]:
     for name in (*CA_VARIABLES, *OTHER_CA_VARIABLES):
         if environment.get(name):
             yield _read_named(name, environment[name])
+    for folder in filter(None, environment.get(_FOLDERS, "").split(os.pathsep)):
+        yield from _read_folder(Path(folder))
 
 
 def _read_named(variable: str, file: str) -> bytes:
@@ -89,6 +95,14 @@ def _read_named(variable: str, file: str) -> bytes:
         return Path(file).read_bytes()
     except OSError as error:
         raise OSError(f"{variable} names {file}: {error.strerror}") from None
+
+
+def _read_folder(folder: Path) -> Iterator[bytes]:
+    """Yield the files of a folder as OpenSSL looks for them: without a word where there is none."""
+    if folder.is_dir():
+        for file in sorted(folder.iterdir()):
+            if _HASHED.fullmatch(file.name) and file.is_file():
+                yield file.read_bytes()
 
 
 def _store(parts: Iterable[bytes]) -> Path:

@@ -39,7 +39,7 @@ def serve(arguments: Sequence[str], *addons: object) -> None:
     bundle = upstream_bundle()
 
     def find_options(arguments: Namespace) -> dict[str, Any]:
-        upstream = find_upstream(os.environ, _find_own_addresses(ctx.options))
+        upstream = _find_upstream(ctx.options)
         routes = [UpstreamRoutes(upstream)] if upstream else []
         ctx.master.addons.add(*routes, *addons)
         return _find_options(arguments, ctx.options, upstream, bundle)
@@ -47,14 +47,20 @@ def serve(arguments: Sequence[str], *addons: object) -> None:
     run(DumpMaster, cmdline.mitmdump, ["-s", str(ADDON), *arguments], find_options)
 
 
-def _find_own_addresses(options: Options) -> list[Address]:
-    """Return where the proxy will listen, as far as its options can be read."""
-    own = []
-    for text in options.mode:
-        with suppress(ValueError):  # which mitmproxy will complain of
-            mode = ProxyMode.parse(text)
-            own.append(Address(HOST, mode.listen_port(options.listen_port) or 0))
-    return own
+def _find_upstream(options: Options) -> Upstream | None:
+    """Return the proxy that is to come behind ours; None in other modes than a plain proxy's."""
+    modes = [mode for mode in map(_read_mode, options.mode) if mode]
+    if not any(isinstance(mode, RegularMode) for mode in modes):
+        return None
+    own = [Address(HOST, mode.listen_port(options.listen_port) or 0) for mode in modes]
+    return find_upstream(os.environ, own)
+
+
+def _read_mode(text: str) -> ProxyMode | None:
+    try:
+        return ProxyMode.parse(text)
+    except ValueError:  # of which mitmproxy will complain
+        return None
 
 
 def _find_options(
@@ -83,12 +89,10 @@ def _is_set(name: str, arguments: Namespace, options: Options) -> bool:
 
 def _put_behind(upstream: Upstream, mode: str) -> str:
     """Return a mode with the proxy behind ours, listening where it did; a reverse one stays."""
-    try:
-        is_proxy = isinstance(ProxyMode.parse(mode), RegularMode)
-    except ValueError:
-        return mode  # which mitmproxy will complain of
+    if not isinstance(_read_mode(mode), RegularMode):
+        return mode
     _, at, place = mode.partition("@")
-    return f"upstream:{upstream.url}{at}{place}" if is_proxy else mode
+    return f"upstream:{upstream.url}{at}{place}"
 
 
 class EndWithInput:

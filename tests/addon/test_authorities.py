@@ -65,6 +65,16 @@ def test_a_file_that_a_variable_names_is_trusted_on_both_sides(home: Path, varia
     )
 
 
+def test_folders_of_authorities_are_trusted_as_openssl_reads_them(home: Path) -> None:
+    folders = [home / "one", home / "two"]
+    named = [make_authority(folder).rename(folder / "12ab34cd.0") for folder in folders]
+    make_authority(home / "one", "not named by its subject")
+    places = f"{folders[0]}:{home}/none::{folders[1]}"
+    assert PUBLIC | find_certificates(*named) == find_certificates(
+        upstream_bundle({"SSL_CERT_DIR": places})
+    )
+
+
 def test_the_systems_authorities_are_trusted(home: Path) -> None:
     make_authority(home).rename(home / "system.pem")
     assert PUBLIC | find_certificates(home / "system.pem") == find_certificates(upstream_bundle({}))

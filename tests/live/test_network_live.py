@@ -458,3 +458,13 @@ def test_a_proxy_ends_when_the_process_that_started_it_is_killed(
         assert any(b" ON, " in line for line in said)
         parent.kill()
         assert b"0 requests" in b"".join(said)  # which ends when the proxy does
+
+
+def test_what_is_no_plain_proxy_has_no_other_behind_it(world: World, tmp_path: Path) -> None:
+    """The proxy that the environment names is not even there."""
+    place = f"localhost:{world.sink.port}"
+    mode = ("--mode", f"reverse:https://{place}")
+    gone = f"http://localhost:{free_port()}"
+    with running(world, tmp_path, *mode, HTTPS_PROXY=gone, SSL_CERT_FILE=str(world.ca)) as served:
+        httpx.post(f"{served.url}{CHAT}", content=BODY, trust_env=False).raise_for_status()
+        assert masked(BODY) == world.sink.last(CHAT).body
