@@ -57,8 +57,9 @@ class Provider:
         to use HTTP.
 
     `requests` holds each request to a model that could be decoded, in order of arrival, and
-    `refusals` what was said of those that were refused; `ca` is the authority's PEM file. Raises
-    OSError on entering the block if there is no free port.
+    `refusals` what was said of those that were refused; `answers` holds the body of each answer
+    over HTTP, as far as it was sent; `ca` is the authority's PEM file. Raises OSError on entering
+    the block if there is no free port.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Provider:
     ) -> None:
         self.requests: list[Received] = []
         self.refusals: list[str] = []
+        self.answers: list[bytes | bytearray] = []
         self.port = 0
         self.ca = tls_folder / "provider-ca-cert.pem" if tls_folder else None
         self._tls = _tls_context(tls_folder) if tls_folder else None
@@ -226,6 +228,7 @@ class _Model(_Handler):
         pack = self._packing(reply)
         answer = json.dumps(self._dialect.answer(received, reply, usage)).encode()
         body = pack(answer) + pack(None)
+        self._provider.answers.append(body)
         self.set_header("Content-Type", "application/json")
         if reply.dies_after is None:
             self.finish(body)
@@ -239,14 +242,18 @@ class _Model(_Handler):
     async def _stream(self, received: Received, reply: Reply, usage: JsonDict) -> None:
         self.set_header("Content-Type", self._dialect.stream_type(received))
         pack = self._packing(reply)
+        sent = bytearray()
+        self._provider.answers.append(sent)
         for number, event in enumerate(self._dialect.events(received, reply, usage)):
             if number == reply.dies_after:
                 self._die()
                 return
             await asyncio.sleep(reply.pause if number else 0)
-            self.write(pack(event))
+            sent += (piece := pack(event))
+            self.write(piece)
             await self.flush()
-        self.finish(pack(None))
+        sent += (end := pack(None))
+        self.finish(end)
 
     def _packing(self, reply: Reply) -> Callable[[bytes | None], bytes]:
         """Set the header, and return how each piece of the body is packed; None is its end."""
