@@ -5,7 +5,7 @@ from dataclasses import asdict
 from addon.metrics.ledger_fields import describe_entry, describe_pricing
 from addon.metrics.record import RequestRecord
 from addon.metrics.software import describe_software
-from addon.metrics.stages import Answered, Measured, Priced, Received, Rewritten
+from addon.metrics.stages import Answered, Priced, Received, Rewritten
 from masking.accounting.ledger import Entry
 from masking.measures.vocabulary import ENCODING_NAME, is_exact_for
 from masking.wire.usage import Usage
@@ -19,9 +19,10 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
         **_describe_received(rewritten.received),
         **_describe_rewritten(rewritten),
         **(_describe_priced(rewritten.priced) if rewritten.priced else {}),
-        **({} if measured is None else _describe_measured(measured)),
+        **({} if measured is None else asdict(measured.sizes)),
         **{f"{name}_tokens": getattr(usage, name) for name in _USAGE_FIELDS},
         **describe_entry(entry),
+        "conversation_id": answered.conversation_id,
         "status": answered.status,
         "error": answered.error,
         **_describe_first_chunk(answered),
@@ -63,10 +64,6 @@ def _describe_rewritten(rewritten: Rewritten) -> dict[str, object]:
         "bytes_after": rewritten.bytes_after,
         "hook_us": rewritten.hook_us,
     }
-
-
-def _describe_measured(measured: Measured) -> dict[str, object]:
-    return {**asdict(measured.sizes), "conversation_id": measured.conversation_id}
 
 
 def _describe_first_chunk(answered: Answered) -> dict[str, object]:

@@ -111,17 +111,24 @@ class Metrics:
         rewritten: Rewritten,
         measuring: Measuring | None = None,
         *,
+        history: Measuring | None = None,
         status: int | None = None,
         error: Interruption | None = None,
         first_chunk_seconds: float | None = None,
         read_body: Callable[[], bytes | None] = lambda: None,
     ) -> None:
-        """Record a request that has come to its end; `read_body` decodes the answer."""
+        """Record a request that has come to its end; `read_body` decodes the answer.
+
+        `history` is of the request that holds the history of the conversation, if it is another.
+        """
 
         def job() -> None:
+            measured = measuring.result() if measuring else None
+            whole = history.result() if history else measured
             answered = Answered(
                 rewritten=rewritten,
-                measured=measuring.result() if measuring else None,
+                measured=measured,
+                conversation_id=whole.conversation_id if whole else None,
                 status=status,
                 error=error,
                 usage=read_usage(read_body() or b""),

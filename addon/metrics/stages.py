@@ -112,12 +112,13 @@ class Measured:
 class Answered:
     """A request that has come to its end, with an answer or without one.
 
-    `measured` is None if it could not be read, `usage` if the provider reported none,
-    `first_chunk_seconds` if the answer was no stream.
+    `measured` is None if it could not be read, `conversation_id` if its history is not known,
+    `usage` if the provider reported none, `first_chunk_seconds` if the answer was no stream.
     """
 
     rewritten: Rewritten
     measured: Measured | None = None
+    conversation_id: str | None = None
     status: int | None = None
     error: Interruption | None = None
     usage: Usage | None = None

@@ -53,11 +53,15 @@ _MAX_HOSTS = 1_000
 
 
 class _Asked(NamedTuple):
-    """A message that waits for its answer; `started` is `perf_counter` when it came."""
+    """A message that waits for its answer; `started` is `perf_counter` when it came.
+
+    history: of a message with only what is new, the latest on its connection with a history.
+    """
 
     started: float
     rewritten: Rewritten
     measuring: Measuring | None = None
+    history: Measuring | None = None
     first_chunk_seconds: float | None = None
 
 
@@ -74,6 +78,7 @@ class Websockets:
         self._masker, self._metrics = masker, metrics
         self._read_settings, self._read_run = read_settings, read_run
         self._asked: WeakKeyDictionary[http.HTTPFlow, deque[_Asked]] = WeakKeyDictionary()
+        self._histories: WeakKeyDictionary[http.HTTPFlow, Measuring] = WeakKeyDictionary()
         self._told: LRUCache[str, bool] = LRUCache(_MAX_HOSTS)
 
     def refuse(self, flow: http.HTTPFlow) -> None:
@@ -128,8 +133,12 @@ class Websockets:
             rewritten = replace(rewritten, passed_through=HELD)
             self._tell(received)
         rewritten = replace(rewritten, hook_us=int((perf_counter() - started) * 1_000_000))
-        measuring = self._metrics.measure(rewrite, original) if rewrite else None
-        waiting[-1] = waiting[-1]._replace(rewritten=rewritten, measuring=measuring)
+        if rewrite:
+            measuring = self._histories[flow] = self._metrics.measure(rewrite, original)
+            waiting[-1] = waiting[-1]._replace(rewritten=rewritten, measuring=measuring)
+        else:
+            history = self._histories.get(flow) if rewritten.passed_through == HELD else None
+            waiting[-1] = waiting[-1]._replace(rewritten=rewritten, history=history)
 
     def _finish_answered(self, flow: http.HTTPFlow, message: WebSocketMessage) -> None:
         """Record the oldest message that waits, if this one ends its answer."""
@@ -159,6 +168,7 @@ class Websockets:
         self._metrics.finish(
             asked.rewritten,
             asked.measuring,
+            history=asked.history,
             status=status,
             error=error,
             first_chunk_seconds=asked.first_chunk_seconds,

@@ -160,6 +160,24 @@ def test_a_message_with_only_what_is_new_passes_and_the_record_says_why(
     ]
     assert 1 == sum('mode = "http", codex sends' in line for line in caplog.messages)
     assert any(line.endswith(f"passed through: 2 {HELD}") for line in caplog.messages)
+    assert [None, None] == [record["conversation_id"] for record in records]
+
+
+def test_a_message_with_only_what_is_new_belongs_to_the_history_before_it(
+    addon: ObservationMasking, tmp_path: Path
+) -> None:
+    flow, other = connection(), connection()
+    talks = [history(), delta(), history(instructions="Another one."), delta(), delta()]
+    for message in talks:
+        ask(addon, flow, message)
+        answer(addon, flow, COMPLETED)
+    ask(addon, other, delta())
+    answer(addon, other, COMPLETED)
+    ids = [record["conversation_id"] for record in end(addon, tmp_path)]
+    first, second = (
+        digest_opening(read_request(encoded(talks[place]), RESPONSES)).hex() for place in (0, 2)
+    )
+    assert [first, first, second, second, second, None] == ids
 
 
 def test_masking_off_says_nothing_and_changes_nothing(
@@ -214,10 +232,13 @@ def test_what_is_left_alone(
 
 def test_what_cannot_be_read_passes(addon: ObservationMasking, tmp_path: Path) -> None:
     flow, broken = connection(), encoded(history())[:-1] + b', "generate": false'
+    ask(addon, flow, history())
+    answer(addon, flow, COMPLETED)
     assert broken == ask(addon, flow, broken)
     answer(addon, flow, b'{"type": "error", "status": 400', FAILURE)
-    (record,) = end(addon, tmp_path)
+    *_, record = end(addon, tmp_path)
     assert ("not JSON", 429) == (record["passed_through"], record["status"])
+    assert record["conversation_id"] is None
 
 
 @pytest.mark.parametrize(
