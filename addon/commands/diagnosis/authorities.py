@@ -76,17 +76,15 @@ def fetch_authority(address: Address) -> bytes | None:
 def check_authority(authority: Bundle, now: datetime) -> Iterator[Finding]:
     """Yield how the proxy's own authority is."""
     folder = authority.path.parent
+    again = f"rm {shlex.quote(str(folder))}/mitmproxy-ca*"
     if not authority.path.exists():
         yield ok(f"{authority.path} is made when the proxy first starts")
         return
     if authority.problem:
-        yield broken(
-            f"{authority.path}: {authority.problem}", f"rm {shlex.quote(str(folder))}/mitmproxy-ca*"
-        )
+        yield broken(f"{authority.path}: {authority.problem}", again)
         return
     (first,) = list(authority.certificates)[:1]
     ends = x509.load_der_x509_certificate(first).not_valid_after_utc
-    again = f"rm {shlex.quote(str(folder))}/mitmproxy-ca*"
     if ends < now:
         yield broken(f"{authority.path} expired on {ends:%Y-%m-%d}: no client trusts it", again)
     elif ends - now < _SOON:

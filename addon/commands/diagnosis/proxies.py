@@ -112,12 +112,8 @@ def check_none(default: Reached) -> Iterator[Finding]:
 
 def _check_health(health: Health, place: str, config: Path) -> Iterator[Finding]:
     state = health.state.removeprefix("observation-masking ")
-    says = f"{place}, which is observation-masking {state}"
-    yield (
-        ok(says)
-        if health.is_masking
-        else note(says, f"obsmask config check {shlex.quote(health.config)}")
-    )
+    says, config_file = f"{place}, which is observation-masking {state}", shlex.quote(health.config)
+    yield ok(says) if health.is_masking else note(says, f"obsmask config --config {config_file}")
     own = version("observation-masking")
     if health.software_version != own:
         yield note(
@@ -127,7 +123,7 @@ def _check_health(health: Health, place: str, config: Path) -> Iterator[Finding]
     if Path(health.config) != config:
         yield note(
             f"That proxy uses another configuration than {config}",
-            f"obsmask doctor --config {shlex.quote(health.config)}",
+            f"obsmask doctor --config {config_file}",
         )
     if health.lost_records:
         yield broken(
