@@ -4,6 +4,7 @@ import http.client
 import re
 import shlex
 import ssl
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -54,6 +55,8 @@ class Bundle(NamedTuple):
 def read_bundle(path: Path) -> Bundle:
     """Read the certificates of a PEM file."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # to read from a pipe may never end
+            return Bundle(path, problem="not a regular file")
         data = path.read_bytes()
     except OSError as error:
         return Bundle(path, problem=error.strerror or str(error))

@@ -192,8 +192,11 @@ def _lazy_proxy(folder: Path, it: Surroundings) -> Iterator[str]:
 
 def _examine_bypasses(it: Surroundings) -> Iterator[Finding]:
     hosts = {each.host for each in it.records}
-    yield from check_bypasses(it.agent_environment, hosts)
-    yield from check_hosts(it.environment, hosts, it.settings.hosts)
+    found = [
+        *check_bypasses(it.agent_environment, hosts),
+        *check_hosts(it.environment, hosts, it.settings.hosts),
+    ]
+    yield from found or [ok("No variable and no setting leads requests past the proxy")]
     yield from check_passed(it.records)
     yield from check_bound(it.records)
 

@@ -82,6 +82,8 @@ def _skip_env(command: Sequence[str]) -> Sequence[str]:
 
 def _read_start(path: Path, environment: Mapping[str, str]) -> Interpreter | Other:
     """Return what runs a file, by its first bytes."""
+    if not path.is_file():  # to read from a pipe may never end
+        return "unknown"
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)

@@ -1,5 +1,6 @@
 """Where the environment's proxy variables lead, and what listens there."""
 
+import http.client
 import shlex
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
@@ -46,8 +47,9 @@ def reach(address: Address) -> Reached:
     """Ask what listens at an address how it is."""
     try:
         return Reached(address, check_health(address, _SECONDS))
-    except OSError as error:
-        return Reached(address, problem=error.strerror or str(error) or type(error).__name__)
+    except (OSError, ValueError, http.client.InvalidURL) as error:  # the latter: no name of a host
+        problem = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return Reached(address, problem=problem)
 
 
 def check_variables(environment: Mapping[str, str]) -> Iterator[Finding]:

@@ -1,5 +1,6 @@
 """Whether the files of the variables hold the proxy's authority."""
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -126,3 +127,9 @@ def test_what_is_not_set_is_named_where_a_proxy_is(authorities: list[Path], home
     assert ["broken"] == levels(found)
     assert "SSL_CERT_FILE, REQUESTS_CA_BUNDLE and NODE_EXTRA_CA_CERTS are not set" in says(found)
     assert [] == [*check_bundles({}, proxys(authorities), is_proxied=False)]
+
+
+def test_a_pipe_and_a_folder_are_no_files_of_authorities(home: Path) -> None:
+    os.mkfifo(home / "pipe")
+    problems = [read_bundle(home / name).problem for name in ("pipe", "work", "none")]
+    assert ["not a regular file"] * 2 + ["No such file or directory"] == problems

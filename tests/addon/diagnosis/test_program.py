@@ -1,5 +1,6 @@
 """What a command starts, and what runs that: by its first line, its first bytes, its name."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,8 @@ def test_a_file_that_cannot_be_read_is_unknown(folder: Path) -> None:
 )
 def test_a_runtime_has_its_names(name: str, runtime: str | None) -> None:
     assert runtime == find_runtime(name)
+
+
+def test_a_pipe_is_not_waited_for(folder: Path) -> None:
+    os.mkfifo(folder / "agent", 0o755)
+    assert find(folder, "agent") == Program("agent", folder / "agent", "unknown")

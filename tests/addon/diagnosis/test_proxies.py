@@ -11,6 +11,7 @@ from addon.commands.diagnosis.proxies import (
     check_reached,
     check_variables,
     find_addresses,
+    reach,
 )
 from addon.metrics.software import describe_software
 from addon.proxy.health_check import Address, Health
@@ -132,3 +133,9 @@ def test_a_proxy_for_which_the_environment_was_set_is_to_be_started() -> None:
     gone = Reached(Address("127.0.0.1", 8081), problem="Connection refused")
     found = check_reached(gone, ["HTTPS_PROXY"], Path("/c.toml"), is_by_env=True)
     assert ["obsmask proxy --port 8081"] == mends(found)
+
+
+@pytest.mark.parametrize("host", ["a b", "a" * 300, "no-such-host.test"])
+def test_a_host_that_cannot_be_one_is_not_reached(host: str) -> None:
+    reached = reach(Address(host, 8080))
+    assert ["broken"] == levels(check_reached(reached, ["HTTPS_PROXY"], Path("/c.toml")))
