@@ -30,10 +30,10 @@ def read_override(text: str) -> Override:
     if not (found and equals):
         raise OverrideError("expected TABLE.KEY=VALUE", text[:_SHOWN])
     try:
-        value.encode()
-    except UnicodeEncodeError:
+        decoded = value.encode(errors="surrogateescape").decode()  # as of an argument in any locale
+    except UnicodeError:
         raise OverrideError("not UTF-8", found[1]) from None
-    return Override(tuple(found[1].split(".")), _read_value(value.strip()))
+    return Override(tuple(found[1].split(".")), _read_value(decoded.strip()))
 
 
 def apply_overrides(table: Mapping[str, object], texts: Sequence[str]) -> Mapping[str, object]:

@@ -70,7 +70,12 @@ def own_authority() -> Path:
     path = authority_path()
     # Two that are started at once would mix the files of two authorities.
     with FileLock(_make_folder() / "authority.lock", _PATIENCE):
-        certs.CertStore.from_store(path.parent, options.CONF_BASENAME, options.KEY_SIZE)
+        try:
+            certs.CertStore.from_store(path.parent, options.CONF_BASENAME, options.KEY_SIZE)
+        except UnicodeEncodeError:
+            raise ValueError(
+                f"mitmproxy cannot name {path.parent} in this locale: set PYTHONUTF8=1"
+            ) from None
     return path
 
 

@@ -67,6 +67,7 @@ def replay_recording(recording: Path, config: Path | None = None) -> list[dict[s
             env={name: value for name, value in os.environ.items() if name != SWITCH},
             capture_output=True,
             text=True,
+            errors="replace",
             check=False,
             cwd=folder,
             stdin=subprocess.DEVNULL,

@@ -56,6 +56,21 @@ def test_a_shell_gets_the_bytes_of_a_path(tmp_path: Path) -> None:
     assert f"export SSL_CERT_FILE='{folder}/".encode() in shown
 
 
+def test_a_home_that_mitmproxy_cannot_name_is_told_with_the_way_out(tmp_path: Path) -> None:
+    home = tmp_path / "für alle"
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    failed = subprocess.run(
+        [sys.executable, "-m", "addon.commands.main", "env"],
+        env={**os.environ, "HOME": str(home), "XDG_DATA_HOME": str(tmp_path), **locale},
+        capture_output=True,
+        check=False,
+    )
+    said = failed.stderr.decode()
+    assert 1 == failed.returncode
+    assert said.startswith("obsmask: mitmproxy cannot name ")
+    assert said.endswith("/.mitmproxy in this locale: set PYTHONUTF8=1\n")
+
+
 def test_no_escape_character_reaches_the_start_line(tmp_path: Path) -> None:
     (tmp_path / "a\n\x1b.toml").write_text(ODD, encoding="utf-8")
     line = render_start(ConfigFile(tmp_path / "a\n\x1b.toml"))

@@ -25,6 +25,9 @@ FILE = b"[observation_masking.schema1]\nwindow_turns = 5\nkeep_errors = false\n"
         pytest.param("prices=[{read = 0}]", "prices", [{"read": 0}], id="a list of tables"),
         pytest.param(" mcp.head = 1 # c", "mcp.head", 1, id="spaces and a comment"),
         pytest.param("mcp.head=1\nx = 2", "mcp.head", "1\nx = 2", id="a second line"),
+        pytest.param(
+            "hosts.only=['\udcc3\udcbc']", "hosts.only", ["ü"], id="bytes of another locale"
+        ),
         pytest.param("mode=shadow", "mode", "shadow", id="a key without a table"),
         pytest.param("a.b=" + "[" * 5000, "a.b", "[" * 5000, id="too deep"),
     ],
