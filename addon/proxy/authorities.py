@@ -18,6 +18,7 @@ from mitmproxy import certs, options
 
 from addon.metrics.private_files import make_folder
 from addon.proxy.environment import CA_VARIABLES, OTHER_CA_VARIABLES, WGET_VARIABLE, find_wgetrc
+from addon.proxy.git_settings import find_git_authorities
 
 _CERTIFICATE = re.compile(
     rb"-----BEGIN (?:TRUSTED )?CERTIFICATE-----.*?-----END (?:TRUSTED )?CERTIFICATE-----", re.DOTALL
@@ -45,9 +46,9 @@ def user_bundle(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the user's own bundle: the authorities trusted so far, and mitmproxy's.
 
     Trusted so far are the public ones, the system's, and those in the files that the clients'
-    variables name. Beside it are wget's settings. If mitmproxy has no authority yet, it is made, as
-    on its first start. Raises OSError, with the variable's name, if a variable names no readable
-    file.
+    variables and git's settings name. Beside it are wget's settings. If mitmproxy has no authority
+    yet, it is made, as on its first start. Raises OSError, with the variable's name, if a variable
+    names no readable file.
     """
     bundle = _store([*_read_trusted(environment), own_authority().read_bytes()])
     _write_wgetrc(bundle, Path(environment.get(WGET_VARIABLE) or "/etc/wgetrc"))
@@ -91,6 +92,8 @@ def _read_trusted(environment: Mapping[str, str]) -> Iterator[bytes]:
     for name in (*CA_VARIABLES, *OTHER_CA_VARIABLES):
         if environment.get(name):
             yield _read_named(name, environment[name])
+    if not environment.get("GIT_SSL_CAINFO"):
+        yield from (path.read_bytes() for path in find_git_authorities(environment))
     for folder in filter(None, environment.get(_FOLDERS, "").split(os.pathsep)):
         yield from _read_folder(Path(folder))
 

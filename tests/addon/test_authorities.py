@@ -1,6 +1,8 @@
 """Bundles of authorities: whose they hold, and that two of them do not disturb each other."""
 
+import os
 import re
+import shutil
 import ssl
 import stat
 import subprocess
@@ -73,6 +75,20 @@ def test_folders_of_authorities_are_trusted_as_openssl_reads_them(home: Path) ->
     assert PUBLIC | find_certificates(*named) == find_certificates(
         upstream_bundle({"SSL_CERT_DIR": places})
     )
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="there is no git")
+def test_what_git_is_told_to_trust_is_trusted(home: Path) -> None:
+    named = [make_authority(home, name) for name in ("everywhere", "at a host")]
+    git = {"HOME": str(home), "PATH": os.environ["PATH"], "GIT_CONFIG_NOSYSTEM": "1"}
+    (home / ".gitconfig").write_text(
+        "[http]\n\tsslCAInfo = ~/everywhere-ca-cert.pem\n"
+        f'[http "https://git.corp.test"]\n\tsslCAInfo = "{named[1]}"\n'
+        '[http "https://other.test"]\n\tsslCAInfo = /none.pem\n'
+    )
+    assert PUBLIC | find_certificates(*named) == find_certificates(upstream_bundle(git))
+    instead = {**git, "GIT_SSL_CAINFO": str(named[0])}
+    assert PUBLIC | find_certificates(named[0]) == find_certificates(upstream_bundle(instead))
 
 
 def test_the_systems_authorities_are_trusted(home: Path) -> None:
