@@ -22,7 +22,7 @@ from masking.wire.chat_sizes import (
     measure_tools,
 )
 from masking.wire.images import offer
-from masking.wire.json_values import non_empty, objects
+from masking.wire.json_values import is_text_part, non_empty, objects
 from masking.wire.reasoning import find_claude_binding
 from masking.wire.request_fields import asks_for_stream, find_model
 from masking.wire_format import Binding, HeadSize, Marks, WireFormat
@@ -58,7 +58,7 @@ def find_texts(content: object) -> tuple[str, ...]:
     if isinstance(content, str):
         return (content,)
     parts = content if isinstance(content, list) else ()
-    return tuple(part["text"] for part in parts if _is_text_part(part))
+    return tuple(part["text"] for part in parts if is_text_part(part))
 
 
 def measure_message(message: object) -> ElementSize:
@@ -199,7 +199,7 @@ def _read_result(message: Mapping[str, object]) -> Result:
         text, slot = (content,), _CONTENT
         return make(Result, (call_id, "string", text, slot, is_error, None, (), None, ()))
     parts = content if isinstance(content, list) else []
-    places = [place for place, part in enumerate(parts) if _is_text_part(part)]
+    places = [place for place, part in enumerate(parts) if is_text_part(part)]
     return Result(
         call_id,
         "text_parts" if places else "other",
@@ -228,12 +228,6 @@ _IMAGE_KEYS = {"type", "image_url"}
 
 def _is_image(part: Mapping[str, object]) -> bool:
     return part.get("type") == "image_url"
-
-
-def _is_text_part(part: object) -> bool:
-    return (
-        isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
-    )
 
 
 _REASONING = "thinking_blocks"

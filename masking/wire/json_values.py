@@ -1,5 +1,6 @@
 """Values in decoded JSON, where a client may have written anything."""
 
+from collections.abc import Collection
 from typing import Any
 
 import orjson
@@ -13,6 +14,13 @@ def objects(value: object) -> list[dict[str, Any]]:
 def non_empty(value: object) -> str | None:
     """Return a text that is not empty; None for anything else."""
     return value if isinstance(value, str) and value else None
+
+
+def is_text_part(part: object, kinds: Collection[str] = ("text",)) -> bool:
+    """Whether a part of a content is a text, by one of the names that a format has for that."""
+    return (
+        isinstance(part, dict) and part.get("type") in kinds and isinstance(part.get("text"), str)
+    )
 
 
 def spell(value: object) -> str:

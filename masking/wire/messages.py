@@ -10,11 +10,12 @@ from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
+from masking.conversation import follow
 from masking.elements import UNKNOWN, Call, Element, Result, Speaker
 from masking.model import Image, Path, make
 from masking.wire.cache_marks import find_lifetimes, unmark_parts, without_mark
 from masking.wire.images import offer
-from masking.wire.json_values import non_empty, objects, spell
+from masking.wire.json_values import is_text_part, non_empty, objects, spell
 from masking.wire.messages_sizes import (
     find_picture,
     measure_image,
@@ -91,7 +92,7 @@ def find_obstacle(document: Mapping[str, object]) -> str | None:
         return "the provider holds the history (thread)"
     if document.get("compaction"):
         return "the provider trims the history (compaction)"
-    for edit in objects(_get(document.get("context_management"), "edits")):
+    for edit in objects(follow(document, ("context_management", "edits"))):
         kind = str(edit.get("type"))
         if kind.startswith(("clear_tool_uses", "compact")):
             return f"the provider trims the history ({kind})"
@@ -102,8 +103,7 @@ def find_obstacle(document: Mapping[str, object]) -> str | None:
 
 def find_binding(document: Mapping[str, object], model: str | None) -> Binding | None:
     """Return what becomes of thinking after a change; the request may allow to drop it."""
-    binding = _get(document.get("thinking"), "block_binding")
-    if _get(binding, "prefix_mismatch_behavior") == "drop_block":
+    if follow(document, _MISMATCH_BEHAVIOR) == "drop_block":
         return None
     return find_messages_binding(model)
 
@@ -205,6 +205,8 @@ _BILLING_HEADER = "x-anthropic-billing-header:"
 _SIGNATURE = re.compile(rf"{_BILLING_HEADER}.*\bcch=(?!00000\b)[0-9a-f]", re.DOTALL)
 """A hash of the body; towards hosts other than Anthropic's it is absent, or all zeros."""
 
+_MISMATCH_BEHAVIOR = ("thinking", "block_binding", "prefix_mismatch_behavior")
+
 _MESSAGE_TOKENS = 4
 _BLOCK_TOKENS = 8
 
@@ -220,7 +222,7 @@ def _read_result(at: int, block: Mapping[str, Any]) -> Result:
     if any(part.get("type") == _UNTOUCHABLE for part in parts):
         return Result(call_id, "other", (), (), is_error)
     images = [_find_image((*slot, at), part) for at, part in enumerate(_as_list(content))]
-    places = [place for place, part in enumerate(_as_list(content)) if _is_text(part)]
+    places = [place for place, part in enumerate(_as_list(content)) if is_text_part(part)]
     split = [split_reminders(_as_list(content)[place]["text"]) for place in places]
     return Result(
         call_id,
@@ -249,12 +251,6 @@ _IMAGE_KEYS = {"type", "source"}
 """An image with any other key stays, such as one with a cache mark."""
 
 
-def _is_text(part: object) -> bool:
-    return (
-        isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
-    )
-
-
 def _find_system_texts(body: Mapping[str, object]) -> Iterator[str]:
     system = body.get("system")
     if isinstance(system, str):
@@ -279,7 +275,3 @@ def _unmark_result(block: object) -> object:
 
 def _as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _get(value: object, key: str) -> object:
-    return value.get(key) if isinstance(value, dict) else None

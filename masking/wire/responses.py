@@ -11,7 +11,7 @@ from typing import Any
 from masking.elements import UNKNOWN, Call, Element, Result, Speaker
 from masking.model import ContentKind, Image, Path, make
 from masking.wire.images import offer
-from masking.wire.json_values import non_empty, objects
+from masking.wire.json_values import is_text_part, non_empty, objects
 from masking.wire.reasoning import find_responses_binding
 from masking.wire.request_fields import asks_for_stream, find_model
 from masking.wire.responses_sizes import (
@@ -227,7 +227,7 @@ def _read_output(call_id: str | None, item: Mapping[str, Any]) -> Result:
     if isinstance(output, str):
         return _make_result(call_id, "string", (output,), _STRING, is_error)
     parts = output if isinstance(output, list) else []
-    places = [place for place, part in enumerate(parts) if _is_text(part)]
+    places = [place for place, part in enumerate(parts) if is_text_part(part, _TEXTS)]
     texts = tuple([parts[place]["text"] for place in places])
     slots = tuple([("output", place, "text") for place in places])
     images = tuple([image for at, part in enumerate(parts) for image in _find_image(at, part)])
@@ -303,13 +303,7 @@ def _find_texts(content: object) -> tuple[str, ...]:
     if isinstance(content, str):
         return (content,)
     parts = content if isinstance(content, list) else ()
-    return tuple([part["text"] for part in parts if _is_text(part)])
-
-
-def _is_text(part: object) -> bool:
-    return (
-        isinstance(part, dict) and part.get("type") in _TEXTS and isinstance(part.get("text"), str)
-    )
+    return tuple([part["text"] for part in parts if is_text_part(part, _TEXTS)])
 
 
 def _has_encrypted_reasoning(document: Mapping[str, object]) -> bool:
