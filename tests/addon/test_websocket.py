@@ -84,11 +84,12 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[taddons
 
 
 @pytest.fixture
-def addon(context: taddons.context) -> ObservationMasking:
+def addon(context: taddons.context) -> Iterator[ObservationMasking]:
     addon: ObservationMasking = context.master.addons.get("observationmasking")
     configure(context, addon, "on")
     addon.running()
-    return addon
+    yield addon
+    addon.done()  # before the user's own state directory is the default again
 
 
 def configure(context: taddons.context, addon: ObservationMasking, name: str) -> None:
