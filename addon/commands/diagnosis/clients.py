@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from addon.commands.diagnosis.finding import Finding, note, ok
+from addon.commands.diagnosis.finding import Finding, broken, note, ok
+from addon.commands.diagnosis.processes import find_processes
+from addon.commands.diagnosis.proxies import find_addresses
 from masking.config import Settings
 
 Remarks = Callable[[Mapping[str, str], Settings], Iterator[Finding]]
@@ -53,12 +55,26 @@ def _check_codex(environment: Mapping[str, str], settings: Settings) -> Iterator
         )
 
 
+_HUB = "--cline-hub-daemon"
+
+
 def _check_cline(environment: Mapping[str, str], settings: Settings) -> Iterator[Finding]:
-    yield note(
-        "cline keeps a program running in the background, with the environment in which that was "
-        "started: end it before you start cline behind the proxy",
-        "ps -ef | grep -i cline",
-    )
+    """Yield what is to be said of cline's hub: its requests go out from there, in its own time."""
+    wanted = find_addresses(environment).keys()
+    running = list(find_processes(_HUB))
+    for hub in running:
+        if find_addresses(hub.environment).keys() != wanted or not wanted:
+            yield broken(
+                f"cline's hub (process {hub.pid}) keeps the environment in which it was started, "
+                "and so goes past the proxy",
+                "cline hub stop",
+            )
+    if not running:
+        yield note(
+            "cline leaves a hub running, which keeps the environment in which it was started and "
+            "outlives obsmask run: use a proxy that stays",
+            "obsmask proxy",
+        )
 
 
 def _say(sentence: str, mend: str | None = None) -> Remarks:
@@ -85,7 +101,7 @@ _CLIENTS: Mapping[str, Client] = {
     "pi": Client(("NODE_EXTRA_CA_CERTS",)),
     "mini": Client(("SSL_CERT_FILE",)),
     "aider": Client(("SSL_CERT_FILE",), remarks=_TEXT),
-    "cline": Client(remarks=_check_cline),
+    "cline": Client(is_native=True, remarks=_check_cline),
     "curl": Client(("SSL_CERT_FILE", "CURL_CA_BUNDLE"), is_native=True),
     "git": Client(("GIT_SSL_CAINFO",), is_native=True),
     **dict.fromkeys(("code", "code-insiders", "codium", "cursor"), _EDITOR),

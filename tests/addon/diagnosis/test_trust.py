@@ -1,6 +1,9 @@
 """What runtimes did, what cannot be asked, and what is known of clients."""
 
+import subprocess
+import sys
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 
 import pytest
 
@@ -94,3 +97,28 @@ def test_what_is_known_of_a_client_is_told(
     client, settings = find_client(name), parse_settings(config) or Settings()
     assert client is not None
     assert expected == levels(client.remarks(environment, settings))
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="only Linux tells")
+@pytest.mark.parametrize(
+    ("hub", "now", "expected"),
+    [
+        ({}, {}, ["broken"]),
+        ({}, {"HTTPS_PROXY": "http://127.0.0.1:8080"}, ["broken"]),
+        ({"https_proxy": "http://127.0.0.1:1"}, {"HTTPS_PROXY": "http://[::1]:1"}, ["broken"]),
+        ({"https_proxy": "http://[::1]:1"}, {"HTTPS_PROXY": "http://[::1]:1"}, []),
+    ],
+    ids=["before run", "before a proxy", "of an earlier proxy", "of this proxy"],
+)
+def test_the_hub_of_cline_has_the_environment_of_its_start(
+    hub: dict[str, str], now: dict[str, str], expected: list[str]
+) -> None:
+    command = [sys.executable, "-c", "print(flush=True); input()", "--cline-hub-daemon"]
+    cline = find_client("cline")
+    assert cline is not None
+    with subprocess.Popen(command, env=hub, stdin=PIPE, stdout=PIPE, stderr=DEVNULL) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # it has its arguments and its environment now
+        found = [each for each in cline.remarks(now, Settings()) if f"{process.pid}" in each.says]
+        process.kill()
+    assert expected == levels(found)
