@@ -78,8 +78,12 @@ def init() -> None:
     text = shipped(NAME).read_text(encoding="utf-8")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(handle, "w", encoding="utf-8") as file:  # noqa: PTH123 - a handle is no path
-        file.write(_HEADER + _SETTING.sub("#", text))
+    try:
+        with open(handle, "w", encoding="utf-8") as file:  # noqa: PTH123 - a handle is no path
+            file.write(_HEADER + _SETTING.sub("#", text))
+    except OSError:  # half a file would hold all the same
+        path.unlink()
+        raise
     print(f"Written: {printable(str(path))}\nRemove the # before a setting to change it.")
 
 

@@ -3,6 +3,8 @@
 import json
 import re
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -146,6 +148,19 @@ def test_init_leaves_a_file_alone(capsys: Screen) -> None:
     user_config().write_bytes(ON)
     assert (1, f"obsmask: {user_config()}: File exists") == fail(capsys, "init")
     assert ON == user_config().read_bytes()
+
+
+def test_init_leaves_no_half_of_a_file() -> None:
+    """On a disk that is full, as for a process that may write no more than 1,000 bytes a file."""
+    code = (
+        "import resource, signal, sys; from addon.commands.main import main\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))\n"
+        "sys.dont_write_bytecode = True; sys.exit(main(['config', 'init']))"
+    )
+    failed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (1, "obsmask: [Errno 27] File too large\n") == (failed.returncode, failed.stderr)
+    assert not user_config().exists()
 
 
 # What a file says

@@ -2,11 +2,14 @@
 
 import logging
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from addon.proxy import config_file, startup
 from addon.proxy.config_file import Change, ConfigFile, find_config
@@ -233,6 +236,28 @@ def test_a_file_that_is_being_written_is_not_read(config: Path) -> None:
     config.write_bytes(text)
     assert look_twice(file)
     assert Settings() == file.settings
+
+
+LOOK, MISTAKE = "look", "mistake"
+CONTENTS = {MISTAKE: MISSPELT, "3": ON.replace(b"= 2", b"= 3"), "4": ON.replace(b"= 2", b"= 4")}
+
+
+@given(st.lists(st.sampled_from([LOOK, *CONTENTS]), max_size=20))
+def test_what_holds_has_stood_in_the_file_for_two_looks(plan: list[str]) -> None:
+    """A plan is a sequence of looks, and of contents that are written between them."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = ConfigFile(written(Path(folder) / "mine.toml", CONTENTS["3"]))
+        content, holds, looks = "3", 3, 2
+        for moment, step in enumerate(plan):
+            looks = looks + 1 if step == LOOK else 0
+            if step == LOOK:
+                file.look()
+            else:
+                content = step
+                os.utime(written(file.path, CONTENTS[content]), (moment, moment))
+            if looks == 2 and content != MISTAKE:
+                holds = int(content)
+            assert holds == file.settings.schema1.window_turns
 
 
 def test_a_file_that_changes_while_it_is_read_is_read_later(

@@ -1,6 +1,9 @@
 """Settings given beside a file: how they are spelled, where they go, what a mistake says."""
 
 import pytest
+import tomli_w
+from hypothesis import given
+from hypothesis import strategies as st
 
 from masking.config import parse_settings
 from masking.errors import ConfigError, OverrideError
@@ -34,6 +37,15 @@ FILE = b"[observation_masking.schema1]\nwindow_turns = 5\nkeep_errors = false\n"
 )
 def test_an_override_is_a_line_of_toml(text: str, keys: str, value: object) -> None:
     assert (tuple(keys.split(".")), value) == read_override(text)
+
+
+SIMPLE = st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text() | st.floats(allow_nan=False)
+
+
+@given(SIMPLE | st.lists(SIMPLE) | st.lists(st.dictionaries(st.text(), SIMPLE), min_size=1))
+def test_a_value_that_is_spelled_as_toml_comes_back(value: object) -> None:
+    _, _, spelled = tomli_w.dumps({"value": [value]}).partition("=")
+    assert [value] == read_override(f"a.b={spelled}").value
 
 
 @pytest.mark.parametrize("text", ["", "=", "=4", "schema1", "a b=4", "a..b=4", ".a=4", "ä=4"])
