@@ -121,10 +121,11 @@ def _describe_option(option: click.Option) -> str:
 
 def list_reasons(_: str) -> Iterator[str]:
     """Yield the reasons by which a tool result is changed or kept."""
-    yield "| reason | by | the result |"
-    yield "|---|---|---|"
+    yield "| reason | letter | by | the result |"
+    yield "|---|---|---|---|"
     for reason, info in REASONS.items():
-        yield f"| `{reason}` | {_STRATEGIES[info.strategy]} | {_escape(info.sentence)} |"
+        by = _STRATEGIES[info.strategy]
+        yield f"| `{reason}` | `{info.letter}` | {by} | {_escape(info.sentence)} |"
 
 
 def list_public_names(_: str) -> Iterator[str]:

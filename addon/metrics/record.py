@@ -105,6 +105,13 @@ class RequestRecord(BaseModel):
     reduced: Annotated[int | None, means("Tool results that a reduction replaced.")] = None
     dropped: Annotated[int | None, means("Tool results that a reduction dropped.")] = None
     kept: Annotated[Mapping[str, int] | None, means("Tool results that stayed, by reason.")] = None
+    result_reasons: Annotated[
+        str | None,
+        means(
+            "The reason of each tool result, the oldest first: a letter each, runs as `12m`. "
+            "The list of reasons has their letters."
+        ),
+    ] = None
     tool_chars_before: Annotated[
         int | None, means("All tool results, before masking.", "characters")
     ] = None

@@ -30,8 +30,12 @@ _VOLATILE = (
     *("run", "tag", "time", "hook_us", "first_chunk_seconds"),
     *("record_schema", "software_version", "config_digest", "price_list_date", "price_entry"),
     "net_unpriced",
+    "result_reasons",
 )
-"""Fields of a record that depend on the run and the software rather than on the recording."""
+"""Fields of a record that depend on the run and the software rather than on the recording.
+
+The results are expected by their counts, and by the digests of the bodies, and so not by letters.
+"""
 
 
 def find_configs(recording: Path) -> list[Path | None]:

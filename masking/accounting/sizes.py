@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from masking.accounting.prompt import Prompt
+from masking.accounting.reason_row import spell_reasons
 from masking.measures.tokens import TokenCounter
 from masking.model import Decision, ToolResult
 from masking.rewrite import Rewrite
@@ -25,6 +26,7 @@ class Sizes:
     reduced: int = 0
     dropped: int = 0
     kept: Mapping[str, int]
+    result_reasons: str
     tool_chars_before: int
     tool_chars_after: int
     json_chars_before: int
@@ -59,6 +61,7 @@ def measure(
         reduced=reasons.pop("reduced", 0),
         dropped=reasons.pop("dropped", 0),
         kept=dict(reasons),
+        result_reasons=spell_reasons(decision.reason for decision in decisions),
         tool_chars_before=sum(d.chars_before for d in decisions),
         tool_chars_after=sum(d.chars_after for d in decisions),
         json_chars_before=_count_chars(original),

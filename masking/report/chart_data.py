@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from itertools import groupby
 
 from masking.accounting.cost import Bill
+from masking.accounting.reason_row import spell_reasons
 from masking.model import REASONS, Reason
 from masking.printable import printable
 from masking.replay.boundary_moves import Value, find_moves
@@ -44,7 +44,7 @@ def _describe_conversation(comparison: Comparison) -> dict[str, object]:
         "about": _introduce(comparison),
         "unit": unit,
         "series": {key: _describe_bills(bills[key], unit) for key in bills},
-        "map": [_spell_reasons(request.reasons) for request in comparison.chosen],
+        "map": [spell_reasons(request.reasons) for request in comparison.chosen],
         "moves": [
             {**asdict(move), "net": move.net} for move in find_moves(comparison.chosen, value)
         ],
@@ -90,10 +90,3 @@ def _round(values: Iterable[float], digits: int) -> list[float]:
     """Round, and spell whole numbers without a fraction, which makes the page smaller."""
     rounded = (round(value, digits) for value in values)
     return [int(value) if value == int(value) else value for value in rounded]
-
-
-def _spell_reasons(reasons: Sequence[Reason]) -> str:
-    """Return a row of the masking map: a letter for each result, runs as `12m`."""
-    letters = (REASONS[reason].letter for reason in reasons)
-    runs = ((letter, len([*run])) for letter, run in groupby(letters))
-    return "".join(f"{length if length > 1 else ''}{letter}" for letter, length in runs)

@@ -167,6 +167,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "reduced": 0,
         "dropped": 0,
         "kept": {"in_window": 2},
+        "result_reasons": "2m2w",
         "redaction_scenarios": None,
         "reduction_stage": None,
         "reduction_status": None,

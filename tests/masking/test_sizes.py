@@ -52,6 +52,7 @@ def test_everything_is_counted_before_and_after() -> None:
         tool_results=4,
         masked=1,
         kept={"not_string": 1, "orphan": 1, "in_window": 1},
+        result_reasons="mnow",
         tool_chars_before=3 * 330,
         tool_chars_after=2 * 330 + len(PLACEHOLDER),
         json_chars_before=len(body.decode()),
