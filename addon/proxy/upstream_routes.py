@@ -6,8 +6,11 @@ the connection, of a plain request when its head is there.
 """
 
 import logging
+from asyncio import Semaphore
+from collections import defaultdict
 
-from mitmproxy import http
+from mitmproxy import ctx, http
+from mitmproxy.connection import Client
 from mitmproxy.net.http import url
 from mitmproxy.proxy import layer
 from mitmproxy.proxy.layers import HttpLayer
@@ -19,6 +22,7 @@ from addon.proxy.upstream import Upstream
 
 logger = logging.getLogger("observation_masking")
 
+_MAX_CONNECTIONS = 100
 _AUTHORIZATION = "Proxy-Authorization"
 
 
@@ -30,6 +34,15 @@ class UpstreamRoutes:
 
     def running(self) -> None:
         logger.info(describe(self._upstream))
+
+    def client_connected(self, client: Client) -> None:
+        """Let a client ask for plain requests to many hosts on one connection.
+
+        Each host gets a connection of its own to the other proxy. After five to one address, which
+        all have here, mitmproxy lets the sixth wait until one is closed, and none may ever be.
+        """
+        handler = ctx.master.addons.get("proxyserver").connections[client.id]
+        handler.max_conns = defaultdict(lambda: Semaphore(_MAX_CONNECTIONS))
 
     def next_layer(self, data: layer.NextLayer) -> None:
         """Open a tunnel to a host that is reached directly as in regular mode."""

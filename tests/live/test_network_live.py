@@ -6,6 +6,7 @@ the addon, and for the company's proxy because it goes nowhere else.
 
 import contextlib
 import functools
+import http.client
 import http.server
 import io
 import re
@@ -44,6 +45,9 @@ from tests.live.harness import (
 
 CHAT = "/v1/chat/completions"
 BODY = encoded(conversation())
+KEPT = "/kept"
+"""The company's proxy answers this itself, and waits for the next request."""
+
 USER = "Basic bWVAY29ycDpwOncvw6k="
 HOSTS = FAR, CLOSED, NEAR, NEAR_CLOSED = (
     "far.test",
@@ -115,6 +119,10 @@ class _Asked(socketserver.StreamRequestHandler):
         self.server.asked.append(f"{method} {target}")
         if f"Proxy-Authorization: {USER}\r\n".encode() not in headers:
             self.wfile.write(b"HTTP/1.1 407 Who?\r\ncontent-length: 0\r\n\r\n")
+            return
+        if target.endswith(KEPT):
+            self.wfile.write(b"HTTP/1.1 200 Kept\r\ncontent-length: 2\r\n\r\nok")
+            self.rfile.read()
             return
         port = int(re.findall(r":(\d+)", target)[0])
         with socket.create_connection(("127.0.0.1", port)) as other:
@@ -316,6 +324,18 @@ def test_a_plain_request_goes_the_way_of_its_host(
     assert heard.head.startswith(f"POST {CHAT} HTTP/1.1\r\n".encode())
     assert ([f"POST {url}"] if is_behind else []) == company.asked
     assert b"proxy-authorization" not in heard.head.lower()
+
+
+def test_plain_requests_to_many_hosts_share_a_connection(
+    served: Served, company: CompanyProxy
+) -> None:
+    """As urllib3 does: to it, one proxy is one connection."""
+    client = http.client.HTTPConnection(served.url.removeprefix("http://"), timeout=SECONDS)
+    with contextlib.closing(client):
+        for number in range(12):
+            client.request("GET", f"http://host{number}.test{KEPT}")
+            assert b"ok" == client.getresponse().read()
+    assert 12 == len(company.asked)
 
 
 def test_no_log_names_the_user_and_the_log_names_the_proxy(served: Served) -> None:
