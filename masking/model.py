@@ -152,6 +152,7 @@ class ToolResult(NamedTuple):
     texts: those in its content, in order, whatever else the content holds.
     target: None if the call has none or nobody asks.
     wrap, tails, images: as in `elements.Result`.
+    arguments: those of the call, as in `elements.Call`; None if no turn declares it.
     """
 
     at: Path
@@ -166,6 +167,7 @@ class ToolResult(NamedTuple):
     wrap: str | None = None
     tails: tuple[str, ...] = ()
     images: tuple[Image, ...] = ()
+    arguments: object = None
 
     @property
     def element(self) -> int:

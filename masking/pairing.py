@@ -40,33 +40,35 @@ def bind(
             for call in calls:
                 if call.call_id is not None:
                     target = _find_target(call, target_arguments) if target_arguments else None
-                    declaration = (turns - 1, call.tool, target)
+                    declaration = (turns - 1, call.tool, target, call.arguments)
                     if call.call_id:
                         declared[call.call_id] = declaration
                     if wire.pairs_by_order:
                         open_calls.add(call.call_id, declaration)
             for answered in ids if waiting else ():
                 for early in waiting.pop(answered, ()):
-                    turn, tool, target = declared[answered]
-                    results[early] = results[early]._replace(turn=turn, tool=tool, target=target)
+                    turn, tool, target, arguments = declared[answered]
+                    results[early] = results[early]._replace(
+                        turn=turn, tool=tool, target=target, arguments=arguments
+                    )
         for result in found:
             call_id, kind, texts, slots, is_error, wrap, tails, _, images = result
             if wire.pairs_by_order:
-                turn, tool, target = open_calls.answer(result, declared)
+                turn, tool, target, arguments = open_calls.answer(result, declared)
             else:
-                turn, tool, target = declared.get(call_id, _UNDECLARED)
+                turn, tool, target, arguments = declared.get(call_id, _UNDECLARED)
             if turn is None and call_id:
                 waiting.setdefault(call_id, []).append(len(results))
             place = (*list_path, at)
             found_at = (place, slots, call_id, tool, turn, kind, texts, is_error, target)
-            results.append(make(ToolResult, (*found_at, wrap, tails, images)))
+            results.append(make(ToolResult, (*found_at, wrap, tails, images, arguments)))
     return turns, tuple(results)
 
 
-_Declared = tuple[int | None, str | None, Target | None]
-"""The last turn that declared an id, the tool it called there, and about what."""
+_Declared = tuple[int | None, str | None, Target | None, object]
+"""The last turn that declared an id, the tool it called there, about what, and the arguments."""
 
-_UNDECLARED: _Declared = (None, None, None)
+_UNDECLARED: _Declared = (None, None, None, None)
 
 
 class _OpenCalls:
@@ -117,16 +119,22 @@ class _OpenCalls:
         return None
 
 
-def _find_target(call: Call, names: Sequence[str]) -> Target | None:
-    """Return what a call is about: the first of these arguments that is a non-empty string."""
-    arguments = call.arguments
-    if isinstance(arguments, str) and any(f'"{name}"' in arguments for name in names):
+def read_arguments(arguments: object) -> Mapping[str, object]:
+    """Return a call's arguments by name; none if they are no JSON object."""
+    if isinstance(arguments, str):
         try:
             arguments = orjson.loads(arguments)
         except orjson.JSONDecodeError:
-            return None
-    if not isinstance(arguments, dict):
+            return {}
+    return arguments if isinstance(arguments, dict) else {}
+
+
+def _find_target(call: Call, names: Sequence[str]) -> Target | None:
+    """Return what a call is about: the first of these arguments that is a non-empty string."""
+    arguments = call.arguments
+    if isinstance(arguments, str) and not any(f'"{name}"' in arguments for name in names):
         return None
-    paths = (arguments.get(name) for name in names)
+    found = read_arguments(arguments)
+    paths = (found.get(name) for name in names)
     path = next((path for path in paths if isinstance(path, str) and path), None)
     return None if path is None else (call.tool, path)

@@ -17,7 +17,7 @@ from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
 from masking.memory.identity import Answers, digest_opening
 from masking.model import Decision
-from masking.pairing import bind
+from masking.pairing import bind, read_arguments
 from masking.rewrite import change_request, read_request, rewrite_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
@@ -125,6 +125,19 @@ BOUND = [
           [User(), Tools((FROM_A,)), Model((A,)), User(), Model((Ask("a", "shell"),))],
           [(0, "read")], 2, needs_ids=True),
 ]  # fmt: skip
+
+
+@EVERY
+def test_a_result_has_the_arguments_of_its_call(writer: Writer) -> None:
+    plan, notes = ({"path": path, "lines": [1, 2]} for path in ("docs/PLAN.md", "notes.md"))
+    calls = (Ask("a", "read", plan), Ask("b", "shell", notes))
+    results = writer.tell(Model(calls), Tools((FROM_A, FROM_B))).read().results
+    assert [plan, notes] == [read_arguments(result.arguments) for result in results]
+
+
+def test_a_result_without_a_call_has_no_arguments() -> None:
+    (result,) = WRITERS[0].tell(User(), Tools((FROM_A,))).read().results
+    assert {} == read_arguments(result.arguments)
 
 
 @pytest.mark.parametrize(
