@@ -36,6 +36,7 @@ _ESSENTIAL = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
 _ADDING = ("NODE_EXTRA_CA_CERTS", "DENO_CERT")
 """The others replace the public authorities."""
 
+_MOST_NAMED = 4
 _SOON = timedelta(days=30)
 _SECONDS = 5.0
 _MAX_BYTES = 100_000
@@ -163,6 +164,9 @@ def find_useless(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _join(names: Sequence[str]) -> str:
+    """Return names in a row; of many, the first ones."""
+    if len(names) > _MOST_NAMED:
+        return f"{', '.join(names[: _MOST_NAMED - 1])} and {len(names) - _MOST_NAMED + 1} more"
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
 

@@ -28,7 +28,7 @@ from addon.commands.diagnosis.configuration import (
     read_configuration,
 )
 from addon.commands.diagnosis.finding import Finding, broken, ok
-from addon.commands.diagnosis.git import check_git
+from addon.commands.diagnosis.gnutls import check_gnutls
 from addon.commands.diagnosis.prices import check_list, check_prices, check_uncached
 from addon.commands.diagnosis.program import Interpreter, Program, find_program
 from addon.commands.diagnosis.proxies import (
@@ -158,7 +158,7 @@ def _examine_certificates(it: Surroundings) -> Iterator[Finding]:
     if it.running and (served := fetch_authority(it.running[0])):
         yield from check_served(served, it.authority)
     if it.running:
-        yield from check_git(it.environment)
+        yield from check_gnutls(it.environment)
 
 
 def _examine_command(it: Surroundings) -> Iterator[Finding]:
