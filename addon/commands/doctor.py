@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from addon.commands.consoles import open_console
-from addon.commands.diagnosis.examination import Surroundings, examine
+from addon.commands.diagnosis.examination import examine
 from addon.commands.diagnosis.finding import Finding, Level
+from addon.commands.diagnosis.surroundings import Surroundings
 from addon.commands.options import config_option
 from masking.printable import printable
 from masking.report.text import pluralize

@@ -1,136 +1,49 @@
-"""The checks by topic, and what they look at."""
+"""The checks, by topic."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from datetime import UTC, datetime
 from pathlib import Path
 
 import platformdirs
 
 from addon.commands.diagnosis.authorities import (
-    Bundle,
     check_authority,
     check_bundles,
     check_served,
     fetch_authority,
-    find_useless,
-    read_bundle,
 )
 from addon.commands.diagnosis.bypasses import check_bypasses, check_hosts
-from addon.commands.diagnosis.clients import Client, find_client
 from addon.commands.diagnosis.configuration import (
-    Configuration,
     check_configuration,
     check_local,
-    read_configuration,
 )
 from addon.commands.diagnosis.finding import Finding, broken, ok
 from addon.commands.diagnosis.gnutls import check_gnutls
 from addon.commands.diagnosis.prices import check_list, check_prices, check_uncached
-from addon.commands.diagnosis.program import Interpreter, Program, find_program
+from addon.commands.diagnosis.program import Interpreter
 from addon.commands.diagnosis.proxies import (
     DEFAULT,
-    Reached,
     check_none,
     check_reached,
     check_variables,
-    find_addresses,
     reach,
 )
 from addon.commands.diagnosis.storage import check_folder, check_record_file, check_room
+from addon.commands.diagnosis.surroundings import Surroundings
 from addon.commands.diagnosis.traffic import check_bound, check_passed
 from addon.commands.diagnosis.trial import try_interpreter
 from addon.commands.diagnosis.trust import check_attempts, check_unasked
 from addon.commands.diagnosis.versions import check_installations, check_versions
-from addon.metrics.record import RequestRecord
-from addon.metrics.record_file import RecordFile
-from addon.metrics.record_reader import read_records
-from addon.proxy.authorities import authority_path, own_authority, user_bundle
+from addon.proxy.authorities import own_authority
 from addon.proxy.config_file import NAME
-from addon.proxy.environment import PROXY_VARIABLES, REPLACED, client_environment
-from addon.proxy.health_check import Address, Health
+from addon.proxy.environment import PROXY_VARIABLES, REPLACED
 from addon.proxy.launch import running_proxy
 from addon.proxy.shipped import shipped
-from masking.config import Settings
 
-_RECENT = timedelta(days=7)
 _ADDRESS = "https://obsmask.test/health"
 """What the addon answers itself; through a lazy proxy under TLS, too."""
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What is examined, each part looked at once, when a check asks for it.
-
-    option: the configuration that is named; empty for the one that holds without.
-    command: that of an agent; empty if none is given.
-    """
-
-    option: str
-    command: tuple[str, ...]
-    environment: Mapping[str, str]
-
-    @cached_property
-    def configuration(self) -> Configuration:
-        return read_configuration(self.option)
-
-    @cached_property
-    def settings(self) -> Settings:
-        return self.configuration.settings or Settings()
-
-    @cached_property
-    def reached(self) -> list[tuple[Reached, list[str]]]:
-        """What is where the variables lead, with their names."""
-        addresses = find_addresses(self.environment)
-        return [(reach(address), names) for address, names in addresses.items()]
-
-    @cached_property
-    def running(self) -> tuple[Address, Health] | None:
-        """The proxy of ours to which the variables lead; None if they lead to none."""
-        ours = ((each.address, each.health) for each, _ in self.reached if each.health)
-        return next(ours, None)
-
-    @cached_property
-    def agent_environment(self) -> Mapping[str, str]:
-        """The environment that the agent gets: as it is, if that leads to us, or from `run`.
-
-        Variables that name no authorities are left out: another check tells of them.
-        """
-        if self.running or not self.command:
-            return self.environment
-        useless = set(find_useless(self.environment))
-        before = {name: value for name, value in self.environment.items() if name not in useless}
-        url = DEFAULT.url  # `run` chooses a free port
-        return {**before, **client_environment(url, user_bundle(before), before)}
-
-    @cached_property
-    def authority(self) -> Bundle:
-        return read_bundle(authority_path())
-
-    @cached_property
-    def record_file(self) -> Path:
-        health = self.running[1] if self.running else None
-        named = health.records if health else None
-        return Path(named) if named else RecordFile(self.settings.metrics).path
-
-    @cached_property
-    def records(self) -> list[RequestRecord]:
-        """What was recorded of late; nothing if that cannot be read, which another check says."""
-        try:
-            return list(read_records(self.record_file, datetime.now(UTC) - _RECENT))
-        except (OSError, RuntimeError):
-            return []
-
-    @cached_property
-    def program(self) -> Program | None:
-        return find_program(self.command, self.environment)
-
-    @cached_property
-    def client(self) -> Client | None:
-        return find_client(self.program.name) if self.program else None
 
 
 def _examine_configuration(it: Surroundings) -> Iterator[Finding]:
@@ -177,7 +90,8 @@ def _examine_command(it: Surroundings) -> Iterator[Finding]:
     with tempfile.TemporaryDirectory() as folder, _lazy_proxy(Path(folder), it) as url:
         environment = {**it.agent_environment, **dict.fromkeys(PROXY_VARIABLES, url)}
         attempts = try_interpreter(interpreter, _ADDRESS, environment)
-    yield from check_attempts(it.program, interpreter, it.client, attempts)
+    mend = 'eval "$(obsmask env)"' if it.running else None  # `run` sets what there is to set
+    yield from check_attempts(it.program, interpreter, it.client, attempts, mend)
 
 
 @contextmanager

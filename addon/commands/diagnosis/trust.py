@@ -7,7 +7,7 @@ from addon.commands.diagnosis.finding import Finding, broken, note, ok
 from addon.commands.diagnosis.program import Interpreter, Other, Program
 from addon.commands.diagnosis.trial import Attempt
 
-REVERSE = "obsmask run --reverse URL -- COMMAND"
+_REVERSE = "obsmask run --reverse URL -- COMMAND"
 
 
 def check_unasked(program: Program, client: Client | None) -> Iterator[Finding]:
@@ -34,9 +34,16 @@ _KINDS: dict[Other, str] = {
 
 
 def check_attempts(
-    program: Program, interpreter: Interpreter, client: Client | None, attempts: Sequence[Attempt]
+    program: Program,
+    interpreter: Interpreter,
+    client: Client | None,
+    attempts: Sequence[Attempt],
+    mend: str | None = None,
 ) -> Iterator[Finding]:
-    """Yield whether a runtime trusts the proxy's certificate, and whether it uses the proxy."""
+    """Yield whether a runtime trusts the proxy's certificate, and whether it uses the proxy.
+
+    `mend` is what would have it trust the proxy.
+    """
     is_itself = interpreter.path == program.path
     runtime = f"{interpreter.path}" + ("" if is_itself else f", which runs {program.name},")
     if not attempts:
@@ -49,15 +56,12 @@ def check_attempts(
         yield broken(
             f"{runtime} does not trust the proxy's certificate ({_tell(refusing)}): its requests "
             "fail, or pass unmasked",
-            _RENEW,
+            mend,
         )
     if passing := ways.get("unreached"):
         yield from _check_passing(runtime, program, client, passing, is_trusted=bool(trusting))
     if failing := ways.get("failed"):
         yield broken(f"{runtime} gets no answer through the proxy ({_tell(failing)})")
-
-
-_RENEW = 'eval "$(obsmask env)"'
 
 
 def _check_passing(
@@ -77,7 +81,7 @@ def _check_passing(
     yield note(
         f"{runtime} goes past the proxy with {_name(passing)}: requests are masked only if "
         f"{program.name} asks in another way. Reverse mode does without",
-        REVERSE,
+        _REVERSE,
     )
 
 

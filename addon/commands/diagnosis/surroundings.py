@@ -1,0 +1,94 @@
+"""What is examined: each part is looked at once, when a check asks for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+
+from addon.commands.diagnosis.authorities import Bundle, find_useless, read_bundle
+from addon.commands.diagnosis.clients import Client, find_client
+from addon.commands.diagnosis.configuration import Configuration, read_configuration
+from addon.commands.diagnosis.program import Program, find_program
+from addon.commands.diagnosis.proxies import DEFAULT, Reached, find_addresses, reach
+from addon.metrics.record import RequestRecord
+from addon.metrics.record_file import RecordFile
+from addon.metrics.record_reader import read_records
+from addon.proxy.authorities import authority_path, user_bundle
+from addon.proxy.environment import client_environment
+from addon.proxy.health_check import Address, Health
+from masking.config import Settings
+
+_RECENT = timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What is examined, each part looked at once, when a check asks for it.
+
+    option: the configuration that is named; empty for the one that holds without.
+    command: that of an agent; empty if none is given.
+    """
+
+    option: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        return read_configuration(self.option)
+
+    @cached_property
+    def settings(self) -> Settings:
+        return self.configuration.settings or Settings()
+
+    @cached_property
+    def reached(self) -> list[tuple[Reached, list[str]]]:
+        """What is where the variables lead, with their names."""
+        addresses = find_addresses(self.environment)
+        return [(reach(address), names) for address, names in addresses.items()]
+
+    @cached_property
+    def running(self) -> tuple[Address, Health] | None:
+        """The proxy of ours to which the variables lead; None if they lead to none."""
+        ours = ((each.address, each.health) for each, _ in self.reached if each.health)
+        return next(ours, None)
+
+    @cached_property
+    def agent_environment(self) -> Mapping[str, str]:
+        """The environment that the agent gets: as it is, if that leads to us, or from `run`.
+
+        Variables that name no authorities are left out: another check tells of them.
+        """
+        if self.running or not self.command:
+            return self.environment
+        useless = set(find_useless(self.environment))
+        before = {name: value for name, value in self.environment.items() if name not in useless}
+        url = DEFAULT.url  # `run` chooses a free port
+        return {**before, **client_environment(url, user_bundle(before), before)}
+
+    @cached_property
+    def authority(self) -> Bundle:
+        return read_bundle(authority_path())
+
+    @cached_property
+    def record_file(self) -> Path:
+        health = self.running[1] if self.running else None
+        named = health.records if health else None
+        return Path(named) if named else RecordFile(self.settings.metrics).path
+
+    @cached_property
+    def records(self) -> list[RequestRecord]:
+        """What was recorded of late; nothing if that cannot be read, which another check says."""
+        try:
+            return list(read_records(self.record_file, datetime.now(UTC) - _RECENT))
+        except (OSError, ValueError, RuntimeError):
+            return []
+
+    @cached_property
+    def program(self) -> Program | None:
+        return find_program(self.command, self.environment)
+
+    @cached_property
+    def client(self) -> Client | None:
+        return find_client(self.program.name) if self.program else None
