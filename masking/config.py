@@ -182,7 +182,7 @@ _EXPECTED = {
 def _describe_unknown(mistake: ErrorDetails) -> str:
     *outer, key = mistake["loc"]
     names = _known_keys(outer)
-    close = difflib.get_close_matches(str(key), names, n=1)
+    close = difflib.get_close_matches(str(key), names, n=1) or ([] if outer else _find_inside(key))
     hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
     return f"unknown key ({hint})"
 
@@ -194,6 +194,13 @@ _PROBLEMS: Mapping[str, Callable[[ErrorDetails], str]] = {
     "greater_than_equal": lambda mistake: f"must be at least {mistake['ctx']['ge']}",
     "json_invalid": lambda _: "too deep",
 }
+
+
+def _find_inside(key: str | int) -> list[str]:
+    """Return the place of a key that stands in one of our tables, and in no other."""
+    tables = [name for name in Tables.model_fields if name != "prices"]
+    found = [f"{name}.{key}" for name in tables if key in _known_keys([name])]
+    return found if len(found) == 1 else []
 
 
 def _known_keys(path: Sequence[str | int]) -> list[str]:

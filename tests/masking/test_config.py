@@ -227,6 +227,7 @@ MISTAKES = [
     Mistake(".hosts", "always = []", ".hosts.always", "unknown key"),
     Mistake(".schema2", "enabled = true", ".schema2", "did you mean 'schema1'?"),
     Mistake("", "enabled = true", ".enabled", "unknown key"),
+    Mistake("", "window_turns = 4", ".window_turns", "did you mean 'schema1.window_turns'?"),
     Mistake("", "schema1 = true", ".schema1", "expected table, got bool"),
     Mistake("", "metrics = 'on'", ".metrics", "expected table, got str"),
     Mistake("", "hosts = []", ".hosts", "expected table, got list"),

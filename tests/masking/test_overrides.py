@@ -84,7 +84,8 @@ def test_an_override_comes_before_the_file() -> None:
     [
         ("schema1.window_turn=4", "schema1.window_turn", "unknown key (did you mean 'window_t"),
         ("schema2.window_turns=4", "schema2", "unknown key (did you mean 'schema1'?)"),
-        ("window_turns=4", "window_turns", "unknown key (known: schema1, "),
+        ("window_turns=4", "window_turns", "unknown key (did you mean 'schema1.window_turns'?)"),
+        ("enabled=true", "enabled", "unknown key (known: schema1, "),
         ("schema1.window_turns=four", "schema1.window_turns", "expected int, got str"),
         ("schema1.window_turns.x=4", "schema1.window_turns", "expected int, got dict"),
         ("schema1=4", "schema1", "expected table, got int"),
