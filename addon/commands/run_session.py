@@ -16,6 +16,7 @@ from addon.proxy.authorities import user_bundle
 from addon.proxy.base_urls import Server, point_at
 from addon.proxy.environment import client_environment
 from addon.proxy.health_check import Address, Health, check_health
+from addon.proxy.network import find_upstream
 from addon.proxy.proxy_process import ProxyProcess
 from addon.proxy.run_logs import open_log
 
@@ -52,11 +53,13 @@ class Wishes:
 class OwnProxy:
     """A proxy that starts and ends with the command. Should it die, it is started again.
 
-    Raises OSError, and RuntimeError if the proxy does not start.
+    Raises OSError, ValueError if the environment names a proxy that cannot come behind it, and
+    RuntimeError if the proxy does not start.
     """
 
     def __init__(self, wishes: Wishes) -> None:
         self._wishes = wishes
+        find_upstream(os.environ)  # what is wrong there is said before anything starts
         bundle, state = user_bundle(), default_path().parent
         self._proxy = ProxyProcess(
             wishes.arguments,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from addon.commands.main import main
 from addon.proxy.environment import REPLACED
 from addon.proxy.health_check import Address
 from addon.proxy.network import describe, find_upstream
@@ -41,6 +42,16 @@ def test_a_proxy_on_this_machine_that_is_gone_is_named() -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(ValueError, match=f"^https_proxy names {url}, where nothing listens.* --un"):
         find_upstream({"https_proxy": url})
+
+
+def test_a_run_does_not_begin_where_its_network_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("https_proxy", "socks5://me:secret@corp:1")
+    assert 1 == main(["run", "--", "echo", "started"])
+    out, err = capsys.readouterr()
+    assert ("", 1) == (out, err.count("\n"))
+    assert err.startswith("obsmask: https_proxy names a SOCKS proxy, ")
 
 
 def test_a_proxy_elsewhere_is_not_asked() -> None:
