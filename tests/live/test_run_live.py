@@ -227,6 +227,13 @@ def test_ctrl_c_is_the_commands_and_the_last_line_still_comes(world: World, home
         assert 9 == screen.wait()
 
 
+def test_a_command_that_forks_ends_when_it_does_itself(world: World, home: Path) -> None:
+    """What it has started in the background goes on, and nobody waits for it."""
+    done = run(world, home, "sh", "-c", "(sleep 1000 </dev/null >/dev/null 2>&1 & echo $!)")
+    os.kill(int(done.stdout), signal.SIGKILL)
+    assert 0 == done.returncode
+
+
 def start(world: World, home: Path, *arguments: str) -> "subprocess.Popen[str]":
     """Start `obsmask run` with an agent that waits, and give it what it is to send."""
     process = subprocess.Popen(
