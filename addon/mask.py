@@ -24,7 +24,8 @@ from addon.metrics.software import describe_software
 from addon.metrics.stages import Interruption, Rewritten, Run
 from addon.proxy.cancelled_tasks import leave_out_cancelled
 from addon.proxy.carriers import HttpCarrier, leave_untouched
-from addon.proxy.config_file import Change, ConfigFile, find_config
+from addon.proxy.config_file import Change, ConfigFile
+from addon.proxy.config_places import find_config
 from addon.proxy.config_watch import ConfigWatch
 from addon.proxy.flow_stages import find_interruption, read_received
 from addon.proxy.health import answer, is_for_proxy

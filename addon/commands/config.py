@@ -11,14 +11,8 @@ from addon.commands.config_table import render_table
 from addon.commands.consoles import open_console
 from addon.commands.options import config_option, set_option
 from addon.commands.toml_values import render_toml
-from addon.proxy.config_file import (
-    NAME,
-    ConfigFile,
-    FoundConfig,
-    find_local,
-    locate_config,
-    user_config,
-)
+from addon.proxy.config_file import ConfigFile
+from addon.proxy.config_places import NAME, FoundConfig, find_local, locate_config, user_config
 from addon.proxy.shipped import shipped
 from masking.config_values import ConfigValue, list_values
 from masking.errors import ConfigError

@@ -22,7 +22,7 @@ from addon.commands.demo_tables import (
     render_table,
 )
 from addon.proxy.authorities import write_bundle
-from addon.proxy.config_file import NAME
+from addon.proxy.config_places import NAME
 from addon.proxy.launch import HOST, Proxy, running_proxy
 from addon.proxy.shipped import shipped
 from addon.recordings.expectations import read_records, write_config

@@ -10,7 +10,8 @@ import click
 import tomli_w
 from pydantic.fields import FieldInfo
 
-from addon.proxy.config_file import ConfigFile, find_config
+from addon.proxy.config_file import ConfigFile
+from addon.proxy.config_places import find_config
 from masking.config import Settings
 from masking.config_tables import Schema1Table, read_prices
 from masking.errors import ConfigError

@@ -17,7 +17,7 @@ import tomli
 import tomli_w
 from mitmproxy import http
 
-from addon.proxy.config_file import NAME
+from addon.proxy.config_places import NAME
 from addon.proxy.launch import ADDON, MITMDUMP
 from addon.proxy.shipped import shipped
 from addon.recordings.exchanges import find_exchanges

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from addon.proxy import config_file, startup
-from addon.proxy.config_file import Change, ConfigFile, find_config
+from addon.proxy.config_file import Change, ConfigFile
+from addon.proxy.config_places import find_config
 from addon.proxy.regular_file import FileState, read_regular
 from addon.proxy.shipped import shipped
 from addon.proxy.startup import render_change, render_start

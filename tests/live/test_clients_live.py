@@ -13,7 +13,7 @@ import tomli
 import tomli_w
 
 from addon.proxy.authorities import write_bundle
-from addon.proxy.config_file import NAME
+from addon.proxy.config_places import NAME
 from addon.proxy.launch import running_proxy
 from addon.proxy.original_body import find_original
 from addon.proxy.requests import find_wire_format
