@@ -100,6 +100,16 @@ class Schema1Table(_Table):
     keep_last_k_per_tool: int = Field(
         default=0, description="Keep the last K results of each tool; 0 is off."
     )
+    keep_tools: tuple[str, ...] = Field(
+        default=(), description="Keep the results of these tools, as read_*, however old."
+    )
+    mask_tools: tuple[str, ...] = Field(
+        default=(), description="Mask the results of these tools alone; none: of all."
+    )
+    keep_arguments: tuple[str, ...] = Field(
+        default=(),
+        description="Keep the results of calls with such an argument, as */PLAN.md, however old.",
+    )
     keep_latest_turns: int = Field(
         default=0, description="Keep the latest result of each target for N turns; 0 is off."
     )

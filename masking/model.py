@@ -50,6 +50,9 @@ KeepReason = Literal[
     "in_window",
     "held",
     "last_k",
+    "kept_tool",
+    "unlisted_tool",
+    "kept_argument",
     "last_images",
     "latest",
     "bound",
@@ -84,6 +87,11 @@ REASONS: Mapping[Reason, ReasonInfo] = {
     "in_window": ReasonInfo("schema1", "in one of the last tool turns", "w"),
     "held": ReasonInfo("schema1", "old enough, but moving the boundary does not pay yet", "h"),
     "last_k": ReasonInfo("schema1", "among the last results of its tool", "k"),
+    "kept_tool": ReasonInfo("schema1", "of a tool that keep_tools names", "c"),
+    "unlisted_tool": ReasonInfo("schema1", "of a tool that mask_tools does not name", "z"),
+    "kept_argument": ReasonInfo(
+        "schema1", "its call has an argument that keep_arguments names", "v"
+    ),
     "last_images": ReasonInfo("schema1", "holds one of the last images", "p"),
     "latest": ReasonInfo("schema1", "the latest result of its target", "l"),
     "bound": ReasonInfo("schema1", "later reasoning is bound to it as it was sent", "g"),

@@ -13,7 +13,10 @@ import pytest
 
 from tests.places import ROOT
 
-NAMES = ("masking.printable", "masking.errors", "masking.model", "masking.host_names")
+NAMES = (
+    *("masking.printable", "masking.errors", "masking.model"),
+    *("masking.host_names", "masking.globs"),
+)
 INDEX = ("masking.elements", "masking.wire_format", "masking.pairing", "masking.conversation")
 LEAVES = (*NAMES, *INDEX, "masking.measures", "masking.layout", "masking.edit")
 PATH = (*LEAVES, "masking.strategies", "masking.memory", "masking.wire", "masking.rewrite")
@@ -31,6 +34,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "masking.errors": ("masking.printable",),
     "masking.model": ("masking.errors",),
     "masking.host_names": ("masking.errors",),
+    "masking.globs": ("masking.errors",),
     # Leaves: they know a text, a path or a price, and no strategy.
     "masking.measures": NAMES,
     "masking.elements": NAMES,

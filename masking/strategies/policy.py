@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal
 
 from masking.errors import ConfigError
+from masking.globs import check_globs
 from masking.measures.cache_rules import ReadsAt
 from masking.measures.pricing import Pricing
 from masking.model import PriceStep
@@ -28,6 +29,8 @@ _FROM_ZERO = (
     "cache_write_ratio",
     "max_loss",
 )
+
+_GLOBS = ("keep_tools", "mask_tools", "keep_arguments")
 
 
 CERTAIN = 0.95
@@ -67,9 +70,14 @@ class MaskPolicy:
     keep_last_images: keep the results that hold the last K images, however old; 0 or less is off.
     bound_reasoning: "keep": mask nothing that reasoning of the model is bound to; "drop": do so
         where the provider then drops the reasoning, never where it refuses the request.
+    keep_tools: keep the results of these tools, however old (globs; see `masking.globs`).
+    mask_tools: unless empty, mask the results of these tools alone (globs). A tool whose name is
+        unknown is named by neither.
+    keep_arguments: keep the results of calls that have an argument which is a text and matches one
+        of these globs, however old.
 
-    Raises ConfigError (a ValueError) for a template that is blank or has an unknown field, and for
-    a number that may not be negative.
+    Raises ConfigError (a ValueError) for a template that is blank or has an unknown field, for a
+    number that may not be negative, and for a blank glob.
     """
 
     enabled: bool = False
@@ -93,17 +101,27 @@ class MaskPolicy:
     bound_reasoning: BoundReasoning = "keep"
     mask_images: bool = False
     keep_last_images: int = 3
+    keep_tools: tuple[str, ...] = ()
+    mask_tools: tuple[str, ...] = ()
+    keep_arguments: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         parse_template(self.placeholder_template)
         for name in _FROM_ZERO:
             if not 0 <= getattr(self, name) < math.inf:  # a NaN is no such number either
                 raise ConfigError("must be a number from 0 up", name)
+        for name in _GLOBS:
+            check_globs(getattr(self, name), name)
 
     @property
     def masks(self) -> bool:
         """Whether this policy can mask anything at all."""
         return self.enabled and self.window_turns > 0
+
+    @property
+    def names_results(self) -> bool:
+        """Whether it says by name which results stay."""
+        return bool(self.keep_tools or self.mask_tools or self.keep_arguments)
 
     @property
     def wanted_arguments(self) -> tuple[str, ...]:

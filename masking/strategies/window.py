@@ -18,6 +18,7 @@ from masking.model import (
 )
 from masking.strategies.boundary import Boundary, find_boundary
 from masking.strategies.error_signs import looks_like_error
+from masking.strategies.named_results import find_named
 from masking.strategies.placeholder import Rendering, Template, is_placeholder, parse_template
 from masking.strategies.policy import MaskPolicy
 
@@ -160,11 +161,17 @@ def _draw(
     decisions = []
     for place, result in enumerate(conversation.results):
         reason = _find_reason_to_keep(place, result, edge, boundary) or protected.get(place)
+        if reason in _AFTER_NAMES:  # what is named stays so, and that reason comes first
+            reason = find_named(result, view.policy) or reason
         if reason is not None:
             decisions.append(Decision(result, reason))
         else:
             decisions.append(_judge(result, view) if judged is None else judged[place])
     return tuple(decisions)
+
+
+_AFTER_NAMES = ("last_images", "latest")
+"""The reasons that depend on other results and come after a policy's names."""
 
 
 def _find_protected(
@@ -226,7 +233,10 @@ def _find_reason_to_keep(
 
 def _judge(result: ToolResult, view: _View) -> Decision:
     """Decide a result that is old enough, by what it is."""
-    policy, is_maskable = view.policy, _is_maskable(result, view.policy)
+    policy = view.policy
+    if policy.names_results and (named := find_named(result, policy)):
+        return Decision(result, named)
+    is_maskable = _is_maskable(result, policy)
     if policy.keep_errors and _is_error(result, policy, is_maskable):
         return Decision(result, "error")
     return _mask(result, view) if is_maskable else Decision(result, "not_string")

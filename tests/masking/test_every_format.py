@@ -135,6 +135,15 @@ def test_a_result_has_the_arguments_of_its_call(writer: Writer) -> None:
     assert [plan, notes] == [read_arguments(result.arguments) for result in results]
 
 
+@EVERY
+def test_an_argument_keeps_a_result(writer: Writer) -> None:
+    plan = Model((Ask("a", "read", {"path": "docs/PLAN.md"}),))
+    chosen = policy(keep_arguments=("*/PLAN.md",))
+    told = writer.tell(plan, Tools((FROM_A,)), *turn("b"), *turn("c"))
+    decisions = decide(told.read(), chosen)
+    assert ["kept_argument", "masked", "in_window"] == reasons(decisions)
+
+
 def test_a_result_without_a_call_has_no_arguments() -> None:
     (result,) = WRITERS[0].tell(User(), Tools((FROM_A,))).read().results
     assert {} == read_arguments(result.arguments)
@@ -191,6 +200,8 @@ OLDER = [
     Old("a list of placeholders",
         Give("a", ("<a|shell|7>", "<a|shell|9>")), "already_masked", PARTS, "has_lists has_ids"),
     Old("a list of short texts", Give("a", ("ok", "ok")), "not_shorter", PARTS, "has_lists"),
+    Old("of a tool that is kept", Give("a"), "kept_tool", policy(keep_tools=("sh*",))),
+    Old("of a tool that is not listed", Give("a"), "unlisted_tool", policy(mask_tools=("read",))),
     Old("among the last of its tool", Give("a"), "last_k", policy(keep_last_k_per_tool=9)),
 ]  # fmt: skip
 

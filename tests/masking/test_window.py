@@ -113,6 +113,63 @@ REASONS = [
          contents=[masked(chars=27)]),
 ]  # fmt: skip
 
+READS = policy(keep_tools=("read_*", "todo"))
+ONLY_SHELL = policy(mask_tools=("sh?ll",))
+PLANS = policy(keep_arguments=("*/PLAN.md", "notes"))
+
+NAMED = [
+    Case("of a kept tool", [*turn(tool="todo"), *unanswered()], ["kept_tool"], READS),
+    Case("of a kept kind of tools", [*turn(tool="read_file"), *unanswered()], ["kept_tool"], READS),
+    Case("of a tool whose name only begins so", [*turn(tool="todo2"), *unanswered()], ["masked"],
+         READS, [masked(tool="todo2")]),
+    Case("case counts", [*turn(tool="Todo"), *unanswered()], ["masked"], READS,
+         [masked(tool="Todo")]),
+    Case("an unknown tool is not kept", [*turn(tool=None), *unanswered()], ["masked"],
+         policy(keep_tools=("*",)), [masked(tool="inconnu")]),
+    Case("of the only tool that is masked", [*turn(), *unanswered()], ["masked"], ONLY_SHELL,
+         [masked()]),
+    Case("of another tool than that", [*turn(tool="read"), *unanswered()], ["unlisted_tool"],
+         ONLY_SHELL),
+    Case("an unknown tool is not listed", [*turn(tool=None), *unanswered()], ["unlisted_tool"],
+         policy(mask_tools=("*",))),
+    Case("of a tool that both lists name", [*turn(), *unanswered()], ["kept_tool"],
+         policy(ONLY_SHELL, keep_tools=("shell",))),
+    Case("a kept argument", [*turn(path="docs/PLAN.md"), *unanswered()], ["kept_argument"], PLANS),
+    Case("a kept argument of an unknown tool", [*turn(tool=None, path="notes"), *unanswered()],
+         ["kept_argument"], PLANS),
+    Case("an argument that only begins so", [*turn(path="docs/PLAN.md.bak"), *unanswered()],
+         ["masked"], PLANS, [masked()]),
+    Case("a later call with another argument", [*turn(path="notes"), *turn("b", path="x"),
+         *unanswered()], ["kept_argument", "masked"], PLANS, [OLD, masked("b")]),
+    Case("parallel calls, one of them kept",
+         [assistant(call("a", path="notes"), call("b", path="x")), result("a"), result("b"),
+          *unanswered()], ["kept_argument", "masked"], PLANS, [OLD, masked("b")]),
+    Case("a result before its call", [result("a"), assistant(call("a", tool="todo")),
+         *unanswered()], ["kept_tool"], READS),
+    Case("kept in a list of texts", [*turn(tool="todo", content=parts(OLD)), *unanswered()],
+         ["kept_tool"], policy(READS, mask_text_parts=True)),
+    Case("an image of a kept tool", [*turn(tool="todo", content=[IMAGE]), *unanswered()],
+         ["kept_tool"], policy(READS, mask_images=True, keep_last_images=0)),
+]  # fmt: skip
+
+ARGUMENTS = [
+    ('{"file": "a/PLAN.md"}', "kept_argument"),
+    ('{"x": 1, "anything": "notes"}', "kept_argument"),
+    ('{"x": "line\\n/PLAN.md"}', "kept_argument"),
+    ({"file": "a/PLAN.md"}, "kept_argument"),
+    ('{"a/PLAN.md": "x"}', "masked"),
+    ('{"files": ["a/PLAN.md"]}', "masked"),
+    ('{"x": {"file": "a/PLAN.md"}}', "masked"),
+    ('{"x": 7, "y": null, "z": true}', "masked"),
+    ('"a/PLAN.md"', "masked"),
+    ('["a/PLAN.md"]', "masked"),
+    ("a/PLAN.md", "masked"),
+    ('{"file": "a/PLAN.md"', "masked"),
+    ('{"file": "\ud800/PLAN.md"}', "masked"),
+    ("", "masked"),
+    (None, "masked"),
+]
+
 _ALL_KEPT = policy(
     keep_errors=True, keep_last_k_per_tool=1, skip_if_not_shorter=True, error_words_max_chars=10**6
 )
@@ -123,6 +180,20 @@ ORDER = [
     Case("bad id before content", [result(None, None), *unanswered()], ["bad_id"], _ALL_KEPT),
     Case("orphan before error", [result("b", "timeout"), *unanswered()], ["orphan"], _ALL_KEPT),
     Case("in window before last K", turn(content="timeout"), ["in_window"], _ALL_KEPT),
+    Case("last K before a kept tool", [*turn(), *unanswered()], ["last_k"],
+         policy(_ALL_KEPT, keep_tools=("*",))),
+    Case("a kept tool before a kept argument", [*turn(path="a"), *unanswered()], ["kept_tool"],
+         policy(keep_tools=("*",), keep_arguments=("*",))),
+    Case("an unlisted tool before a kept argument", [*turn(path="a"), *unanswered()],
+         ["unlisted_tool"], policy(mask_tools=("x",), keep_arguments=("*",))),
+    Case("a kept tool before the latest of its target", [*turn(path="a"), *unanswered()],
+         ["kept_tool"], policy(LATEST, keep_tools=("*",))),
+    Case("a kept argument before the last images", [*turn(path="a", content=[IMAGE]),
+         *unanswered()], ["kept_argument"], policy(mask_images=True, keep_arguments=("*",))),
+    Case("a kept argument before error", [*turn(path="a", content="timeout"), *unanswered()],
+         ["kept_argument"], policy(keep_errors=True, keep_arguments=("*",))),
+    Case("a kept tool before what is no string", [*turn(content=7), *unanswered()], ["kept_tool"],
+         policy(keep_tools=("*",))),
     Case("last K before error", [*turn(content="timeout"), *unanswered()], ["last_k"], _ALL_KEPT),
     Case("error before already masked",
          [*turn(content=_ERROR_PLACEHOLDER, tool="timeout"), *unanswered()], ["error"],
@@ -255,7 +326,7 @@ TEXT_PARTS = [
     Case("in the window", turn(content=parts(OLD)), ["in_window"], _PARTS),
 ]  # fmt: skip
 
-CASES = [*REASONS, *ORDER, *TURNS, *LAST_K, *TEXT_PARTS]
+CASES = [*REASONS, *NAMED, *ORDER, *TURNS, *LAST_K, *TEXT_PARTS]
 every_case = pytest.mark.parametrize("given", CASES, ids=lambda given: given.case)
 
 
@@ -269,6 +340,14 @@ def test_decisions_and_their_reasons(given: Case) -> None:
     assert [reason == "masked" for reason in given.reasons] == [
         bool(decision.replacements) for decision in decisions
     ]
+
+
+@pytest.mark.parametrize(("arguments", "reason"), ARGUMENTS)
+def test_which_arguments_keep_a_result(arguments: object, reason: str) -> None:
+    asked = {"id": "a", "function": {"name": "shell", "arguments": arguments}}
+    messages = [{"role": "assistant", "tool_calls": [asked]}, result("a"), *unanswered()]
+    (decision,) = decide(read(messages), PLANS)
+    assert reason == decision.reason
 
 
 @every_case
