@@ -1,11 +1,11 @@
 """Which prices hold for the hosts and models of the records, and how old the list is."""
 
-import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
 from addon.commands.diagnosis.finding import Finding, note, ok
+from addon.commands.toml_values import render_toml
 from addon.metrics.record import RequestRecord
 from addon.metrics.uncached import find_uncached, render_uncached
 from masking.config import Settings
@@ -30,14 +30,24 @@ def check_list(settings: Settings, today: date) -> Iterator[Finding]:
 def check_prices(settings: Settings, records: Sequence[RequestRecord]) -> Iterator[Finding]:
     """Yield where the prices of each host and model come from, the most asked ones first."""
     asked = Counter((each.host, each.model) for each in records if each.model)
+    assumed = []
     for (host, model), _ in asked.most_common(_MOST_NAMED):
         pricing = find_pricing(settings.price_settings, host, model)
-        yield _judge(f"{model} at {host}", host, pricing)
+        ratios = f"a cached token at {pricing.read:g}, a written one at {pricing.write:g}"
+        if pricing.source == "assumed":
+            source = "" if pricing.entry is None else f", as for {pricing.entry}"
+            yield note(f"{model} at {host}: no price is known, assumed {ratios}{source}")
+            assumed.append({"host": host, "model": model, **_price(pricing)})
+        else:
+            source = "your own price" if pricing.source == "config" else f"as {pricing.entry}"
+            yield ok(f"{model} at {host}: {source}, {ratios}")
     if len(asked) > _MOST_NAMED:
         yield ok(
             f"{len(asked) - _MOST_NAMED} more models were asked for: obsmask prices HOST MODEL "
             "shows each"
         )
+    if assumed:
+        yield _tell_own(assumed, has_own=bool(settings.prices))
 
 
 def check_uncached(records: Sequence[RequestRecord]) -> Iterator[Finding]:
@@ -47,17 +57,20 @@ def check_uncached(records: Sequence[RequestRecord]) -> Iterator[Finding]:
         yield note(says, mend)
 
 
-def _judge(name: str, host: str, pricing: Pricing) -> Finding:
-    ratios = f"a cached token at {pricing.read:g}, a written one at {pricing.write:g}"
-    if pricing.source == "assumed":
-        source = "" if pricing.entry is None else f", as for {pricing.entry}"
-        return note(f"{name}: no price is known, assumed {ratios}{source}", _render(host, pricing))
-    source = "your own price" if pricing.source == "config" else f"{pricing.entry} on the list"
-    return ok(f"{name}: {source}, {ratios}")
+def _price(pricing: Pricing) -> dict[str, object]:
+    return {"read": pricing.read, "write": pricing.write}
 
 
-def _render(host: str, pricing: Pricing) -> str:
-    """Return the line of a configuration that gives a host these prices, to be changed."""
-    name = json.dumps(host, ensure_ascii=False)
-    table = f"host = {name}, read = {pricing.read:g}, write = {pricing.write:g}"
-    return f"observation_masking.prices = [{{ {table} }}]  # at the top of the configuration"
+def _tell_own(assumed: Sequence[Mapping[str, object]], *, has_own: bool) -> Finding:
+    """Return how to set prices that are assumed; in TOML one key is given once."""
+    if has_own:
+        return note(
+            "Where these are not the prices, give each a table of its own, "
+            "[[observation_masking.prices]], as it is told by",
+            "obsmask prices HOST MODEL",
+        )
+    tables = ", ".join(map(render_toml, assumed))
+    return note(
+        "Where these are not the prices, set your own at the top of the configuration",
+        f"observation_masking.prices = [{tables}]",
+    )

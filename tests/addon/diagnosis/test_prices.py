@@ -18,23 +18,33 @@ def test_the_price_list_has_an_age(today: date, expected: str) -> None:
     assert [expected] == levels(check_list(Settings(), today))
 
 
+OWN = b'[[observation_masking.prices]]\nhost = "own.example"\nread = 0.5\nwrite = 1\n'
+
+
 def test_it_says_where_each_price_comes_from() -> None:
-    own = b'[[observation_masking.prices]]\nhost = "own.example"\nread = 0.5\nwrite = 1\n'
-    settings = parse_settings(own)
+    settings = parse_settings(OWN)
     assert settings is not None
     hosts = ["api.openai.com", "own.example", "elsewhere.example"]
     found = list(check_prices(settings, [record(host=host) for host in hosts]))
-    assert ["ok", "ok", "note"] == levels(found)
-    line = found[2].mend or ""
-    told = parse_settings(line.encode())
+    assert ["ok", "ok", "note", "note"] == levels(found)
+    assert "obsmask prices HOST MODEL" == found[3].mend
+
+
+def test_what_is_assumed_can_be_set_by_one_line() -> None:
+    """It holds for these models alone."""
+    records = [record(host="a.example"), record(host="b.example", model='new\x1b-1 "x"')]
+    *_, last = check_prices(Settings(), records)
+    told = parse_settings((last.mend or "").encode())
     assert told is not None
-    assert (told.prices[0].host, told.prices[0].read) == ("elsewhere.example", 0.1)
+    assert [("a.example", "gpt-5", 0.1), ("b.example", 'new\x1b-1 "x"', 0.1)] == [
+        (price.host, price.model, price.read) for price in told.prices
+    ]
 
 
 def test_many_models_are_not_all_named() -> None:
     found = list(check_prices(Settings(), [record(model=f"gpt-{n}") for n in range(20)]))
-    assert 13 == len(found)
-    assert found[-1].says.startswith("8 more models")
+    (more,) = [each for each in found if "more models" in each.says]
+    assert more.says.startswith("8 more models")
 
 
 def test_a_host_without_cached_tokens_is_told() -> None:

@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from addon.commands.diagnosis.storage import check_folder, check_record_file, render_size
+from addon.commands.diagnosis.storage import (
+    check_folder,
+    check_record_file,
+    check_room,
+    render_size,
+)
 from tests.findings import levels
 
 
@@ -57,3 +62,8 @@ def test_a_folder_is_listed_with_sizes_the_largest_first(home: Path) -> None:
 )
 def test_a_size_is_told_in_its_unit(size: int, expected: str) -> None:
     assert expected == render_size(size)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no disk that is surely full")
+def test_a_full_disk_is_broken() -> None:
+    assert ["broken"] == levels(check_room(Path("/proc/requests.jsonl")))
