@@ -120,12 +120,32 @@ def test_a_runtime_without_the_authority_does_not_trust_the_proxy(
     )
 
 
-def test_a_proxy_with_another_authority_is_found(home: Path, tmp_path: Path, bundle: Path) -> None:
-    """The bundle has the user's own, and the proxy was started with another confdir."""
-    with running_proxy(tmp_path, env=environment(home)) as proxy:
-        found = ask(home, **client_environment(proxy.url, bundle))
+@pytest.fixture(scope="module")
+def foreign(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """A proxy of ours with an authority of its own, as on another machine."""
+    with running_proxy(tmp_path_factory.mktemp("foreign"), env=environment(home)) as proxy:
+        yield proxy
+
+
+def test_a_proxy_with_another_authority_is_found(home: Path, foreign: Proxy, bundle: Path) -> None:
+    """The bundle has the user's own."""
+    found = ask(home, **client_environment(foreign.url, bundle))
     assert found.code == 1
+    assert ["note", "broken"] == found.levels("Certificates")[:2]
     assert "has another authority than" in found.says("Certificates")
+
+
+def test_a_bundle_with_the_authority_of_another_machines_proxy_will_do(
+    home: Path, foreign: Proxy, tmp_path: Path
+) -> None:
+    mounted = write_bundle(tmp_path / "mounted.pem", [foreign.ca])
+    variables = client_environment(foreign.url, mounted)
+    found = ask(home, "--", script(home, sys.executable), **variables)
+    assert found.code == 0
+    assert ["note", "ok"] == found.levels("Certificates")
+    assert "was not tried" in found.says("Command")
+    assert ["ok"] == found.levels("Proxy")
+    assert "keeps records where it runs" in found.says("What is stored")
 
 
 def test_a_proxy_that_is_gone_is_broken(home: Path, bundle: Path) -> None:

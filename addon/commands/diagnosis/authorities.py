@@ -98,43 +98,42 @@ def check_authority(authority: Bundle, now: datetime) -> Iterator[Finding]:
     yield from _check_key(folder / "mitmproxy-ca.pem")
 
 
-def check_served(served: bytes, authority: Bundle) -> Iterator[Finding]:
-    """Yield whether a running proxy's authority is the one that the files should hold."""
-    if served not in authority.certificates:
-        yield broken(
-            f"The running proxy has another authority than {authority.path}: it was started with "
-            "another confdir, or before that file was made. Restart it, and set the environment "
-            "anew",
-            _RENEW,
-        )
+def check_foreign(address: Address, authority: Bundle) -> Iterator[Finding]:
+    """Yield what to know of a running proxy whose authority is not the one of this user."""
+    yield note(
+        f"The proxy at {address.url} has another authority than {authority.path}: it runs for "
+        "another user or on another machine, or with another confdir. Clients need its certificate",
+        f"curl -x {address.url} http://mitm.it/cert/pem > proxy-ca.pem",
+    )
 
 
 def check_bundles(
-    environment: Mapping[str, str], authority: bytes | None, *, is_proxied: bool
+    environment: Mapping[str, str], authority: bytes | None, mend: str | None = _RENEW
 ) -> Iterator[Finding]:
     """Yield what is wrong with the files that the variables name, file by file.
 
-    `authority` is the proxy's, if there is one; only where the environment leads to a proxy of
-    ours must they hold it.
+    authority: that of the proxy to which the environment leads, which they must hold; None if it
+        leads to none.
+    mend: what makes them hold it.
     """
     named: dict[str, list[str]] = {}
     for name in _VARIABLES:
         if file := environment.get(name):
             named.setdefault(file, []).append(name)
     for file, names in named.items():
-        yield from _check_bundle(read_bundle(Path(file)), names, authority if is_proxied else None)
+        yield from _check_bundle(read_bundle(Path(file)), names, authority, mend)
     missing = [name for name in _ESSENTIAL if not environment.get(name)]
-    if is_proxied and missing:
+    if authority is not None and missing:
         is_one = len(missing) == 1
         yield broken(
             f"{_join(missing)} {'is' if is_one else 'are'} not set: {_name_readers(missing)} will "
             "not trust the proxy",
-            _RENEW,
+            mend,
         )
 
 
 def _check_bundle(
-    bundle: Bundle, names: Sequence[str], authority: bytes | None
+    bundle: Bundle, names: Sequence[str], authority: bytes | None, mend: str | None
 ) -> Iterator[Finding]:
     place = f"{_join(names)} {'names' if len(names) == 1 else 'name'} {bundle.path}"
     if bundle.problem:
@@ -144,7 +143,7 @@ def _check_bundle(
         yield broken(
             f"{place}, which lacks the proxy's authority{_find_old(bundle)}: "
             f"{_name_readers(names)} will not trust the proxy",
-            _RENEW,
+            mend,
         )
     elif authority is not None:
         yield ok(f"{place}, which holds the proxy's authority")
@@ -152,7 +151,7 @@ def _check_bundle(
         yield note(
             f"{place}, which holds one authority alone: servers that the proxy does not open are "
             "then trusted by nobody who reads it",
-            _RENEW,
+            mend,
         )
 
 

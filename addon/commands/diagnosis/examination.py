@@ -11,15 +11,14 @@ import platformdirs
 from addon.commands.diagnosis.authorities import (
     check_authority,
     check_bundles,
-    check_served,
-    fetch_authority,
+    check_foreign,
 )
 from addon.commands.diagnosis.bypasses import check_bypasses, check_hosts
 from addon.commands.diagnosis.configuration import (
     check_configuration,
     check_local,
 )
-from addon.commands.diagnosis.finding import Finding, broken, ok
+from addon.commands.diagnosis.finding import Finding, broken, note, ok
 from addon.commands.diagnosis.gnutls import check_gnutls
 from addon.commands.diagnosis.prices import check_list, check_prices, check_uncached
 from addon.commands.diagnosis.program import Interpreter
@@ -55,7 +54,8 @@ def _examine_proxy(it: Surroundings) -> Iterator[Finding]:
     yield from check_variables(it.environment)
     for reached, names in it.reached:
         is_by_env = REPLACED in it.environment
-        yield from check_reached(reached, names, it.configuration.path, is_by_env=is_by_env)
+        config = None if it.is_foreign else it.configuration.path
+        yield from check_reached(reached, names, config, is_by_env=is_by_env)
     if it.reached:
         return
     if it.command:
@@ -65,11 +65,12 @@ def _examine_proxy(it: Surroundings) -> Iterator[Finding]:
 
 
 def _examine_certificates(it: Surroundings) -> Iterator[Finding]:
-    yield from check_authority(it.authority, datetime.now(UTC))
-    proxys = next(iter(it.authority.certificates), None)
-    yield from check_bundles(it.environment, proxys, is_proxied=it.running is not None)
-    if it.running and (served := fetch_authority(it.running[0])):
-        yield from check_served(served, it.authority)
+    if it.running and it.is_foreign:
+        yield from check_foreign(it.running[0], it.authority)
+        yield from check_bundles(it.environment, it.served, None)
+    else:
+        yield from check_authority(it.authority, datetime.now(UTC))
+        yield from check_bundles(it.environment, it.served)
     if it.running:
         yield from check_gnutls(it.environment)
 
@@ -86,6 +87,9 @@ def _examine_command(it: Surroundings) -> Iterator[Finding]:
     is_native = it.client is not None and it.client.is_native
     if not isinstance(interpreter, Interpreter) or is_native:
         yield from check_unasked(it.program, it.client)
+        return
+    if it.is_foreign:
+        yield note(f"Whether {it.program.name} trusts the proxy was not tried: its key is not here")
         return
     with tempfile.TemporaryDirectory() as folder, _lazy_proxy(Path(folder), it) as url:
         environment = {**it.agent_environment, **dict.fromkeys(PROXY_VARIABLES, url)}
@@ -122,8 +126,11 @@ def _examine_prices(it: Surroundings) -> Iterator[Finding]:
 
 
 def _examine_storage(it: Surroundings) -> Iterator[Finding]:
-    yield from check_record_file(it.record_file)
-    yield from check_room(it.record_file)
+    if it.running and it.is_foreign:
+        yield ok(f"The proxy keeps records where it runs: {it.running[1].records}")
+    else:
+        yield from check_record_file(it.record_file)
+        yield from check_room(it.record_file)
     for folder, is_private in (
         (platformdirs.user_state_path("observation-masking", appauthor=False), True),
         (platformdirs.user_data_path("observation-masking", appauthor=False), False),

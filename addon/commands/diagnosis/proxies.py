@@ -75,11 +75,12 @@ def check_variables(environment: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def check_reached(
-    reached: Reached, names: list[str], config: Path, *, is_by_env: bool = False
+    reached: Reached, names: list[str], config: Path | None, *, is_by_env: bool = False
 ) -> Iterator[Finding]:
     """Yield what is at an address that these variables lead to.
 
-    `is_by_env`: whether `obsmask env` has set them, which can put back what was there.
+    config: the configuration that it should have; None if its files are not ours.
+    is_by_env: whether `obsmask env` has set them, which can put back what was there.
     """
     place = f"{', '.join(names)} {'leads' if len(names) == 1 else 'lead'} to {reached.address.url}"
     if reached.problem and is_by_env:
@@ -112,7 +113,7 @@ def check_none(default: Reached) -> Iterator[Finding]:
         )
 
 
-def _check_health(health: Health, place: str, config: Path) -> Iterator[Finding]:
+def _check_health(health: Health, place: str, config: Path | None) -> Iterator[Finding]:
     state = health.state.removeprefix("observation-masking ")
     says, config_file = f"{place}, which is observation-masking {state}", shlex.quote(health.config)
     yield ok(says) if health.is_masking else note(says, f"obsmask config --config {config_file}")
@@ -122,7 +123,7 @@ def _check_health(health: Health, place: str, config: Path) -> Iterator[Finding]
             f"That proxy is of version {health.software_version}, this command of {own}: "
             "restart the proxy"
         )
-    if Path(health.config) != config:
+    if config is not None and Path(health.config) != config:
         yield note(
             f"That proxy uses another configuration than {config}",
             f"obsmask doctor --config {config_file}",

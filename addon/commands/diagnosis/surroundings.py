@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
-from addon.commands.diagnosis.authorities import Bundle, find_useless, read_bundle
+from addon.commands.diagnosis.authorities import Bundle, fetch_authority, find_useless, read_bundle
 from addon.commands.diagnosis.clients import Client, find_client
 from addon.commands.diagnosis.configuration import Configuration, read_configuration
 from addon.commands.diagnosis.program import Program, find_program
@@ -72,8 +72,22 @@ class Surroundings:
         return read_bundle(authority_path())
 
     @cached_property
+    def served(self) -> bytes | None:
+        """The authority of that proxy; as it should be, if it does not tell. None without one."""
+        if self.running is None:
+            return None
+        own = next(iter(self.authority.certificates), None)
+        return fetch_authority(self.running[0]) or own
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether that proxy has another authority than a proxy of this user's would have."""
+        return self.served is not None and self.served not in self.authority.certificates
+
+    @cached_property
     def record_file(self) -> Path:
-        health = self.running[1] if self.running else None
+        """That of the proxy, unless its files are another user's or on another machine."""
+        health = self.running[1] if self.running and not self.is_foreign else None
         named = health.records if health else None
         return Path(named) if named else RecordFile(self.settings.metrics).path
 

@@ -11,7 +11,6 @@ from mitmproxy.certs import CertStore
 from addon.commands.diagnosis.authorities import (
     check_authority,
     check_bundles,
-    check_served,
     read_bundle,
 )
 from tests.findings import levels, mends, says
@@ -66,12 +65,6 @@ def test_a_key_that_others_can_read_is_broken(authorities: list[Path]) -> None:
     assert ["ok"] == levels(check_authority(read_bundle(authorities[0]), NOW))
 
 
-def test_a_running_proxy_may_have_another_authority(authorities: list[Path]) -> None:
-    one, other = map(read_bundle, authorities)
-    assert [] == [*check_served(proxys(authorities), one)]
-    assert ["broken"] == levels(check_served(proxys(authorities), other))
-
-
 ALL = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
 
 
@@ -108,9 +101,8 @@ def test_the_files_that_variables_name_are_read(
     bundle = home / "bundle.pem"
     if content is not None:
         bundle.write_bytes(b"".join(authorities[place].read_bytes() for place in content))
-    found = check_bundles(
-        dict.fromkeys(ALL, str(bundle)), proxys(authorities), is_proxied=is_proxied
-    )
+    authority = proxys(authorities) if is_proxied else None
+    found = check_bundles(dict.fromkeys(ALL, str(bundle)), authority)
     assert expected == levels(found)
 
 
@@ -118,15 +110,15 @@ def test_a_bundle_of_an_earlier_authority_is_told_apart(
     authorities: list[Path], home: Path
 ) -> None:
     environment = {"SSL_CERT_FILE": str(authorities[1])}
-    (found, *_) = check_bundles(environment, proxys(authorities), is_proxied=True)
+    (found, *_) = check_bundles(environment, proxys(authorities))
     assert "has another that mitmproxy made" in found.says
 
 
 def test_what_is_not_set_is_named_where_a_proxy_is(authorities: list[Path], home: Path) -> None:
-    found = list(check_bundles({}, proxys(authorities), is_proxied=True))
+    found = list(check_bundles({}, proxys(authorities)))
     assert ["broken"] == levels(found)
     assert "SSL_CERT_FILE, REQUESTS_CA_BUNDLE and NODE_EXTRA_CA_CERTS are not set" in says(found)
-    assert [] == [*check_bundles({}, proxys(authorities), is_proxied=False)]
+    assert [] == [*check_bundles({}, None)]
 
 
 def test_a_pipe_and_a_folder_are_no_files_of_authorities(home: Path) -> None:
