@@ -1,19 +1,23 @@
 """Passes TLS on unopened where the addon must not interfere.
 
 That is at hosts that the configuration excludes, and, for a while, where a client has just refused
-the certificate that the proxy made for a host.
+the certificate that the proxy made for a host, or the server's own could not be verified.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 
 from mitmproxy import tls
+from mitmproxy.connection import Server
 from mitmproxy.proxy.mode_specs import ReverseMode
 
 from addon.metrics.names import printable
 from addon.proxy.handshake import Failure, read_failure, read_program
 from addon.proxy.health import NAME
 from addon.proxy.trust import Peer, Trust
+from addon.proxy.unverified import SECONDS as UNVERIFIED_SECONDS
+from addon.proxy.unverified import Place, Unverified
 from masking.config_tables import HostSettings
 from masking.host_names import is_named
 
@@ -24,6 +28,9 @@ _COMPLAINTS: dict[Failure, str] = {
     "closed": "hangs up when it gets the proxy's certificate",
     "failed": "cannot agree with the proxy on TLS",
 }
+
+_UNVERIFIED = "Certificate verify failed: "
+"""What mitmproxy says of a server's certificate, before OpenSSL's reason."""
 
 _MAX_CLIENTS = 1_000
 _MAX_NAMED = 10
@@ -41,16 +48,17 @@ class Passthrough:
     def __init__(self, hosts: Callable[[], HostSettings], trust: Trust | None = None) -> None:
         self._hosts = hosts
         self._trust = trust or Trust()
+        self._unverified = Unverified()
         self._programs: dict[str, tuple[object, ...]] = {}
 
     @property
     def passed(self) -> dict[str, int]:
         """The connections that passed unopened for lack of trust, by host."""
-        return {printable(host): count for host, count in self._trust.passed.items()}
+        return {printable(host): count for host, count in self._count_passed().items()}
 
     def render_total(self) -> str:
         """Return what the totals of a run say about it; nothing if there is nothing to say."""
-        counts = self._trust.passed.most_common()
+        counts = self._count_passed().most_common()
         if not counts:
             return ""
         named = [f"{count} to {printable(host)}" for host, count in counts[:_MAX_NAMED]]
@@ -65,8 +73,23 @@ class Passthrough:
         peer = self._read_peer(data, data.client_hello.sni)
         if peer is None:
             return
-        if not is_opened(peer.host, self._hosts()) or not self._trust.opens_next(peer):
+        is_wanted = is_opened(peer.host, self._hosts()) and self._trust.opens_next(peer)
+        if not is_wanted or self._unverified.passes(_read_place(data.context.server)):
             data.ignore_connection = True
+
+    def tls_failed_server(self, data: tls.TlsData) -> None:
+        place, problem = _read_place(data.context.server), data.conn.error or ""
+        # The certificate may be that of a proxy before the server, of which this says nothing.
+        is_servers = isinstance(data.conn, Server) and _read_place(data.conn) == place
+        if not is_servers or not problem.startswith(_UNVERIFIED):
+            return
+        if self._unverified.note(place):
+            logger.warning(
+                f"the certificate of {printable(place[0])} cannot be verified "
+                f"({problem.removeprefix(_UNVERIFIED)}): for {UNVERIFIED_SECONDS:.0f} s its "
+                "connections pass through unopened and UNMASKED. If its authority is to be "
+                "trusted, name the file in SSL_CERT_FILE where the proxy starts"
+            )
 
     def tls_established_client(self, data: tls.TlsData) -> None:
         peer = self._read_peer(data, data.conn.sni)
@@ -91,6 +114,9 @@ class Passthrough:
                 f"({self._trust.passed[peer.host]} so far)"
             )
 
+    def _count_passed(self) -> Counter[str]:
+        return self._trust.passed + self._unverified.passed
+
     def _read_peer(self, data: tls.ClientHelloData | tls.TlsData, sni: str | None) -> Peer | None:
         """Return who wants to reach whom; None if the client addresses the proxy itself."""
         client, server = data.context.client, data.context.server.address
@@ -105,3 +131,8 @@ class Passthrough:
             host=host,
             program=self._programs.get(client.id, ()),
         )
+
+
+def _read_place(server: Server) -> Place:
+    host, port, *_ = server.address or ("", 0)
+    return host, port

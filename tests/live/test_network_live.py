@@ -488,3 +488,35 @@ def test_what_is_no_plain_proxy_has_no_other_behind_it(world: World, tmp_path: P
     with running(world, tmp_path, *mode, HTTPS_PROXY=gone, SSL_CERT_FILE=str(world.ca)) as served:
         httpx.post(f"{served.url}{CHAT}", content=BODY, trust_env=False).raise_for_status()
         assert masked(BODY) == world.sink.last(CHAT).body
+
+
+def test_a_server_that_only_the_client_trusts_fails_once_and_then_passes_through(
+    world: World, tmp_path: Path
+) -> None:
+    url = f"https://{FAR}:{world.sink.port}{CHAT}"
+    with running(world, tmp_path) as served:
+        with served.client(served.bundle) as client:
+            assert 502 == client.post(url, content=BODY).status_code
+        assert BODY == served.post(url, world.sink, passes=True).body
+        with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+            served.post(url, world.sink)
+        said = f"the certificate of {FAR} cannot be verified \\(unable to get local issuer"
+        assert 1 == len(re.findall(said, served.log))
+        process = served.process
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait(SECONDS)
+        assert f"for lack of trust: 2 to {FAR}" in served.log
+
+
+def test_a_company_whose_certificate_is_unknown_is_not_passed_by(
+    world: World, tmp_path: Path
+) -> None:
+    company = world.companies["https"]
+    url = f"https://me%40corp:p%3Aw%2F%C3%A9@localhost:{company.port}"
+    with running(world, tmp_path, HTTPS_PROXY=url) as served:
+        for _ in range(2):
+            with served.client(served.bundle) as client:
+                answer = client.get(f"https://{FAR}:{world.sink.port}/")
+            assert (502, True) == (answer.status_code, "Certificate verify failed" in answer.text)
+        assert "UNMASKED" not in served.log
