@@ -12,7 +12,14 @@ from addon.commands.consoles import open_console
 from addon.commands.options import config_option, set_option
 from addon.commands.toml_values import render_toml
 from addon.proxy.config_file import ConfigFile
-from addon.proxy.config_places import NAME, FoundConfig, find_local, locate_config, user_config
+from addon.proxy.config_places import (
+    ENVIRONMENT,
+    NAME,
+    FoundConfig,
+    find_local,
+    locate_config,
+    user_config,
+)
 from addon.proxy.shipped import shipped
 from masking.config_values import ConfigValue, list_values
 from masking.errors import ConfigError
@@ -79,6 +86,8 @@ def init() -> None:
         path.unlink()
         raise
     print(f"Written: {printable(str(path))}\nRemove the # before a setting to change it.")
+    if named := os.environ.get(ENVIRONMENT):
+        print(f"${ENVIRONMENT} names another file, which holds: {printable(named)}")
 
 
 @command.command("check")

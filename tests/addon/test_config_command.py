@@ -143,6 +143,13 @@ def test_what_init_writes_is_the_shipped_file_with_each_setting_behind_a_sign(
     assert shipped("config.toml").read_text(encoding="utf-8").splitlines() == lines
 
 
+def test_init_says_so_where_another_file_holds(
+    capsys: Screen, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OBSMASK_CONFIG", str(file))
+    assert f"$OBSMASK_CONFIG names another file, which holds: {file}" == run(capsys, "init")[-1]
+
+
 def test_init_leaves_a_file_alone(capsys: Screen) -> None:
     user_config().parent.mkdir(parents=True)
     user_config().write_bytes(ON)
