@@ -41,6 +41,8 @@ from addon.proxy.environment import PROXY_VARIABLES, REPLACED
 from addon.proxy.launch import running_proxy
 from addon.proxy.shipped import shipped
 
+_RENEW = 'eval "$(obsmask env)"'
+
 _ADDRESS = "https://obsmask.test/health"
 """What the addon answers itself; through a lazy proxy under TLS, too."""
 
@@ -65,14 +67,14 @@ def _examine_proxy(it: Surroundings) -> Iterator[Finding]:
 
 
 def _examine_certificates(it: Surroundings) -> Iterator[Finding]:
+    mend = None if it.is_foreign else _RENEW
     if it.running and it.is_foreign:
         yield from check_foreign(it.running[0], it.authority)
-        yield from check_bundles(it.environment, it.served, None)
     else:
         yield from check_authority(it.authority, datetime.now(UTC))
-        yield from check_bundles(it.environment, it.served)
+    yield from check_bundles(it.environment, it.served, mend)
     if it.running:
-        yield from check_gnutls(it.environment)
+        yield from check_gnutls(it.environment, mend)
 
 
 def _examine_command(it: Surroundings) -> Iterator[Finding]:
@@ -94,7 +96,7 @@ def _examine_command(it: Surroundings) -> Iterator[Finding]:
     with tempfile.TemporaryDirectory() as folder, _lazy_proxy(Path(folder), it) as url:
         environment = {**it.agent_environment, **dict.fromkeys(PROXY_VARIABLES, url)}
         attempts = try_interpreter(interpreter, _ADDRESS, environment)
-    mend = 'eval "$(obsmask env)"' if it.running else None  # `run` sets what there is to set
+    mend = _RENEW if it.running else None  # `run` sets what there is to set
     yield from check_attempts(it.program, interpreter, it.client, attempts, mend)
 
 

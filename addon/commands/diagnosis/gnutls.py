@@ -14,14 +14,14 @@ _VARIABLES: Mapping[str, str] = {"git": "GIT_SSL_CAINFO", "wget": WGET_VARIABLE}
 """By which each finds authorities."""
 
 
-def check_gnutls(environment: Mapping[str, str]) -> Iterator[Finding]:
+def check_gnutls(environment: Mapping[str, str], mend: str | None) -> Iterator[Finding]:
     """Yield which of them do not trust the proxy, in an environment that leads to one of ours."""
     for name, variable in _VARIABLES.items():
         if not environment.get(variable) and uses_gnutls(name, environment):
             yield note(
                 f"{name} is built with GnuTLS, and {variable} is not set: it fails at hosts that "
                 "the proxy opens",
-                'eval "$(obsmask env)"',
+                mend,
             )
 
 

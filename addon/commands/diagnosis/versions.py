@@ -1,7 +1,9 @@
 """Which versions are installed, and whether another installation stands before this one."""
 
+import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -38,10 +40,9 @@ def check_installations(environment: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _find_programs(environment: Mapping[str, str]) -> Iterator[Path]:
-    for folder in environment.get("PATH", "").split(":"):
-        path = Path(folder) / _PROGRAM
-        if folder and path.is_file():
-            yield path.resolve()
+    for folder in environment.get("PATH", "").split(os.pathsep):
+        if folder and (found := shutil.which(_PROGRAM, path=folder)):
+            yield Path(found).resolve()
 
 
 def _is_own(path: Path) -> bool:

@@ -31,10 +31,10 @@ def test_programs_are_told_apart(folder: Path, git: str, wget: str, expected: li
     write(folder / "git-remote-https", git)
     write(folder / "wget", wget)
     environment = {"PATH": f"{folder}:/usr/bin:/bin"}
-    found = [each.says.split()[0] for each in check_gnutls(environment)]
+    found = [each.says.split()[0] for each in check_gnutls(environment, None)]
     assert expected == found
     told = {**environment, "GIT_SSL_CAINFO": "/ca.pem", "SYSTEM_WGETRC": "/ca.wgetrc"}
-    assert [] == [*check_gnutls(told)]
+    assert [] == [*check_gnutls(told, None)]
 
 
 def test_what_is_not_there_is_not_built_with_gnutls(folder: Path) -> None:

@@ -23,3 +23,8 @@ def test_another_installation_on_the_search_path_is_told(
     found = list(check_installations({"PATH": f"{home}:{home}/none"}))
     assert expected == levels(found)
     assert str(program) in says(found)
+
+
+def test_a_folder_of_the_search_path_that_is_closed_is_passed_over(home: Path) -> None:
+    (home / "work").chmod(0)
+    assert [] == [*check_installations({"PATH": f"{home}/work/closed:{home}/none::"})]
