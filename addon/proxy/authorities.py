@@ -17,14 +17,19 @@ from filelock import FileLock
 from mitmproxy import certs, options
 
 from addon.metrics.private_files import make_folder
-from addon.proxy.environment import CA_VARIABLES, OTHER_CA_VARIABLES, WGET_VARIABLE, find_wgetrc
+from addon.proxy.environment import (
+    CA_FOLDERS_VARIABLE,
+    CA_VARIABLES,
+    OTHER_CA_VARIABLES,
+    WGET_VARIABLE,
+    find_wgetrc,
+)
 from addon.proxy.git_settings import find_git_authorities
 
 _CERTIFICATE = re.compile(
     rb"-----BEGIN (?:TRUSTED )?CERTIFICATE-----.*?-----END (?:TRUSTED )?CERTIFICATE-----", re.DOTALL
 )
 
-_FOLDERS = "SSL_CERT_DIR"
 _HASHED = re.compile(r"[0-9a-f]{8}\.\d+")
 """How a certificate is called in such a folder, after its subject."""
 
@@ -91,18 +96,22 @@ def _read_trusted(environment: Mapping[str, str]) -> Iterator[bytes]:
         yield system.read_bytes()
     for name in (*CA_VARIABLES, *OTHER_CA_VARIABLES):
         if environment.get(name):
-            yield _read_named(name, environment[name])
+            yield from _read_named(name, Path(environment[name]))
     if not environment.get("GIT_SSL_CAINFO"):
         yield from (path.read_bytes() for path in find_git_authorities(environment))
-    for folder in filter(None, environment.get(_FOLDERS, "").split(os.pathsep)):
+    for folder in filter(None, environment.get(CA_FOLDERS_VARIABLE, "").split(os.pathsep)):
         yield from _read_folder(Path(folder))
 
 
-def _read_named(variable: str, file: str) -> bytes:
+def _read_named(variable: str, path: Path) -> Iterator[bytes]:
+    """Yield a file, or those of a folder: requests takes either."""
+    if path.is_dir():
+        yield from _read_folder(path)
+        return
     try:
-        return Path(file).read_bytes()
+        yield path.read_bytes()
     except OSError as error:
-        raise OSError(f"{variable} names {file}: {error.strerror}") from None
+        raise OSError(f"{variable} names {path}: {error.strerror}") from None
 
 
 def _read_folder(folder: Path) -> Iterator[bytes]:

@@ -1,6 +1,7 @@
 """The variables by which clients find the proxy and trust it."""
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -30,6 +31,8 @@ OTHER_CA_VARIABLES = (
     "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
 )
 """Programs read them instead of one of those above, and so they are replaced where they are set."""
+
+CA_FOLDERS_VARIABLE = "SSL_CERT_DIR"
 
 REPLACED = "OBSMASK_REPLACED"
 """Holds, as JSON, what the other variables were before, so that they can be taken back."""
@@ -65,6 +68,16 @@ def client_environment(
     replaced = {**find_replaced(names, before), **_read_replaced(before)}
     told[REPLACED] = json.dumps(replaced, sort_keys=True)
     return told
+
+
+def make_files_absolute(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment whose authorities are found from any working directory."""
+    named = [name for name in (*CA_VARIABLES, *OTHER_CA_VARIABLES) if environment.get(name)]
+    found = {name: str(Path(environment[name]).absolute()) for name in named}
+    if folders := environment.get(CA_FOLDERS_VARIABLE):
+        absolute = [str(Path(each).absolute()) for each in folders.split(os.pathsep) if each]
+        found[CA_FOLDERS_VARIABLE] = os.pathsep.join(absolute)
+    return {**environment, **found}
 
 
 def find_wgetrc(bundle: Path) -> Path:

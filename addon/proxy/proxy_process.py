@@ -4,6 +4,7 @@ It runs in a session of its own, so that what is typed at the terminal does not 
 too, when the process that started it is gone: its standard input then is at its end.
 """
 
+import os
 import re
 import signal
 import socket
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from addon.proxy.environment import make_files_absolute
 from addon.proxy.health_check import Address, Health, check_health
 
 _HOST = "127.0.0.1"
@@ -75,6 +77,7 @@ class ProxyProcess:
                 stdout=output,
                 stderr=output,
                 cwd=self._folder,
+                env=make_files_absolute(os.environ),
                 start_new_session=True,
             )
         end = time.monotonic() + _START_SECONDS

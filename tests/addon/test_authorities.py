@@ -75,6 +75,9 @@ def test_folders_of_authorities_are_trusted_as_openssl_reads_them(home: Path) ->
     assert PUBLIC | find_certificates(*named) == find_certificates(
         upstream_bundle({"SSL_CERT_DIR": places})
     )
+    assert PUBLIC | find_certificates(named[0]) == find_certificates(
+        upstream_bundle({"REQUESTS_CA_BUNDLE": str(folders[0])})
+    )
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="there is no git")

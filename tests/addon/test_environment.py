@@ -3,7 +3,9 @@
 import re
 from pathlib import Path
 
-from addon.proxy.environment import client_environment
+import pytest
+
+from addon.proxy.environment import client_environment, make_files_absolute
 from tests.places import ROOT
 
 URL = "http://127.0.0.1:8080"
@@ -28,6 +30,19 @@ def test_no_variable_changes_what_a_client_says_about_itself() -> None:
     """Each says where to connect to, or whom to trust, or is a note of ours."""
     kinds = re.compile(r"proxy|cert|bundle|cainfo|wgetrc|^obsmask_", re.IGNORECASE)
     assert [] == [name for name in client_environment(URL, BUNDLE) if not kinds.search(name)]
+
+
+def test_authorities_are_found_from_any_working_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = {"SSL_CERT_FILE": "own.pem", "SSL_CERT_DIR": "a::/b", "PIP_CERT": "/c", "HOME": "d"}
+    assert {
+        "SSL_CERT_FILE": f"{tmp_path}/own.pem",
+        "SSL_CERT_DIR": f"{tmp_path}/a:/b",
+        "PIP_CERT": "/c",
+        "HOME": "d",
+    } == make_files_absolute(given)
 
 
 def test_the_page_names_each_variable() -> None:

@@ -520,3 +520,18 @@ def test_a_company_whose_certificate_is_unknown_is_not_passed_by(
                 answer = client.get(f"https://{FAR}:{world.sink.port}/")
             assert (502, True) == (answer.status_code, "Certificate verify failed" in answer.text)
         assert "UNMASKED" not in served.log
+
+
+def test_a_run_finds_an_authority_beside_the_command(world: World, tmp_path: Path) -> None:
+    """Its proxy works in another folder."""
+    shutil.copy(world.ca, tmp_path / "own.pem")
+    variables = {"XDG_DATA_HOME": str(tmp_path / "data"), "SSL_CERT_FILE": "own.pem"}
+    done = subprocess.run(
+        [sys.executable, "-m", "addon.commands.main", "run", "-q", "--", "echo", "done"],
+        cwd=tmp_path,
+        env=environment(tmp_path, **variables),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert (0, "done\n", "") == (done.returncode, done.stdout, done.stderr)
