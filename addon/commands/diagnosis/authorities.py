@@ -17,16 +17,15 @@ from addon.proxy.environment import CA_VARIABLES, OTHER_CA_VARIABLES
 from addon.proxy.health_check import Address
 
 _READERS: Mapping[str, str] = {
-    "SSL_CERT_FILE": "Python's clients, claude-code, opencode, codex",
+    "SSL_CERT_FILE": "Python's clients",
     "REQUESTS_CA_BUNDLE": "requests",
     "NODE_EXTRA_CA_CERTS": "Node's clients",
     "CURL_CA_BUNDLE": "curl",
     "GIT_SSL_CAINFO": "git",
-    "CODEX_CA_CERTIFICATE": "codex",
     "AWS_CA_BUNDLE": "boto3",
     "DENO_CERT": "Deno",
 }
-"""Who reads a variable; of the others, whoever reads it."""
+"""Who needs a variable. Some clients, as claude-code and codex, can do with another one."""
 
 _VARIABLES = (*CA_VARIABLES, *OTHER_CA_VARIABLES)
 
@@ -93,7 +92,7 @@ def check_authority(authority: Bundle, now: datetime) -> Iterator[Finding]:
     elif ends - now < _SOON:
         yield note(f"{authority.path} expires on {ends:%Y-%m-%d}", again)
     else:
-        yield ok(f"{authority.path} is the proxy's authority, until {ends:%Y-%m-%d}")
+        yield ok(f"{authority.path} is the proxy's authority, valid until {ends:%Y-%m-%d}")
     yield from _check_key(folder / "mitmproxy-ca.pem")
 
 
