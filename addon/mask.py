@@ -16,6 +16,8 @@ from weakref import WeakKeyDictionary
 from mitmproxy import ctx, exceptions, http
 from mitmproxy.addonmanager import Loader
 
+from addon.dashboard.board import Board
+from addon.dashboard.page_server import PageServer
 from addon.metrics.loop_log import LoopLog
 from addon.metrics.metrics import Measuring, Metrics
 from addon.metrics.names import printable
@@ -39,6 +41,7 @@ from addon.proxy.standard_output import print_any_character
 from addon.proxy.startup import (
     find_option_mistake,
     render_change,
+    render_no_page,
     render_recording,
     render_start,
 )
@@ -72,6 +75,7 @@ class ObservationMasking:
         self._open: WeakKeyDictionary[http.HTTPFlow, _Open] = WeakKeyDictionary()
         self._masker = Masker(MemoryFile(lambda: default_path().parent))
         self._metrics = Metrics(self._masker.enter)
+        self._page: PageServer | None = None
         self._websockets = Websockets(
             self._masker, self._metrics, self._read_settings, lambda: self._run
         )
@@ -110,6 +114,8 @@ class ObservationMasking:
             logger.info(render_start(self._config))
             if line := render_recording(self._config.settings, ctx.options):
                 logger.info(line)
+            if ctx.options.server:
+                self._open_page(self._config)
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Stream uploads that are not requests to a model."""
@@ -167,6 +173,8 @@ class ObservationMasking:
         self._mcp.done()
         self._masker.close()
         self._metrics.close()
+        if self._page:
+            self._page.close()
         self._log.flush()
         others = f"{self._unserved.render_total()}{self._passthrough.render_total()}"
         logger.info(f"{self._metrics.totals}{others}")
@@ -198,6 +206,31 @@ class ObservationMasking:
             "records": self._metrics.path,
             "lost_records": standing.lost_records if standing else 0,
             "summary": standing.summary if standing else "",
+            "unopened": self._passthrough.passed,
+            "unserved": self._unserved.counts.total(),
+            "page": self._page.url if self._page else None,
+        }
+
+    def _open_page(self, config: ConfigFile) -> None:
+        """Serve the page from now on, if it is wanted. What keeps it away is a warning."""
+        if not config.settings.page.enabled or self._page is not None:
+            return
+        board = Board()
+        try:
+            self._page = PageServer(config.settings.page, board, self._describe_run, self._log.log)
+        except OSError as error:
+            logger.warning(render_no_page(config.settings.page, error))
+            return
+        self._metrics.sinks.append(board.add)
+        logger.info(f"page: {self._page.url}")
+
+    def _describe_run(self) -> Mapping[str, object]:
+        """Return how the proxy is, for its page; any thread may ask."""
+        state = render_start(self._config) if self._config else ""
+        return {
+            "name": self._run.name,
+            "tag": self._run.tag,
+            "state": state,
             "unopened": self._passthrough.passed,
             "unserved": self._unserved.counts.total(),
         }

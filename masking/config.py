@@ -20,6 +20,7 @@ from masking.config_tables import (
     HostSettings,
     MemorySettings,
     MetricsSettings,
+    PageSettings,
     RecordingSettings,
     Tables,
     WebsocketSettings,
@@ -56,6 +57,7 @@ class Settings:
     mcp: McpSettings = _SHIPPED.mcp
     memory: MemorySettings = _SHIPPED.memory
     metrics: MetricsSettings = _SHIPPED.metrics
+    page: PageSettings = _SHIPPED.page
     recording: RecordingSettings = _SHIPPED.recording
     websocket: WebsocketSettings = _SHIPPED.websocket
     hosts: HostSettings = _SHIPPED.hosts
@@ -78,8 +80,8 @@ class Settings:
 
     @cached_property
     def digest(self) -> str:
-        """12 hex digits, the same for equal settings, whatever the file of records."""
-        told = to_json(replace(self, metrics=_SHIPPED.metrics))
+        """12 hex digits, the same for equal settings, whatever the file of records and the page."""
+        told = to_json(replace(self, metrics=_SHIPPED.metrics, page=_SHIPPED.page))
         return hashlib.blake2b(told, digest_size=6).hexdigest()
 
 
@@ -103,6 +105,7 @@ def parse_settings(data: bytes, overrides: Sequence[str] = ()) -> Settings | Non
         mcp=tables.mcp,
         memory=tables.memory,
         metrics=tables.metrics,
+        page=tables.page,
         recording=tables.recording,
         websocket=tables.websocket,
         hosts=tables.hosts,

@@ -5,6 +5,7 @@ These are the values of the shipped `config.toml`, and this is their only place.
 """
 
 from dataclasses import replace
+from ipaddress import ip_address
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, model_validator
@@ -208,6 +209,21 @@ class WebsocketSettings(_Table):
     mode: Annotated[WebsocketMode, PlainValidator(_read_websocket_mode)] = "pass"
 
 
+def _read_own_address(host: str) -> str:
+    try:
+        return host if host == "localhost" else str(ip_address(host))
+    except ValueError:
+        raise ConfigError("expected an IP address of this machine, as 127.0.0.1", "") from None
+
+
+class PageSettings(_Table):
+    """The live page: where it is served. Port 0 is any free one."""
+
+    enabled: bool = True
+    host: Annotated[str, AfterValidator(_read_own_address)] = "127.0.0.1"
+    port: int = Field(default=0, ge=0, le=65_535)
+
+
 class RecordingSettings(_Table):
     """What a mitmproxy recording (`mitmdump -w`) holds besides what was sent.
 
@@ -247,6 +263,7 @@ class Tables(_Table):
     mcp: McpSettings = McpSettings()
     memory: MemorySettings = MemorySettings()
     metrics: MetricsSettings = MetricsSettings()
+    page: PageSettings = PageSettings()
     recording: RecordingSettings = RecordingSettings()
     websocket: WebsocketSettings = WebsocketSettings()
     hosts: HostSettings = HostSettings()

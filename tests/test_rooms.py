@@ -74,7 +74,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "addon.dashboard": (*SEES_MASKING, "addon.metrics"),
     "addon.gateways": (*SEES_MASKING, "addon.metrics"),
     "addon.proxy": (*SEES_MASKING, "addon.metrics"),
-    "addon.mask": (*SEES_MASKING, "addon.metrics", "addon.proxy"),
+    "addon.mask": (*SEES_MASKING, "addon.metrics", "addon.dashboard", "addon.proxy"),
     "addon.recordings": (*SEES_MASKING, "addon.proxy", "addon.metrics"),
     "addon.commands": (
         *(*SEES_MASKING, "addon.recordings", "addon.proxy", "addon.metrics"),

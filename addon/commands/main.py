@@ -16,6 +16,7 @@ _COMMANDS = {
     "doctor": "Say what is wrong, and the line that mends it.",
     "config": "Show the configuration, write one of your own, or check one.",
     "proxy": "Start the proxy in the foreground.",
+    "page": "Open the live page of a running proxy.",
     "replay": "Price recordings under a policy.",
     "tune": "Find the settings that your recordings ask for.",
     "compare": "Compare the strategies on recordings.",

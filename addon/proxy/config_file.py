@@ -17,7 +17,7 @@ from masking.strategies.redaction import SWITCH, apply_switch
 
 logger = logging.getLogger("observation_masking")
 
-AT_THE_NEXT_START: frozenset[str] = frozenset()
+AT_THE_NEXT_START = frozenset({"page.enabled", "page.host", "page.port"})
 """Settings, as `table.key`, that a running proxy cannot take up, such as where it listens."""
 
 

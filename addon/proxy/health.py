@@ -19,9 +19,15 @@ def is_for_proxy(request: http.Request) -> bool:
 
 
 def answer(request: http.Request, health: Mapping[str, object]) -> http.Response:
-    """Return the answer to such a request; only GET and HEAD of `PATH` have one."""
+    """Return the answer to such a request; only GET and HEAD of `PATH` have one.
+
+    `/` leads to the page, which is elsewhere: mitmproxy would hold its events back.
+    """
     headers = {"content-type": "application/json", "cache-control": "no-store"}
-    if request.path.partition("?")[0] != PATH:
+    path, page = request.path.partition("?")[0], health["page"]
+    if path == "/" and page is not None:
+        return http.Response.make(307, b"", {**headers, "location": str(page)})
+    if path != PATH:
         return http.Response.make(404, b'{"error": "not found"}', headers)
     if request.method not in ("GET", "HEAD"):
         return http.Response.make(405, b"", {**headers, "allow": "GET, HEAD"})

@@ -34,6 +34,7 @@ class Health(BaseModel):
     summary: what the run came to so far, those included, in a line.
     unopened: the connections that passed unopened for lack of trust, by host.
     unserved: the requests that passed because their format is not masked.
+    page: where its live page is; None if it has none.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -48,6 +49,7 @@ class Health(BaseModel):
     summary: str = ""
     unopened: Mapping[str, int]
     unserved: int
+    page: str | None = None
 
 
 def read_address(text: str) -> Address:

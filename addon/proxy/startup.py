@@ -8,6 +8,7 @@ from mitmproxy.options import Options
 from addon.proxy.config_file import AT_THE_NEXT_START, Change, ConfigFile
 from addon.proxy.original_body import is_recording
 from masking.config import ROOT, Settings
+from masking.config_tables import PageSettings
 from masking.measures.price_settings import PriceSettings
 from masking.printable import printable
 from masking.strategies.policy import MaskPolicy
@@ -59,6 +60,15 @@ def render_recording(settings: Settings, options: Options) -> str | None:
     return printable(
         f"{options.save_stream_file} keeps the client's own body of each masked request, so that "
         f"it can be replayed; [{ROOT}.recording] keep_original = false switches that off"
+    )
+
+
+def render_no_page(settings: PageSettings, error: OSError) -> str:
+    """Return the line that says why there is no page, and what to set."""
+    problem = error.strerror or str(error)
+    return (
+        f"no page at {settings.host}:{settings.port}: {problem}; "
+        f"[{ROOT}.page] port = 0 takes any free port"
     )
 
 

@@ -115,7 +115,8 @@ class Passthrough:
             )
 
     def _count_passed(self) -> Counter[str]:
-        return self._trust.passed + self._unverified.passed
+        # Copies, as the page asks in a thread of its own, and these grow meanwhile.
+        return self._trust.passed.copy() + self._unverified.passed.copy()
 
     def _read_peer(self, data: tls.ClientHelloData | tls.TlsData, sni: str | None) -> Peer | None:
         """Return who wants to reach whom; None if the client addresses the proxy itself."""

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 from masking.accounting.cost import Bill
-from masking.accounting.reason_row import spell_reasons
-from masking.model import REASONS, Reason
+from masking.accounting.reason_row import label_reasons, spell_reasons
 from masking.printable import printable
 from masking.replay.boundary_moves import Value, find_moves
 from masking.replay.comparison import Comparison
@@ -25,14 +24,9 @@ def describe_charts(comparisons: Sequence[Comparison]) -> dict[str, object]:
     return {
         "policies": {policy.key: policy.name for policy in POLICIES},
         "units": UNITS,
-        "reasons": {info.letter: [reason, _label(reason)] for reason, info in REASONS.items()},
+        "reasons": label_reasons(),
         "conversations": [_describe_conversation(each) for each in comparisons],
     }
-
-
-def _label(reason: Reason) -> str:
-    """Return a reason for the legend: `in window: in one of the last tool turns`."""
-    return f"{reason.replace('_', ' ')}: {REASONS[reason].sentence}"
 
 
 def _describe_conversation(comparison: Comparison) -> dict[str, object]:

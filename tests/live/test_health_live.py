@@ -1,9 +1,12 @@
 """The proxy answers by its own name, and what is asked there goes nowhere."""
 
+import json
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
+from addon.commands.main import main
 from addon.proxy.health_check import Address, Health, check_health
 from tests.live.harness import (
     ON,
@@ -52,13 +55,32 @@ def test_all_that_came_to_its_end_is_recorded_when_it_answers(live: Live) -> Non
         assert path in [record["path"] for record in live.records()]
 
 
+def test_its_page_is_led_to_and_shows_what_has_passed(
+    live: Live, capsys: pytest.CaptureFixture[str]
+) -> None:
+    live.sink.answers[path := "/page/chat/completions"] = answer()
+    live.send(path, encoded(conversation()))
+    with live.client() as client:
+        page = client.get(HEALTH).json()["page"]
+        led = client.get("http://obsmask.test/")
+    assert (307, page) == (led.status_code, led.headers["location"])
+    assert f"page: {page}" in live.proxy.log
+    with httpx.stream("GET", f"{page}events", trust_env=False) as events:
+        told = json.loads(next(events.iter_lines()).removeprefix("data: "))
+    named = {tuple(each["names"]) for each in told["conversations"]}
+    assert {("python-httpx", "gpt-4o", "localhost")} == named
+    assert 0 == main(["page", "--print", "--proxy", live.proxy.url])
+    assert f"{page}\n" == capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("method", "url", "status"),
     [
         ("HEAD", HEALTH, 200),
         ("GET", "http://OBSMASK.test./health?of=it", 200),
         ("POST", HEALTH, 405),
-        ("GET", "http://obsmask.test/", 404),
+        ("GET", "http://obsmask.test/", 307),
+        ("GET", "http://obsmask.test/nowhere", 404),
         ("POST", "http://obsmask.test/v1/chat/completions", 404),
         ("GET", "http://obsmask.test:8443/health", 200),
     ],

@@ -1,4 +1,5 @@
-/* Charts over the requests, drawn by uPlot. `spec`: `count` of them, the highest value `top`,
+/* Charts over the requests, drawn by uPlot. `spec`: `count` of them, the highest value `top`, the
+   lowest one `bottom` if it is below 0,
    `axis` (how values are written beside it), `unit` (its title), `moves`, `series` (what uPlot
    draws), `values` (a list for each), `label` (the text alternative) and `read(index)`. */
 
@@ -37,7 +38,7 @@ function plot(node, spec, width, onPoint) {
     width, height: HEIGHT,
     legend: { show: false },
     cursor: { drag: { x: false, y: false }, y: false },
-    scales: { x: { time: false, range: [0.5, spec.count + 0.5] }, y: { range: [0, spec.top * 1.04 || 1] } },
+    scales: { x: { time: false, range: [0.5, spec.count + 0.5] }, y: { range: [(spec.bottom || 0) * 1.04, spec.top * 1.04 || 1] } },
     axes: [
       axis("Request", { size: 28, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000],
         values: (_, ticks) => ticks.map(whole) }),
@@ -65,5 +66,6 @@ function chart(title, note, spec) {
     const printed = "print" in document.documentElement.dataset;
     drawn = plot(node, spec, printed ? PRINTED : Math.max(220, node.clientWidth), read);
   });
+  endings.push(() => drawn && drawn.destroy());
   return html("figure", {}, html("h4", {}, title), output, node);
 }

@@ -8,9 +8,15 @@ const place = (id) => document.getElementById(id);
 const colour = (name) =>
   getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-/* What is drawn to the width there is, and anew whenever that, or the colours, change. */
+/* What is drawn to the width there is, and anew whenever that, or the colours, change; and what
+   ends it once it is gone from the page. */
 let drawings = [];
+let endings = [];
 const redraw = () => drawings.forEach((each) => each());
+function forget() {
+  endings.forEach((each) => each());
+  [drawings, endings] = [[], []];
+}
 
 /* Numbers. Requests and results count from 0 in the data, from 1 on the page. */
 

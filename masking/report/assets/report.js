@@ -4,7 +4,7 @@ const policies = Object.entries(data.policies);
 
 function choose(index) {
   const one = data.conversations[index];
-  drawings = [];
+  forget();
   place("chooser").value = index;
   place("one").replaceChildren(
     html("h3", {}, one.name), html("p", { class: "note" }, one.about),

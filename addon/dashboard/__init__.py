@@ -1,0 +1,1 @@
+"""The live page: what masking does and saves, while agents work."""

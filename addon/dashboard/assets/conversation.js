@@ -1,0 +1,111 @@
+/* One conversation: what it saved, how large its prompts were, the masking map, the moves. `one` is
+   as /conversations/KEY has it; its requests count from 0, and from `forgotten` on. */
+
+function readRequests({ columns, all }) {
+  return all.map((values) => Object.fromEntries(columns.map((name, at) => [name, values[at]])));
+}
+
+const saving = (unit) => (request) => {
+  const [before, after] = unit === "usd"
+    ? [request.dollars_before, request.dollars_after] : [request.tokens_before, request.tokens_after];
+  return before === null || after === null ? 0 : before - after;
+};
+
+const UNIT = { usd: "US dollars", input_tokens: "input tokens" };
+
+function showConversation(one) {
+  const requests = readRequests(one);
+  const moves = findMoves(requests, saving(one.unit));
+  const parts = [html("h3", {}, one.names.join(", ")), html("p", {}, one.line)];
+  if (one.why) parts.push(html("p", { class: "warning" }, `Nothing is masked: ${one.why}.`));
+  if (one.forgotten) {
+    parts.push(html("p", { class: "note" },
+      `What follows is about the last ${plural(requests.length, "request")}; ` +
+      `${plural(one.forgotten, "earlier one")} are in the sums alone.`));
+  }
+  if (requests.length) {
+    parts.push(...showAmounts(one, requests, moves),
+      ...showMap({ map: requests.map(({ row }) => row || "") }),
+      ...showMoves(moves, one.unit), showRequests(requests, one.unit));
+  }
+  return parts;
+}
+
+function showAmounts({ saved, unit }, requests, moves) {
+  const amount = money(unit, highest(saved.map(Math.abs)));
+  const whole_prompt = requests.map(({ sent, spared }) => (sent || 0) + (spared || 0));
+  const sent = requests.map((request) => request.sent || 0);
+  const say = (at) => `${whole(sent[at])} of ${whole(whole_prompt[at])} tokens sent`;
+  const last = requests.length - 1;
+  return [
+    legend([["line chosen", "saved so far"], ["chosen", "tokens that were sent"],
+      ["everything", "tokens that masking took out"], ["move", "the boundary moves"]]),
+    html("div", { class: "row pair" },
+      chart("Saved so far", "What the prompts would have cost, less what they cost.", {
+        count: requests.length, top: highest(saved), bottom: -highest(saved.map((each) => -each)),
+        moves, unit: UNIT[unit], axis: unit === "usd" ? amount : compact,
+        label: `Saved so far: ${amount(saved[last])} after ${plural(requests.length, "request")}.`,
+        read: (at) => `Request ${whole(at + 1)}: ${amount(saved[at])} saved so far`,
+        series: [line("chosen", { width: 2, points: { show: requests.length === 1 } })],
+        values: [saved],
+      }),
+      chart("Tokens of each prompt", "Estimated, with the vocabulary o200k_base.", {
+        count: requests.length, top: highest(whole_prompt), moves, unit: "Tokens", axis: compact,
+        label: `Tokens of each prompt. The last request: ${say(last)}.`,
+        read: (at) => `Request ${whole(at + 1)}: ${say(at)}`,
+        series: [bars("taken out", "everything"), bars("sent", "chosen")],
+        values: [whole_prompt, sent],
+      }))];
+}
+
+/* The requests at which more was masked, each with what it and those up to the next one saved. */
+function findMoves(requests, save) {
+  const moves = [];
+  requests.forEach((request, at) => {
+    if (request.moved) {
+      const before = at ? requests[at - 1] : { masked: 0, spared: 0 };
+      moves.push({ request: at, results: request.masked - before.masked,
+        removed: (request.spared || 0) - (before.spared || 0), first: save(request), later: 0 });
+    } else if (moves.length) {
+      moves.at(-1).later += save(request);
+    }
+  });
+  return moves;
+}
+
+function showMoves(moves, unit) {
+  const title = html("h3", {}, "Moves of the boundary");
+  if (!moves.length) return [title, html("p", {}, "The boundary has not moved.")];
+  const all = moves.flatMap(({ first, later }) => [first, later, first + later]);
+  const amount = money(unit, highest(all.map(Math.abs)));
+  const rows = moves.map(({ request, results, removed, first, later }) =>
+    [whole(request + 1), whole(results), whole(removed), loss(first, amount), loss(later, amount),
+      loss(first + later, amount)]);
+  return [title, html("p", { class: "note" },
+    "At the request of a move, what follows the newly masked results is written to the cache anew: " +
+    `a loss there is the price of the move. All amounts are in ${UNIT[unit]}.`),
+    table("Moves of the boundary, and what they cost and earned",
+      ["At request", "Newly masked", "Tokens taken out", "Saved at that request",
+        "Saved since, up to the next move", "Together"], rows,
+      { wide: ["Newly masked", "Tokens taken out"] })];
+}
+
+function describeOutcome({ failed, why, masked, results }) {
+  if (failed) return `failed: ${failed}`;
+  return why ? `untouched: ${why}` : `${whole(masked)} of ${plural(results, "result")} masked`;
+}
+
+function showRequests(requests, unit) {
+  const details = html("details", {}, html("summary", {}, "Every request, as a table"));
+  details.addEventListener("toggle", () => {
+    const amount = money(unit, highest(requests.map((each) => Math.abs(saving(unit)(each)))));
+    const number = (value) => (value === null ? "" : whole(value));
+    const rows = requests.map((each, at) => [
+      whole(at + 1), clock(each.time), describeOutcome(each), number(each.sent), number(each.spared),
+      number(each.prompt), number(each.cached), loss(saving(unit)(each), amount)]);
+    details.append(table("Every request", ["Request", "At", "What became of it", "Tokens sent",
+      "Not sent", "Prompt, as reported", "Cached, as reported", "Saved"], rows,
+    { wide: ["At", "Not sent", "Prompt, as reported", "Cached, as reported"] }));
+  }, { once: true });
+  return details;
+}

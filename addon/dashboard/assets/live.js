@@ -1,0 +1,154 @@
+/* Listens to the proxy: keeps a row for each conversation, and the one that is chosen up to date. */
+
+const clock = (time) => new Date(time).toLocaleTimeString();
+const rows = new Map(); /* by key: the conversation as it was told, and its row in the table */
+let shown = { key: null, changed: 0 };
+
+function svg(tag, attributes, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+/* What was saved so far, request by request, over a line at 0. */
+function sparkline(saved) {
+  const [low, high] = [Math.min(0, ...saved), Math.max(0, ...saved)];
+  const y = (value) => 23 - 22 * ((value - low) / (high - low || 1));
+  const x = (at) => (saved.length > 1 ? (at / (saved.length - 1)) * 120 : 60);
+  const points = saved.map((value, at) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`).join(" ");
+  return svg("svg", { viewBox: "0 0 120 24", preserveAspectRatio: "none", "aria-hidden": "true" },
+    svg("line", { x1: 0, x2: 120, y1: y(0), y2: y(0) }), svg("polyline", { points }));
+}
+
+function fillRow(node, one) {
+  const link = node.querySelector("a") || html("a", { href: `#${encodeURIComponent(one.key)}` });
+  const [name, ...others] = one.names;
+  link.textContent = `${whole(one.number)}: ${name}`;
+  const failed = one.failed ? [`, ${whole(one.failed)} failed`] : [];
+  const about = [html("small", {}, others.join(", "))];
+  if (one.why) about.push(html("small", { class: "why" }, `nothing masked: ${one.why}`));
+  const cell = (content, name) => html("td", name ? { class: name } : {}, content);
+  const saved = html("span", one.is_loss ? { class: "loss" } : {}, one.net.replace(/^-/, "−"));
+  const head = node.querySelector("th") || html("th", { scope: "row" }, link);
+  head.replaceChildren(link, ...about);
+  const cells = [cell(whole(one.requests)), cell(whole(one.sent), "wide"),
+    cell(whole(one.spared), "wide"), cell(saved), cell(sparkline(one.saved), "spark"),
+    cell(one.time ? clock(one.time) : "", "wide")];
+  cells[0].append(...failed);
+  if (!head.parentNode) node.append(head);
+  while (node.children.length > 1) node.lastChild.remove();
+  node.append(...cells);
+}
+
+function take({ run, total, conversations, is_whole }) {
+  if (is_whole) {
+    rows.clear();
+    place("rows").replaceChildren();
+  }
+  for (const one of [...conversations].sort((a, b) => a.number - b.number)) {
+    const row = rows.get(one.key) || { node: html("tr") };
+    row.one = one;
+    rows.set(one.key, row);
+    fillRow(row.node, one);
+    if (!row.node.parentNode) place("rows").prepend(row.node); /* rows never change their places */
+  }
+  showRun(run);
+  if (total.requests) showTotal(total);
+  refresh();
+}
+
+function showRun({ name, tag, state, unopened, unserved }) {
+  place("state").textContent = `${state}. Run ${name}${tag ? `, ${tag}` : ""}.`;
+  const hosts = Object.entries(unopened).map(([host, count]) => `${host} (${whole(count)})`);
+  const warnings = [
+    hosts.length ? "Passed unopened and unmasked, for lack of trust in the proxy's certificate: " +
+      `${hosts.join(", ")}. obsmask doctor says what to do.` : "",
+    unserved ? `${plural(unserved, "request")} to a model in a format that is not masked.` : "",
+  ];
+  place("warning").textContent = warnings.join(" ").trim();
+  place("warning").hidden = !place("warning").textContent;
+}
+
+function showTotal(total) {
+  const saved = total.net.replace(/^-/, "");
+  place("net").textContent = { "0": "Nothing saved yet", "about 0": "About nothing saved yet" }[saved]
+    || `${saved} ${total.is_loss ? "lost" : "saved"}`;
+  document.title = `${place("net").textContent} - observation masking`;
+  place("line").textContent = `${total.line}.`;
+  place("many").hidden = false;
+  place("counted").textContent = rows.size < total.conversations
+    ? `The last ${whole(rows.size)} of ${whole(total.conversations)} conversations, the newest first.`
+    : `${plural(rows.size, "conversation")}, the newest first.`;
+}
+
+const chosenKey = () => decodeURIComponent(location.hash.slice(1));
+
+/* Shows the chosen conversation, else the one that spoke last when there was none, if it has changed.
+   It is asked for once a second at most. */
+let asking = false;
+
+async function refresh() {
+  if (!rows.has(shown.key) || (rows.has(chosenKey()) && chosenKey() !== shown.key)) {
+    const latest = [...rows.values()].sort((a, b) => b.one.changed - a.one.changed)[0];
+    shown = { key: rows.has(chosenKey()) ? chosenKey() : latest && latest.one.key, changed: 0 };
+  }
+  const row = rows.get(shown.key);
+  if (asking || !row || row.one.changed === shown.changed) return;
+  asking = true;
+  const { key } = shown;
+  try {
+    const answer = await fetch(`/conversations/${encodeURIComponent(key)}`);
+    if (answer.ok && key === shown.key) show(await answer.json());
+  } catch {
+    /* The proxy is gone, which its events tell. */
+  }
+  setTimeout(() => { asking = false; refresh(); }, 1000);
+}
+
+function show(one) {
+  const focusable = "[tabindex], summary, a";
+  const at = [...place("one").querySelectorAll(focusable)].indexOf(document.activeElement);
+  const isOpen = shown.changed && place("one").querySelector("details[open]");
+  shown.changed = one.changed;
+  forget();
+  place("chosen").hidden = false;
+  place("one-title").textContent = `Conversation ${whole(one.number)}`;
+  place("one").replaceChildren(...showConversation(one));
+  redraw();
+  if (isOpen) place("one").querySelector("details").open = true;
+  if (at >= 0) place("one").querySelectorAll(focusable)[at]?.focus({ preventScroll: true });
+  for (const [key, { node }] of rows) node.classList.toggle("current", key === one.key);
+}
+
+function follow() {
+  if (!rows.has(chosenKey())) return;
+  asking = false;
+  refresh();
+  place("one-title").focus();
+  place("one-title").scrollIntoView();
+}
+
+function say(text, stopped) {
+  place("connection").textContent = text;
+  place("connection").classList.toggle("stopped", stopped);
+}
+
+function listen() {
+  const events = new EventSource("/events");
+  events.addEventListener("message", ({ data: told }) => { say("connected", false); take(JSON.parse(told)); });
+  events.addEventListener("stopped", () => {
+    events.close();
+    say("the proxy has stopped; what it did until then stays here", true);
+  });
+  events.addEventListener("error", () =>
+    say("the proxy does not answer; what it did until then stays here", true));
+}
+
+addEventListener("hashchange", follow);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+let width = place("one").clientWidth;
+new ResizeObserver(() => {
+  if (width !== (width = place("one").clientWidth)) requestAnimationFrame(redraw);
+}).observe(place("one"));
+listen();

@@ -1,0 +1,102 @@
+"""The board in the words and numbers of the page, as JSON: sums, rows, one conversation."""
+
+from addon.dashboard.board import Conversation, Described, View
+from addon.dashboard.shown_request import ShownRequest
+from addon.metrics.sums import BillSum
+from addon.metrics.tally import Tally
+from addon.metrics.tally_line import find_form, find_why_untouched, render_tally
+
+_SPARK = 60
+"""The points of a sparkline: of the latest requests."""
+
+
+def describe_view(view: View) -> Described:
+    """Return the sums of the run, and a row for each of the view's conversations."""
+    return {
+        "version": view.version,
+        "is_whole": view.is_whole,
+        "total": {**describe_sums(view.total), "conversations": len(view.total.conversations)},
+        "conversations": [describe_row(each) for each in view.conversations],
+    }
+
+
+def describe_row(conversation: Conversation) -> Described:
+    """Return a conversation in short."""
+    return {
+        "key": conversation.key,
+        "number": conversation.number,
+        "names": conversation.names,
+        "changed": conversation.changed,
+        "time": conversation.requests[-1].time if conversation.requests else None,
+        "saved": _accumulate(conversation)[-_SPARK:],
+        **describe_sums(conversation.tally),
+    }
+
+
+def describe_sums(tally: Tally) -> Described:
+    """Return what some requests come to: numbers to sort by, and sentences to read."""
+    bill, unit = find_bill(tally)
+    return {
+        "requests": tally.count,
+        "failed": tally.failed,
+        "sent": tally.tokens_after,
+        "spared": tally.tokens_before - tally.tokens_after,
+        "masked": tally.changed,
+        "net": render_net(bill, unit),
+        "is_loss": bill.is_telling and bill.saved < 0,
+        "line": render_tally(tally),
+        "why": find_why_untouched(tally).explain() if tally.count and not tally.changed else None,
+    }
+
+
+def describe_conversation(conversation: Conversation) -> Described:
+    """Return a conversation with its requests, and what its moves of the boundary came to."""
+    _, unit = find_bill(conversation.tally)
+    return {
+        **describe_row(conversation),
+        "forgotten": conversation.forgotten,
+        "unit": unit,
+        "saved": _accumulate(conversation),
+        "columns": ShownRequest._fields,
+        "all": [list(request) for request in conversation.requests],
+    }
+
+
+def find_bill(tally: Tally) -> tuple[BillSum, str]:
+    """Return the bill to show, and its unit: in US dollars if every price is known."""
+    if tally.dollars.requests and not tally.unpriced.requests:
+        return tally.dollars, "usd"
+    return tally.tokens, "input_tokens"
+
+
+def render_net(bill: BillSum, unit: str) -> str:
+    """Return what was saved, with its margin: `$0.0930 ±0.0100 (22%)`; `about 0` within it."""
+    if not bill.requests or bill.before == bill.after:
+        return "0"
+    if not bill.is_telling:
+        return "about 0"
+    form = find_form(bill.before) if unit == "usd" else "{:,.0f}"
+    sign = "-" if bill.saved < 0 else ""
+    error = form.replace("$", "").format(bill.error)
+    off = f" ±{error}" if float(error.replace(",", "")) else ""
+    share = f" ({abs(bill.saved_share or 0.0):.0%})"
+    end = "" if unit == "usd" else " input tokens"
+    return f"{sign}{form.format(abs(bill.saved))}{off}{end}{share}"
+
+
+def _accumulate(conversation: Conversation) -> list[float]:
+    """Return what was saved up to each request that is kept, in the conversation's unit."""
+    bill, unit = find_bill(conversation.tally)
+    steps = [_save(request, unit) for request in conversation.requests]
+    total = bill.saved - sum(steps)  # what those saved that are not kept any more
+    saved = []
+    for step in steps:
+        total += step
+        saved.append(round(total, 6))
+    return saved
+
+
+def _save(request: ShownRequest, unit: str) -> float:
+    if unit == "usd":
+        return (request.dollars_before or 0.0) - (request.dollars_after or 0.0)
+    return (request.tokens_before or 0.0) - (request.tokens_after or 0.0)

@@ -1,0 +1,66 @@
+"""What the page keeps of a request: sizes, amounts and reasons; never content."""
+
+from typing import NamedTuple
+
+from addon.metrics.names import printable
+from addon.metrics.record import RequestRecord
+
+_MOST_LETTERS = 4_000
+"""A longer row of the masking map is not kept, so that no request can take much memory."""
+
+
+class ShownRequest(NamedTuple):
+    """A request as the page shows it; None is what is not known.
+
+    failed: the status or the interruption, if it failed.
+    why: why it went on untouched.
+    sent, spared: the tokens that were sent, and those that masking took out.
+    prompt, cached: the tokens that the provider reported.
+    tokens_before, tokens_after, dollars_before, dollars_after: its bill, unmasked and as sent.
+    moved: whether the boundary moved.
+    row: its row of the masking map.
+    """
+
+    time: str
+    failed: str | None
+    why: str | None
+    results: int
+    masked: int
+    sent: int | None
+    spared: int | None
+    prompt: int | None
+    cached: int | None
+    tokens_before: float | None
+    tokens_after: float | None
+    dollars_before: float | None
+    dollars_after: float | None
+    moved: bool
+    row: str | None
+
+    @property
+    def is_billed(self) -> bool:
+        """Whether it has a bill."""
+        return self.tokens_before is not None and self.tokens_after is not None
+
+
+def show(record: RequestRecord) -> ShownRequest:
+    """Return what the page keeps of a record."""
+    before, after = record.request_tokens_before, record.request_tokens_after
+    row = record.result_reasons
+    return ShownRequest(
+        time=record.time,
+        failed=str(record.error or record.status) if record.failed else None,
+        why=record.passed_through and printable(record.passed_through),
+        results=record.tool_results or 0,
+        masked=sum(filter(None, (record.masked, record.redacted, record.reduced, record.dropped))),
+        sent=after,
+        spared=None if before is None or after is None else before - after,
+        prompt=record.prompt_tokens,
+        cached=record.cached_tokens,
+        tokens_before=record.cost_tokens_before,
+        tokens_after=record.cost_tokens_after,
+        dollars_before=record.cost_dollars_before,
+        dollars_after=record.cost_dollars_after,
+        moved=bool(record.boundary_moved),
+        row=row if row is None or len(row) <= _MOST_LETTERS else None,
+    )

@@ -1,0 +1,140 @@
+"""The page's model: what it keeps, and what it forgets first."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from addon.dashboard.board import Board
+from addon.dashboard.describe import describe_conversation, describe_row, describe_view, render_net
+from addon.metrics.sums import BillSum
+from masking.accounting.margin import Margin
+from tests.made_up_records import UNPRICED, bill, record
+
+
+def filled(*requests: Mapping[str, object], conversations: int = 9, kept: int = 99) -> Board:
+    board = Board(conversations, kept)
+    for fields in requests:
+        board.add(record(**fields))
+    return board
+
+
+def keys(board: Board, since: int = 0) -> list[str]:
+    return [each.key for each in board.look(since).conversations]
+
+
+A, B, C = ({"conversation_id": name} for name in "abc")
+
+
+def test_a_conversation_is_met_once_and_counted() -> None:
+    board = filled(A, B, A)
+    assert ["b", "a"] == keys(board)
+    assert [2, 1] == [each.number for each in board.look().conversations]
+    assert [1, 2] == [each.tally.count for each in board.look().conversations]
+
+
+def test_requests_that_could_not_be_read_are_gathered_by_host() -> None:
+    assert ["at-h"] == keys(filled({"passed_through": "not JSON"}, {"passed_through": "signed"}))
+
+
+def test_replayed_requests_are_not_shown() -> None:
+    assert [] == keys(filled({"replay": True}))
+
+
+def test_what_has_changed_since_a_version_is_told_alone() -> None:
+    board = filled(A, B)
+    seen = board.version
+    board.add(record(**A))
+    assert (["a"], False) == (keys(board, seen), board.look(seen).is_whole)
+    assert [] == keys(board, board.version)
+
+
+def test_the_conversation_that_was_idle_for_longest_is_forgotten() -> None:
+    board = filled(A, B, A, conversations=2)
+    seen = board.version
+    board.add(record(**C))
+    assert ["a", "c"] == keys(board)
+    assert board.look(seen).is_whole, "a reader must learn that one is gone"
+    assert 4 == board.look().total.count
+    assert board.find("b") is None
+
+
+def test_of_too_many_requests_those_of_the_idlest_conversation_go() -> None:
+    board = filled(A, A, B, B, kept=3)
+    found = {each.key: (len(each.requests), each.forgotten) for each in board.look().conversations}
+    assert {"a": (1, 1), "b": (2, 0)} == found
+
+
+def test_a_forgotten_conversation_makes_room_for_requests() -> None:
+    board = filled(A, A, B, C, conversations=2, kept=2)
+    assert [(1, 0), (1, 0)] == [
+        (len(each.requests), each.forgotten) for each in board.look().conversations
+    ]
+
+
+def test_a_reader_of_another_run_is_told_everything() -> None:
+    assert filled(A).look(since=1_000).is_whole
+
+
+@pytest.mark.parametrize(
+    ("requests", "unit", "saved"),
+    [
+        ([bill(4, 3), bill(4, 2)], "usd", [1, 3]),
+        ([bill(4, 3), {**bill(4, 2), **UNPRICED}], "input_tokens", [1, 3]),
+        ([bill(4, 5), {}], "usd", [-1, -1]),
+        ([{}], "input_tokens", [0]),
+    ],
+    ids=["all priced", "one without a price", "a request without a bill", "none with a bill"],
+)
+def test_what_was_saved_is_told_request_by_request(
+    requests: list[Mapping[str, object]], unit: str, saved: list[float]
+) -> None:
+    (found,) = filled(*({**A, **fields} for fields in requests)).look().conversations
+    told = describe_conversation(found)
+    assert (unit, saved) == (told["unit"], told["saved"])
+
+
+def test_what_forgotten_requests_saved_is_in_the_sums() -> None:
+    board = filled(*({**A, **bill(4, 3)} for _ in range(5)), kept=2)
+    assert [4, 5] == describe_conversation(board.look().conversations[0])["saved"]
+
+
+def test_a_row_names_client_model_and_host_and_why_nothing_is_masked() -> None:
+    fields = {"client": "pi", "model": "m", "tool_results": 2, "kept": {"held": 2}}
+    row = describe_row(filled({**A, **fields}).look().conversations[0])
+    assert ("pi", "m", "h") == row["names"]
+    assert "moving the boundary does not pay yet" == row["why"]
+
+
+def test_a_row_of_results_that_is_too_long_is_left_out() -> None:
+    board = filled({**A, "result_reasons": "mw" * 3_000}, {**A, "result_reasons": "3m"})
+    assert [None, "3m"] == [each.row for each in board.look().conversations[0].requests]
+
+
+def test_a_failure_is_told() -> None:
+    board = filled({**A, "status": 529}, {**A, "error": "provider failed"}, {**A, "status": 200})
+    told = [each.failed for each in board.look().conversations[0].requests]
+    assert ["529", "provider failed", None] == told
+
+
+def test_the_whole_is_told() -> None:
+    told = describe_view(filled({**A, **bill(4, 3)}, B).look())
+    assert (2, 2, "$1.0000 (25%)") == (
+        told["total"]["requests"], told["total"]["conversations"], told["total"]["net"],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "error", "unit", "shown"),
+    [
+        pytest.param(4, 4, 0, "usd", "0", id="nothing"),
+        pytest.param(4, 3.5, 0.7, "usd", "about 0", id="within the margin"),
+        pytest.param(4, 3, 0.25, "usd", "$1.0000 ±0.2500 (25%)", id="dollars"),
+        pytest.param(4, 5, 0, "usd", "-$1.0000 (25%)", id="a loss"),
+        pytest.param(40, 30, 0, "usd", "$10.00 (25%)", id="many dollars"),
+        pytest.param(4e4, 3e4, 5e3, "t", "10,000 ±5,000 input tokens (25%)", id="tokens"),
+    ],
+)
+def test_the_net_has_its_margin_and_its_unit(
+    before: float, after: float, error: float, unit: str, shown: str
+) -> None:
+    assert shown == render_net(BillSum(1, before, after, Margin(error)), unit)

@@ -1,0 +1,32 @@
+import pytest
+
+from addon.commands.main import main
+from addon.commands.page import open_page
+from addon.proxy.startup import render_no_page
+from masking.config_tables import PageSettings
+from tests.live.harness import free_port
+
+
+def test_without_a_proxy_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    assert 1 == main(["page", "--proxy", address])
+    told = f"no proxy with the addon answers at http://{address}: obsmask page --proxy ADDRESS"
+    assert f"obsmask: {told}\n" == capsys.readouterr().err
+
+
+def test_an_address_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 2 == main(["page", "--proxy", "nonsense"])
+    assert "expected the address of a proxy, as 127.0.0.1:8080: nonsense" in capsys.readouterr().err
+
+
+def test_without_a_screen_no_browser_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    assert not open_page("http://127.0.0.1:1/", {})
+
+
+def test_a_page_that_cannot_be_served_is_told_with_the_line_to_set() -> None:
+    told = render_no_page(PageSettings(port=80), PermissionError(13, "Permission denied"))
+    assert told == (
+        "no page at 127.0.0.1:80: Permission denied; "
+        "[observation_masking.page] port = 0 takes any free port"
+    )
