@@ -4,10 +4,12 @@ import os
 import shlex
 import shutil
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from addon.commands.diagnosis.finding import Finding, broken, note, ok
+from masking.report.text import pluralize
 
 _MEGABYTE = 1_000_000
 _LITTLE = 100 * _MEGABYTE
@@ -44,23 +46,22 @@ def check_room(path: Path) -> Iterator[Finding]:
 
 
 def check_folder(folder: Path, *, is_private: bool) -> Iterator[Finding]:
-    """Yield what one of our folders holds, the largest files first, and who can read it."""
+    """Yield what one of our folders holds, the largest first, and who can read it."""
     if not folder.is_dir():
         return
-    try:
-        sizes = {each: each.stat().st_size for each in folder.rglob("*") if each.is_file()}
-    except OSError as error:
-        yield note(f"{folder} cannot be read: {error.strerror}")
-        return
-    largest = sorted(sizes, key=lambda each: -sizes[each])
-    names = [f"{each.relative_to(folder)} {render_size(sizes[each])}" for each in largest]
-    more = [f"{len(names) - _MOST_NAMED} more"] if names[_MOST_NAMED:] else []
-    yield ok(
-        f"{folder} holds {render_size(sum(sizes.values()))}: "
-        f"{', '.join([*names[:_MOST_NAMED], *more]) or 'nothing'}"
-    )
+    files = [each for each in folder.rglob("*") if each.is_file()]
+    sizes: Counter[str] = Counter()
+    for file in files:
+        name, *inner = file.relative_to(folder).parts
+        sizes[f"{name}/" if inner else name] += file.stat().st_size
+    names = [f"{name} {render_size(size)}" for name, size in sizes.most_common(_MOST_NAMED)]
+    if len(sizes) > _MOST_NAMED:
+        names.append(f"{len(sizes) - _MOST_NAMED} more")
+    total = f"{render_size(sizes.total())} in {pluralize(len(files), 'file')}"
+    yield ok(f"{folder} " + (f"holds {total}: {', '.join(names)}" if files else "is empty"))
     if is_private and _is_open(folder):
-        yield note(f"{folder} can be read by others on this machine", f"chmod 700 {_quote(folder)}")
+        mend = f"chmod 700 {_quote(folder)}"
+        yield note(f"{folder} can be read by others on this machine", mend)
 
 
 def render_size(size: int) -> str:

@@ -48,12 +48,13 @@ def test_a_folder_that_cannot_be_written_is_broken(home: Path) -> None:
 
 def test_a_folder_is_listed_with_sizes_the_largest_first(home: Path) -> None:
     (home / "work" / "runs").mkdir()
+    (home / "work" / "runs" / "more").write_bytes(b"x")
     (home / "work" / "small").write_bytes(b"x" * 10)
     (home / "work" / "runs" / "large").write_bytes(b"x" * 2_500_000)
     (home / "work").chmod(0o755)
     found = list(check_folder(home / "work", is_private=True))
     assert ["ok", "note"] == levels(found)
-    assert found[0].says.endswith("holds 2.5 MB: runs/large 2.5 MB, small 10 bytes")
+    assert found[0].says.endswith("holds 2.5 MB in 3 files: runs/ 2.5 MB, small 10 bytes")
     assert [] == [*check_folder(home / "none", is_private=True)]
 
 
@@ -67,3 +68,15 @@ def test_a_size_is_told_in_its_unit(size: int, expected: str) -> None:
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no disk that is surely full")
 def test_a_full_disk_is_broken() -> None:
     assert ["broken"] == levels(check_room(Path("/proc/requests.jsonl")))
+
+
+@pytest.mark.parametrize(
+    ("count", "end"),
+    [(0, "is empty"), (1, "in 1 file: 0 0 bytes"), (9, ", 1 more")],
+    ids=["none", "one", "many"],
+)
+def test_many_files_are_not_all_named(home: Path, count: int, end: str) -> None:
+    for number in range(count):
+        (home / "work" / str(number)).touch()
+    (found,) = check_folder(home / "work", is_private=False)
+    assert found.says.endswith(end)
