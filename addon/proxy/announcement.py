@@ -6,8 +6,12 @@ from mitmproxy import ctx
 from mitmproxy.proxy.mode_specs import RegularMode, UpstreamMode
 
 from addon.proxy.environment import DEFAULT_URL
+from addon.proxy.health_check import Address
 
 logger = logging.getLogger("observation_masking")
+
+_THIS_MACHINE = "127.0.0.1"
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - it is the user who asks for it
 
 
 class Announcement:
@@ -19,9 +23,9 @@ class Announcement:
                 logger.info(f"in the client's terminal: {render_call(server.listen_addrs[0])}")
 
 
-def render_call(address: tuple[object, ...]) -> str:
+def render_call(listening: tuple[object, ...]) -> str:
     """Return the command that sets a client's environment for a proxy that listens there."""
-    host, port = address[:2]
-    url = f"http://{f'[{host}]' if ':' in str(host) else host}:{port}"
+    host, port = str(listening[0]), int(str(listening[1]))
+    url = Address(_THIS_MACHINE if host in _EVERYWHERE else host, port).url
     option = "" if url == DEFAULT_URL else f" --proxy {url}"
     return f'eval "$(obsmask env{option})"'
