@@ -33,7 +33,6 @@ from addon.proxy.flow_stages import find_interruption, read_received
 from addon.proxy.health import answer, is_for_proxy
 from addon.proxy.masker import Masker
 from addon.proxy.mcp_responses import Mcp
-from addon.proxy.memory_file import MemoryFile
 from addon.proxy.own_ports import OwnPorts
 from addon.proxy.requests import find_wire_format, is_bulk, is_event_stream
 from addon.proxy.response_copy import ResponseCopy
@@ -73,7 +72,7 @@ class ObservationMasking:
         self._log = LoopLog()
         self._is_running = False
         self._open: WeakKeyDictionary[http.HTTPFlow, _Open] = WeakKeyDictionary()
-        self._masker = Masker(MemoryFile(lambda: default_path().parent))
+        self._masker = Masker(lambda: default_path().parent)
         self._metrics = Metrics(self._masker.enter)
         self._page: PageServer | None = None
         self._websockets = Websockets(
@@ -189,7 +188,9 @@ class ObservationMasking:
         self._open[flow] = found = _Open(leave_untouched(carrier, received), ResponseCopy())
         rewritten, rewrite, original = await self._masker.mask(carrier, received)
         rewritten = replace(rewritten, hook_us=(time.perf_counter_ns() - started) // 1000)
-        measuring = self._metrics.measure(rewrite, original) if rewrite else None
+        measuring = None
+        if rewrite:
+            measuring = self._metrics.measure(rewrite, original, observed=rewritten.observed)
         if flow in self._open:  # else the proxy ended meanwhile
             self._open[flow] = _Open(rewritten, found.copy, measuring)
 
@@ -201,7 +202,7 @@ class ObservationMasking:
             **describe_software(settings),
             "run": self._run.name,
             "state": render_start(config),
-            "is_masking": settings.strategies.change,
+            "is_masking": settings.changes,
             "config": str(config.path),
             "records": self._metrics.path,
             "lost_records": standing.lost_records if standing else 0,
@@ -244,7 +245,9 @@ class ObservationMasking:
         """Whether a response comes from an MCP server and is to be masked."""
         settings = self._read_settings()
         is_there = is_opened(flow.request.pretty_host, settings.hosts)
-        return is_there and self._mcp.responseheaders(flow, settings.mcp)
+        return is_there and self._mcp.responseheaders(
+            flow, settings.mcp, observed=settings.mode == "observe"
+        )
 
     def _use(self, config: ConfigFile) -> None:
         if self._config is None:

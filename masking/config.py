@@ -20,6 +20,7 @@ from masking.config_tables import (
     HostSettings,
     MemorySettings,
     MetricsSettings,
+    Mode,
     PageSettings,
     RecordingSettings,
     Tables,
@@ -47,6 +48,9 @@ class Settings:
     What is left out has the shipped value.
     """
 
+    mode: Mode = _SHIPPED.mode
+    holdout_percent: float = _SHIPPED.holdout_percent
+    holdout_salt: str = _SHIPPED.holdout_salt
     schema1: MaskPolicy = _SCHEMA1
     cache_pricing: CachePricing = _SHIPPED.schema1.cache_pricing
     assumed_prices: tuple[float, float] = _SHIPPED.schema1.assumed_prices
@@ -61,6 +65,16 @@ class Settings:
     recording: RecordingSettings = _SHIPPED.recording
     websocket: WebsocketSettings = _SHIPPED.websocket
     hosts: HostSettings = _SHIPPED.hosts
+
+    @property
+    def changes(self) -> bool:
+        """Whether a request can be changed at all: a strategy is on, and not only observed."""
+        return self.strategies.change and self.mode == "on"
+
+    @property
+    def observes(self) -> bool:
+        """Whether any conversation is observed only."""
+        return self.mode == "observe" or self.holdout_percent > 0
 
     @property
     def strategies(self) -> Strategies:
@@ -96,6 +110,9 @@ def parse_settings(data: bytes, overrides: Sequence[str] = ()) -> Settings | Non
     if tables is None:
         return None
     return Settings(
+        mode=tables.mode,
+        holdout_percent=tables.holdout_percent,
+        holdout_salt=tables.holdout_salt,
         schema1=tables.schema1.to_policy(),
         cache_pricing=tables.schema1.cache_pricing,
         assumed_prices=tables.schema1.assumed_prices,
@@ -193,25 +210,29 @@ def _describe_unknown(mistake: ErrorDetails) -> str:
 _PROBLEMS: Mapping[str, Callable[[ErrorDetails], str]] = {
     "extra_forbidden": _describe_unknown,
     "unexpected_keyword_argument": _describe_unknown,
+    "finite_number": lambda _: "must be a finite number",
     "missing": lambda _: "missing",
-    "greater_than_equal": lambda mistake: f"must be at least {mistake['ctx']['ge']}",
+    "greater_than_equal": lambda mistake: f"must be at least {mistake['ctx']['ge']:g}",
+    "less_than_equal": lambda mistake: f"must be at most {mistake['ctx']['le']:g}",
     "json_invalid": lambda _: "too deep",
 }
 
 
 def _find_inside(key: str | int) -> list[str]:
     """Return the place of a key that stands in one of our tables, and in no other."""
-    tables = [name for name in Tables.model_fields if name != "prices"]
-    found = [f"{name}.{key}" for name in tables if key in _known_keys([name])]
+    found = [f"{name}.{key}" for name in Tables.model_fields if key in _known_keys([name])]
     return found if len(found) == 1 else []
 
 
 def _known_keys(path: Sequence[str | int]) -> list[str]:
-    """Return the keys of the table at this path: `schema1`, or `prices` and a number."""
+    """Return the keys of the table at this path: `schema1`, or `prices` and a number.
+
+    There are none at the path of a key.
+    """
     table: Any = Tables
     for key in path:
         table = get_args(table)[0] if isinstance(key, int) else table.model_fields[key].annotation
-    fields = getattr(table, "model_fields", None) or table.__dataclass_fields__
+    fields: Any = getattr(table, "model_fields", None) or getattr(table, "__dataclass_fields__", ())
     return list(fields)
 
 

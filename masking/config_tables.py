@@ -73,6 +73,15 @@ def _read_websocket_mode(value: object) -> WebsocketMode:
     raise ConfigError('expected "pass" or "http"', "")
 
 
+Mode = Literal["on", "observe"]
+
+
+def _read_mode(value: object) -> Mode:
+    if value == "on" or value == "observe":
+        return "on" if value == "on" else "observe"
+    raise ConfigError('expected "on" or "observe"', "")
+
+
 def _read_host(pattern: str) -> str:
     check_host(pattern, "")
     return normalize_host(pattern)
@@ -255,8 +264,16 @@ class HostSettings(_Table):
 
 
 class Tables(_Table):
-    """All of our tables."""
+    """All of our tables, and the keys that stand outside them.
 
+    mode: with "observe" everything is decided and counted, and nothing is changed.
+    holdout_percent, holdout_salt: the share of the conversations that are observed all the same,
+        and what they are chosen by (see `masking.memory.holdout`).
+    """
+
+    mode: Annotated[Mode, PlainValidator(_read_mode)] = "on"
+    holdout_percent: float = Field(default=0.0, ge=0, le=100, allow_inf_nan=False)
+    holdout_salt: str = ""
     schema1: Schema1Table = Schema1Table()
     redaction: RedactionTable = RedactionTable()
     reduction: ReductionOptions = ReductionOptions()

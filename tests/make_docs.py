@@ -57,10 +57,14 @@ def _make(name: str) -> str:
 
 
 def list_settings(table: str) -> Iterator[str]:
-    """Yield a table of the shipped configuration: its keys, values, and the comments on them."""
-    yield f"| `[observation_masking.{table}]` | shipped | |"
+    """Yield a table of the shipped configuration: its keys, values, and the comments on them.
+
+    Without a name these are the keys that stand outside all tables.
+    """
+    yield f"| `[{'.'.join(filter(None, ('observation_masking', table)))}]` | shipped | |"
     yield "|---|---|---|"
-    for key, value in shipped()[table].items():
+    found = shipped()[table] if table else _find_outside_tables()
+    for key, value in found.items():
         yield f"| `{key}` | {_render(value)} | {_escape(comments(table)[key])} |"
 
 
@@ -152,6 +156,10 @@ LISTS: Mapping[str, Callable[[str], Iterator[str]]] = {
 }
 
 
+def _find_outside_tables() -> Mapping[str, object]:
+    return {key: value for key, value in shipped().items() if not isinstance(value, Mapping)}
+
+
 def shipped() -> Mapping[str, Mapping[str, object]]:
     """Return the shipped configuration's tables."""
     tables: Mapping[str, Mapping[str, object]] = tomllib.loads(CONFIG.read_text(encoding="utf-8"))[
@@ -162,8 +170,8 @@ def shipped() -> Mapping[str, Mapping[str, object]]:
 
 def comments(table: str) -> Mapping[str, str]:
     """Return the comments of the shipped configuration, by the key of a table."""
-    _, *parts = _TABLE.split(CONFIG.read_text(encoding="utf-8"))
-    text = dict(zip(parts[::2], parts[1::2], strict=True))[table]
+    outside, *parts = _TABLE.split(CONFIG.read_text(encoding="utf-8"))
+    text = {"": outside, **dict(zip(parts[::2], parts[1::2], strict=True))}[table]
     return {key: " ".join(lines.replace("# ", "").split()) for lines, key in _KEY.findall(text)}
 
 

@@ -71,11 +71,15 @@ def test_the_strategies_are_compared_as_the_command_prints_it(
     assert [row for row in rows if " ".join(row) not in shown] == []
 
 
-@pytest.mark.parametrize("table", [name for name in Tables.model_fields if name != "prices"])
-def test_every_key_is_described(table: str) -> None:
-    section = TEXT.partition(f"| `[observation_masking.{table}]` |")[2].partition("\n\n")[0]
+TABLES = {name: found for name, found in json.loads(to_json(Tables())).items() if name != "prices"}
+OUTSIDE = {name: found for name, found in TABLES.items() if not isinstance(found, dict)}
+KEYS = {"": OUTSIDE} | {f".{name}": found for name, found in TABLES.items() if name not in OUTSIDE}
+
+
+@pytest.mark.parametrize(("table", "keys"), KEYS.items(), ids=[table or "none" for table in KEYS])
+def test_every_key_is_described(table: str, keys: dict[str, object]) -> None:
+    section = TEXT.partition(f"| `[observation_masking{table}]` |")[2].partition("\n\n")[0]
     described = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
-    keys = json.loads(to_json(Tables()))[table]
     assert sorted(keys) == sorted(described)
 
 

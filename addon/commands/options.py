@@ -67,6 +67,14 @@ set_option = click.option(
 """Overrides of the configuration: any key."""
 
 
+observe_option = click.option(
+    "--observe", is_flag=True, help="Change no request; reckon what masking would have saved."
+)
+
+OBSERVE = 'mode="observe"'
+"""The override that this option is."""
+
+
 def policy_options(command: _Function) -> _Function:
     """Add an option for the configuration, and one for each of its keys that is a policy's."""
     options = [config_option, *(_make_option(name, key) for name, key in POLICY_KEYS.items())]

@@ -3,7 +3,9 @@
 import click
 
 from addon.commands.options import (
+    OBSERVE,
     PolicyCommand,
+    observe_option,
     override_options,
     read_proxy_arguments,
     whole_number,
@@ -22,12 +24,13 @@ from addon.proxy.serve import serve
     help="Where to listen, on 127.0.0.1; 0 for any free port.",
 )
 @click.option("--tag", default="", metavar="TEXT", help="Note it in the records of this proxy.")
+@observe_option
 @override_options
 @click.argument("options", nargs=-1, metavar="[-- MITMDUMP'S OPTIONS]")
-def command(port: int, tag: str, options: tuple[str, ...], **given: object) -> None:
+def command(port: int, tag: str, observe: bool, options: tuple[str, ...], **given: object) -> None:
     """Start the proxy here, until Ctrl-C.
 
     It is mitmdump: what stands after -- is passed on to it, as in: obsmask proxy -- -w out.flow
     """
-    chosen = read_proxy_arguments(given, tag)
+    chosen = read_proxy_arguments(given, tag, (OBSERVE,) if observe else ())
     serve(["--listen-port", str(port), *chosen, *options], Announcement())

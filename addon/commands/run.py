@@ -10,7 +10,9 @@ import click
 
 from addon.commands.foreground import NOT_FOUND, NOT_RUNNABLE, run_foreground
 from addon.commands.options import (
+    OBSERVE,
     PolicyCommand,
+    observe_option,
     override_options,
     read_overrides,
     read_proxy_arguments,
@@ -59,6 +61,7 @@ def _reading(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
     metavar="ADDRESS",
     help="Use this proxy, which is running, instead of one of its own.",
 )
+@observe_option
 @override_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...")
 def command(command: tuple[str, ...], quiet: bool, **given: object) -> int:
@@ -87,7 +90,7 @@ def command(command: tuple[str, ...], quiet: bool, **given: object) -> int:
 def _open_session(given: Mapping[str, Any]) -> OwnProxy | RunningProxy:
     changes = given["client_changes"]
     if given["address"] is None:
-        more = _CLIENT_OVERRIDES if changes else ()
+        more = [*(_CLIENT_OVERRIDES if changes else ()), *([OBSERVE] if given["observe"] else ())]
         return OwnProxy(
             Wishes(
                 arguments=read_proxy_arguments(given, given["tag"], more),
@@ -98,7 +101,7 @@ def _open_session(given: Mapping[str, Any]) -> OwnProxy | RunningProxy:
     if (
         changes
         or read_overrides(given)
-        or any(given[name] for name in ("config", "tag", "reverse"))
+        or any(given[name] for name in ("config", "tag", "reverse", "observe"))
     ):
         raise click.UsageError(
             "--proxy takes no settings, tag or server: those are the proxy's own"

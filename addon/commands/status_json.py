@@ -39,6 +39,7 @@ def describe_tally(tally: Tally) -> Mapping[str, object]:
             for masking in tally.requests
         },
         "conversations": len(tally.conversations),
+        "observed_as_if_masked": tally.observed and describe_tally(tally.observed),
         "passed_through_requests": dict(tally.passed_through),
         "tool_results": tally.results,
         "masked_results": tally.masked,

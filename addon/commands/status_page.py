@@ -18,6 +18,7 @@ from addon.metrics.tally_line import (
     find_form,
     find_why_untouched,
     render_bill,
+    render_observed,
 )
 
 Rows = Iterator[str]
@@ -77,13 +78,19 @@ def _describe_untouched(tally: Tally) -> Rows:
         yield str(find_why_untouched(tally))
 
 
+def _describe_observed(tally: Tally) -> Rows:
+    if tally.observed is not None:
+        yield f"{count_requests(tally.observed.count)}: {render_observed(tally.observed)}"
+
+
 def _describe_failures(tally: Tally) -> Rows:
-    for masking in ("on", "off"):
+    width = max(3, *map(len, tally.requests), 0)
+    for masking in ("on", "observed", "off"):
         if requests := tally.requests[masking]:
             failed = tally.count_failures(masking)
             causes = Counter({why: n for (m, why), n in tally.failures.items() if m == masking})
             rate = f" ({failed / requests:.1%}): {render_counts(causes)}" if failed else ""
-            yield f"masking {masking:3} {failed:,} of {count_requests(requests)}{rate}"
+            yield f"masking {masking:{width}} {failed:,} of {count_requests(requests)}{rate}"
 
 
 def _describe_dearest(tally: Tally) -> Rows:
@@ -166,6 +173,7 @@ _ROWS: Mapping[str, Callable[[Tally], Rows]] = {
     "Tokens": _describe_tokens,
     "Prompts": _describe_prompts,
     "": _describe_untouched,
+    "Observed": _describe_observed,
     "Failed": _describe_failures,
     "Dearest request": _describe_dearest,
     "Redacted": _describe_redaction,

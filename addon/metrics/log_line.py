@@ -35,7 +35,12 @@ def _render_outcome(record: RequestRecord) -> str:
     else:
         time = f"{(record.hook_us or 0) / 1000:.1f} ms"
         words = (*_render_changes(record), *_render_bill(record), time)
-    return ", ".join(words)
+    told = ", ".join(words)
+    return told if record.masking != "observed" else f"{_render_group(record)}: would have {told}"
+
+
+def _render_group(record: RequestRecord) -> str:
+    return "observed" if record.group is None else "observed, held out"
 
 
 def _render_changes(record: RequestRecord) -> Iterator[str]:

@@ -50,13 +50,14 @@ def _describe_received(received: Received) -> dict[str, object]:
         "purpose": received.purpose,
         "client": received.client,
         "subscription": received.subscription,
-        "masking": "on" if received.settings.strategies.change else "off",
         "replay": received.replay,
     }
 
 
 def _describe_rewritten(rewritten: Rewritten) -> dict[str, object]:
     return {
+        "masking": _find_masking(rewritten),
+        "group": rewritten.group,
         "passed_through": rewritten.passed_through,
         "prefix": rewritten.prefix,
         "binding": rewritten.binding,
@@ -64,6 +65,12 @@ def _describe_rewritten(rewritten: Rewritten) -> dict[str, object]:
         "bytes_after": rewritten.bytes_after,
         "hook_us": rewritten.hook_us,
     }
+
+
+def _find_masking(rewritten: Rewritten) -> str:
+    if not rewritten.received.settings.strategies.change:
+        return "off"
+    return "observed" if rewritten.observed else "on"
 
 
 def _describe_first_chunk(answered: Answered) -> dict[str, object]:

@@ -31,6 +31,9 @@ class McpRecord(BaseModel):
         None
     )
     replay: Annotated[bool, means("Whether it comes from a recording.")] = False
+    observed: Annotated[
+        bool, means("Whether nothing was cut, and the strings are those that would have been.")
+    ] = False
     cut_strings: Annotated[int, means("Strings that were cut.")] = 0
     cut_chars_before: Annotated[int, means("Their characters before.", "characters")] = 0
     cut_chars_after: Annotated[int, means("Their characters after.", "characters")] = 0

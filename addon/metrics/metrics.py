@@ -92,7 +92,7 @@ class Metrics:
         """Write the next record where these settings say."""
         self._worker.submit(lambda: self._reopen(settings))
 
-    def measure(self, rewrite: Rewrite, original: bytes) -> Measuring:
+    def measure(self, rewrite: Rewrite, original: bytes, *, observed: bool = False) -> Measuring:
         """Measure a request; when too many wait, leave its tokens uncounted."""
         counter = self._counter if self._pending_bytes < _MAX_PENDING_BYTES else None
         self._add_pending(len(original))
@@ -101,7 +101,7 @@ class Metrics:
             self._add_pending(-len(original))
             measured = _measure(rewrite, original, counter)
             if rewrite.redactions is not None:
-                self._trace.log(rewrite.redactions)
+                self._trace.log(rewrite.redactions, observed=observed)
             return measured
 
         return self._worker.submit(job)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict
 
 from addon.metrics.record_fields import means
-from addon.metrics.stages import Interruption
+from addon.metrics.stages import Group, Interruption
 from masking.accounting.cost import Basis
 from masking.measures.pricing import Source
 from masking.memory.boundary_memory import PrefixState
@@ -60,7 +60,17 @@ class RequestRecord(BaseModel):
     ] = None
     model: Annotated[str | None, means("The model that is asked for.")] = None
     stream: Annotated[bool | None, means("Whether a stream is asked for.")] = None
-    masking: Annotated[Literal["on", "off"], means("Whether any strategy is on.")]
+    masking: Annotated[
+        Literal["on", "observed", "off"],
+        means(
+            "Whether any strategy is on. If `observed`, the request left as the agent wrote it, "
+            "and all that is after masking is reckoned."
+        ),
+    ]
+    group: Annotated[
+        Group | None,
+        means("`holdout` if its conversation is observed only to compare the others with it."),
+    ] = None
     passed_through: Annotated[str | None, means("Why the request was sent untouched.")] = None
     replay: Annotated[bool, means("Whether the request comes from a recording.")] = False
     prefix: Annotated[
@@ -202,19 +212,25 @@ class RequestRecord(BaseModel):
     ] = None
     cost_dollars_before_warm: Annotated[float | None, means("The same.", "US dollars")] = None
     cost_tokens_after: Annotated[
-        float | None, means("What the prompt cost as it was sent.", "input tokens")
+        float | None, means("What the prompt cost masked.", "input tokens")
     ] = None
     cost_dollars_after: Annotated[float | None, means("The same.", "US dollars")] = None
     saved_tokens_error: Annotated[
         float | None,
-        means("By how much the unmasked cost may be off, either way.", "input tokens"),
+        means(
+            "By how much the cost of the prompt that was not sent may be off, either way.",
+            "input tokens",
+        ),
     ] = None
     saved_tokens_error_by_chance: Annotated[
         float | None, means("The part of that which evens out over many requests.", "input tokens")
     ] = None
     saved_dollars_error: Annotated[
         float | None,
-        means("By how much the unmasked cost may be off, either way.", "US dollars"),
+        means(
+            "By how much the cost of the prompt that was not sent may be off, either way.",
+            "US dollars",
+        ),
     ] = None
     net_tokens: Annotated[
         float | None,

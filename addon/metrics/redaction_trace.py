@@ -20,11 +20,12 @@ class RedactionTrace:
         self._log = log
         self._warned: set[str] = set()
 
-    def log(self, redactions: Redactions) -> None:
+    def log(self, redactions: Redactions, *, observed: bool = False) -> None:
         """Log what was decided for a request, never content."""
+        done = "would have redacted" if observed else "redacted"
         for decision in redactions.decisions:
             if decision.is_new:
-                self._log(logging.INFO, f"redacted {_render(decision)}")
+                self._log(logging.INFO, f"{done} {_render(decision)}")
             elif decision.scenario is not None:
                 # Nobody but a developer reads these hundreds of lines: the loop is spared them.
                 logger.debug(f"redaction: {_render(decision)}")

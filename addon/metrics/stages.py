@@ -16,6 +16,9 @@ from masking.memory.boundary_memory import PrefixState
 from masking.wire.usage import Usage
 from masking.wire_format import Binding, Purpose, WireFormat
 
+Group = Literal["holdout"]
+"""The group of a conversation that is observed only, so that the others can be compared with it."""
+
 Interruption = Literal["client left", "provider failed", "proxy ended"]
 """Why an answer did not come to its end."""
 
@@ -82,6 +85,9 @@ class Rewritten:
     binding: what becomes of the model's reasoning if a text before it has changed.
     masked: the places of the tool results that are masked.
     passed_through: why it goes on untouched; None if it does not.
+    observed: whether it goes on untouched though all was decided; what is after masking is then
+        reckoned.
+    group: the group of its conversation, where there is a hold-out; None if it is masked.
     hook_us: the microseconds that it waited for the addon.
     """
 
@@ -93,6 +99,8 @@ class Rewritten:
     binding: Binding | None = None
     masked: frozenset[int] = frozenset()
     passed_through: str | None = None
+    observed: bool = False
+    group: Group | None = None
     hook_us: int | None = None
 
 

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
+from addon.metrics.observed import as_masked, as_sent
 from addon.metrics.record import RequestRecord
 from addon.metrics.sums import BillSum, RedactionSum, Waits
 from masking.accounting.margin import read_margin
@@ -23,7 +24,7 @@ _PLACE = re.compile(r"\[\d+\]")
 class Tally:
     """The sums of some requests.
 
-    requests: by whether masking is on or off.
+    requests: by whether masking is on, off or observed.
     failures: by that, and by the status or by why the answer did not come to its end.
     passed_through: requests that went untouched, by why.
     passed_bound: those of them whose reasoning is bound, by why and by what the provider would do.
@@ -39,6 +40,8 @@ class Tally:
     conversations: the ids of the conversations.
     assumed: requests by host, where the prices are assumed.
     dearest: the request with the highest bill, by dollars or else by input tokens.
+    observed: what those that were observed only would come to if they had been masked; None if
+        there is none. All else counts them as they were sent.
     waits, waits_after_move: until a streamed answer began, without and with a move of the boundary.
     """
 
@@ -68,11 +71,16 @@ class Tally:
     conversations: set[str] = field(default_factory=set)
     assumed: Counter[str] = field(default_factory=Counter)
     dearest: RequestRecord | None = None
+    observed: "Tally | None" = None
     waits: Waits = field(default_factory=Waits)
     waits_after_move: Waits = field(default_factory=Waits)
 
     def add(self, record: RequestRecord) -> None:
         """Count a request that has come to its end."""
+        if record.masking == "observed":
+            self.observed = self.observed or Tally()
+            self.observed.add(as_masked(record))
+            record = as_sent(record)
         self.requests[record.masking] += 1
         if record.failed:
             cause = str(record.status) if (record.status or 0) >= 400 else str(record.error)

@@ -44,6 +44,8 @@ def find_why_untouched(tally: Tally) -> Untouched:
     if tally.bound:
         ((binding, _),) = tally.bound.most_common(1)
         return BOUND[binding]
+    if tally.requests["observed"] == tally.count:
+        return Untouched("masking is only observed")
     if tally.requests["off"] == tally.count:
         return Untouched("masking is off")
     if tally.passed_through.total() == tally.count:
@@ -90,6 +92,40 @@ def render_bill(bill: BillSum, form: str, note: str | None = None, unit: str = "
     return f"{amounts} ({told if note is None else f'{told}, {note}'})"
 
 
+def render_observed(observed: Tally) -> str:
+    """Return what masking would have done to requests that were observed only.
+
+    `observed` counts them as if they had been masked. Where nothing would have been masked, it says
+    why.
+    """
+    if not observed.changed:
+        return (
+            f"masking would have changed nothing, because {find_why_untouched(observed).explain()}"
+        )
+    done = []
+    if before := observed.tokens_before:
+        spared = before - observed.tokens_after
+        done.append(f"left out {spared:,} of {before:,} tokens ({-spared / before:+.0%})")
+    if observed.dollars.requests:
+        note = "at API prices" if observed.subscriptions else None
+        done.append(_render_reckoned(observed.dollars, find_form(observed.dollars.before), note))
+    elif observed.tokens.requests:
+        note = "no price is known"
+        done.append(_render_reckoned(observed.tokens, "{:,.0f}", note, " input tokens"))
+    return f"masking would have {' and '.join(done) or 'masked tool results'}"
+
+
+def _render_reckoned(bill: BillSum, form: str, note: str | None, unit: str = "") -> str:
+    """Return what would have been saved: `saved $0.9301 of $4.2100 (22% ±1)`."""
+    amount, before = form.format(abs(bill.saved)), f"{form.format(bill.before)}{unit}"
+    if not bill.is_telling:
+        return f"cost about as much, {before}" + (f" ({note})" if note else "")
+    share, error = bill.saved_share or 0.0, bill.saved_share_error or 0.0
+    told = f"{abs(share):.0%}{render_error(error, '{:.0f}')}"
+    amounts = f"saved {amount} of {before}" if bill.saved > 0 else f"lost {amount} on {before}"
+    return f"{amounts} ({told if note is None else f'{told}, {note}'})"
+
+
 def find_form(dollars: float) -> str:
     """Return how to write amounts of up to so many dollars."""
     return "${:,.2f}" if dollars >= _MANY_DOLLARS else "${:,.4f}"
@@ -116,8 +152,10 @@ def _render_parts(tally: Tally, untouched: Untouched | None) -> Iterator[str]:
             yield f"no price known for {count_requests(tally.unpriced.requests)}"
     elif tally.changed and tally.tokens.requests:
         yield render_bill(tally.tokens, "{:,.0f}", "no price is known", " input tokens")
-    if tally.count and not tally.changed:
+    if tally.count and not tally.changed and tally.requests["observed"] < tally.count:
         yield str(untouched or find_why_untouched(tally))
+    if tally.observed is not None:
+        yield f"observed: {render_observed(tally.observed)}"
 
 
 def _find_why_kept(tally: Tally) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from addon.metrics.amounts import Savings, read_total_savings, render_change, render_savings
 from addon.metrics.record import RequestRecord
 from addon.metrics.tally import Tally
+from addon.metrics.tally_line import render_observed
 
 
 @dataclass(slots=True)
@@ -17,7 +18,7 @@ class _RunTally:
 
     def add(self, record: RequestRecord) -> None:
         self.tally.add(record)
-        if record.conversation is not None:
+        if record.conversation is not None and record.masking != "observed":
             self.savings = read_total_savings(record)
         if record.boundary_held:
             self.held.add(record.conversation)
@@ -36,6 +37,7 @@ class _RunTally:
             + (f"; net {render_savings(self.savings)}" if self.savings.tokens else "")
             + (f"; {len(self.held)} conversations with a held boundary" if self.held else "")
             + (f"; passed through: {passed}" if passed else "")
+            + (f"; observed: {render_observed(tally.observed)}" if tally.observed else "")
         )
 
 
@@ -58,7 +60,7 @@ class Totals:
         rates = ", ".join(
             f"{sent.requests[masking]} with masking {masking} "
             f"({sent.count_failures(masking)} failed)"
-            for masking in ("on", "off")
+            for masking in ("on", "observed", "off")
             if sent.requests[masking]
         )
         live = f"{sent.count} requests: {rates or 'none'}; {self.live}"

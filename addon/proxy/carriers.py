@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from mitmproxy import ctx, http
+from mitmproxy.net import encoding
 from mitmproxy.websocket import WebSocketMessage
 
 from addon.metrics.stages import Received, Rewritten
@@ -25,6 +26,9 @@ class Carrier(Protocol):
     def read(self) -> bytes:
         """Return the decoded body. Raises WireError if it must not or cannot be read."""
 
+    def measure(self, body: bytes) -> int:
+        """Return the `size` that the request would have with another body."""
+
     def mark(self, decisions: Sequence[Decision]) -> None:
         """Write what was decided on the flow."""
 
@@ -44,6 +48,10 @@ class HttpCarrier:
 
     def read(self) -> bytes:
         return read_body(self._flow.request)
+
+    def measure(self, body: bytes) -> int:
+        coding = self._flow.request.headers.get("content-encoding", "identity")
+        return len(encoding.encode(body, coding))
 
     def mark(self, decisions: Sequence[Decision]) -> None:
         mark(self._flow, decisions)
@@ -67,6 +75,9 @@ class MessageCarrier:
     def read(self) -> bytes:
         return self._message.content
 
+    def measure(self, body: bytes) -> int:
+        return len(body)
+
     def mark(self, decisions: Sequence[Decision]) -> None:
         if not was_changed(self._flow):  # the mark of a message that was changed stays
             mark(self._flow, decisions)
@@ -80,7 +91,8 @@ class MessageCarrier:
 def leave_untouched(carrier: Carrier, received: Received) -> Rewritten:
     """Return a request that goes on as it came, with what is known so far."""
     size = carrier.size
-    return Rewritten(received=received, bytes_before=size, bytes_after=size)
+    observed = received.settings.mode == "observe"
+    return Rewritten(received=received, bytes_before=size, bytes_after=size, observed=observed)
 
 
 def _keeps_original(received: Received) -> bool:

@@ -18,7 +18,9 @@ MITMDUMP = (sys.executable, "-u", "-c", "from mitmproxy.tools.main import mitmdu
 """This environment's own mitmdump, wherever its scripts are installed, with an unbuffered log."""
 
 _LISTENING = re.compile(r"listening at \S*:(\d+)")
-_MASKING = re.compile(_LISTENING.pattern + r".*observation-masking \S+ O(?:N|FF)", re.DOTALL)
+_MASKING = re.compile(
+    _LISTENING.pattern + r".*observation-masking \S+ (?:ON|OFF|OBSERVING)", re.DOTALL
+)
 """Listening does not prove that the addon is there: mitmdump ends after it if an option is bad."""
 
 

@@ -4,20 +4,25 @@ Whatever goes wrong in here, the client's own bytes go out.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import blake2b
+from itertools import count
+from pathlib import Path
 from typing import NamedTuple
 
 from addon.metrics.names import printable
-from addon.metrics.stages import Answered, Priced, Received, Rewritten
+from addon.metrics.stages import Answered, Group, Priced, Received, Rewritten
 from addon.proxy.carriers import Carrier, leave_untouched
-from addon.proxy.memory_file import MemoryFile
+from addon.proxy.memories import Memories, MemoryFiles
 from masking.accounting.ledger import Entry, Ledger, Sent
+from masking.config import Settings
 from masking.conversation import Conversation, read_conversation
 from masking.errors import WireError
 from masking.measures.pricing import find_pricing
-from masking.memory.boundary_memory import BoundaryMemory, Occasion
+from masking.memory.boundary_memory import Occasion
+from masking.memory.holdout import is_held_out
+from masking.memory.identity import digest_opening
 from masking.memory.lifetime import find_lifetime
 from masking.rewrite import Rewrite, change_request, decode_request
 from masking.strategies.order import Strategies
@@ -33,22 +38,24 @@ class Outcome(NamedTuple):
 
 
 class Masker:
-    """Masks the requests of a run.
+    """Masks the requests of a run, or observes them; what is remembered lies in `folder`.
 
     Replayed recordings have a ledger of their own and no memory, because what was sent then must
-    not change what is sent now.
+    not change what is sent now. What is observed has its own, too: nothing of it was saved.
     """
 
-    def __init__(self, memory_file: MemoryFile) -> None:
-        self._sent, self._replayed = Ledger(), Ledger()
-        self._memory_file = memory_file
-        self._memory: BoundaryMemory | None = None
+    def __init__(self, folder: Callable[[], Path]) -> None:
+        numbers = count(1)
+        self._sent, self._observed = Ledger(numbers=numbers), Ledger(numbers=numbers)
+        self._replayed = Ledger()
+        self._memory_files = MemoryFiles(folder)
 
     async def mask(self, carrier: Carrier, received: Received) -> Outcome:
-        """Mask a request in place, in a thread."""
-        is_remembered = received.settings.memory.enabled and not received.replay
-        memory = await self._open_memory() if is_remembered else None
-        return await asyncio.to_thread(self._mask, carrier, received, memory)
+        """Mask a request in place, in a thread, or leave it as it is where it is only observed."""
+        settings, memories = received.settings, None
+        if settings.memory.enabled and not received.replay:
+            memories = await self._memory_files.open(observes=settings.observes)
+        return await asyncio.to_thread(self._mask, carrier, received, memories)
 
     def enter(self, answered: Answered) -> Entry | None:
         """Enter a request in the ledger; None if the provider did not take it.
@@ -66,16 +73,18 @@ class Masker:
             masked=rewritten.masked,
             usage=answered.usage,
             when=rewritten.received.time,
-            is_masked=rewritten.received.answers_masked,
+            is_masked=rewritten.received.answers_masked and not rewritten.observed,
         )
-        ledger = self._replayed if rewritten.received.replay else self._sent
+        if rewritten.received.replay:
+            return self._replayed.enter(sent, priced.pricing)
+        ledger = self._observed if rewritten.observed else self._sent
         return ledger.enter(sent, priced.pricing)
 
     def close(self) -> None:
         """Write what is remembered to its file."""
-        self._memory_file.close()
+        self._memory_files.close()
 
-    def _mask(self, carrier: Carrier, received: Received, memory: BoundaryMemory | None) -> Outcome:
+    def _mask(self, carrier: Carrier, received: Received, memories: Memories | None) -> Outcome:
         # Each step adds to what is known, so that an exception does not lose what was known before.
         rewritten = leave_untouched(carrier, received)
         try:
@@ -85,15 +94,24 @@ class Masker:
             binding = received.wire.find_binding(document, priced.model)
             rewritten = replace(rewritten, priced=priced, binding=binding)
             conversation = read_conversation(document, received.wire, received.path)
-            only = None if received.replay else self._sent.find_hold(priced.seed, conversation)
-            occasion = _find_occasion(received, priced, conversation, strategies, memory)
+            group = _find_group(received.settings, conversation)
+            observed = rewritten.observed or group == "holdout"
+            rewritten = replace(rewritten, group=group, observed=observed)
+            # No boundary is held because of what was not sent.
+            asks_hold = not (received.replay or observed)
+            only = self._sent.find_hold(priced.seed, conversation) if asks_hold else None
+            occasion = _find_occasion(rewritten, priced, conversation, strategies, memories)
             rewritten = replace(rewritten, prefix=occasion and occasion.state)
             rewrite = change_request(original, conversation, strategies, only, occasion)
-            if memory is not None and occasion is not None and received.purpose == "answer":
-                memory.keep(occasion, rewrite.past)
-            carrier.mark(rewrite.decisions)
-            if rewrite.body is not original:
+            if memories is not None and occasion is not None and received.purpose == "answer":
+                memories.keep(occasion, rewrite.past, observed=observed)
+            if not observed:
+                carrier.mark(rewrite.decisions)
+            is_changed = rewrite.body is not original
+            if is_changed and not observed:
                 carrier.replace(rewrite.body, received)
+            is_reckoned = is_changed and observed
+            bytes_after = carrier.measure(rewrite.body) if is_reckoned else carrier.size
         except WireError as error:
             problem = error.problem if error.path == "body" else str(error)
             return Outcome(replace(rewritten, passed_through=problem))
@@ -104,17 +122,9 @@ class Masker:
             rewritten,
             masked=rewrite.masked,
             binding=rewrite.binding,
-            bytes_after=carrier.size,
+            bytes_after=bytes_after,
         )
         return Outcome(rewritten, rewrite, original)
-
-    async def _open_memory(self) -> BoundaryMemory:
-        """Return the memory, which is read from its file when it is first needed."""
-        if self._memory is None:
-            memory = BoundaryMemory(self._memory_file.write)
-            memory.load(await asyncio.to_thread(self._memory_file.read))
-            self._memory = self._memory or memory
-        return self._memory
 
 
 def _price(received: Received, document: Mapping[str, object]) -> tuple[Priced, Strategies]:
@@ -144,17 +154,26 @@ def _price(received: Received, document: Mapping[str, object]) -> tuple[Priced, 
     return priced, replace(settings.strategies, schema1=policy)
 
 
+def _find_group(settings: Settings, conversation: Conversation) -> Group | None:
+    """Return the group of a conversation; None if none is held out while others are masked."""
+    percent, salt = settings.holdout_percent, settings.holdout_salt
+    if not settings.changes or percent <= 0:
+        return None
+    return "holdout" if is_held_out(digest_opening(conversation), percent, salt) else None
+
+
 def _find_occasion(
-    received: Received,
+    rewritten: Rewritten,
     priced: Priced,
     conversation: Conversation,
     strategies: Strategies,
-    memory: BoundaryMemory | None,
+    memories: Memories | None,
 ) -> Occasion | None:
     """Return what is remembered of a request's conversation; forget it if all is sent whole."""
-    if memory is None:
+    if memories is None:
         return None
     if not strategies.schema1.masks:
-        memory.forget(conversation)
+        memories.forget(conversation)
         return None
-    return memory.meet(conversation, received.time.timestamp(), priced.lifetime)
+    now = rewritten.received.time.timestamp()
+    return memories.meet(conversation, now, priced.lifetime, observed=rewritten.observed)

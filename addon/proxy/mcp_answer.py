@@ -20,9 +20,11 @@ class Answer:
     strings: the number of strings cut so far.
     chars_before, chars_after: their code points.
     failures: why something was not looked at.
+    observed: whether it is only counted what would be cut.
     """
 
-    def __init__(self, policy: PayloadPolicy, methods: Methods) -> None:
+    def __init__(self, policy: PayloadPolicy, methods: Methods, *, observed: bool = False) -> None:
+        self.observed = observed
         self.strings = self.chars_before = self.chars_after = 0
         self.failures: Counter[str] = Counter()
         self._policy = policy
@@ -38,7 +40,7 @@ class Answer:
         self.strings += len(masked.cuts)
         self.chars_before += sum(len(cut.text) for cut in masked.cuts)
         self.chars_after += sum(len(cut.placeholder) for cut in masked.cuts)
-        return masked.body
+        return payload if self.observed else masked.body
 
 
 class AnswerStream:
@@ -50,7 +52,8 @@ class AnswerStream:
         self._sent = ResponseCopy()
 
     def __call__(self, chunk: bytes) -> list[bytes]:
-        sent = self._events.feed(chunk) if chunk else self._events.end()
+        edited = self._events.feed(chunk) if chunk else self._events.end()
+        sent = chunk if self.answer.observed else edited  # nothing is held back to be looked at
         self._sent(sent)
         return [sent] if sent else []  # mitmproxy would end a chunked body with an empty chunk
 

@@ -64,10 +64,15 @@ class Mcp:
         self._record = record
         self._open: WeakKeyDictionary[http.HTTPFlow, Answer | AnswerStream] = WeakKeyDictionary()
 
-    def responseheaders(self, flow: http.HTTPFlow, settings: McpSettings) -> bool:
-        """Return whether a response is handled here, and settle how it streams."""
+    def responseheaders(
+        self, flow: http.HTTPFlow, settings: McpSettings, *, observed: bool = False
+    ) -> bool:
+        """Return whether a response is handled here, and settle how it streams.
+
+        If it is `observed`, it is only counted what would be cut.
+        """
         try:
-            return settings.cuts and self._take(flow, settings)
+            return settings.cuts and self._take(flow, settings, observed=observed)
         except Exception as error:  # noqa: BLE001 - the server's bytes go on, whatever happened
             self._refuse(flow, f"internal error ({type(error).__name__})")
             return False
@@ -87,7 +92,7 @@ class Mcp:
         for flow in tuple(self._open):
             self._finish(flow)
 
-    def _take(self, flow: http.HTTPFlow, settings: McpSettings) -> bool:
+    def _take(self, flow: http.HTTPFlow, settings: McpSettings, *, observed: bool) -> bool:
         delivery = find_delivery(flow.response) if flow.response else None
         if flow.response is None or delivery is None:
             return False
@@ -97,7 +102,7 @@ class Mcp:
         if obstacle := find_obstacle(flow.response, delivery):
             self._refuse(flow, obstacle)
             return False
-        answer = Answer(settings, methods)
+        answer = Answer(settings, methods, observed=observed)
         if delivery == "stream":
             self._open[flow] = flow.response.stream = AnswerStream(answer)
         else:
@@ -132,6 +137,7 @@ def _describe(flow: http.HTTPFlow, reason: str | None, answer: Answer | None = N
         "status": flow.response.status_code if flow.response else None,
         "passed_through": reason,
         "replay": is_replayed(flow),
+        "observed": bool(answer and answer.observed),
         "cut_strings": answer.strings if answer else 0,
         "cut_chars_before": answer.chars_before if answer else 0,
         "cut_chars_after": answer.chars_after if answer else 0,
@@ -143,6 +149,9 @@ def _tell(flow: http.HTTPFlow, answer: Answer) -> None:
         _log(flow, f"passed through untouched, {reason}")
     if answer.strings:
         change = f"{answer.chars_before:,} -> {answer.chars_after:,} characters"
+        if answer.observed:
+            _log(flow, f"observed: would have cut {answer.strings} strings, {change}")
+            return
         flow.comment = f"cut {answer.strings} strings of an MCP response: {change}"
         _log(flow, f"cut {answer.strings} strings, {change}")
 

@@ -21,6 +21,8 @@ from masking.memory.boundary_memory import MAX_CONVERSATIONS, Branches
 logger = logging.getLogger("observation_masking")
 
 NAME = "boundaries.sqlite3"
+OBSERVED = "observed.sqlite3"
+"""The file of those boundaries that were only observed: nothing of it was sent."""
 
 PATIENCE = 5.0
 """Seconds to wait for another process that is writing."""
@@ -37,8 +39,8 @@ _TRIM = """DELETE FROM conversations WHERE sent <
 class MemoryFile:
     """Remembered conversations on disk, in `folder`. Several processes may share the file."""
 
-    def __init__(self, folder: Callable[[], Path]) -> None:
-        self._folder = folder
+    def __init__(self, folder: Callable[[], Path], name: str = NAME) -> None:
+        self._folder, self._name = folder, name
         self._database: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="memory")
         self._waiting: dict[bytes, Branches] = {}
@@ -88,7 +90,7 @@ class MemoryFile:
                 database.execute(_TRIM, (MAX_CONVERSATIONS - 1,))
 
     def _open(self) -> sqlite3.Connection:
-        path = self._folder() / NAME
+        path = self._folder() / self._name
         if self._database is not None and not path.exists():  # it takes nothing any more
             self._database.close()
             self._database = None

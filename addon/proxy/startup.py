@@ -48,9 +48,17 @@ def render_change(config: ConfigFile, change: Change) -> str:
 def _render_state(config: ConfigFile) -> str:
     settings = config.settings
     active = [words for words in _render_strategies(settings) if words]
-    state = f"ON, {'; '.join(active)}" if active else f"OFF, {_render_off(settings.schema1)}"
+    state = f"{_render_mode(settings)}, {'; '.join(active)}"
+    if not active:
+        state = f"OFF, {_render_off(settings.schema1)}"
+    elif settings.changes and settings.holdout_percent:
+        state += f"; {settings.holdout_percent:g}% of the conversations are observed only"
     beside = f"; set beside it: {', '.join(config.overridden)}" if config.overridden else ""
     return f"{state} ({config.path}{beside})"
+
+
+def _render_mode(settings: Settings) -> str:
+    return "ON" if settings.mode == "on" else "OBSERVING, nothing is changed"
 
 
 def render_recording(settings: Settings, options: Options) -> str | None:

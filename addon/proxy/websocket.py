@@ -3,7 +3,8 @@
 A message of the client asks for one answer. Most hold only what is new, and the provider has the
 rest: nothing old is in them, and they pass. One without `previous_response_id`, as after a
 reconnect, holds the whole history, and is masked as a request over HTTP is. With `mode = "http"`
-the client is told 426 when it asks for a WebSocket; codex then posts whole histories.
+the client is told 426 when it asks for a WebSocket; codex then posts whole histories. Where masking
+is only observed, it is not told.
 
 Whatever goes wrong in here, the client's own bytes go out.
 """
@@ -84,7 +85,7 @@ class Websockets:
     def refuse(self, flow: http.HTTPFlow) -> None:
         """Answer a request for a WebSocket with 426, if the configuration wants HTTP."""
         settings = self._read_settings()
-        wants_http = settings.websocket.mode == "http" and settings.strategies.change
+        wants_http = settings.websocket.mode == "http" and settings.changes
         if wants_http and flow.response is None and self._find_format(flow):
             headers = {"upgrade": "HTTP/1.1", "connection": "Upgrade"}
             flow.response = http.Response.make(_UPGRADE_REQUIRED, b"", headers)
@@ -134,7 +135,8 @@ class Websockets:
             self._tell(received)
         rewritten = replace(rewritten, hook_us=int((perf_counter() - started) * 1_000_000))
         if rewrite:
-            measuring = self._histories[flow] = self._metrics.measure(rewrite, original)
+            measuring = self._metrics.measure(rewrite, original, observed=rewritten.observed)
+            self._histories[flow] = measuring
             waiting[-1] = waiting[-1]._replace(rewritten=rewritten, measuring=measuring)
         else:
             history = self._histories.get(flow) if rewritten.passed_through == HELD else None

@@ -29,7 +29,7 @@ _RECORDS = "requests.jsonl"
 _VOLATILE = (
     *("run", "tag", "time", "hook_us", "first_chunk_seconds"),
     *("record_schema", "software_version", "config_digest", "price_list_date", "price_entry"),
-    "net_unpriced",
+    *("net_unpriced", "group", "observed"),
     "result_reasons",
 )
 """Fields of a record that depend on the run and the software rather than on the recording.

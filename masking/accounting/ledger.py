@@ -6,9 +6,10 @@ it begins with. Only digests are remembered, a bounded number of them, and in me
 
 import threading
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import count
 
 from masking.accounting.breaker import Breaker
 from masking.accounting.cache_points import find_points, find_writable
@@ -104,13 +105,20 @@ class Entry:
 
 
 class Ledger:
-    """Enters requests in the order in which they were answered, in one thread."""
+    """Enters requests in the order in which they were answered, in one thread.
 
-    def __init__(self, max_conversations: int = _MAX_CONVERSATIONS) -> None:
+    Ledgers that are given the same `numbers` number their conversations together.
+    """
+
+    def __init__(
+        self,
+        max_conversations: int = _MAX_CONVERSATIONS,
+        numbers: Iterator[int] | None = None,
+    ) -> None:
         self.total = Savings()
         self._latest: LatestRequests[ConversationState] = LatestRequests(max_conversations)
         self._cache_before, self._cache_after = PrefixCache(), PrefixCache()
-        self._opened = 0
+        self._numbers = count(1) if numbers is None else numbers
         self._holds_any = False
         self._lock = threading.Lock()
 
@@ -162,8 +170,7 @@ class Ledger:
         with self._lock:
             continued = self._latest.find(prefixes)
             if continued is None:
-                self._opened += 1
-                conversation = ConversationState(self._opened)
+                conversation = ConversationState(next(self._numbers))
             else:
                 conversation = continued.conversation
             self._latest.replace(continued, prefixes, conversation)

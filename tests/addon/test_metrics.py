@@ -146,6 +146,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "model": "gpt-4o",
         "stream": False,
         "masking": "on",
+        "group": None,
         "passed_through": None,
         "replay": False,
         "prefix": "first met",

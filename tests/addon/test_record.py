@@ -77,7 +77,7 @@ def test_every_field_has_a_type_and_a_sentence() -> None:
     assert [field.name for field in fields] == list(record.model_dump())
     assert [field for field in fields if not field.meaning.endswith(".")] == []
     types = {field.name: field.type for field in fields}
-    assert types["masking"] == '"on" or "off"'
+    assert types["masking"] == '"on" or "observed" or "off"'
     assert types["masked"] == "integer"
     assert types["kind"] == '"chat"'
     assert [field for field in describe_fields(McpRecord) if not field.meaning.endswith(".")] == []

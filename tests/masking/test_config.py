@@ -189,6 +189,16 @@ MISTAKES = [
             ".prices[0].dollars_per_million", "from 0 up"),
     Mistake(".schema1", "cache_read_ratio = 0.1", ".schema1.cache_read_ratio", "unknown key"),
     Mistake(".schema1", "max_loss = -0.1", ".schema1.max_loss", "must be a number from 0 up"),
+    Mistake("", "mode = 'off'", ".mode", 'expected "on" or "observe"'),
+    Mistake("", "mode = true", ".mode", 'expected "on" or "observe"'),
+    Mistake("", "modes = 'on'", ".modes", "did you mean 'mode'?"),
+    Mistake("", "holdout_percent = -1", ".holdout_percent", "must be at least 0"),
+    Mistake("", "holdout_percent = 100.1", ".holdout_percent", "must be at most 100"),
+    Mistake("", "holdout_percent = nan", ".holdout_percent", "must be a finite number"),
+    Mistake("", "holdout_percent = inf", ".holdout_percent", "must be a finite number"),
+    Mistake("", "holdout_percent = '5'", ".holdout_percent", "expected float, got str"),
+    Mistake("", "holdout_percent = true", ".holdout_percent", "expected float, got bool"),
+    Mistake("", "holdout_salt = 1", ".holdout_salt", "expected str, got int"),
     Mistake(".schema1", "max_loss = nan", ".schema1.max_loss", "must be a number from 0 up"),
     Mistake(".schema1", "max_loss = '0'", ".schema1.max_loss", "expected float, got str"),
     Mistake(".schema1", f"max_loss = 1{'0' * 400}", ".schema1.max_loss",
@@ -317,7 +327,8 @@ def test_the_shipped_file_gives_every_key_with_a_comment() -> None:
     keys = [line.split(" = ")[0] for line in lines if " = " in line and not line.startswith("#")]
     tables = json.loads(to_json(Tables()))
     assert [] == tables.pop("prices")
-    assert sorted(key for table in tables.values() for key in table) == sorted(keys)
+    expected = [key for name, of in tables.items() for key in (of if type(of) is dict else [name])]
+    assert sorted(expected) == sorted(keys)
     for before, line in itertools.pairwise(lines):
         assert " = " not in line or line.startswith("#") or before.startswith("#")
 

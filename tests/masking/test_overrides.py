@@ -31,7 +31,7 @@ FILE = b"[observation_masking.schema1]\nwindow_turns = 5\nkeep_errors = false\n"
         pytest.param(
             "hosts.only=['\udcc3\udcbc']", "hosts.only", ["ü"], id="bytes of another locale"
         ),
-        pytest.param("mode=shadow", "mode", "shadow", id="a key without a table"),
+        pytest.param("mode=observe", "mode", "observe", id="a key without a table"),
         pytest.param("a.b=" + "[" * 5000, "a.b", "[" * 5000, id="too deep"),
     ],
 )
@@ -85,7 +85,7 @@ def test_an_override_comes_before_the_file() -> None:
         ("schema1.window_turn=4", "schema1.window_turn", "unknown key (did you mean 'window_t"),
         ("schema2.window_turns=4", "schema2", "unknown key (did you mean 'schema1'?)"),
         ("window_turns=4", "window_turns", "unknown key (did you mean 'schema1.window_turns'?)"),
-        ("enabled=true", "enabled", "unknown key (known: schema1, "),
+        ("enabled=true", "enabled", "unknown key (known: mode, "),
         ("schema1.window_turns=four", "schema1.window_turns", "expected int, got str"),
         ("schema1.window_turns.x=4", "schema1.window_turns", "expected int, got dict"),
         ("schema1=4", "schema1", "expected table, got int"),

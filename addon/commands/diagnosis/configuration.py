@@ -72,6 +72,13 @@ def check_configuration(configuration: Configuration) -> Iterator[Finding]:
         yield note(
             "Masking is off", "enabled = true  # in [observation_masking.schema1] of that file"
         )
+    elif settings.mode == "observe":
+        yield note(
+            "Masking is only observed: no request is changed",
+            'mode = "on"  # in [observation_masking] of that file',
+        )
+    elif settings.holdout_percent:
+        yield ok(f"{settings.holdout_percent:g}% of the conversations are observed only")
     yield from map(note, warnings)
 
 

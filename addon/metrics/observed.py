@@ -1,0 +1,36 @@
+"""Records of requests that were observed only: as they were sent, and as if they were masked."""
+
+from collections.abc import Mapping
+
+from addon.metrics.record import RequestRecord
+
+_CHANGED = ("masked", "masked_images", "redacted", "reduced", "dropped", "dropped_messages")
+_PAIRS = (
+    *("tool_chars", "json_chars", "tool_tokens", "request_tokens", "bytes"),
+    *("cost_tokens", "cost_dollars"),
+)
+_ERRORS = ("saved_tokens_error", "saved_tokens_error_by_chance", "saved_dollars_error")
+_NOTHING: Mapping[str, object] = {
+    **dict.fromkeys(_CHANGED, 0),
+    **dict.fromkeys(_ERRORS, 0.0),
+    "kept": {},
+    "reduction_stage": None,
+    "reduction_status": None,
+    "redaction_scenarios": None,
+    "boundary_moved": False,
+}
+
+
+def as_sent(record: RequestRecord) -> RequestRecord:
+    """Return what is true of the request that left: nothing of it was masked."""
+    same = {f"{name}_after": getattr(record, f"{name}_before") for name in _PAIRS}
+    nothing = {name: value for name, value in _NOTHING.items() if getattr(record, name) is not None}
+    return record.model_copy(update={**same, **nothing})
+
+
+def as_masked(record: RequestRecord) -> RequestRecord:
+    """Return what would be true if it had been masked.
+
+    How long its answer took to begin is true of the request that left.
+    """
+    return record.model_copy(update={"masking": "on", "first_chunk_seconds": None})
