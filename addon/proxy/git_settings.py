@@ -9,11 +9,18 @@ _KEYS = r"^http\.(.*\.)?sslcainfo$"
 _SCOPES = ("--system", "--global")
 """Not a repository's own: that may be a stranger's."""
 
+_FILES = (".gitconfig", ".config/git/config", "/etc/gitconfig")
+"""Where such settings are, below the home folder. Without any, git is not asked: on a Mac the name
+may stand for a program that offers to install it."""
+
 _SECONDS = 10.0
 
 
 def find_git_authorities(environment: Mapping[str, str]) -> Iterator[Path]:
     """Yield the files that git's settings name, for all hosts or for one; none without git."""
+    home = Path(environment.get("HOME") or Path.home())
+    if not any((home / name).is_file() for name in _FILES):
+        return
     git = shutil.which("git", path=environment.get("PATH"))
     for scope in _SCOPES if git else ():
         command = [str(git), "config", scope, "--null", "--type=path", "--get-regexp", _KEYS]

@@ -24,6 +24,7 @@ class _Entry(NamedTuple):
     port: int | None
 
     def covers(self, host: str, address: _Address | None, port: int) -> bool:
+        """Whether it stands for a host, which may be an address."""
         if self.port not in (None, port):
             return False
         if self.network is not None:
