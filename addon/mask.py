@@ -202,7 +202,7 @@ class ObservationMasking:
             **describe_software(settings),
             "run": self._run.name,
             "state": render_start(config),
-            "is_masking": settings.changes,
+            "is_masking": settings.change_some,
             "config": str(config.path),
             "records": self._metrics.path,
             "lost_records": standing.lost_records if standing else 0,
@@ -239,7 +239,7 @@ class ObservationMasking:
     def _is_masking(self, flow: http.HTTPFlow) -> bool:
         """Whether the configuration has requests to a host masked."""
         settings = self._read_settings()
-        return settings.strategies.change and is_opened(flow.request.pretty_host, settings.hosts)
+        return settings.change_some and is_opened(flow.request.pretty_host, settings.hosts)
 
     def _masks_response(self, flow: http.HTTPFlow) -> bool:
         """Whether a response comes from an MCP server and is to be masked."""

@@ -10,13 +10,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import tomli
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, to_json
 
 from masking.config_tables import (
+    RULED_TABLES,
     HostSettings,
     MemorySettings,
     MetricsSettings,
@@ -29,6 +30,7 @@ from masking.config_tables import (
 from masking.errors import ConfigError, OverrideError
 from masking.measures.price_settings import CachePricing, OwnPrice, PriceSettings
 from masking.overrides import apply_overrides
+from masking.rules import RequestFacts, Rule, find_first
 from masking.strategies.mcp_requests import McpSettings
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
@@ -36,6 +38,9 @@ from masking.strategies.redaction import RedactionPolicy
 from masking.strategies.reduction import ReductionOptions
 
 ROOT = "observation_masking"
+
+_LISTS = ("prices", "rules")
+"""Our lists of tables."""
 
 _SHIPPED = Tables()
 _SCHEMA1, _REDACTION = _SHIPPED.schema1.to_policy(), _SHIPPED.redaction.to_policy()
@@ -45,7 +50,8 @@ _SCHEMA1, _REDACTION = _SHIPPED.schema1.to_policy(), _SHIPPED.redaction.to_polic
 class Settings:
     """All of our tables, and the path of the price list, unless it is the shipped one.
 
-    What is left out has the shipped value.
+    What is left out has the shipped value. `rules` have the settings of the requests that they are
+    for, and those have the rule's `label`, and no rules.
     """
 
     mode: Mode = _SHIPPED.mode
@@ -65,6 +71,18 @@ class Settings:
     recording: RecordingSettings = _SHIPPED.recording
     websocket: WebsocketSettings = _SHIPPED.websocket
     hosts: HostSettings = _SHIPPED.hosts
+    label: str = ""
+    rules: tuple[tuple[Rule, "Settings"], ...] = ()
+
+    @property
+    def change_some(self) -> bool:
+        """Whether any request can be changed: by these settings, or by those of a rule."""
+        return any(one.changes for one in (self, *(own for _, own in self.rules)))
+
+    @property
+    def ruled_headers(self) -> frozenset[str]:
+        """The names of the headers that rules ask for."""
+        return frozenset(name for rule, _ in self.rules for name, _ in rule.headers)
 
     @property
     def changes(self) -> bool:
@@ -94,21 +112,68 @@ class Settings:
 
     @cached_property
     def digest(self) -> str:
-        """12 hex digits, the same for equal settings, whatever the file of records and the page."""
-        told = to_json(replace(self, metrics=_SHIPPED.metrics, page=_SHIPPED.page))
+        """12 hex digits, the same for equal settings, whatever the file of records and the page.
+
+        Of the settings of one request: neither rules for others nor its label tell it apart.
+        """
+        unasked = replace(self, metrics=_SHIPPED.metrics, page=_SHIPPED.page, label="", rules=())
+        told = to_json(unasked)
         return hashlib.blake2b(told, digest_size=6).hexdigest()
+
+
+def find_settings(settings: Settings, facts: RequestFacts) -> Settings:
+    """Return the settings that hold for a request: those of the first rule that fits, if any."""
+    return find_first(settings.rules, facts, settings)
+
+
+def change_everywhere(settings: Settings, change: Callable[[Settings], Settings]) -> Settings:
+    """Return settings after a change, which their rules' settings have, too."""
+    rules = tuple((rule, change(own)) for rule, own in settings.rules)
+    return replace(change(settings), rules=rules)
 
 
 def parse_settings(data: bytes, overrides: Sequence[str] = ()) -> Settings | None:
     """Read the settings of a TOML file; None if it has no table of ours.
 
-    Overrides are `TABLE.KEY=VALUE`, as `schema1.window_turns=4`. Raises ConfigError with the key's
-    full path for an unknown key, a wrong type or a bad value, and for a file that is not TOML;
-    OverrideError if the file is right and an override is not.
+    Overrides are `TABLE.KEY=VALUE`, as `schema1.window_turns=4`; they come before rules, too.
+    Raises ConfigError with the key's full path for an unknown key, a wrong type or a bad value, and
+    for a file that is not TOML; OverrideError if the file is right and an override is not.
     """
-    tables = parse_tables(data, overrides)
-    if tables is None:
+    parsed = _parse(data, overrides)
+    if parsed is None:
         return None
+    tables, by_rule = parsed
+    rules = (table.to_rule() for table in tables.rules)
+    ruled = tuple((rule, _make(own, rule.label)) for rule, own in zip(rules, by_rule, strict=True))
+    return replace(_make(tables), rules=ruled)
+
+
+def parse_tables(data: bytes, overrides: Sequence[str] = ()) -> Tables | None:
+    """Read our tables from a TOML file. None, and what is raised, as with `parse_settings`."""
+    parsed = _parse(data, overrides)
+    return None if parsed is None else parsed.tables
+
+
+_Table = Mapping[str, Any]
+"""A table as TOML has it."""
+
+
+class _Parsed(NamedTuple):
+    """Our tables, and as they are for the requests of each rule."""
+
+    tables: Tables
+    by_rule: tuple[Tables, ...]
+
+
+def _parse(data: bytes, overrides: Sequence[str]) -> _Parsed | None:
+    document = read_document(data)
+    if ROOT not in document:
+        return None
+    parsed = _read_rules(document[ROOT], ())
+    return _override(document[ROOT], overrides) if overrides else parsed
+
+
+def _make(tables: Tables, label: str = "") -> Settings:
     return Settings(
         mode=tables.mode,
         holdout_percent=tables.holdout_percent,
@@ -126,16 +191,8 @@ def parse_settings(data: bytes, overrides: Sequence[str] = ()) -> Settings | Non
         recording=tables.recording,
         websocket=tables.websocket,
         hosts=tables.hosts,
+        label=label,
     )
-
-
-def parse_tables(data: bytes, overrides: Sequence[str] = ()) -> Tables | None:
-    """Read our tables from a TOML file. None, and what is raised, as with `parse_settings`."""
-    document = read_document(data)
-    if ROOT not in document:
-        return None
-    tables = _read_tables(document)
-    return _override(document, overrides) if overrides else tables
 
 
 def read_document(data: bytes) -> Mapping[str, Any]:
@@ -148,28 +205,47 @@ def read_document(data: bytes) -> Mapping[str, Any]:
         raise ConfigError(f"not TOML: {error}", "file") from None
 
 
-def _override(document: Mapping[str, Any], overrides: Sequence[str]) -> Tables:
+def _override(table: _Table, overrides: Sequence[str]) -> _Parsed:
     try:
-        return _read_tables({ROOT: apply_overrides(document[ROOT], overrides)})
+        return _read_rules(table, overrides)
     except OverrideError:
         raise
     except ConfigError as error:  # the file alone is right
         raise OverrideError(error.problem, error.path.removeprefix(f"{ROOT}.")) from None
 
 
-def _read_tables(document: Mapping[str, object]) -> Tables:
+def _read_rules(table: _Table, overrides: Sequence[str]) -> _Parsed:
+    """Read our table, and once more for each rule, with the rule's keys in place of the file's.
+
+    The table is right by then, so a mistake that is found in it is the rule's.
+    """
+    tables = _read_tables(_apply(table, overrides), ROOT)
+    by_rule = []
+    for place, rule in enumerate(tables.rules):
+        merged = {name: value for name, value in table.items() if name != "rules"}
+        for name, keys in rule.changes.items():
+            merged[name] = {**merged.get(name, {}), **keys}
+        by_rule.append(_read_tables(_apply(merged, overrides), f"{ROOT}.rules[{place}]"))
+    return _Parsed(tables, tuple(by_rule))
+
+
+def _apply(table: _Table, overrides: Sequence[str]) -> _Table:
+    return apply_overrides(table, overrides) if overrides else table
+
+
+def _read_tables(table: _Table, path: str) -> Tables:
     # As JSON: that has TOML's lists and tables for our tuples and dataclasses, while a boolean is
     # still no number. JSON has no dates; they become what no key takes.
     try:
-        return Tables.model_validate_json(json.dumps(document[ROOT], default=lambda _: {"": 0}))
+        return Tables.model_validate_json(json.dumps(table, default=lambda _: {"": 0}))
     except ValidationError as error:
-        raise _explain(error.errors(include_url=False)[0], document) from None
+        raise _explain(error.errors(include_url=False)[0], table, path) from None
 
 
-def _explain(mistake: ErrorDetails, document: Mapping[str, object]) -> ConfigError:
-    """Return pydantic's finding as an error with the key's full path."""
+def _explain(mistake: ErrorDetails, table: _Table, path: str) -> ConfigError:
+    """Return pydantic's finding in the table at a path as an error with the key's full path."""
     keys = mistake["loc"]
-    path = ROOT + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+    path += "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
     inner = mistake.get("ctx", {}).get("error")
     if isinstance(inner, ConfigError):  # a policy's own, or a reader's
         joint = "." if inner.path[:1] not in ("", "[") else ""
@@ -177,9 +253,9 @@ def _explain(mistake: ErrorDetails, document: Mapping[str, object]) -> ConfigErr
     describe = _PROBLEMS.get(mistake["type"])
     if describe is not None:
         return ConfigError(describe(mistake), path)
-    if keys == ("prices",):
+    if len(keys) == 1 and keys[0] in _LISTS:
         return ConfigError(f"expected a list of tables, [[{path}]]", path)
-    expected, got = _EXPECTED.get(mistake["type"], "another value"), _name_type(document, keys)
+    expected, got = _EXPECTED.get(mistake["type"], "another value"), _name_type(table, keys)
     problem = _TOO_LARGE.get((expected, got), f"expected {expected}, got {got}")
     return ConfigError(problem, path)
 
@@ -194,6 +270,7 @@ _EXPECTED = {
     "string_type": "str",
     "tuple_type": "list",
     "model_type": "table",
+    "dict_type": "table",
     "dataclass_type": "table",
 }
 """What was expected, by pydantic's name for the mistake."""
@@ -201,8 +278,10 @@ _EXPECTED = {
 
 def _describe_unknown(mistake: ErrorDetails) -> str:
     *outer, key = mistake["loc"]
+    if outer[:1] == ["rules"] and key in Tables.model_fields:
+        return f"it holds for the whole proxy (a rule can set: {', '.join(RULED_TABLES)})"
     names = _known_keys(outer)
-    close = difflib.get_close_matches(str(key), names, n=1) or ([] if outer else _find_inside(key))
+    close = difflib.get_close_matches(str(key), names, n=1) or _find_inside(outer, key)
     hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
     return f"unknown key ({hint})"
 
@@ -218,9 +297,11 @@ _PROBLEMS: Mapping[str, Callable[[ErrorDetails], str]] = {
 }
 
 
-def _find_inside(key: str | int) -> list[str]:
-    """Return the place of a key that stands in one of our tables, and in no other."""
-    found = [f"{name}.{key}" for name in Tables.model_fields if key in _known_keys([name])]
+def _find_inside(outer: Sequence[str | int], key: str | int) -> list[str]:
+    """Return the place of a key that stands in one of the tables here, and in no other."""
+    here = {0: [name for name in Tables.model_fields if name not in _LISTS], 2: RULED_TABLES}
+    tables = here.get(len(outer), []) if outer[:1] in ([], ["rules"]) else []
+    found = [f"{name}.{key}" for name in tables if key in _known_keys([name])]
     return found if len(found) == 1 else []
 
 
@@ -236,9 +317,9 @@ def _known_keys(path: Sequence[str | int]) -> list[str]:
     return list(fields)
 
 
-def _name_type(document: Mapping[str, object], path: Sequence[str | int]) -> str:
+def _name_type(table: _Table, path: Sequence[str | int]) -> str:
     """Return Python's name for the type of the value at a path in our table."""
-    found: Any = document[ROOT]
+    found: Any = table
     for key in path:
         found = found[key]
     return type(found).__name__

@@ -4,15 +4,26 @@ These are the values of the shipped `config.toml`, and this is their only place.
 `MaskPolicy` and `RedactionPolicy` are the Python API's.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from ipaddress import ip_address
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from masking.errors import ConfigError
 from masking.host_names import check_host, normalize_host
 from masking.measures.price_settings import MAX_PRICE, CachePricing, OwnPrice, PriceSettings
+from masking.rules import ANY, Rule
 from masking.strategies.mcp_requests import McpSettings
 from masking.strategies.policy import BoundReasoning, MaskPolicy
 from masking.strategies.redaction import RedactionPolicy
@@ -263,6 +274,64 @@ class HostSettings(_Table):
         return self.never + self.never_more
 
 
+def _read_headers(value: object) -> Mapping[str, str]:
+    """Read the headers of a rule: a name, which must be there, or names with their globs."""
+    headers = {value: ANY} if isinstance(value, str) else value
+    if not isinstance(headers, dict):
+        raise ConfigError("expected a header's name, or a table of names and patterns", "")
+    for name, glob in headers.items():
+        if not isinstance(glob, str):
+            raise ConfigError(f"expected str, got {type(glob).__name__}", name)
+    return {name.lower(): glob for name, glob in headers.items()}
+
+
+class RuleTable(_Table):
+    """Which requests a rule is for, their label, and the keys that are different for them.
+
+    A key that is given beside the rule's own comes in place of the file's. What stands here are the
+    requests' tables alone; others hold for the whole proxy.
+    """
+
+    host: str = ANY
+    model: str = ANY
+    path: str = ANY
+    client: str = ANY
+    header: Annotated[Mapping[str, str], PlainValidator(_read_headers)] = {}
+    label: str = ""
+    schema1: dict[str, object] = {}
+    redaction: dict[str, object] = {}
+    reduction: dict[str, object] = {}
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self.to_rule()
+        return self
+
+    @model_serializer(mode="wrap")
+    def _dump_given(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        return {name: value for name, value in dump(self).items() if name in self.model_fields_set}
+
+    @property
+    def changes(self) -> Mapping[str, Mapping[str, object]]:
+        """The keys that it changes, by table."""
+        return {name: getattr(self, name) for name in RULED_TABLES}
+
+    def to_rule(self) -> Rule:
+        """Return which requests it is for. Raises ConfigError."""
+        return Rule(
+            host=self.host,
+            model=self.model,
+            path=self.path,
+            client=self.client,
+            headers=tuple(self.header.items()),
+            label=self.label,
+        )
+
+
+RULED_TABLES = ("schema1", "redaction", "reduction")
+"""The tables of which a rule can change keys."""
+
+
 class Tables(_Table):
     """All of our tables, and the keys that stand outside them.
 
@@ -285,3 +354,4 @@ class Tables(_Table):
     websocket: WebsocketSettings = WebsocketSettings()
     hosts: HostSettings = HostSettings()
     prices: tuple[OwnPrice, ...] = ()
+    rules: tuple[RuleTable, ...] = ()

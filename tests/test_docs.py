@@ -12,7 +12,7 @@ import pytest
 from pydantic_core import to_json
 
 from addon.commands.main import main, obsmask
-from masking.config_tables import Tables
+from masking.config_tables import RuleTable, Tables
 from masking.measures.price_settings import OwnPrice
 from tests.benchmarks import assumed
 from tests.make_docs import fill
@@ -71,7 +71,10 @@ def test_the_strategies_are_compared_as_the_command_prints_it(
     assert [row for row in rows if " ".join(row) not in shown] == []
 
 
-TABLES = {name: found for name, found in json.loads(to_json(Tables())).items() if name != "prices"}
+LISTS = ("prices", "rules")
+"""The keys that are lists of tables."""
+
+TABLES = {name: found for name, found in json.loads(to_json(Tables())).items() if name not in LISTS}
 OUTSIDE = {name: found for name, found in TABLES.items() if not isinstance(found, dict)}
 KEYS = {"": OUTSIDE} | {f".{name}": found for name, found in TABLES.items() if name not in OUTSIDE}
 
@@ -93,6 +96,12 @@ def test_the_prices_of_a_table_are_described() -> None:
     section = TEXT.partition("| `[[observation_masking.prices]]` |")[2].partition("\n\n")[0]
     described = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     assert [field.name for field in dataclasses.fields(OwnPrice)] == described
+
+
+def test_the_keys_of_a_rule_are_described() -> None:
+    section = TEXT.partition("| `[[observation_masking.rules]]` |")[2].partition("\n\n")[0]
+    described = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert [*RuleTable.model_fields] == described
 
 
 def test_every_command_has_a_section() -> None:

@@ -23,7 +23,7 @@ PATH = (*LEAVES, "masking.strategies", "masking.memory", "masking.wire", "maskin
 UP_TO_REPLAY = (*PATH, "masking.accounting", "masking.replay")
 CORE = (
     *(*UP_TO_REPLAY, "masking.tune", "masking.report"),
-    *("masking.config_tables", "masking.overrides", "masking.config"),
+    *("masking.rules", "masking.config_tables", "masking.overrides", "masking.config"),
     *("masking.config_values", "masking.chat_messages"),
 )
 SEES_MASKING = ("masking", *CORE)
@@ -35,6 +35,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "masking.model": ("masking.errors",),
     "masking.host_names": ("masking.errors",),
     "masking.globs": ("masking.errors",),
+    "masking.rules": NAMES,
     # Leaves: they know a text, a path or a price, and no strategy.
     "masking.measures": NAMES,
     "masking.elements": NAMES,
@@ -53,18 +54,18 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "masking.rewrite": (*LEAVES, "masking.strategies", "masking.memory", "masking.wire"),
     "masking.chat_messages": (*LEAVES, "masking.strategies", "masking.wire"),
     # The settings of the strategies; nothing that works knows where its settings came from.
-    "masking.config_tables": (*LEAVES, "masking.strategies"),
+    "masking.config_tables": (*LEAVES, "masking.strategies", "masking.rules"),
     "masking.overrides": ("masking.errors",),
     "masking.config": (
         *(*LEAVES, "masking.strategies"),
-        *("masking.config_tables", "masking.overrides"),
+        *("masking.config_tables", "masking.overrides", "masking.rules"),
     ),
     "masking.config_values": (
         *("masking.strategies", "masking.config_tables", "masking.overrides", "masking.config"),
     ),
     # Off a request's path, each upon the one before.
     "masking.accounting": PATH,
-    "masking.replay": (*PATH, "masking.accounting"),
+    "masking.replay": (*PATH, "masking.accounting", "masking.rules"),
     "masking.tune": UP_TO_REPLAY,
     "masking.report": UP_TO_REPLAY,
     # The public face: nothing inside imports it.

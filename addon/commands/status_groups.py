@@ -1,4 +1,4 @@
-"""The records of `obsmask status`, counted: all of them, and by day, model, host, client or tag."""
+"""The records of `obsmask status`, counted: all of them, and in groups."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +18,7 @@ KEYS: Mapping[str, Callable[[RequestRecord], str | None]] = {
     "model": lambda record: record.model,
     "host": lambda record: record.host,
     "client": lambda record: record.client,
+    "label": lambda record: record.label,
     "tag": lambda record: record.tag,
 }
 """By what requests can be grouped; None is what is not known."""

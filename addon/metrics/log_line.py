@@ -17,6 +17,7 @@ def render_line(record: RequestRecord) -> str:
     """Return the line that tells a user what became of a request."""
     words = (
         "replay" if record.replay else None,
+        f"[{record.label}]" if record.label else None,
         record.host,
         record.model or "?",
         record.status,

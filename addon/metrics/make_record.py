@@ -49,6 +49,7 @@ def _describe_received(received: Received) -> dict[str, object]:
         "format": received.wire.name,
         "purpose": received.purpose,
         "client": received.client,
+        "label": received.settings.label or None,
         "subscription": received.subscription,
         "replay": received.replay,
     }

@@ -54,6 +54,9 @@ class RequestRecord(BaseModel):
     client: Annotated[
         str | None, means("The program that sent the request, by its `User-Agent`, unversioned.")
     ] = None
+    label: Annotated[
+        str | None, means("The label of the rule whose settings held for the request.")
+    ] = None
     subscription: Annotated[
         bool | None,
         means("Whether a subscription pays for it, so that dollars are what the API would cost."),

@@ -4,15 +4,17 @@ They exist in memory only, and hold what no record may tell: whose request it is
 digests of its prompt.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, NamedTuple
 
 from masking.accounting.prompt import Prompt
 from masking.accounting.sizes import Sizes
-from masking.config import Settings
+from masking.config import Settings, find_settings
 from masking.measures.pricing import Pricing
 from masking.memory.boundary_memory import PrefixState
+from masking.rules import RequestFacts
 from masking.wire.usage import Usage
 from masking.wire_format import Binding, Purpose, WireFormat
 
@@ -39,7 +41,8 @@ class Received:
     client: the program that sent it; None if it does not say.
     subscription: whether its credential is a subscription's.
     account: tells its credential apart from others.
-    settings: those in force.
+    headers: those that rules ask for, by their names in lower case.
+    settings: those in force; once its model is known, those of the first rule that fits it.
     replay: whether it comes from a recording.
     answers_masked: whether its answer is one to the masked prompt; that of a recording is one to
         the prompt before masking.
@@ -57,6 +60,13 @@ class Received:
     settings: Settings
     replay: bool
     answers_masked: bool
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def choose_settings(self, model: str | None) -> "Received":
+        """Return the request with the settings that hold for it, given its model, if known."""
+        facts = RequestFacts(self.host, model, self.path, self.client, self.headers)
+        settings = find_settings(self.settings, facts)
+        return self if settings is self.settings else replace(self, settings=settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from addon.proxy.regular_file import FileState, find_state, read_regular
 from addon.proxy.stored_prices import find_stored
-from masking.config import ROOT, Settings, parse_settings
+from masking.config import ROOT, Settings, change_everywhere, parse_settings
 from masking.config_values import ConfigValue, find_changed, list_values
 from masking.errors import ConfigError, OverrideError
 from masking.overrides import read_override
@@ -87,8 +87,14 @@ class ConfigFile:
 
     def _override(self, settings: Settings) -> tuple[Settings, str | None]:
         """Return the settings with the environment and the stored prices, and a warning."""
-        redaction, warning = apply_switch(settings.redaction, os.environ.get(SWITCH))
-        return replace(settings, redaction=redaction, price_list=self._price_list), warning
+        switch = os.environ.get(SWITCH)
+
+        def change(one: Settings) -> Settings:
+            redaction, _ = apply_switch(one.redaction, switch)
+            return replace(one, redaction=redaction, price_list=self._price_list)
+
+        _, warning = apply_switch(settings.redaction, switch)
+        return change_everywhere(settings, change), warning
 
 
 def _parse_or_none(path: Path, data: bytes, overrides: Sequence[str] = ()) -> Settings | None:

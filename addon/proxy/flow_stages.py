@@ -1,5 +1,6 @@
 """What a mitmproxy flow says about a request, and about how it ended."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from mitmproxy import http
@@ -31,8 +32,15 @@ def read_received(flow: http.HTTPFlow, settings: Settings, match: Match, run: Ru
         account=digest_account(flow.request),
         settings=settings,
         replay=is_replayed(flow),
+        headers=find_headers(flow.request, settings),
         answers_masked=bool(flow.live) or flow.is_replay == "request",
     )
+
+
+def find_headers(request: http.Request, settings: Settings) -> Mapping[str, str]:
+    """Return the headers that rules ask for, which are never credentials."""
+    headers = request.headers
+    return {name: headers[name] for name in settings.ruled_headers if name in headers}
 
 
 def find_interruption(flow: http.HTTPFlow) -> Interruption | None:

@@ -86,11 +86,14 @@ class Masker:
 
     def _mask(self, carrier: Carrier, received: Received, memories: Memories | None) -> Outcome:
         # Each step adds to what is known, so that an exception does not lose what was known before.
-        rewritten = leave_untouched(carrier, received)
+        rewritten = leave_untouched(carrier, received.choose_settings(None))
         try:
             original = carrier.read()
             document = decode_request(original)
-            priced, strategies = _price(received, document)
+            model = _find_model(received, document)
+            received = received.choose_settings(model)
+            rewritten = replace(rewritten, received=received)
+            priced, strategies = _price(received, document, model)
             binding = received.wire.find_binding(document, priced.model)
             rewritten = replace(rewritten, priced=priced, binding=binding)
             conversation = read_conversation(document, received.wire, received.path)
@@ -127,11 +130,16 @@ class Masker:
         return Outcome(rewritten, rewrite, original)
 
 
-def _price(received: Received, document: Mapping[str, object]) -> tuple[Priced, Strategies]:
+def _find_model(received: Received, document: Mapping[str, object]) -> str | None:
+    name = received.wire.find_model(document, received.path)
+    return None if name is None else printable(name)
+
+
+def _price(
+    received: Received, document: Mapping[str, object], model: str | None
+) -> tuple[Priced, Strategies]:
     """Return the prices of a request, and the strategies under these prices."""
     settings, wire = received.settings, received.wire
-    name = wire.find_model(document, received.path)
-    model = None if name is None else printable(name)
     prices, marks = settings.price_settings, wire.find_marks(document)
     pricing = find_pricing(
         prices,

@@ -87,6 +87,8 @@ def _render_strategies(settings: Settings) -> Iterator[str | None]:
     yield f"redaction of {', '.join(redaction.tool_names)}" if redaction.redacts else None
     yield f"reduction to {reduction.max_input_chars:,} characters" if reduction.reduces else None
     yield f"MCP strings cut from {mcp.max_chars:,} characters on" if mcp.cuts else None
+    if settings.rules and settings.change_some:
+        yield f"rules for some requests: {len(settings.rules)}"
 
 
 def _render_movement(policy: MaskPolicy, price_settings: PriceSettings) -> str:

@@ -85,7 +85,7 @@ class Websockets:
     def refuse(self, flow: http.HTTPFlow) -> None:
         """Answer a request for a WebSocket with 426, if the configuration wants HTTP."""
         settings = self._read_settings()
-        wants_http = settings.websocket.mode == "http" and settings.changes
+        wants_http = settings.websocket.mode == "http" and settings.change_some
         if wants_http and flow.response is None and self._find_format(flow):
             headers = {"upgrade": "HTTP/1.1", "connection": "Upgrade"}
             flow.response = http.Response.make(_UPGRADE_REQUIRED, b"", headers)
@@ -179,7 +179,7 @@ class Websockets:
 
     def _tell(self, received: Received) -> None:
         """Say once for each host that its conversations are not masked."""
-        if received.settings.strategies.change and received.host not in self._told:
+        if received.settings.change_some and received.host not in self._told:
             self._told[received.host] = True
             logger.warning(
                 f"{received.host}: its client sends only what is new, over a WebSocket, so that "

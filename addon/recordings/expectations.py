@@ -27,7 +27,7 @@ from masking.strategies.redaction import SWITCH
 
 _RECORDS = "requests.jsonl"
 _VOLATILE = (
-    *("run", "tag", "time", "hook_us", "first_chunk_seconds"),
+    *("run", "tag", "label", "time", "hook_us", "first_chunk_seconds"),
     *("record_schema", "software_version", "config_digest", "price_list_date", "price_entry"),
     *("net_unpriced", "group", "observed"),
     "result_reasons",

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
@@ -402,6 +403,37 @@ def test_the_start_says_when_the_boundary_is_moved(
     assert f"observation-masking {version('observation-masking')} {words}" == render_start(
         ConfigFile(config)
     )
+
+
+@pytest.mark.parametrize(
+    ("schema1", "rule", "words"),
+    [
+        ("true", "true", "ON, window of 8 tool turns, .*; rules for some requests: 1 "),
+        ("true", "false", "ON, window of 8 tool turns, .*; rules for some requests: 1 "),
+        ("false", "true", "ON, rules for some requests: 1 "),
+        ("false", "false", "OFF, enabled is not true "),
+    ],
+)
+def test_the_start_counts_rules(config: Path, schema1: str, rule: str, words: str) -> None:
+    config.write_text(f"""
+[observation_masking]
+schema1 = {{ enabled = {schema1} }}
+rules = [{{ schema1 = {{ enabled = {rule} }} }}]
+""")
+    file = ConfigFile(config)
+    assert re.search(words, render_start(file))
+    assert words.startswith("ON") == file.settings.change_some
+
+
+def test_the_environment_switches_the_redaction_of_rules(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = 'rules = [{ redaction = { enabled = true, tool_names = ["a"] } }]'
+    config.write_text(f"[observation_masking]\n{rules}\n")
+    ((_, before),) = ConfigFile(config).settings.rules
+    monkeypatch.setenv("STREAM_REDACTION_ENABLED", "0")
+    ((_, after),) = ConfigFile(config).settings.rules
+    assert (True, False) == (before.redaction.redacts, after.redaction.redacts)
 
 
 def test_the_start_names_what_was_set_beside_the_file(config: Path) -> None:

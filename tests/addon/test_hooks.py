@@ -352,6 +352,69 @@ def test_a_run_without_a_tag_has_none(addon: ObservationMasking, tmp_path: Path)
     assert record_one(addon, tmp_path)["tag"] is None
 
 
+RULES = b"""
+[[observation_masking.rules]]
+header = { x-team = "blue*" }
+label = "blue"
+schema1 = { enabled = false }
+[[observation_masking.rules]]
+model = "gpt-*"
+label = "by model"
+schema1 = { enabled = false }
+[[observation_masking.rules]]
+path = "/v1/chat/*"
+client = "claude-*"
+label = "by client"
+"""
+
+
+@pytest.mark.parametrize(
+    ("headers", "model", "label", "is_masked"),
+    [
+        pytest.param({}, None, None, True, id="no rule fits"),
+        pytest.param({"X-Team": "blue 7"}, None, "blue", False, id="a header"),
+        pytest.param({"X-Team": "red"}, "gpt-5", "by model", False, id="the model"),
+        pytest.param({"User-Agent": "claude-cli/2.1"}, "x", "by client", True, id="the client"),
+        pytest.param({"X-Team": "blue"}, "gpt-5", "blue", False, id="the first of two"),
+    ],
+)
+def test_the_first_rule_that_fits_a_request_holds(
+    context: taddons.context,
+    addon: ObservationMasking,
+    tmp_path: Path,
+    headers: dict[str, str],
+    model: str | None,
+    label: str | None,
+    is_masked: bool,
+) -> None:
+    (tmp_path / "rules.toml").write_bytes(ON + RULES)
+    context.configure(addon, mask_config="rules.toml")
+    flow = chat_flow(json.dumps({**json.loads(BODY), "model": model}).encode())
+    flow.request.headers.update(headers)
+    before = flow.request.raw_content
+    assert is_masked == (run(addon, flow) != before)
+    flow.response = tutils.tresp()
+    asyncio.run(addon.response(flow))
+    addon.done()
+    (record,) = read_records(tmp_path)
+    assert (label, "on" if is_masked else "off") == (record["label"], record["masking"])
+
+
+def test_what_cannot_be_read_has_the_label_of_a_rule_that_asks_for_no_model(
+    context: taddons.context, addon: ObservationMasking, tmp_path: Path
+) -> None:
+    (tmp_path / "rules.toml").write_bytes(ON + RULES)
+    context.configure(addon, mask_config="rules.toml")
+    flow = chat_flow(b"{")
+    flow.request.headers["user-agent"] = "claude-cli/2.1"
+    run(addon, flow)
+    flow.response = tutils.tresp()
+    asyncio.run(addon.response(flow))
+    addon.done()
+    (record,) = read_records(tmp_path)
+    assert "by client" == record["label"]
+
+
 # Its names
 
 

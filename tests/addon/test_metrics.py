@@ -137,6 +137,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "software_version": version("observation-masking"),
         "price_list_date": load_shipped().date,
         "tag": None,
+        "label": None,
         "host": "localhost",
         "path": CHAT,
         "format": "chat",

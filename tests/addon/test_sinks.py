@@ -183,6 +183,14 @@ def test_the_line_to_set_is_named_where_nothing_is_cached(
 # The log line
 
 
+def test_the_log_line_names_the_label() -> None:
+    record = RequestRecord.model_validate(
+        {"time": "2026-01-01", "host": "h", "path": "/p", "masking": "on", "label": "a team"}
+        | {"passed_through": "signed"}
+    )
+    assert render_line(record) == "[a team] h ?: passed through untouched, signed"
+
+
 def test_the_log_line_tells_of_masked_images() -> None:
     record = RequestRecord.model_validate(
         {"time": "2026-01-01", "host": "h", "path": "/p", "masking": "on", "tool_results": 9}

@@ -65,14 +65,14 @@ def test_the_environment_comes_before_an_override(switch: str, expected: bool) -
 
 def test_every_key_has_its_place() -> None:
     tables = json.loads(to_json(Tables()))
-    assert [] == tables.pop("prices")
+    assert [] == tables.pop("prices") == tables.pop("rules")
     keys = [
         f"{name}.{key}" if isinstance(found, dict) else name
         for name, found in tables.items()
         for key in (found if isinstance(found, dict) else [name])
     ]
     values = list_values(CONFIG.read_bytes())
-    assert [*keys, "prices"] == [value.name for value in values]
+    assert [*keys, "prices", "rules"] == [value.name for value in values]
     assert [value.shipped for value in values] == [value.value for value in values]
 
 

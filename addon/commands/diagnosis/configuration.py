@@ -68,7 +68,7 @@ def check_configuration(configuration: Configuration) -> Iterator[Finding]:
     yield ok(f"{path} holds: {_REASONS[place]}")
     if changes:
         yield ok(f"It sets {', '.join(map(_render, changes))}")
-    if not settings.strategies.change:
+    if not settings.change_some:
         yield note(
             "Masking is off", "enabled = true  # in [observation_masking.schema1] of that file"
         )

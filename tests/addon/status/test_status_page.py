@@ -188,7 +188,7 @@ def test_it_is_told_why_nothing_was_masked(
 
 
 GROUPED = [
-    REQUEST | {"model": "[bold]x", "host": "a", "client": None, "tag": "one"},
+    REQUEST | {"model": "[bold]x", "host": "a", "client": None, "tag": "one", "label": "x"},
     REQUEST | {"model": "m", "host": "b", "client": "c", "tag": None},
     REQUEST | {"model": "m", "host": "b", "client": "c", "tag": "one"},
 ]
@@ -202,6 +202,7 @@ GROUPED = [
         ("host", [["b", "2"], ["a", "1"]]),
         ("client", [["c", "2"], ["not known", "1"]]),
         ("tag", [["one", "2"], ["not known", "1"]]),
+        ("label", [["not known", "2"], ["x", "1"]]),
     ],
 )
 def test_requests_are_grouped(
