@@ -17,6 +17,7 @@ from addon.commands.options import (
     read_overrides,
     read_proxy_arguments,
 )
+from addon.commands.page import open_page
 from addon.commands.run_session import OwnProxy, RunningProxy, Wishes
 from addon.proxy.base_urls import read_server
 from addon.proxy.health_check import read_address
@@ -49,6 +50,12 @@ def _reading(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
     help="Have claude-code leave out its signature and codex speak HTTP, so that they are masked.",
 )
 @click.option(
+    "--page",
+    "shows_page",
+    is_flag=True,
+    help="Print where the live page of the proxy is, and open it in your browser.",
+)
+@click.option(
     "--reverse",
     type=_reading(read_server),
     metavar="URL",
@@ -64,7 +71,7 @@ def _reading(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
 @observe_option
 @override_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...")
-def command(command: tuple[str, ...], quiet: bool, **given: object) -> int:
+def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: object) -> int:
     """Run COMMAND, an agent, behind a proxy of its own; at the end say what was saved.
 
     COMMAND keeps the terminal, gets all signals, and its exit code is returned. Several may run at
@@ -77,6 +84,8 @@ def command(command: tuple[str, ...], quiet: bool, **given: object) -> int:
     if shutil.which(command[0]) is None and not os.path.exists(command[0]):  # noqa: PTH110
         return _fail(command[0], "no such command", NOT_FOUND)
     with _open_session(given) as session:
+        if shows_page:
+            _show_page(session.page)
         try:
             code = run_foreground(command, session.environment, session.notice_end)
         except OSError as error:
@@ -107,6 +116,15 @@ def _open_session(given: Mapping[str, Any]) -> OwnProxy | RunningProxy:
             "--proxy takes no settings, tag or server: those are the proxy's own"
         )
     return RunningProxy(given["address"])
+
+
+def _show_page(url: str | None) -> None:
+    """Open the page before the command has the terminal."""
+    if url is None:
+        print("obsmask: the proxy has no page; its log says why", file=sys.stderr)
+        return
+    print(f"obsmask: page: {url}", file=sys.stderr)
+    open_page(url, os.environ)
 
 
 def _fail(command: str, problem: str, code: int) -> int:

@@ -29,6 +29,10 @@ class Session(Protocol):
     @property
     def environment(self) -> Mapping[str, str]: ...
 
+    @property
+    def page(self) -> str | None:
+        """Where the live page is; None if there is none."""
+
     def notice_end(self, process: int) -> None:
         """Take note that another process of ours has ended."""
 
@@ -82,6 +86,11 @@ class OwnProxy:
     def __exit__(self, *_: object) -> None:
         self._proxy.stop()
 
+    @property
+    def page(self) -> str | None:
+        """Where the live page is; None if there is none."""
+        return self._healths[-1].page
+
     def notice_end(self, process: int) -> None:
         """Start the proxy again, if it is what has ended."""
         if not self._proxy.forget(process) or self._is_given_up:
@@ -128,6 +137,11 @@ class RunningProxy:
 
     def __exit__(self, *_: object) -> None:
         pass
+
+    @property
+    def page(self) -> str | None:
+        """Where the live page is; None if there is none."""
+        return self._health.page
 
     def notice_end(self, process: int) -> None:
         pass

@@ -132,6 +132,28 @@ def test_an_agent_is_masked_and_the_last_line_says_what_that_came_to(
     assert ("api.openai.com", "try", 200) == (record["host"], record["tag"], record["status"])
 
 
+_LOOK = """
+import os, urllib.request
+proxy = urllib.request.ProxyHandler({"http": os.environ["HTTPS_PROXY"]})
+led = urllib.request.build_opener(proxy).open("http://obsmask.test/", timeout=300)
+print(led.url, "Observation masking" in led.read().decode())
+"""
+"""Opens the page as the proxy leads to it."""
+
+
+def test_its_page_is_named_before_the_command_runs(world: World, home: Path) -> None:
+    done = run(world, home, *MASKING, "--page", "--", sys.executable, "-c", _LOOK)
+    named = re.match(r"obsmask: page: (http://127\.0\.0\.1:\d+/)\n", done.stderr)
+    assert named, done.stderr
+    assert f"{named[1]} True\n" == done.stdout
+
+
+def test_without_a_page_the_command_runs_all_the_same(world: World, home: Path) -> None:
+    done = run(world, home, "--set", "page.enabled=false", "--page", "--", "true")
+    assert 0 == done.returncode
+    assert done.stderr.startswith("obsmask: the proxy has no page; its log says why\n")
+
+
 @pytest.mark.parametrize("place", ["/dev/full", "/proc", "/proc/version/x"])
 def test_records_that_cannot_be_written_change_nothing_for_the_command(
     world: World, home: Path, place: str

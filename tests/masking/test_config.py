@@ -11,6 +11,7 @@ from masking.config import Settings, parse_settings
 from masking.config_tables import (
     HostSettings,
     MetricsSettings,
+    PageSettings,
     RecordingSettings,
     Tables,
     WebsocketSettings,
@@ -87,6 +88,9 @@ SETTINGS = [
     ),
     Setting(".metrics", 'path = "m.jsonl"', Settings(metrics=MetricsSettings(path="m.jsonl"))),
     Setting(".metrics", "max_megabytes = 1", Settings(metrics=MetricsSettings(max_megabytes=1))),
+    Setting(".page", "enabled = false", Settings(page=PageSettings(enabled=False))),
+    Setting(".page", "host = '::1'", Settings(page=PageSettings(host="::1"))),
+    Setting(".page", "host = 'localhost'", Settings(page=PageSettings(host="localhost"))),
     Setting(
         ".redaction",
         'tool_names = ["Read_File."]',
@@ -218,6 +222,9 @@ MISTAKES = [
             ".prices[0].dollars_per_million", "expected float, got date"),
     Mistake(".schema1", "cache_pricing = 2026-01-01", ".schema1.cache_pricing", "expected"),
     Mistake(".metrics", "max_megabytes = 0", ".metrics.max_megabytes", "must be at least 1"),
+    Mistake(".page", "host = 'example.com'", ".page.host", "expected an IP address"),
+    Mistake(".page", "port = -1", ".page.port", "must be at least 0"),
+    Mistake(".page", "port = 65536", ".page.port", "must be at most 65535"),
     Mistake(".metrics", "max_megabytes = '50'", ".metrics.max_megabytes", "expected int, got str"),
     Mistake(".metrics", "file = ''", ".metrics.file", "unknown key"),
     Mistake(".redaction", "tool_names = 'a'", ".redaction.tool_names", "expected list, got str"),

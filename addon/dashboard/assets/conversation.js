@@ -17,7 +17,6 @@ function showConversation(one) {
   const requests = readRequests(one);
   const moves = findMoves(requests, saving(one.unit));
   const parts = [html("h3", {}, one.names.join(", ")), html("p", {}, one.line)];
-  if (one.why) parts.push(html("p", { class: "warning" }, `Nothing is masked: ${one.why}.`));
   if (one.forgotten) {
     parts.push(html("p", { class: "note" },
       `What follows is about the last ${plural(requests.length, "request")}; ` +
