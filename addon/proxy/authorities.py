@@ -55,14 +55,14 @@ def user_bundle(environment: Mapping[str, str] = os.environ) -> Path:
     yet, it is made, as on its first start. Raises OSError, with the variable's name, if a variable
     names no readable file.
     """
-    bundle = _store([*_read_trusted(environment), own_authority().read_bytes()])
+    bundle = _store("ca-bundle", [*_read_trusted(environment), own_authority().read_bytes()])
     _write_wgetrc(bundle, Path(environment.get(WGET_VARIABLE) or "/etc/wgetrc"))
     return bundle
 
 
 def upstream_bundle(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the authorities that the proxy is to trust: those the user trusts. Raises as above."""
-    return _store(_read_trusted(environment))
+    return _store("upstream-ca-bundle", _read_trusted(environment))
 
 
 def write_bundle(path: Path, authorities: Sequence[Path]) -> Path:
@@ -108,6 +108,8 @@ def _read_named(variable: str, path: Path) -> Iterator[bytes]:
     if path.is_dir():
         yield from _read_folder(path)
         return
+    if path.exists() and not path.is_file():
+        raise OSError(f"{variable} names {path}: not a regular file")  # a pipe would never end
     try:
         yield path.read_bytes()
     except OSError as error:
@@ -122,11 +124,11 @@ def _read_folder(folder: Path) -> Iterator[bytes]:
                 yield file.read_bytes()
 
 
-def _store(parts: Iterable[bytes]) -> Path:
+def _store(name: str, parts: Iterable[bytes]) -> Path:
     """Keep each certificate once, and nothing else: such a file may hold a private key, too."""
     found = dict.fromkeys(one for part in parts for one in _CERTIFICATE.findall(part))
     content = b"\n".join((*found, b""))
-    bundle = _make_folder() / f"ca-bundle-{hashlib.sha256(content).hexdigest()[:16]}.pem"
+    bundle = _make_folder() / f"{name}-{hashlib.sha256(content).hexdigest()[:16]}.pem"
     _write_atomically(bundle, content)
     return bundle
 

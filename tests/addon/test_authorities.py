@@ -159,3 +159,15 @@ def test_a_variable_that_names_no_file_is_named(home: Path) -> None:
     problem = f"^REQUESTS_CA_BUNDLE names {home}/none.pem: No such file or directory$"
     with pytest.raises(OSError, match=problem):
         user_bundle({"REQUESTS_CA_BUNDLE": f"{home}/none.pem"})
+
+
+def test_a_variable_that_names_a_pipe_is_refused_at_once(home: Path) -> None:
+    os.mkfifo(home / "pipe")
+    with pytest.raises(OSError, match=rf"^CURL_CA_BUNDLE names {home}/pipe: not a regular file$"):
+        user_bundle({"CURL_CA_BUNDLE": f"{home}/pipe"})
+
+
+def test_what_the_proxy_trusts_is_not_called_like_what_clients_trust(home: Path) -> None:
+    assert ("upstream", "ca") == tuple(
+        bundle({}).name.partition("-")[0] for bundle in (upstream_bundle, user_bundle)
+    )
