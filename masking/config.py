@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails, to_json
 
 from masking.config_tables import (
+    RULED,
     RULED_TABLES,
     HostSettings,
     MemorySettings,
@@ -91,8 +92,9 @@ class Settings:
 
     @property
     def observes(self) -> bool:
-        """Whether any conversation is observed only."""
-        return self.mode == "observe" or self.holdout_percent > 0
+        """Whether any conversation is observed only, here or by a rule."""
+        ruled = (own for _, own in self.rules)
+        return any(one.mode == "observe" or one.holdout_percent > 0 for one in (self, *ruled))
 
     @property
     def strategies(self) -> Strategies:
@@ -223,8 +225,9 @@ def _read_rules(table: _Table, overrides: Sequence[str]) -> _Parsed:
     by_rule = []
     for place, rule in enumerate(tables.rules):
         merged = {name: value for name, value in table.items() if name != "rules"}
-        for name, keys in rule.changes.items():
-            merged[name] = {**merged.get(name, {}), **keys}
+        for name, value in rule.changes.items():
+            inside = {**merged.get(name, {}), **value} if isinstance(value, Mapping) else value
+            merged[name] = inside
         by_rule.append(_read_tables(_apply(merged, overrides), f"{ROOT}.rules[{place}]"))
     return _Parsed(tables, tuple(by_rule))
 
@@ -279,7 +282,7 @@ _EXPECTED = {
 def _describe_unknown(mistake: ErrorDetails) -> str:
     *outer, key = mistake["loc"]
     if outer[:1] == ["rules"] and key in Tables.model_fields:
-        return f"it holds for the whole proxy (a rule can set: {', '.join(RULED_TABLES)})"
+        return f"it holds for the whole proxy (a rule can set: {', '.join(RULED)})"
     names = _known_keys(outer)
     close = difflib.get_close_matches(str(key), names, n=1) or _find_inside(outer, key)
     hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"

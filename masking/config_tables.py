@@ -288,8 +288,8 @@ def _read_headers(value: object) -> Mapping[str, str]:
 class RuleTable(_Table):
     """Which requests a rule is for, their label, and the keys that are different for them.
 
-    A key that is given beside the rule's own comes in place of the file's. What stands here are the
-    requests' tables alone; others hold for the whole proxy.
+    What is given beside the rule's own keys comes in place of the file's, and is checked there. All
+    other tables hold for the whole proxy.
     """
 
     host: str = ANY
@@ -298,6 +298,8 @@ class RuleTable(_Table):
     client: str = ANY
     header: Annotated[Mapping[str, str], PlainValidator(_read_headers)] = {}
     label: str = ""
+    mode: object = None
+    holdout_percent: object = None
     schema1: dict[str, object] = {}
     redaction: dict[str, object] = {}
     reduction: dict[str, object] = {}
@@ -312,9 +314,9 @@ class RuleTable(_Table):
         return {name: value for name, value in dump(self).items() if name in self.model_fields_set}
 
     @property
-    def changes(self) -> Mapping[str, Mapping[str, object]]:
-        """The keys that it changes, by table."""
-        return {name: getattr(self, name) for name in RULED_TABLES}
+    def changes(self) -> Mapping[str, object]:
+        """What it changes, by the names of our tables and of the keys outside them."""
+        return {name: getattr(self, name) for name in RULED if name in self.model_fields_set}
 
     def to_rule(self) -> Rule:
         """Return which requests it is for. Raises ConfigError."""
@@ -330,6 +332,9 @@ class RuleTable(_Table):
 
 RULED_TABLES = ("schema1", "redaction", "reduction")
 """The tables of which a rule can change keys."""
+
+RULED = ("mode", "holdout_percent", *RULED_TABLES)
+"""All that a rule can change."""
 
 
 class Tables(_Table):

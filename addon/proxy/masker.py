@@ -92,7 +92,7 @@ class Masker:
             document = decode_request(original)
             model = _find_model(received, document)
             received = received.choose_settings(model)
-            rewritten = replace(rewritten, received=received)
+            rewritten = leave_untouched(carrier, received)
             priced, strategies = _price(received, document, model)
             binding = received.wire.find_binding(document, priced.model)
             rewritten = replace(rewritten, priced=priced, binding=binding)

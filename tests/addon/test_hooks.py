@@ -362,6 +362,10 @@ model = "gpt-*"
 label = "by model"
 schema1 = { enabled = false }
 [[observation_masking.rules]]
+model = "claude-*"
+label = "watched"
+mode = "observe"
+[[observation_masking.rules]]
 path = "/v1/chat/*"
 client = "claude-*"
 label = "by client"
@@ -369,13 +373,14 @@ label = "by client"
 
 
 @pytest.mark.parametrize(
-    ("headers", "model", "label", "is_masked"),
+    ("headers", "model", "label", "masking"),
     [
-        pytest.param({}, None, None, True, id="no rule fits"),
-        pytest.param({"X-Team": "blue 7"}, None, "blue", False, id="a header"),
-        pytest.param({"X-Team": "red"}, "gpt-5", "by model", False, id="the model"),
-        pytest.param({"User-Agent": "claude-cli/2.1"}, "x", "by client", True, id="the client"),
-        pytest.param({"X-Team": "blue"}, "gpt-5", "blue", False, id="the first of two"),
+        pytest.param({}, None, None, "on", id="no rule fits"),
+        pytest.param({"X-Team": "blue 7"}, None, "blue", "off", id="a header"),
+        pytest.param({"X-Team": "red"}, "gpt-5", "by model", "off", id="the model"),
+        pytest.param({}, "claude-x", "watched", "observed", id="a model that is observed"),
+        pytest.param({"User-Agent": "claude-cli/2.1"}, "x", "by client", "on", id="the client"),
+        pytest.param({"X-Team": "blue"}, "gpt-5", "blue", "off", id="the first of two"),
     ],
 )
 def test_the_first_rule_that_fits_a_request_holds(
@@ -385,19 +390,19 @@ def test_the_first_rule_that_fits_a_request_holds(
     headers: dict[str, str],
     model: str | None,
     label: str | None,
-    is_masked: bool,
+    masking: str,
 ) -> None:
     (tmp_path / "rules.toml").write_bytes(ON + RULES)
     context.configure(addon, mask_config="rules.toml")
     flow = chat_flow(json.dumps({**json.loads(BODY), "model": model}).encode())
     flow.request.headers.update(headers)
     before = flow.request.raw_content
-    assert is_masked == (run(addon, flow) != before)
+    assert (masking == "on") == (run(addon, flow) != before)
     flow.response = tutils.tresp()
     asyncio.run(addon.response(flow))
     addon.done()
     (record,) = read_records(tmp_path)
-    assert (label, "on" if is_masked else "off") == (record["label"], record["masking"])
+    assert (label, masking) == (record["label"], record["masking"])
 
 
 def test_what_cannot_be_read_has_the_label_of_a_rule_that_asks_for_no_model(

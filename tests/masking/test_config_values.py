@@ -63,6 +63,18 @@ def test_the_environment_comes_before_an_override(switch: str, expected: bool) -
     assert ConfigValue(name, False, False, "override") == find(name, override)
 
 
+def test_rules_have_what_they_say_and_no_more() -> None:
+    rules = """
+[[observation_masking.rules]]
+header = "X-Team"
+label = "a"
+schema1 = { window_turns = 2 }
+"""
+    (found,) = (v for v in list_values(rules.encode()) if v.name == "rules")
+    expected = [{"header": {"x-team": "*"}, "label": "a", "schema1": {"window_turns": 2}}]
+    assert ConfigValue("rules", expected, [], "file") == found
+
+
 def test_every_key_has_its_place() -> None:
     tables = json.loads(to_json(Tables()))
     assert [] == tables.pop("prices") == tables.pop("rules")

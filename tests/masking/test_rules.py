@@ -157,6 +157,15 @@ def test_a_request_that_no_rule_fits_has_the_files_own() -> None:
     assert settings is find_settings(settings, FACTS._replace(headers={}))
 
 
+def test_a_rule_can_observe_only() -> None:
+    settings = read(b"[[observation_masking.rules]]\nmode = 'observe'\nholdout_percent = 20\n")
+    found = find_settings(settings, CLAUDE)
+    assert ("observe", 20, "on", 0) == (
+        found.mode, found.holdout_percent, settings.mode, settings.holdout_percent
+    )  # fmt: skip
+    assert (True, False) == (settings.observes, read(FILE).observes)
+
+
 def test_only_the_headers_that_rules_ask_for_are_wanted() -> None:
     assert {"x-team", "x-project"} == read(FILE).ruled_headers
     assert not Settings().ruled_headers
@@ -196,10 +205,13 @@ MISTAKES = [
     ("schema1 = {keep_tools = ['a', '']}", ".schema1.keep_tools[1]", "blank"),
     ("schema1 = {max_loss = -1}", ".schema1.max_loss", "from 0 up"),
     ("schema1 = {cache_pricing = [1]}", ".schema1.cache_pricing", "[read, write]"),
+    ("mode = 'off'", ".mode", 'expected "on" or "observe"'),
+    ("holdout_percent = 101", ".holdout_percent", "at most 100"),
+    ("holdout_salt = 'x'", ".holdout_salt", "whole proxy"),
     ("schema1 = 3", ".schema1", "expected table, got int"),
     ("redaction = {enabled = 'false'}", ".redaction.enabled", "expected bool, got str"),
     ("reduction = {x = 1}", ".reduction.x", "unknown key"),
-    ("metrics = {path = 'x'}", ".metrics", "it holds for the whole proxy (a rule can set: schema1"),
+    ("metrics = {path = 'x'}", ".metrics", "it holds for the whole proxy (a rule can set: mode"),
     ("hosts = {never = []}", ".hosts", "whole proxy"),
     ("rules = []", ".rules", "whole proxy"),
     ("window_turns = 3", ".window_turns", "did you mean 'schema1.window_turns'?"),
