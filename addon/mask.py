@@ -16,7 +16,6 @@ from weakref import WeakKeyDictionary
 from mitmproxy import ctx, exceptions, http
 from mitmproxy.addonmanager import Loader
 
-from addon.dashboard.board import Board
 from addon.dashboard.page_server import PageServer
 from addon.metrics.loop_log import LoopLog
 from addon.metrics.metrics import Measuring, Metrics
@@ -216,13 +215,12 @@ class ObservationMasking:
         """Serve the page from now on, if it is wanted. What keeps it away is a warning."""
         if not config.settings.page.enabled or self._page is not None:
             return
-        board = Board()
         try:
-            self._page = PageServer(config.settings.page, board, self._describe_run, self._log.log)
+            self._page = PageServer(config.settings.page, self._describe_run, self._log.log)
         except OSError as error:
             logger.warning(render_no_page(config.settings.page, error))
             return
-        self._metrics.sinks.append(board.add)
+        self._metrics.sinks.append(self._page.add)
         logger.info(f"page: {self._page.url}")
 
     def _describe_run(self) -> Mapping[str, object]:

@@ -237,11 +237,15 @@ def _read_own_address(host: str) -> str:
 
 
 class PageSettings(_Table):
-    """The live page: where it is served. Port 0 is any free one."""
+    """The live page: where it is served. Port 0 is any free one.
+
+    metrics: whether Prometheus may scrape it, too. "auto": if it is served on loopback.
+    """
 
     enabled: bool = True
     host: Annotated[str, AfterValidator(_read_own_address)] = "127.0.0.1"
     port: int = Field(default=0, ge=0, le=65_535)
+    metrics: Annotated[Switch, PlainValidator(_read_switch)] = "auto"
 
 
 class RecordingSettings(_Table):

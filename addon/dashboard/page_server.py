@@ -12,6 +12,9 @@ import threading
 from collections.abc import Callable
 
 from addon.dashboard.board import Board, Described
+from addon.dashboard.counters import Counters
+from addon.dashboard.hosts import is_loopback
+from addon.metrics.record import RequestRecord
 from masking.config_tables import PageSettings
 
 _SECONDS_TO_END = 2.0
@@ -28,12 +31,16 @@ class PageServer:
     """
 
     def __init__(
-        self, settings: PageSettings, board: Board, describe_run: Callable[[], Described], log: Log
+        self, settings: PageSettings, describe_run: Callable[[], Described], log: Log
     ) -> None:
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
         self._socket = socket.create_server((settings.host, settings.port), family=family)
         self._host, self.port = settings.host, int(self._socket.getsockname()[1])
-        self._board, self._describe_run, self._log = board, describe_run, log
+        self._board, self._describe_run, self._log = Board(), describe_run, log
+        is_scraped = settings.metrics
+        if is_scraped == "auto":
+            is_scraped = is_loopback(settings.host)
+        self._counters = Counters() if is_scraped else None
         self._waker, self._wakened = socket.socketpair()
         self._thread = threading.Thread(target=self._guard, name=THREAD, daemon=True)
         self._thread.start()
@@ -43,6 +50,12 @@ class PageServer:
         """The address of the page."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self.port}/"
+
+    def add(self, record: RequestRecord) -> None:
+        """Take in a request that has come to its end."""
+        self._board.add(record)
+        if self._counters is not None:
+            self._counters.add(record)
 
     def close(self) -> None:
         """Tell those who look that the proxy has stopped, and end."""
@@ -64,7 +77,7 @@ class PageServer:
         if not is_ending:
             from addon.dashboard.serving import Served, serve  # loads the server, and templates
 
-            served = Served(self._board, self._describe_run, self._host, self.port)
+            served = Served(self._board, self._counters, self._describe_run, self._host, self.port)
             asyncio.run(serve(served, self._socket, self._waker))
 
 

@@ -22,6 +22,7 @@ from tornado.iostream import IOStream, StreamClosedError
 from tornado.web import Application, HTTPError, RequestHandler
 
 from addon.dashboard.board import Board, Described
+from addon.dashboard.counters import Counters
 from addon.dashboard.describe import describe_conversation, describe_view
 from addon.dashboard.hosts import is_our_host
 from addon.dashboard.page import ASSETS, render_page
@@ -59,9 +60,13 @@ _HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What is shown, and where; `ending` is set when the proxy ends."""
+    """What is shown, and where; `ending` is set when the proxy ends.
+
+    counters: what Prometheus may scrape; None if it may not.
+    """
 
     board: Board
+    counters: Counters | None
     describe_run: Callable[[], Described]
     host: str
     port: int
@@ -85,6 +90,7 @@ async def serve(served: Served, listening: socket.socket, waker: socket.socket) 
                 (r"/", _Page, {"served": served}),
                 (r"/events", _Events, {"served": served}),
                 (r"/conversations/([^/]{1,300})", _Conversation, {"served": served}),
+                (r"/metrics", _Metrics, {"served": served}),
                 (r"/assets/([\w.]{1,40})", _Asset, {"served": served}),
             ],
             default_handler_class=_Handler,
@@ -182,6 +188,17 @@ class _Conversation(_Handler):
                 raise HTTPError(404)
             told = orjson.dumps(describe_conversation(found))
         self.set_header("Content-Type", "application/json")
+        self.write(told)
+
+
+class _Metrics(_Handler):
+    async def answer(self, *_: str) -> None:
+        if self.served.counters is None:
+            raise HTTPError(404)
+        from addon.dashboard.exposition import expose  # what only a scraper needs
+
+        told, kind = expose(self.served.counters, self.request.headers.get("Accept", ""))
+        self.set_header("Content-Type", kind)
         self.write(told)
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from addon.proxy.regular_file import FileState, find_state, read_regular
 from addon.proxy.stored_prices import find_stored
 from masking.config import ROOT, Settings, change_everywhere, parse_settings
+from masking.config_tables import PageSettings
 from masking.config_values import ConfigValue, find_changed, list_values
 from masking.errors import ConfigError, OverrideError
 from masking.overrides import read_override
@@ -17,7 +18,7 @@ from masking.strategies.redaction import SWITCH, apply_switch
 
 logger = logging.getLogger("observation_masking")
 
-AT_THE_NEXT_START = frozenset({"page.enabled", "page.host", "page.port"})
+AT_THE_NEXT_START = frozenset(f"page.{key}" for key in PageSettings.model_fields)
 """Settings, as `table.key`, that a running proxy cannot take up, such as where it listens."""
 
 

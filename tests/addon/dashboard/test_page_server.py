@@ -7,13 +7,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import pytest
 
 from addon.dashboard import serving
-from addon.dashboard.board import Board
 from addon.dashboard.page import ASSETS
 from addon.dashboard.page_server import PageServer
 from masking.config_tables import PageSettings
@@ -24,16 +23,10 @@ HOSTILE = "<img src=x onerror=alert(1)></script>"
 
 
 @pytest.fixture
-def board() -> Board:
-    board = Board()
-    board.add(record(conversation_id="a", model=HOSTILE, **bill(4, 3)))
-    return board
-
-
-@pytest.fixture
-def server(board: Board) -> Iterator[PageServer]:
+def server() -> Iterator[PageServer]:
     lines: list[str] = []
-    server = PageServer(PageSettings(), board, lambda: RUN, lambda _, line: lines.append(line))
+    server = PageServer(PageSettings(), lambda: RUN, lambda _, line: lines.append(line))
+    server.add(record(conversation_id="a", model=HOSTILE, **bill(4, 3)))
     yield server
     server.close()
     assert [] == lines
@@ -59,6 +52,27 @@ def test_the_page_names_only_what_is_served_beside_it(server: PageServer) -> Non
         assert (200, f"{kind}; charset=utf-8") == (
             answer.status_code, answer.headers["content-type"],
         )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("host", "metrics", "status"),
+    [
+        ("127.0.0.1", "auto", 200),
+        ("127.0.0.1", False, 404),
+        ("0.0.0.0", "auto", 404),
+        ("0.0.0.0", True, 200),
+    ],
+    ids=["loopback", "switched off", "anywhere", "anywhere and asked for"],
+)
+def test_prometheus_scrapes_loopback_and_else_where_it_was_asked_for(
+    host: str, metrics: bool | Literal["auto"], status: int
+) -> None:
+    server = PageServer(PageSettings(host=host, metrics=metrics), lambda: RUN, lambda *_: None)
+    server.add(record(model="m", masked=1))
+    answer = httpx.get(f"http://127.0.0.1:{server.port}/metrics", trust_env=False)
+    server.close()
+    assert status == answer.status_code
+    assert (status == 200) == ('outcome="masked"} 1.0' in answer.text)
 
 
 def test_every_answer_keeps_others_out(server: PageServer) -> None:
@@ -108,7 +122,7 @@ def test_names_are_data_and_never_markup(server: PageServer) -> None:
     assert [HOSTILE, "h"] == told.json()["names"]
 
 
-def test_events_tell_everything_and_then_what_is_new(server: PageServer, board: Board) -> None:
+def test_events_tell_everything_and_then_what_is_new(server: PageServer) -> None:
     with httpx.stream("GET", server.url + "events", trust_env=False, timeout=None) as stream:
         assert "text/event-stream" == stream.headers["content-type"]
         lines = stream.iter_lines()
@@ -116,7 +130,7 @@ def test_events_tell_everything_and_then_what_is_new(server: PageServer, board: 
         assert (RUN, True, ["a"]) == (
             first["run"], first["is_whole"], [each["key"] for each in first["conversations"]],
         )  # fmt: skip
-        board.add(record(conversation_id="b"))
+        server.add(record(conversation_id="b"))
         second = read_event(lines)
         assert (False, ["b"], 2) == (
             second["is_whole"],
@@ -146,7 +160,7 @@ def test_a_silent_reader_is_asked_whether_it_is_there(
 
 
 def test_a_reader_that_does_not_read_is_dropped(
-    server: PageServer, board: Board, monkeypatch: pytest.MonkeyPatch
+    server: PageServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serving, "_SECONDS_OF_PATIENCE", 0.1)
     many = {f"client-{n}" for n in range(200)}
@@ -154,7 +168,7 @@ def test_a_reader_that_does_not_read_is_dropped(
         slow.sendall(f"GET /events HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
         for _ in range(10_000):  # until no buffer holds it any more
             for name in many:
-                board.add(record(conversation_id=name, client="c" * 200))
+                server.add(record(conversation_id=name, client="c" * 200))
             if is_closed(slow):
                 return
     pytest.fail("it was not dropped")
@@ -190,32 +204,30 @@ def test_what_is_no_request_is_refused_without_a_line(
 
 
 def test_two_have_ports_of_their_own_and_a_port_that_is_taken_is_an_error(
-    server: PageServer, board: Board
+    server: PageServer,
 ) -> None:
     with pytest.raises(OSError, match="in use"):
-        PageServer(PageSettings(port=server.port), board, lambda: RUN, lambda *_: None)
-    other = PageServer(PageSettings(), board, lambda: RUN, lambda *_: None)
+        PageServer(PageSettings(port=server.port), lambda: RUN, lambda *_: None)
+    other = PageServer(PageSettings(), lambda: RUN, lambda *_: None)
     assert other.port != server.port
     other.close()
 
 
-def test_a_page_that_fails_says_so_and_nothing_more(
-    board: Board, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_that_fails_says_so_and_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(*_: object) -> None:
         raise ZeroDivisionError
 
     said: list[str] = []
     monkeypatch.setattr(serving, "serve", fail)
-    server = PageServer(PageSettings(), board, lambda: RUN, lambda _, line: said.append(line))
+    server = PageServer(PageSettings(), lambda: RUN, lambda _, line: said.append(line))
     with pytest.raises(httpx.HTTPError):
         ask(server, "")
     server.close()
     assert ["the page is not served any more: ZeroDivisionError"] == said
 
 
-def test_a_server_on_the_other_protocol_has_its_address_in_brackets(board: Board) -> None:
-    server = PageServer(PageSettings(host="::1"), board, lambda: RUN, lambda *_: None)
+def test_a_server_on_the_other_protocol_has_its_address_in_brackets() -> None:
+    server = PageServer(PageSettings(host="::1"), lambda: RUN, lambda *_: None)
     assert f"http://[::1]:{server.port}/" == server.url
     assert 200 == ask(server, "").status_code
     server.close()

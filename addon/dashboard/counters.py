@@ -1,0 +1,173 @@
+"""What Prometheus scrapes, counted since the start: plain numbers by their labels.
+
+Nothing of Prometheus is needed to count; `exposition` spells it when somebody asks. The names are
+those of OpenTelemetry's conventions for generative AI where they have one.
+"""
+
+import threading
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from addon.dashboard.label_values import LabelValues
+from addon.metrics.record import RequestRecord
+
+Labels = tuple[str, ...]
+
+_NAMED = ("host", "model", "client")
+_TOKEN_USAGE = (
+    *("gen_ai_operation_name", "gen_ai_token_type", "gen_ai_request_model"),
+    "server_address",
+)
+_TOKEN_BOUNDS = tuple(float(4**n) for n in range(14))
+"""The bounds that the conventions recommend for `gen_ai.client.token.usage`."""
+
+_SECOND_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_WAIT_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
+
+_OWN = "observation_masking"
+
+
+@dataclass(frozen=True, slots=True)
+class CounterOf:
+    """A sum that only grows; `name` is without its `_total`."""
+
+    name: str
+    meaning: str
+    labels: Labels
+    sums: dict[Labels, float] = field(default_factory=dict)
+
+    def add(self, amount: float, *labels: str) -> None:
+        """Count an amount; what is not above 0 is none."""
+        if amount > 0:
+            self.sums[labels] = self.sums.get(labels, 0.0) + amount
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramOf:
+    """How often values fell into each bucket, the last of which has no bound, and their sum."""
+
+    name: str
+    meaning: str
+    labels: Labels
+    bounds: Sequence[float]
+    counts: dict[Labels, list[int]] = field(default_factory=dict)
+    sums: dict[Labels, float] = field(default_factory=dict)
+
+    def observe(self, value: float | None, *labels: str) -> None:
+        """Take in a value, if there is one."""
+        if value is None or value < 0:
+            return
+        counts = self.counts.setdefault(labels, [0] * (len(self.bounds) + 1))
+        counts[bisect_left(self.bounds, value)] += 1
+        self.sums[labels] = self.sums.get(labels, 0.0) + value
+
+
+class Counters:
+    """Counts each record. It is fed in one thread and read in another, which holds `lock`."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.requests = CounterOf(
+            f"{_OWN}_requests",
+            "Requests by what became of them: masked, unchanged, passed (untouched), failed.",
+            (*_NAMED, "outcome"),
+        )
+        self.results = CounterOf(
+            f"{_OWN}_tool_results",
+            "Tool results in all requests that they were sent in, by what became of them.",
+            ("reason",),
+        )
+        self.tokens = CounterOf(
+            f"{_OWN}_prompt_tokens",
+            "Estimated tokens of prompts: sent, and not sent as masking took them out.",
+            (*_NAMED, "state"),
+        )
+        self.cached = CounterOf(
+            f"{_OWN}_cached_tokens", "Prompt tokens that providers read from a cache.", _NAMED
+        )
+        self.dollars = CounterOf(
+            f"{_OWN}_cost_dollars",
+            "What prompts cost in US dollars: sent, and unmasked as is estimated.",
+            (*_NAMED, "state"),
+        )
+        self.input_tokens = CounterOf(
+            f"{_OWN}_cost_input_tokens",
+            "What prompts cost in plain input tokens: sent, and unmasked as is estimated.",
+            (*_NAMED, "state"),
+        )
+        self.moves = CounterOf(
+            f"{_OWN}_boundary_moves", "Requests at which more was masked than before.", _NAMED
+        )
+        self.usage = HistogramOf(
+            "gen_ai_client_token_usage",
+            "Tokens of a request and of its answer, as the provider counted them.",
+            _TOKEN_USAGE,
+            _TOKEN_BOUNDS,
+        )
+        self.hook = HistogramOf(
+            f"{_OWN}_hook_seconds", "How long a request waited for the addon.", (), _SECOND_BOUNDS
+        )
+        self.wait = HistogramOf(
+            f"{_OWN}_first_chunk_seconds",
+            "From the arrival of a request to the first piece of a streamed answer.",
+            ("host",),
+            _WAIT_BOUNDS,
+        )
+        self._hosts, self._models, self._clients = LabelValues(), LabelValues(), LabelValues()
+
+    def list_metrics(self) -> Iterator[CounterOf | HistogramOf]:
+        """Yield every metric, under `lock`."""
+        yield from (self.requests, self.results, self.tokens, self.cached, self.dollars)
+        yield from (self.input_tokens, self.moves, self.usage, self.hook, self.wait)
+
+    def add(self, record: RequestRecord) -> None:
+        """Count a request that has come to its end; not those of a recording."""
+        if record.replay:
+            return
+        with self.lock:
+            named = (
+                self._hosts.take(record.host),
+                self._models.take(record.model),
+                self._clients.take(record.client),
+            )
+            self.requests.add(1, *named, find_outcome(record))
+            self._add_results(record)
+            self._add_amounts(record, named)
+            self._observe(record, *named)
+
+    def _add_results(self, record: RequestRecord) -> None:
+        changed = {name: getattr(record, name) or 0 for name in _CHANGED}
+        for reason, count in {**changed, **(record.kept or {})}.items():
+            self.results.add(count, reason)
+
+    def _add_amounts(self, record: RequestRecord, named: Labels) -> None:
+        before, after = record.request_tokens_before or 0, record.request_tokens_after or 0
+        self.tokens.add(after, *named, "sent")
+        self.tokens.add(before - after, *named, "not_sent")
+        self.cached.add(record.cached_tokens or 0, *named)
+        self.moves.add(bool(record.boundary_moved), *named)
+        for metric, unmasked, sent in (
+            (self.dollars, record.cost_dollars_before, record.cost_dollars_after),
+            (self.input_tokens, record.cost_tokens_before, record.cost_tokens_after),
+        ):
+            metric.add(unmasked or 0.0, *named, "unmasked")
+            metric.add(sent or 0.0, *named, "sent")
+
+    def _observe(self, record: RequestRecord, host: str, model: str, _: str) -> None:
+        self.usage.observe(record.prompt_tokens, "chat", "input", model, host)
+        self.usage.observe(record.completion_tokens, "chat", "output", model, host)
+        self.hook.observe(None if record.hook_us is None else record.hook_us / 1e6)
+        self.wait.observe(record.first_chunk_seconds, host)
+
+
+_CHANGED = ("masked", "redacted", "reduced", "dropped")
+
+
+def find_outcome(record: RequestRecord) -> str:
+    """Return in a word what became of a request."""
+    if record.failed:
+        return "failed"
+    if record.passed_through is not None:
+        return "passed"
+    return "masked" if any(getattr(record, name) for name in _CHANGED) else "unchanged"

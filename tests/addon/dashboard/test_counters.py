@@ -1,0 +1,150 @@
+"""What Prometheus scrapes: the numbers, their labels, and the spelling of its own library."""
+
+import json
+import re
+from collections.abc import Mapping
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from addon.dashboard.counters import Counters, find_outcome
+from addon.dashboard.exposition import expose
+from addon.dashboard.label_values import LabelValues
+from tests.made_up_records import bill, record
+from tests.places import ROOT
+
+NAMED = {"host": "h", "model": "m", "client": "c"}
+WHO = {"model": "m", "client": "c"}
+
+
+def scrape(*requests: Mapping[str, object]) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    counters = Counters()
+    for fields in requests:
+        counters.add(record(**fields))
+    told, kind = expose(counters, "text/plain")
+    assert kind.startswith("text/plain")
+    families = text_string_to_metric_families(told.decode())
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def key(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
+    return name, frozenset(labels.items())
+
+
+def test_requests_are_counted_by_who_and_outcome() -> None:
+    found = scrape({**WHO, "masked": 2}, {**WHO, "masked": 3}, {**WHO, "status": 500})
+    assert 2 == found[key("observation_masking_requests_total", **NAMED, outcome="masked")]
+    assert 1 == found[key("observation_masking_requests_total", **NAMED, outcome="failed")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "outcome"),
+    [
+        ({"status": 429, "masked": 2}, "failed"),
+        ({"error": "provider failed"}, "failed"),
+        ({"passed_through": "signed"}, "passed"),
+        ({"masked": 1}, "masked"),
+        ({"redacted": 1}, "masked"),
+        ({"masked": 0}, "unchanged"),
+        ({}, "unchanged"),
+    ],
+)
+def test_the_outcome_is_a_word(fields: Mapping[str, object], outcome: str) -> None:
+    assert outcome == find_outcome(record(**fields))
+
+
+def test_tokens_money_moves_and_results_are_summed() -> None:
+    found = scrape(
+        {**WHO, **bill(4, 3), "request_tokens_before": 10, "request_tokens_after": 7,
+         "cached_tokens": 5, "boundary_moved": True, "masked": 2, "kept": {"in_window": 8}},
+        {**WHO, **bill(2, 2.5), "request_tokens_before": 10, "request_tokens_after": 7},
+    )  # fmt: skip
+    expected = {
+        key("observation_masking_prompt_tokens_total", **NAMED, state="sent"): 14,
+        key("observation_masking_prompt_tokens_total", **NAMED, state="not_sent"): 6,
+        key("observation_masking_cached_tokens_total", **NAMED): 5,
+        key("observation_masking_cost_dollars_total", **NAMED, state="unmasked"): 6,
+        key("observation_masking_cost_dollars_total", **NAMED, state="sent"): 5.5,
+        key("observation_masking_cost_input_tokens_total", **NAMED, state="sent"): 5.5,
+        key("observation_masking_boundary_moves_total", **NAMED): 1,
+        key("observation_masking_tool_results_total", reason="masked"): 2,
+        key("observation_masking_tool_results_total", reason="in_window"): 8,
+    }
+    assert expected == {name: found[name] for name in expected}
+
+
+def test_token_usage_has_the_names_of_the_conventions() -> None:
+    found = scrape({**WHO, "prompt_tokens": 1_000, "completion_tokens": 64})
+    usage = {
+        "gen_ai_operation_name": "chat", "gen_ai_request_model": "m", "server_address": "h",
+    }  # fmt: skip
+    told = {**usage, "gen_ai_token_type": "input"}
+    name = "gen_ai_client_token_usage"
+    assert [0, 1, 1] == [
+        found[key(f"{name}_bucket", **told, le=bound)] for bound in ("256.0", "1024.0", "+Inf")
+    ]
+    assert (1, 1_000) == (found[key(f"{name}_count", **told)], found[key(f"{name}_sum", **told)])
+    output = {**usage, "gen_ai_token_type": "output"}
+    assert 1 == found[key(f"{name}_bucket", **output, le="64.0")], "a bound counts as within"
+
+
+def test_waits_are_in_seconds() -> None:
+    found = scrape({"hook_us": 2_500, "first_chunk_seconds": 100.0})
+    assert 0.0025 == found[key("observation_masking_hook_seconds_sum")]
+    assert 1 == found[key("observation_masking_hook_seconds_bucket", le="0.0025")]
+    assert 0 == found[key("observation_masking_first_chunk_seconds_bucket", host="h", le="80.0")]
+    assert 1 == found[key("observation_masking_first_chunk_seconds_bucket", host="h", le="+Inf")]
+
+
+def test_replayed_requests_and_amounts_that_cannot_be_are_not_counted() -> None:
+    assert {} == scrape({"replay": True})
+    found = scrape({"request_tokens_before": 5, "request_tokens_after": 9, "prompt_tokens": -1})
+    assert not [name for name, labels in found if ("state", "not_sent") in labels]
+    assert not [name for name, _ in found if name.startswith("gen_ai")]
+
+
+def test_of_many_values_the_first_fifty_are_told_apart() -> None:
+    found = scrape(*({"model": f"model-{n}"} for n in range(120)))
+    models = {
+        dict(labels)["model"]: value
+        for (name, labels), value in found.items()
+        if name == "observation_masking_requests_total"
+    }
+    assert 51 == len(models)
+    assert 70 == models["other"]
+
+
+def test_a_value_that_is_known_stays_so_when_there_are_too_many() -> None:
+    values = LabelValues(1)
+    assert ["a", "other", "a", ""] == [values.take(each) for each in ("a", "b", "a", None)]
+
+
+def test_a_hostile_name_is_one_value_on_one_line() -> None:
+    counters = Counters()
+    counters.add(record(model='a"} 1\nevil_total{x="', client="\\"))
+    told = expose(counters, "")[0].decode()
+    assert not re.search(r"^evil", told, re.MULTILINE)
+
+
+def test_a_scraper_that_asks_for_it_gets_openmetrics() -> None:
+    told, kind = expose(Counters(), "application/openmetrics-text;version=1.0.0")
+    assert (b"# EOF\n", True) == (told[-6:], kind.startswith("application/openmetrics-text"))
+
+
+def test_the_example_dashboard_asks_for_what_there_is() -> None:
+    board = (ROOT / "docs" / "grafana.json").read_text(encoding="utf-8")
+    asked = {
+        name
+        for panel in json.loads(board)["panels"]
+        for target in panel["targets"]
+        for name in re.findall(r"(?:observation_masking|gen_ai)_\w+", target["expr"])
+        if not name.startswith("gen_ai_token_type")
+    }
+    counters = Counters()
+    names = {metric.name for metric in counters.list_metrics()}
+    assert asked, "it asks for something"
+    assert set() == {re.sub("_(?:total|bucket|sum|count)$", "", name) for name in asked} - names
