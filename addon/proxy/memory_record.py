@@ -44,13 +44,13 @@ def _decode_past(past: _Json) -> Past:
 
 
 def _decode_move(anchor: _Json, boundary: _Json, places: _Json, rendering: _Json) -> Move:
-    template, must_shrink, *others = rendering  # files of version 0.1 have no others
+    template, must_shrink, *others = rendering  # files of earlier versions have fewer
     parse_template(template)
     return Move(
         _decode_anchor(anchor),
         Boundary(*map(_count, boundary)),
         tuple(map(_count, places)),
-        Rendering(template, bool(must_shrink), *map(bool, others)),
+        Rendering(template, bool(must_shrink), *map(bool, others[:2]), *map(_count, others[2:])),
     )
 
 

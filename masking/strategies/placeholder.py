@@ -12,6 +12,8 @@ from typing import NamedTuple
 from masking.errors import ConfigError
 from masking.measures.token_estimate import estimate_tokens
 from masking.model import ToolResult, describes_image
+from masking.strategies.arguments import DEFAULT_CHARS, spell_arguments
+from masking.strategies.recall import ID_CHARS, is_recall_id, recall_id
 
 UNKNOWN_TOOL = "inconnu"
 
@@ -20,7 +22,8 @@ MAX_NAME_CHARS = 64
 
 _FIELD = re.compile(r"(\{ *[^{}\s\"']* *\})")
 _NUMBERS = ("{original_chars}", "{original_tokens}")
-_FIELDS = frozenset({"{tool_call_id}", "{tool_name}", *_NUMBERS})
+_ARGUMENTS, _RECALL = "{arguments}", "{recall}"
+_FIELDS = frozenset({"{tool_call_id}", "{tool_name}", _ARGUMENTS, _RECALL, *_NUMBERS})
 _LONGEST_NUMBER = 20
 """In digits: no text has 10**20 characters."""
 
@@ -32,33 +35,60 @@ class Template:
     pieces: tuple[str, ...]
     pattern: str
     """The template in `%` notation, which renders three times as fast as a join."""
+    arguments_chars: int = DEFAULT_CHARS
+    """The arguments are shortened to this length, in code points."""
 
-    def render(self, call_id: str, tool: str | None, text: str) -> str:
+    @property
+    def names_recall(self) -> bool:
+        """Whether the placeholder tells under which id its text can be had back."""
+        return _RECALL in self.pieces
+
+    def render(self, call_id: str, tool: str | None, text: str, arguments: object = None) -> str:
         """Return the placeholder for a text of this call and tool."""
         return self.pattern % {
             "tool_call_id": call_id[:MAX_NAME_CHARS],
             "tool_name": (tool or UNKNOWN_TOOL)[:MAX_NAME_CHARS],
             "original_chars": len(text),
             "original_tokens": estimate_tokens(text) if _NUMBERS[1] in self.pieces else None,
+            "arguments": self._spell_arguments(arguments),
+            "recall": recall_id(text) if _RECALL in self.pieces else None,
         }
 
-    def could_have_rendered(self, text: str, call_id: str, tool: str | None) -> bool:
-        """Whether `text` is this result's placeholder, with any numbers."""
+    def could_have_rendered(
+        self, text: str, call_id: str, tool: str | None, arguments: object = None
+    ) -> bool:
+        """Whether `text` is this result's placeholder, with any numbers and any recall id."""
         if not text.startswith(self.pieces[0]):
             return False
-        name = (tool or UNKNOWN_TOOL)[:MAX_NAME_CHARS]
-        values = {"{tool_call_id}": call_id[:MAX_NAME_CHARS], "{tool_name}": name}
+        values = {
+            "{tool_call_id}": call_id[:MAX_NAME_CHARS],
+            "{tool_name}": (tool or UNKNOWN_TOOL)[:MAX_NAME_CHARS],
+            _ARGUMENTS: self._spell_arguments(arguments),
+        }
         return _spell(self.pieces, values, text, 0)
+
+    def _spell_arguments(self, arguments: object) -> str:
+        if _ARGUMENTS not in self.pieces:
+            return ""
+        return spell_arguments(arguments, self.arguments_chars)
 
 
 def _spell(pieces: Sequence[str], values: Mapping[str, str], text: str, at: int) -> bool:
-    """Whether the pieces can spell the rest of the text; a number is the same at every place."""
+    """Whether the pieces can spell the rest of the text.
+
+    A number is the same at every place, and so is a recall id.
+    """
     for place, piece in enumerate(pieces):
         if piece in _NUMBERS and piece not in values:
             return any(
                 _spell(pieces[place:], {**values, piece: number}, text, at)
                 for number in _find_numbers(text, at)
             )
+        if piece == _RECALL and piece not in values:
+            found = text[at : at + ID_CHARS]
+            if not is_recall_id(found):
+                return False
+            values = {**values, piece: found}
         spelled = values.get(piece, piece)
         if not text.startswith(spelled, at):
             return False
@@ -80,21 +110,24 @@ class Rendering(NamedTuple):
     """How placeholders were written: a setting that is changed must not change the old ones.
 
     in_lists, images: whether the texts of lists were masked, and images.
+    arguments_chars: to what length the calls' arguments were shortened.
     """
 
     template: str
     must_shrink: bool
     in_lists: bool = True
     images: bool = False
+    arguments_chars: int = DEFAULT_CHARS
 
 
 def is_placeholder(result: ToolResult, place: int, template: Template) -> bool:
     """Whether a text of a result is its placeholder, or that of an image in it."""
     text, call_id = result.texts[place], result.call_id or ""
-    return template.could_have_rendered(text, call_id, result.tool) or describes_image(text)
+    is_own = template.could_have_rendered(text, call_id, result.tool, result.arguments)
+    return is_own or describes_image(text)
 
 
-def parse_template(template: str) -> Template:
+def parse_template(template: str, arguments_chars: int = DEFAULT_CHARS) -> Template:
     """Parse a template. Raises ConfigError for an unknown field or a blank template.
 
     A blank placeholder would leave an empty message, which some providers refuse.
@@ -106,9 +139,6 @@ def parse_template(template: str) -> Template:
     if unknown is not None:
         known = ", ".join(sorted(_FIELDS))
         raise ConfigError(f"unknown field {unknown} (known: {known})", "placeholder_template")
-    return _template(pieces)
-
-
-def _template(pieces: tuple[str, ...]) -> Template:
     fields = {field: f"%({field[1:-1]})s" for field in _FIELDS}
-    return Template(pieces, "".join(fields.get(p, p.replace("%", "%%")) for p in pieces))
+    pattern = "".join(fields.get(piece, piece.replace("%", "%%")) for piece in pieces)
+    return Template(pieces, pattern, arguments_chars)

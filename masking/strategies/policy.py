@@ -9,7 +9,8 @@ from masking.globs import check_globs
 from masking.measures.cache_rules import ReadsAt
 from masking.measures.pricing import Pricing
 from masking.model import PriceStep
-from masking.strategies.placeholder import Rendering, parse_template
+from masking.strategies.arguments import DEFAULT_CHARS, MAX_CHARS
+from masking.strategies.placeholder import Rendering, Template, parse_template
 from masking.wire_format import Marks
 
 DEFAULT_TEMPLATE = (
@@ -47,7 +48,8 @@ class MaskPolicy:
     keep_errors: keep results that look like an error.
     keep_last_k_per_tool: keep the last K results of each tool; None, 0 or less is off.
     placeholder_template: fields {tool_call_id} and {tool_name}, at most 64 code points of each,
-        {original_chars} (code points) and {original_tokens} (estimated).
+        {original_chars} (code points), {original_tokens} (estimated), {arguments}, and {recall}, a
+        digest of the text that is replaced.
     skip_if_not_shorter: leave a text alone unless its placeholder is shorter, both in code points
         and in estimated tokens. If moving the boundary has a price, that is always so.
     mask_text_parts: also mask a content that is a list of text parts alone.
@@ -75,6 +77,7 @@ class MaskPolicy:
         unknown is named by neither.
     keep_arguments: keep the results of calls that have an argument which is a text and matches one
         of these globs, however old.
+    placeholder_arguments_chars: the call's arguments are shortened to this length, in code points.
 
     Raises ConfigError (a ValueError) for a template that is blank or has an unknown field, for a
     number that may not be negative, and for a blank glob.
@@ -104,9 +107,12 @@ class MaskPolicy:
     keep_tools: tuple[str, ...] = ()
     mask_tools: tuple[str, ...] = ()
     keep_arguments: tuple[str, ...] = ()
+    placeholder_arguments_chars: int = DEFAULT_CHARS
 
     def __post_init__(self) -> None:
         parse_template(self.placeholder_template)
+        if not 0 <= self.placeholder_arguments_chars <= MAX_CHARS:
+            raise ConfigError(f"must be from 0 to {MAX_CHARS}", "placeholder_arguments_chars")
         for name in _FROM_ZERO:
             if not 0 <= getattr(self, name) < math.inf:  # a NaN is no such number either
                 raise ConfigError("must be a number from 0 up", name)
@@ -137,8 +143,17 @@ class MaskPolicy:
     def rendering(self) -> Rendering:
         """How this policy writes placeholders."""
         return Rendering(
-            self.placeholder_template, self.must_shrink, self.mask_text_parts, self.mask_images
+            self.placeholder_template,
+            self.must_shrink,
+            self.mask_text_parts,
+            self.mask_images,
+            self.placeholder_arguments_chars,
         )
+
+    @property
+    def template(self) -> Template:
+        """The template of the placeholders, parsed."""
+        return parse_template(self.placeholder_template, self.placeholder_arguments_chars)
 
     @property
     def slides(self) -> bool:

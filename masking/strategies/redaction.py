@@ -18,6 +18,7 @@ from masking.conversation import Conversation, find_answers
 from masking.elements import Element, Speaker
 from masking.errors import ConfigError
 from masking.model import Decision, KeepReason, Reason, Scenario, ToolResult
+from masking.strategies.arguments import DEFAULT_CHARS
 from masking.strategies.placeholder import Template, is_placeholder, parse_template
 from masking.strategies.policy import DEFAULT_TEMPLATE
 
@@ -32,18 +33,22 @@ class RedactionPolicy:
     enabled: off, nothing is ever redacted.
     tool_names: the tools whose results are redacted, by their exact names; empty for none.
     placeholder_template: as in `MaskPolicy`, and the same by default, so that a result keeps its
-        bytes whichever of the two strategies replaces it.
+        bytes whichever of the two strategies replaces it. But for {recall}: what is redacted is
+        not kept anywhere.
+    placeholder_arguments_chars: as in `MaskPolicy`.
 
-    Raises ConfigError (a ValueError) for a template that is blank or has an unknown field, and for
-    a string in place of the names.
+    Raises ConfigError (a ValueError) for a template that is blank, has an unknown field or
+    {recall}, and for a string in place of the names.
     """
 
     enabled: bool = False
     tool_names: tuple[str, ...] = ()
     placeholder_template: str = DEFAULT_TEMPLATE
+    placeholder_arguments_chars: int = DEFAULT_CHARS
 
     def __post_init__(self) -> None:
-        parse_template(self.placeholder_template)
+        if parse_template(self.placeholder_template).names_recall:
+            raise ConfigError("{recall}: what is redacted is not kept", "placeholder_template")
         if isinstance(self.tool_names, str):  # its letters would be taken as names
             raise ConfigError("expected names, got str", "tool_names")
 
@@ -111,7 +116,7 @@ def decide_redactions(conversation: Conversation, policy: RedactionPolicy) -> Re
     named = (r.element for r, reason in zip(results, reasons, strict=True) if reason is None)
     first = next(named, len(conversation.elements))
     ahead, malformed = _look_ahead(conversation, first)
-    template = parse_template(policy.placeholder_template)
+    template = parse_template(policy.placeholder_template, policy.placeholder_arguments_chars)
     decisions = tuple(
         _judge(result, ahead, template) if reason is None else Decision(result, reason)
         for result, reason in zip(results, reasons, strict=True)
@@ -258,7 +263,7 @@ def _judge(result: ToolResult, ahead: _Ahead, template: Template) -> Decision:
         return Decision(result, "not_string", scenario=scenario)
     call_id, tool = result.call_id or "", result.tool
     replacements = tuple(
-        result.replace(place, template.render(call_id, tool, text))
+        result.replace(place, template.render(call_id, tool, text, result.arguments))
         for place, text in enumerate(result.texts)
         if not is_placeholder(result, place, template)
     )

@@ -27,7 +27,7 @@ def decide(conversation: Conversation, policy: MaskPolicy) -> tuple[Decision, ..
     """Decide every tool result of a request, in order; one decision per result."""
     if not policy.masks:
         return tuple(Decision(result, "off") for result in conversation.results)
-    view = _View(policy, parse_template(policy.placeholder_template), policy.must_shrink)
+    view = _View(policy, policy.template, policy.must_shrink)
     if policy.slides:
         boundary = Boundary(policy.find_edge(conversation.turns), len(conversation.results))
         return _draw(conversation, view, boundary, conversation.results, None)
@@ -46,7 +46,7 @@ def decide_by_boundary(
     layout: Layout,
 ) -> tuple[Decision, ...]:
     """Decide every tool result of a request whose boundary is known; `judged` as by `judge`."""
-    view = _View(policy, parse_template(policy.placeholder_template), policy.must_shrink)
+    view = _View(policy, policy.template, policy.must_shrink)
     known = (
         conversation.results if policy.slides else _forget_early_calls(conversation.results, layout)
     )
@@ -65,7 +65,8 @@ def mask_again(results: Sequence[ToolResult], rendering: Rendering) -> list[Deci
         mask_text_parts=rendering.in_lists or not rendering.images,
         mask_images=rendering.images,
     )
-    view = _View(policy, parse_template(rendering.template), policy.must_shrink)
+    template = parse_template(rendering.template, rendering.arguments_chars)
+    view = _View(policy, template, policy.must_shrink)
     return [
         _mask(result, view) if _is_maskable(result, policy) else Decision(result, "not_string")
         for result in results
@@ -88,7 +89,7 @@ def judge(
 
     `again` has the decisions on results that were masked before, by place.
     """
-    view = _View(policy, parse_template(policy.placeholder_template), policy.must_shrink)
+    view = _View(policy, policy.template, policy.must_shrink)
     decided = again or {}
     return tuple(
         decided.get(place) or _judge(result, view)
@@ -269,7 +270,7 @@ def _mask(result: ToolResult, view: _View) -> Decision:
         if is_short:
             reason = "too_short"
             continue
-        placeholder = template.render(call_id, tool, text)
+        placeholder = template.render(call_id, tool, text, result.arguments)
         if must_shrink and not _is_shorter(placeholder, text):
             reason = "not_shorter"
         else:

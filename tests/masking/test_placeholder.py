@@ -8,8 +8,10 @@ from masking.config import parse_settings
 from masking.errors import ConfigError
 from masking.measures.token_estimate import estimate_tokens
 from masking.measures.tokens import TokenCounter
+from masking.strategies.arguments import DEFAULT_CHARS
 from masking.strategies.placeholder import MAX_NAME_CHARS, parse_template
 from masking.strategies.policy import DEFAULT_TEMPLATE
+from masking.strategies.recall import ID_CHARS, recall_id
 from tests.builders import SECRET, TEMPLATE
 from tests.places import CONFIG
 
@@ -20,6 +22,7 @@ class Rendering(NamedTuple):
     expected: str
     call_id: str = "a"
     tool: str | None = "ls"
+    arguments: object = None
 
 
 RENDERINGS = [
@@ -50,6 +53,11 @@ RENDERINGS = [
         '{"masked": true, "chars": 12}',
     ),
     Rendering("doubled braces are no escape", "{{tool_name}}", "{ls}"),
+    Rendering("arguments", "{tool_name} {arguments}", 'ls {"p": 1}', arguments={"p": 1}),
+    Rendering("no arguments", "{tool_name} {arguments}", "ls {}"),
+    Rendering("arguments with a field", "{arguments}", "{recall} %s", arguments="{recall} %s"),
+    Rendering("arguments are shortened", "{arguments}", "x" * 117 + "...", arguments="x" * 121),
+    Rendering("a recall id", "recall {recall}", f"recall {recall_id('twelve chars')}"),
     Rendering("percent and dollar are text", "%s $tool_name \\1", "%s $tool_name \\1"),
 ]
 
@@ -57,7 +65,8 @@ RENDERINGS = [
 @pytest.mark.parametrize("given", RENDERINGS, ids=lambda given: given.case)
 def test_render(given: Rendering) -> None:
     template = parse_template(given.template)
-    assert given.expected == template.render(given.call_id, given.tool, "twelve chars")
+    rendered = template.render(given.call_id, given.tool, "twelve chars", given.arguments)
+    assert given.expected == rendered
 
 
 @pytest.mark.parametrize(
@@ -102,6 +111,7 @@ class Recognition(NamedTuple):
     expected: bool
     call_id: str = "a"
     tool: str | None = "ls"
+    arguments: object = None
 
 
 RECOGNITIONS = [
@@ -151,6 +161,18 @@ RECOGNITIONS = [
                 call_id="i" * 65),
     Recognition("an id with braces", TEMPLATE, "<{tool_name}|ls|12>", True, call_id="{tool_name}"),
     Recognition("an id with a pattern's characters", TEMPLATE, "<a.*|ls|12>", True, call_id="a.*"),
+    Recognition("its arguments", "<{arguments}>", "<ls -l>", True, arguments="ls -l"),
+    Recognition("other arguments", "<{arguments}>", "<ls>", False, arguments="ls -l"),
+    Recognition("arguments with a field", "{arguments}/{original_chars}", "{recall}/1", True,
+                arguments="{recall}"),
+    Recognition("any recall id", "<{recall}>", "<0123456789abcdef>", True),
+    Recognition("no recall id", "<{recall}>", "<0123456789ABCDEF>", False),
+    Recognition("a recall id that is cut short", "<{recall}>", "<0123456789abcde>", False),
+    Recognition("a recall id twice", "{recall}{recall}", "0123456789abcdef" * 2, True),
+    Recognition("two recall ids that differ", "{recall} {recall}",
+                "0123456789abcdef 1123456789abcdef", False),
+    Recognition("a number beside a recall id", "{original_chars}{recall}", "70123456789abcdef",
+                True),
     Recognition("an id is no pattern", TEMPLATE, "<abc|ls|12>", False, call_id="a.*"),
 ]  # fmt: skip
 
@@ -158,7 +180,9 @@ RECOGNITIONS = [
 @pytest.mark.parametrize("given", RECOGNITIONS, ids=lambda given: given.case)
 def test_recognises_what_it_could_have_rendered(given: Recognition) -> None:
     template = parse_template(given.template)
-    assert given.expected == template.could_have_rendered(given.text, given.call_id, given.tool)
+    assert given.expected == template.could_have_rendered(
+        given.text, given.call_id, given.tool, given.arguments
+    )
 
 
 def test_the_shipped_template_is_short() -> None:
@@ -174,16 +198,19 @@ def test_the_shipped_template_is_short() -> None:
 
 @given(
     st.sampled_from(["<{tool_call_id}|{original_tokens}|{tool_name}|{original_chars}>",
-                     "{original_tokens}{original_chars}0{tool_name}", DEFAULT_TEMPLATE]),
+                     "{original_tokens}{original_chars}0{tool_name}", DEFAULT_TEMPLATE,
+                     "{arguments}{recall}{original_chars}{recall}"]),
     st.text(max_size=200),
     st.none() | st.text(min_size=1, max_size=200),
     st.text(max_size=2_000),
+    st.none() | st.text() | st.dictionaries(st.text(), st.text() | st.integers()),
 )  # fmt: skip
 def test_it_recognises_all_that_it_renders_and_none_is_long(
-    written: str, call_id: str, tool: str | None, text: str
+    written: str, call_id: str, tool: str | None, text: str, arguments: object
 ) -> None:
     template = parse_template(written)
-    placeholder = template.render(call_id, tool, text)
-    assert template.could_have_rendered(placeholder, call_id, tool)
-    assert not template.could_have_rendered(f"{placeholder}.", call_id, tool)
-    assert len(placeholder) <= len(written) + 2 * MAX_NAME_CHARS + 2 * len(str(len(text)))
+    placeholder = template.render(call_id, tool, text, arguments)
+    assert template.could_have_rendered(placeholder, call_id, tool, arguments)
+    assert not template.could_have_rendered(f"{placeholder}.", call_id, tool, arguments)
+    names, recalled = 2 * MAX_NAME_CHARS + DEFAULT_CHARS, 2 * ID_CHARS
+    assert len(placeholder) <= len(written) + names + recalled + 2 * len(str(len(text)))
