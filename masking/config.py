@@ -24,6 +24,7 @@ from masking.config_tables import (
     MetricsSettings,
     Mode,
     PageSettings,
+    RecallSettings,
     RecordingSettings,
     Tables,
     WebsocketSettings,
@@ -67,6 +68,7 @@ class Settings:
     reduction: ReductionOptions = _SHIPPED.reduction
     mcp: McpSettings = _SHIPPED.mcp
     memory: MemorySettings = _SHIPPED.memory
+    recall: RecallSettings = _SHIPPED.recall
     metrics: MetricsSettings = _SHIPPED.metrics
     page: PageSettings = _SHIPPED.page
     recording: RecordingSettings = _SHIPPED.recording
@@ -114,11 +116,18 @@ class Settings:
 
     @cached_property
     def digest(self) -> str:
-        """12 hex digits, the same for equal settings, whatever the file of records and the page.
+        """12 hex digits, the same for equal settings, whatever is kept where, and the page.
 
         Of the settings of one request: neither rules for others nor its label tell it apart.
         """
-        unasked = replace(self, metrics=_SHIPPED.metrics, page=_SHIPPED.page, label="", rules=())
+        unasked = replace(
+            self,
+            recall=_SHIPPED.recall,
+            metrics=_SHIPPED.metrics,
+            page=_SHIPPED.page,
+            label="",
+            rules=(),
+        )
         told = to_json(unasked)
         return hashlib.blake2b(told, digest_size=6).hexdigest()
 
@@ -184,10 +193,14 @@ def _make(tables: Tables, label: str = "") -> Settings:
         cache_pricing=tables.schema1.cache_pricing,
         assumed_prices=tables.schema1.assumed_prices,
         prices=tables.prices,
-        redaction=tables.redaction.to_policy(),
+        redaction=replace(
+            tables.redaction.to_policy(),
+            placeholder_arguments_chars=tables.schema1.placeholder_arguments_chars,
+        ),
         reduction=tables.reduction,
         mcp=tables.mcp,
         memory=tables.memory,
+        recall=tables.recall,
         metrics=tables.metrics,
         page=tables.page,
         recording=tables.recording,

@@ -7,6 +7,7 @@ These are the values of the shipped `config.toml`, and this is their only place.
 from collections.abc import Mapping
 from dataclasses import replace
 from ipaddress import ip_address
+from pathlib import PurePath
 from typing import Annotated, Literal, Self
 
 from pydantic import (
@@ -24,6 +25,7 @@ from masking.errors import ConfigError
 from masking.host_names import check_host, normalize_host
 from masking.measures.price_settings import MAX_PRICE, CachePricing, OwnPrice, PriceSettings
 from masking.rules import ANY, Rule
+from masking.strategies.arguments import DEFAULT_CHARS
 from masking.strategies.mcp_requests import McpSettings
 from masking.strategies.policy import BoundReasoning, MaskPolicy
 from masking.strategies.redaction import RedactionPolicy
@@ -141,6 +143,9 @@ class Schema1Table(_Table):
     placeholder_template: str = Field(
         default=_PLACEHOLDER, description="The text that takes a result's place."
     )
+    placeholder_arguments_chars: int = Field(
+        default=DEFAULT_CHARS, description="`{arguments}` in it are shortened to N characters."
+    )
     skip_if_not_shorter: bool = Field(
         default=True, description="Leave a result alone where its placeholder is not shorter."
     )
@@ -208,6 +213,25 @@ class MemorySettings(_Table):
     """
 
     enabled: Annotated[Switch, PlainValidator(_read_switch)] = "auto"
+
+
+def _read_folder(name: str) -> str:
+    """Refuse a relative folder: proxy and command seldom work in the same one."""
+    if name and not name.startswith("~") and not PurePath(name).is_absolute():
+        raise ConfigError("must be a full path, or begin with ~", "")
+    return name
+
+
+class RecallSettings(_Table):
+    """Whether what the window masks is kept in a private folder, where, and how much for how long.
+
+    An empty folder is `recall` in the user's state directory.
+    """
+
+    enabled: bool = False
+    folder: Annotated[str, AfterValidator(_read_folder)] = ""
+    max_megabytes: int = Field(default=200, ge=1)
+    max_days: int = Field(default=30, ge=1)
 
 
 class MetricsSettings(_Table):
@@ -357,6 +381,7 @@ class Tables(_Table):
     reduction: ReductionOptions = ReductionOptions()
     mcp: McpSettings = McpSettings()
     memory: MemorySettings = MemorySettings()
+    recall: RecallSettings = RecallSettings()
     metrics: MetricsSettings = MetricsSettings()
     page: PageSettings = PageSettings()
     recording: RecordingSettings = RecordingSettings()
@@ -364,3 +389,12 @@ class Tables(_Table):
     hosts: HostSettings = HostSettings()
     prices: tuple[OwnPrice, ...] = ()
     rules: tuple[RuleTable, ...] = ()
+
+    @model_validator(mode="after")
+    def _check_recall(self) -> Self:
+        """See that no placeholder names an id under which nothing is kept."""
+        if self.schema1.to_policy().template.names_recall and not self.recall.enabled:
+            raise ConfigError(
+                "{recall} needs recall.enabled = true", "schema1.placeholder_template"
+            )
+        return self

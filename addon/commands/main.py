@@ -21,6 +21,8 @@ _COMMANDS = {
     "tune": "Find the settings that your recordings ask for.",
     "compare": "Compare the strategies on recordings.",
     "status": "Say what masking came to, from the records.",
+    "recall": "Print a tool result that was masked.",
+    "mcp": "Serve what was masked to an agent, over MCP.",
     "prices": "Show which prices hold, and why.",
     "record": "Record a real agent against a scripted provider.",
     "scrub": "Replace all prose and secrets in a recording.",

@@ -15,6 +15,7 @@ from addon.metrics.names import printable
 from addon.metrics.stages import Answered, Group, Priced, Received, Rewritten
 from addon.proxy.carriers import Carrier, leave_untouched
 from addon.proxy.memories import Memories, MemoryFiles
+from addon.proxy.recall_writer import RecallWriter
 from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.config import Settings
 from masking.conversation import Conversation, read_conversation
@@ -49,6 +50,7 @@ class Masker:
         self._sent, self._observed = Ledger(numbers=numbers), Ledger(numbers=numbers)
         self._replayed = Ledger()
         self._memory_files = MemoryFiles(folder)
+        self._recall = RecallWriter()
 
     async def mask(self, carrier: Carrier, received: Received) -> Outcome:
         """Mask a request in place, in a thread, or leave it as it is where it is only observed."""
@@ -81,8 +83,9 @@ class Masker:
         return ledger.enter(sent, priced.pricing)
 
     def close(self) -> None:
-        """Write what is remembered to its file."""
+        """Write what is remembered to its file, and what is still to be kept for recall."""
         self._memory_files.close()
+        self._recall.close()
 
     def _mask(self, carrier: Carrier, received: Received, memories: Memories | None) -> Outcome:
         # Each step adds to what is known, so that an exception does not lose what was known before.
@@ -113,6 +116,9 @@ class Masker:
             is_changed = rewrite.body is not original
             if is_changed and not observed:
                 carrier.replace(rewrite.body, received)
+                if received.purpose == "answer" and not received.replay:
+                    recall = received.settings.recall
+                    self._recall.keep(rewrite.decisions, len(original), recall)
             is_reckoned = is_changed and observed
             bytes_after = carrier.measure(rewrite.body) if is_reckoned else carrier.size
         except WireError as error:

@@ -1,0 +1,34 @@
+"""`obsmask mcp`: an MCP server over standard input and output, with the one tool `recall`."""
+
+from pathlib import Path
+
+import click
+
+from addon.commands.options import config_option
+from addon.commands.recall import folder_option, open_folder
+
+
+@click.command("mcp")
+@folder_option
+@config_option
+def command(folder: Path | None, config: str) -> None:
+    """Serve what was masked to an agent: an MCP server over stdio, with the one tool `recall`.
+
+    The agent starts it, as its own configuration says. It needs the package `mcp`:
+    pip install 'observation-masking[mcp]'.
+    """
+    try:
+        from mcp.server.fastmcp import FastMCP
+    except ImportError:
+        raise RuntimeError(
+            "obsmask mcp needs the package mcp: pip install 'observation-masking[mcp]'"
+        ) from None
+    kept = open_folder(folder, config)
+    server = FastMCP("observation-masking", log_level="WARNING")
+
+    def recall(id: str) -> str:  # noqa: A002 - what the model is to call it
+        """Return a tool result that was masked, by the id in the text that took its place."""
+        return kept.read(id).decode("utf-8", "replace")
+
+    server.tool()(recall)
+    server.run()

@@ -1,0 +1,59 @@
+"""`obsmask recall`: what was masked, by the id in its placeholder."""
+
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from addon.commands.options import config_option
+from addon.proxy.config_file import ConfigFile
+from addon.proxy.config_places import find_config
+from addon.proxy.recall_folder import Kept, RecallFolder, find_folder
+
+folder_option = click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="The folder; default: that of the configuration.",
+)
+
+_AGES = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
+
+
+@click.command("recall")
+@click.argument("recall_id", metavar="ID", required=False)
+@click.option("--list", "lists", is_flag=True, help="List the ids, with sizes and ages.")
+@folder_option
+@config_option
+def command(recall_id: str | None, lists: bool, folder: Path | None, config: str) -> None:
+    """Print the tool result that was masked with this ID, as it was.
+
+    The beginning of an id is enough if no other begins so. It is kept if `recall.enabled` was set.
+    """
+    if lists == (recall_id is not None):
+        raise click.UsageError("expected an ID, or --list")
+    found = open_folder(folder, config)
+    if recall_id is not None:
+        sys.stdout.buffer.write(found.read(recall_id))
+        sys.stdout.buffer.flush()
+    elif files := found.list_files():
+        print(*(_describe(kept, time.time()) for kept in files), sep="\n")
+    else:
+        raise ValueError(f"nothing is kept in {found.path}")
+
+
+def open_folder(folder: Path | None, config: str) -> RecallFolder:
+    """Return the folder that is named, or else that of the configuration."""
+    if folder is None:
+        folder = find_folder(ConfigFile(find_config(config)).settings.recall)
+    return RecallFolder(folder)
+
+
+def _describe(kept: Kept, now: float) -> str:
+    return f"{kept.recall_id} {kept.size:>12,} bytes  used {_describe_age(now - kept.used)} ago"
+
+
+def _describe_age(seconds: float) -> str:
+    size, unit = next((age for age in _AGES if seconds >= 2 * age[0]), _AGES[-1])
+    return f"{max(0, seconds) // size:.0f} {unit}"

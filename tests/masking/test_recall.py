@@ -1,0 +1,132 @@
+"""The id of a masked text, and which texts are kept under one."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from masking.rewrite import change_request, read_request
+from masking.strategies.order import Strategies
+from masking.strategies.placeholder import parse_template
+from masking.strategies.policy import MaskPolicy
+from masking.strategies.recall import (
+    digest_bytes,
+    encode,
+    find_masked_texts,
+    is_recall_id,
+    recall_id,
+)
+from masking.strategies.redaction import RedactionPolicy
+from masking.strategies.reduction import ReductionOptions
+from tests.builders import OLD, policy
+from tests.images import png
+from tests.wire_conversations import (
+    WRITERS,
+    Ask,
+    Give,
+    Model,
+    Step,
+    Tools,
+    User,
+    Writer,
+    turn,
+    turns,
+)
+
+TEMPLATE = "<{recall}>"
+RECALLED = MaskPolicy(True, 1, False, None, TEMPLATE, mask_text_parts=True)
+
+EVERY = pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.name)
+
+
+def mask(writer: Writer, steps: Sequence[Step], strategies: Strategies) -> tuple[str, list[str]]:
+    """Return the body that leaves, and the texts that are to be kept."""
+    items = [item for step in steps for item in writer.spell(step)]
+    body = json.dumps(writer.wrap(items)).encode()
+    rewrite = change_request(body, read_request(body, writer.wire, writer.path), strategies)
+    return rewrite.body.decode(), [*find_masked_texts(rewrite.decisions)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("", "e4a6a0577479b2b4", id="no text"),
+        pytest.param("old output", "e035d40c25f42a19", id="ASCII"),
+        pytest.param("é😀\r\n", "dbea92f5eb3bd064", id="other letters"),
+        pytest.param("\ud800", "4208783e927d0d68", id="half a surrogate pair"),
+    ],
+)
+def test_an_id_depends_on_the_text_alone_and_is_the_same_for_ever(text: str, expected: str) -> None:
+    assert expected == recall_id(text) == digest_bytes(encode(text))
+    assert is_recall_id(expected)
+
+
+@pytest.mark.parametrize("text", ["", "0" * 15, "0" * 17, "A" * 16, "g" * 16, "\u0661" * 16])
+def test_what_is_no_id(text: str) -> None:
+    assert not is_recall_id(text)
+
+
+@EVERY
+def test_each_placeholder_names_the_text_that_is_kept(writer: Writer) -> None:
+    steps = [User(), *turn("a", f"1 {OLD}"), *turn("b", f"2 {OLD}"), *turns(1)]
+    body, kept = mask(writer, steps, Strategies(schema1=RECALLED))
+    assert [f"1 {OLD}", f"2 {OLD}"] == kept
+    assert all(body.count(f"<{recall_id(text)}>") == 1 for text in kept)
+    assert [] == mask(writer, steps[:-2], Strategies(schema1=policy(RECALLED, enabled=False)))[1]
+
+
+@EVERY
+def test_a_placeholder_with_any_id_is_left_alone(writer: Writer) -> None:
+    before, other = f"<{recall_id(OLD)}>", f"<{'f' * 16}>"
+    steps = [User(), *turn("a", before), *turn("b", other), *turns(1)]
+    assert [] == mask(writer, steps, Strategies(schema1=RECALLED))[1]
+
+
+@EVERY
+def test_the_placeholder_spells_the_arguments_of_the_call(writer: Writer) -> None:
+    spelled = policy(RECALLED, placeholder_template="<{arguments}>")
+    call = Model((Ask("a", "shell", {"command": "cat a.py"}),))
+    steps = [User(), call, Tools((Give("a"),)), *turns(1)]
+    body, kept = mask(writer, steps, Strategies(schema1=spelled))
+    assert [OLD] == kept
+    expected = parse_template("<{arguments}>").render("a", "shell", OLD, {"command": "cat a.py"})
+    assert json.dumps(expected)[1:-1].replace(" ", "") in body.replace(" ", "")
+    again = [User(), call, Tools((Give("a", _first_text(writer, body)),)), *turns(1)]
+    assert [] == mask(writer, again, Strategies(schema1=spelled))[1]
+
+
+def _first_text(writer: Writer, body: str) -> str:
+    """Return the placeholder in a masked request."""
+    return read_request(body.encode(), writer.wire, writer.path).results[0].texts[0]
+
+
+@pytest.mark.parametrize("writer", [w for w in WRITERS if w.has_lists], ids=lambda w: w.name)
+def test_each_text_of_a_list_is_kept_by_itself(writer: Writer) -> None:
+    parts = (f"1 {OLD}", f"2 {OLD}")
+    steps = [User(), *turn("a", parts), *turns(1)]  # type: ignore[arg-type]
+    body, kept = mask(writer, steps, Strategies(schema1=RECALLED))
+    assert [*parts] == kept
+    assert all(body.count(f"<{recall_id(text)}>") == 1 for text in kept)
+
+
+@pytest.mark.parametrize("writer", [w for w in WRITERS if w.has_images], ids=lambda w: w.name)
+def test_an_image_is_not_kept(writer: Writer) -> None:
+    images = policy(RECALLED, mask_images=True, keep_last_images=0)
+    steps = [
+        User(),
+        Model((Ask("a"),)),
+        Tools((Give("a", OLD, images=(png(800, 600),)),)),
+        *turns(1),
+    ]
+    body, kept = mask(writer, steps, Strategies(schema1=images))
+    assert [OLD] == kept
+    assert "[image: png 800x600 masked]" in body
+
+
+@EVERY
+def test_what_redaction_and_reduction_replace_is_not_kept(writer: Writer) -> None:
+    steps = [User(), *turn("a", OLD), Model(text="Done."), User(), *turns(1)]
+    redaction = RedactionPolicy(True, ("shell",), "<{tool_name}>")
+    assert [] == mask(writer, steps, Strategies(schema1=RECALLED, redaction=redaction))[1]
+    reduction = ReductionOptions(enabled=True, max_input_chars=10, preserve_recent_raw_turns=1)
+    assert [] == mask(writer, steps, Strategies(reduction=reduction))[1]

@@ -1,0 +1,87 @@
+"""The settings of recall, and of the arguments in a placeholder."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+
+from masking import ConfigError, MaskPolicy
+from masking.config import Settings, parse_settings
+from masking.config_tables import RecallSettings
+from masking.strategies.redaction import RedactionPolicy
+
+ON = """
+[observation_masking.schema1]
+placeholder_template = "<{recall}>"
+[observation_masking.recall]
+enabled = true
+"""
+
+
+def parse(text: str, *overrides: str) -> Settings | None:
+    return parse_settings(text.encode(), overrides)
+
+
+def test_nothing_is_kept_unless_it_is_asked_for() -> None:
+    assert RecallSettings() == Settings().recall
+    assert (False, "", 200, 30) == tuple(value for _, value in RecallSettings())
+
+
+@pytest.mark.parametrize("folder", ["", "/srv/recall", "~/recall", "~other/recall"])
+def test_a_folder_is_a_full_path_or_begins_at_a_home(folder: str) -> None:
+    settings = parse(ON, f"recall.folder='{folder}'")
+    assert RecallSettings(enabled=True, folder=folder) == (settings and settings.recall)
+
+
+class Mistake(NamedTuple):
+    case: str
+    override: str
+    expected: str
+
+
+MISTAKES = [
+    Mistake("an id under which nothing is kept", "recall.enabled=false",
+            "{recall} needs recall.enabled = true in 'schema1.placeholder_template'"),
+    Mistake("a relative folder", "recall.folder='kept'",
+            "must be a full path, or begin with ~ in 'recall.folder'"),
+    Mistake("no size", "recall.max_megabytes=0", "must be at least 1 in 'recall.max_megabytes'"),
+    Mistake("no time", "recall.max_days=0", "must be at least 1 in 'recall.max_days'"),
+    Mistake("a switch of another type", "recall.enabled='auto'",
+            "expected bool, got str in 'recall.enabled'"),
+    Mistake("an unknown key", "recall.max_day=3",
+            "unknown key (did you mean 'max_days'?) in 'recall.max_day'"),
+    Mistake("redaction hides on purpose", "redaction.placeholder_template='{recall}'",
+            "{recall}: what is redacted is not kept in 'redaction.placeholder_template'"),
+    Mistake("arguments of less than nothing", "schema1.placeholder_arguments_chars=-1",
+            "must be from 0 to 1000 in 'schema1.placeholder_arguments_chars'"),
+    Mistake("endless arguments", "schema1.placeholder_arguments_chars=1001",
+            "must be from 0 to 1000 in 'schema1.placeholder_arguments_chars'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", MISTAKES, ids=lambda given: given.case)
+def test_a_mistake_is_named_with_its_key(given: Mistake) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(ON, given.override)
+    assert f"override: {given.expected}" == str(caught.value)
+
+
+def test_a_mistake_in_the_file_has_its_full_path() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(ON.replace("true", "false"))
+    assert "observation_masking.schema1.placeholder_template" == caught.value.path
+
+
+def test_arguments_are_shortened_alike_wherever_they_stand() -> None:
+    settings = parse(ON, "schema1.placeholder_arguments_chars=9")
+    assert settings is not None
+    assert 9 == settings.schema1.placeholder_arguments_chars
+    assert 9 == settings.redaction.placeholder_arguments_chars
+
+
+def test_in_python_a_placeholder_may_name_an_id() -> None:
+    policy = MaskPolicy(placeholder_template="{recall}")
+    assert policy.template.names_recall
+    assert not replace(policy, placeholder_template="{arguments}").template.names_recall
+    with pytest.raises(ConfigError):
+        RedactionPolicy(placeholder_template="{recall}")
