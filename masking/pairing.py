@@ -47,10 +47,7 @@ def bind(
                         open_calls.add(call.call_id, declaration)
             for answered in ids if waiting else ():
                 for early in waiting.pop(answered, ()):
-                    turn, tool, target, arguments = declared[answered]
-                    results[early] = results[early]._replace(
-                        turn=turn, tool=tool, target=target, arguments=arguments
-                    )
+                    results[early] = _bind_late(results[early], declared[answered])
         for result in found:
             call_id, kind, texts, slots, is_error, wrap, tails, _, images = result
             if wire.pairs_by_order:
@@ -69,6 +66,12 @@ _Declared = tuple[int | None, str | None, Target | None, object]
 """The last turn that declared an id, the tool it called there, about what, and the arguments."""
 
 _UNDECLARED: _Declared = (None, None, None, None)
+
+
+def _bind_late(result: ToolResult, declared: _Declared) -> ToolResult:
+    """Return a result that came before its call, bound to it."""
+    turn, tool, target, arguments = declared
+    return result._replace(turn=turn, tool=tool, target=target, arguments=arguments)
 
 
 class _OpenCalls:
