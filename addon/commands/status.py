@@ -118,7 +118,7 @@ def _print_page(groups: Groups, query: Query) -> None:
     when = f"{query.since:%a %d %b %Y %H:%M} ({name_zone(query.since)})"
     _say(console, f"{kind} since {when}{tagged}\nfrom {query.source}\n")
     if groups.total.count:
-        console.print(render_overview(groups.total))
+        console.print(render_overview(groups.total, groups.holdout))
         console.print()
         marks = ASCII_MARKS if console.options.ascii_only else MARKS
         console.print(render_groups(groups, console.width, marks))

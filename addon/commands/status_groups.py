@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from addon.commands.status_period import find_day
+from addon.metrics.holdout import Holdout
 from addon.metrics.record import RequestRecord
 from addon.metrics.tally import Tally
 
@@ -31,6 +32,7 @@ class Groups:
     by: one of `KEYS`.
     replayed: whether the requests of recordings are summed up, or those that were sent.
     left_out: how many there were of the others.
+    holdout: the conversations that were held out, and those that were masked meanwhile.
     """
 
     by: str
@@ -38,6 +40,7 @@ class Groups:
     total: Tally = field(default_factory=Tally)
     tallies: dict[str | None, Tally] = field(default_factory=dict)
     left_out: int = 0
+    holdout: Holdout = field(default_factory=Holdout)
 
     def add(self, record: RequestRecord) -> None:
         """Count a request."""
@@ -45,6 +48,7 @@ class Groups:
             self.left_out += 1
             return
         self.total.add(record)
+        self.holdout.add(record)
         self.tallies.setdefault(KEYS[self.by](record), Tally()).add(record)
 
     def sort(self) -> list[tuple[str | None, Tally]]:

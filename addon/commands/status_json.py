@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from addon.commands.status_groups import Groups
+from addon.metrics.holdout import Holdout
 from addon.metrics.record import RequestRecord
 from addon.metrics.sums import BillSum, RedactionSum, Waits
 from addon.metrics.tally import Tally
@@ -20,10 +21,23 @@ def render_json(groups: Groups, since: datetime, source: Path) -> str:
         "replayed": groups.replayed,
         "requests_left_out": groups.left_out,
         "total": describe_tally(groups.total),
+        "holdout": describe_holdout(groups.holdout),
         "by": groups.by,
         "groups": [{"key": key, **describe_tally(tally)} for key, tally in groups.sort()],
     }
     return json.dumps(told, indent=2, ensure_ascii=False)
+
+
+def describe_holdout(holdout: Holdout) -> Mapping[str, object]:
+    """Return each measure of a conversation, for those masked and those held out."""
+    return {
+        f"{name.replace(' ', '_')}_per_conversation": {
+            "masked": difference.masked._asdict(),
+            "held_out": difference.held_out._asdict(),
+            "is_more_than_chance": difference.is_telling if difference.is_told else None,
+        }
+        for name, difference in holdout.compare().items()
+    }
 
 
 def describe_tally(tally: Tally) -> Mapping[str, object]:

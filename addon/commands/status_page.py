@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from addon.commands.status_period import find_local_time
+from addon.metrics.holdout import LEAST, Holdout
 from addon.metrics.names import printable
 from addon.metrics.record import RequestRecord
 from addon.metrics.sums import Waits
@@ -24,7 +25,7 @@ from addon.metrics.tally_line import (
 Rows = Iterator[str]
 
 
-def render_overview(tally: Tally) -> Table:
+def render_overview(tally: Tally, holdout: Holdout) -> Table:
     """Return what all requests came to: a row for each thing to know, none for what is not so."""
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True, style="bold")
@@ -32,6 +33,8 @@ def render_overview(tally: Tally) -> Table:
     for label, describe in _ROWS.items():
         for number, line in enumerate(describe(tally)):
             table.add_row("" if number else label, Text(line))
+    for number, line in enumerate(_describe_holdout(holdout)):
+        table.add_row("" if number else "Held out", Text(line))
     return table
 
 
@@ -81,6 +84,26 @@ def _describe_untouched(tally: Tally) -> Rows:
 def _describe_observed(tally: Tally) -> Rows:
     if tally.observed is not None:
         yield f"{count_requests(tally.observed.count)}: {render_observed(tally.observed)}"
+
+
+def _describe_holdout(holdout: Holdout) -> Rows:
+    """Yield both groups, with their counts, and whether these say anything."""
+    compared = holdout.compare()
+    if not compared:
+        return
+    counted = compared["requests"]
+    held_out, masked = counted.held_out.conversations, counted.masked.conversations
+    few = "" if counted.is_told else f", too few to tell: {LEAST} of each are the least"
+    yield f"{held_out:,} of {held_out + masked:,} conversations{few}"
+    for name, difference in compared.items():
+        form = _FORMS.get(name, "{:,.1f}")
+        told = (form.format(mean.mean) for mean in difference)
+        chance = "more than chance" if difference.is_telling else "may be chance"
+        verdict = f" ({chance})" if difference.is_told else ""
+        yield "{}: {} masked, {} held out{}".format(f"{name} in each", *told, verdict)
+
+
+_FORMS = {"dollars": "${:,.4f}", "failures": "{:,.2f}"}
 
 
 def _describe_failures(tally: Tally) -> Rows:
