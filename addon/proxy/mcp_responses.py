@@ -24,11 +24,13 @@ logger = logging.getLogger("observation_masking")
 class McpTotals:
     """The totals of MCP responses: how many were seen, what was cut, what failed and why.
 
+    In those that were only `observed` nothing was cut; their strings are counted all the same.
     Characters are the code points of the strings that were cut, before and after.
     """
 
     responses: int = 0
     cut_responses: int = 0
+    observed: int = 0
     strings: int = 0
     chars_before: int = 0
     chars_after: int = 0
@@ -38,16 +40,18 @@ class McpTotals:
         """Count a response that has come to its end."""
         self.responses += 1
         self.cut_responses += answer.strings > 0
+        self.observed += answer.observed
         self.strings += answer.strings
         self.chars_before += answer.chars_before
         self.chars_after += answer.chars_after
         self.failures += answer.failures
 
     def __str__(self) -> str:
+        observed = f", {self.observed} of them only observed" if self.observed else ""
         failures = (f"{count} {reason}" for reason, count in sorted(self.failures.items()))
         return (
-            f"{self.responses} MCP responses: {self.cut_responses} with {self.strings} strings cut"
-            f" ({self.chars_before:,} -> {self.chars_after:,} characters)"
+            f"{self.responses} MCP responses{observed}: {self.cut_responses} with {self.strings}"
+            f" strings cut ({self.chars_before:,} -> {self.chars_after:,} characters)"
             f"; untouched for a reason: {', '.join(failures) or 'none'}"
         )
 

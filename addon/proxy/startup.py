@@ -48,7 +48,7 @@ def render_change(config: ConfigFile, change: Change) -> str:
 def _render_state(config: ConfigFile) -> str:
     settings = config.settings
     active = [words for words in _render_strategies(settings) if words]
-    state = f"{_render_mode(settings)}, {'; '.join(active)}"
+    state = f"{_render_mode(settings)} {'; '.join(active)}"
     if not active:
         state = f"OFF, {_render_off(settings.schema1)}"
     elif settings.changes and settings.holdout_percent:
@@ -58,7 +58,7 @@ def _render_state(config: ConfigFile) -> str:
 
 
 def _render_mode(settings: Settings) -> str:
-    return "ON" if settings.mode == "on" else "OBSERVING, nothing is changed"
+    return "ON," if settings.mode == "on" else "OBSERVING, nothing is changed;"
 
 
 def render_recording(settings: Settings, options: Options) -> str | None:

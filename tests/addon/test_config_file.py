@@ -381,6 +381,20 @@ def test_the_log_says_what_became_of_an_edit(
 
 
 @pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        (b'mode = "observe"', "OBSERVING, nothing is changed; window of 2 tool turns, errors kept"),
+        (b"holdout_percent = 2.5", "at every turn; 2.5% of the conversations are observed only ("),
+        (b"holdout_percent = 0", "ON, window of 2 tool turns, errors kept, moved at every turn ("),
+    ],
+    ids=["observe mode", "a hold-out", "none"],
+)
+def test_the_start_says_what_is_only_observed(config: Path, setting: bytes, expected: str) -> None:
+    config.write_bytes(b"[observation_masking]\n" + setting + b"\n" + ON)
+    assert expected in render_start(ConfigFile(config))
+
+
+@pytest.mark.parametrize(
     ("pricing", "movement"),
     [
         (

@@ -288,6 +288,37 @@ def test_an_event_stream_is_masked_while_it_streams_by() -> None:
     assert (mcp.totals.strings, mcp.totals.failures) == (1, Counter())
 
 
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+def test_an_observed_answer_goes_on_as_it_came_and_is_counted(kind: str) -> None:
+    records: list[dict[str, object]] = []
+    mcp = Mcp(records.append)
+    whole = ANSWER if kind == "application/json" else events(ANSWER)
+    flow = flow_of(response(whole, kind))
+    assert mcp.responseheaders(flow, SETTINGS, observed=True)
+    asyncio.run(mcp.response(flow))
+    assert flow.response is not None
+    assert whole == flow.response.raw_content
+    assert ("1 MCP responses, 1 of them only observed", "") == (
+        *(f"{mcp.totals}".partition(":")[0], flow.comment),
+    )
+
+
+def test_an_observed_stream_is_not_held_back() -> None:
+    mcp = Mcp()
+    flow = flow_of(response(None, "text/event-stream"))
+    assert mcp.responseheaders(flow, SETTINGS, observed=True)
+    assert flow.response is not None
+    stream = flow.response.stream
+    assert callable(stream)
+    whole = events(ANSWER)
+    assert [[whole[:50]], [whole[50:]], []] == [
+        stream(chunk) for chunk in (whole[:50], whole[50:], b"")
+    ]
+    flow.response.data.content = None
+    asyncio.run(mcp.response(flow))
+    assert (1, whole) == (mcp.totals.strings, flow.response.raw_content)
+
+
 def test_nothing_is_sent_where_there_is_nothing_to_send() -> None:
     """An empty chunk would end the client's response."""
     assert run_stream(Mcp(), flow_of(response(None, "text/event-stream")), b"data: 1") == [

@@ -226,6 +226,13 @@ MEASURED: dict[str, object] = {
             id="failures by whether masking is on",
         ),
         pytest.param(
+            [MEASURED, MEASURED | {"masking": "observed", "conversation": 1}],
+            "2 requests: 1 with masking on (0 failed), 1 with masking observed (0 failed); "
+            "2 results masked, 200 -> 150 tokens (-25%); 1 results redacted; 1 reduced by masking; "
+            "observed: masking would have left out 50 of 100 tokens (-50%)",
+            id="what was only observed is not what was done",
+        ),
+        pytest.param(
             [MEASURED, MEASURED],
             "2 requests: 2 with masking on (0 failed); 4 results masked, 200 -> 100 tokens (-50%); "
             "2 results redacted; 2 reduced by masking",

@@ -80,6 +80,55 @@ def test_the_line_tells(records: list[dict[str, object]], expected: str) -> None
     assert expected == render_tally(tally(*records))
 
 
+OBSERVED = {"masking": "observed", "tool_results": 5, "masked": 3,
+            "request_tokens_before": 1_000, "request_tokens_after": 400}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        pytest.param(
+            [OBSERVED | bill(4, 3, 0.1)],
+            "1 request, 1,000 tokens sent, cost $4.0000, observed: masking would have left out 600 "
+            "of 1,000 tokens (-60%) and saved $1.0000 of $4.0000 (25% ±2)",
+            id="a saving",
+        ),
+        pytest.param(
+            [OBSERVED | bill(3, 4, 0.1, subscription=True)],
+            "1 request, 1,000 tokens sent, cost $3.0000 (at API prices), observed: masking would "
+            "have left out 600 of 1,000 tokens (-60%) and lost $1.0000 on $3.0000 "
+            "(33% ±3, at API prices)",
+            id="a loss",
+        ),
+        pytest.param(
+            [OBSERVED | bill(4, 3, 2) | UNPRICED],
+            "1 request, 1,000 tokens sent, observed: masking would have left out 600 of 1,000 "
+            "tokens (-60%) and cost about as much, 4 input tokens (no price is known)",
+            id="no known price, and a margin as large as the saving",
+        ),
+        pytest.param(
+            [OBSERVED | {"request_tokens_before": None, "request_tokens_after": None}],
+            "1 request, observed: masking would have masked tool results",
+            id="nothing was counted",
+        ),
+        pytest.param(
+            [OBSERVED | {"masked": 0, "kept": {"held": 5}}],
+            "1 request, 1,000 tokens sent, observed: masking would have changed nothing, because "
+            "moving the boundary does not pay yet",
+            id="nothing would have been masked",
+        ),
+        pytest.param(
+            [OBSERVED | {"group": "holdout"}, OBSERVED | {"masking": "on"}],
+            "2 requests, 1,400 tokens sent, 600 not sent (-30%), observed: masking would have left "
+            "out 600 of 1,000 tokens (-60%)",
+            id="one that is held out, and one that is masked",
+        ),
+    ],
+)
+def test_what_is_observed_is_told_apart(records: list[dict[str, object]], expected: str) -> None:
+    assert expected == render_tally(tally(*records))
+
+
 SIGNED = {"passed_through": "signed (cch)"}
 
 
@@ -138,6 +187,9 @@ SIGNED = {"passed_through": "signed (cch)"}
             id="reasoning that no setting gives up",
         ),
         pytest.param([{"masking": "off"}], "masking is off", None, id="masking is off"),
+        pytest.param(
+            [{"masking": "observed"}], "masking is only observed", None, id="all is observed"
+        ),
         pytest.param(
             [{"passed_through": "signed\x1b"}, {"passed_through": "signed\x1b"}],
             "every request passed through untouched: signed\ufffd",

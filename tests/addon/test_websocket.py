@@ -24,6 +24,7 @@ from masking.wire.responses import RESPONSES
 from tests.live.harness import OFF, ON, policy_of, read_records
 
 HTTP = b"[observation_masking.websocket]\nmode = 'http'\n" + ON
+OBSERVE = b"[observation_masking]\nmode = 'observe'\n" + HTTP
 LONG = "a line of output é\n" * 500
 
 
@@ -127,6 +128,21 @@ def end(addon: ObservationMasking, tmp_path: Path) -> list[dict[str, Any]]:
     """End the proxy; its records."""
     addon.done()
     return read_records(tmp_path)
+
+
+def test_a_whole_history_is_observed_and_stays_as_it_is(
+    context: taddons.context, addon: ObservationMasking, tmp_path: Path
+) -> None:
+    (tmp_path / "observe.toml").write_bytes(OBSERVE)
+    configure(context, addon, "observe")
+    flow, body = connection(), encoded(history())
+    assert body == ask(addon, flow, body)
+    answer(addon, flow, COMPLETED)
+    (record,) = end(addon, tmp_path)
+    assert ("observed", 3, len(masked(body))) == (
+        *(record["masking"], record["masked"], record["bytes_after"]),
+    )
+    assert "" == flow.comment
 
 
 def test_a_whole_history_is_masked_and_recorded(addon: ObservationMasking, tmp_path: Path) -> None:
@@ -320,10 +336,15 @@ def test_a_client_is_told_to_use_http(
     assert expected == (flow.response and flow.response.status_code)
 
 
-def test_with_masking_off_it_is_not(
-    context: taddons.context, addon: ObservationMasking, tmp_path: Path
+@pytest.mark.parametrize(
+    "config",
+    [HTTP.replace(b"enabled = true", b"enabled = false"), OBSERVE],
+    ids=["masking is off", "masking is only observed"],
+)
+def test_else_it_is_not(
+    context: taddons.context, addon: ObservationMasking, tmp_path: Path, config: bytes
 ) -> None:
-    (tmp_path / "http.toml").write_bytes(HTTP.replace(b"enabled = true", b"enabled = false"))
+    (tmp_path / "http.toml").write_bytes(config)
     configure(context, addon, "http")
     flow = upgrade()
     asyncio.run(addon.request(flow))

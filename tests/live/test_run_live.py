@@ -154,6 +154,21 @@ def test_without_a_page_the_command_runs_all_the_same(world: World, home: Path) 
     assert done.stderr.startswith("obsmask: the proxy has no page; its log says why\n")
 
 
+def test_an_agent_is_only_observed_and_the_last_line_says_what_masking_would_have_done(
+    world: World, home: Path
+) -> None:
+    done = run(world, home, "--observe", *MASKING, "--", *agent())
+    assert (5, "Well done.\n") == (done.returncode, done.stdout)
+    assert BODY == world.provider.requests[-1].body
+    assert re.fullmatch(
+        r"obsmask: 1 request, [\d,]+ tokens sent, cost .*, observed: masking would have left out "
+        r"[\d,]+ of [\d,]+ tokens \(-\d\d%\) and .*; "
+        rf"records in {re.escape(str(records_of(home)))}\n",
+        done.stderr,
+    )
+    assert ["observed"] == [record["masking"] for record in read_records(home)]
+
+
 @pytest.mark.parametrize("place", ["/dev/full", "/proc", "/proc/version/x"])
 def test_records_that_cannot_be_written_change_nothing_for_the_command(
     world: World, home: Path, place: str

@@ -72,6 +72,22 @@ def test_that_masking_is_off_is_told(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("setting", "level", "says"),
+    [
+        ('mode = "observe"', "note", "Masking is only observed: no request is changed"),
+        ("holdout_percent = 12.5", "ok", "12.5% of the conversations are observed only"),
+    ],
+    ids=["all", "a share"],
+)
+def test_that_masking_is_only_observed_is_told(
+    home: Path, setting: str, level: str, says: str
+) -> None:
+    (home / "mine.toml").write_text(f"[observation_masking]\n{setting}\n")
+    found = list(check_configuration(read_configuration(str(home / "mine.toml"))))
+    assert (level, says) == found[-1][:2]
+
+
+@pytest.mark.parametrize(
     ("content", "levels_"),
     [(ON, ["note"]), (b"[tool]", []), (b"[observation_masking", []), (None, [])],
     ids=["ours", "another's", "broken", "none"],
