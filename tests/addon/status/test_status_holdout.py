@@ -86,7 +86,7 @@ def group(
 def test_a_difference_is_told_where_there_are_enough_and_it_is_more_than_chance(
     masked: tuple[int, int], held_out: tuple[int, int], expected: tuple[bool, bool]
 ) -> None:
-    requests = [*group("m", *masked), *group("h", *held_out, **OUT)]
+    requests = [*group("m", *masked), *group("h", held_out[0], held_out[1], **OUT)]
     found = count(*requests).compare()["requests"]
     assert expected == (found.is_told, found.is_telling)
 
