@@ -26,7 +26,7 @@ def test_json_has_all_that_was_reckoned(capsys: pytest.CaptureFixture[str], reco
     assert {"key": "2020-03-04", **total} == group
     assert told == {
         "records": str(records), "since": "2020-01-01T00:00:00+00:00", "time_zone": "UTC",
-        "replayed": False, "requests_left_out": 0, "by": "day",
+        "replayed": False, "requests_left_out": 0, "holdout": {}, "by": "day",
     }  # fmt: skip
     money = {
         "requests": 1, "before": 3.0, "after": 2.0, "saved": 1.0, "saved_error": 0.5,
