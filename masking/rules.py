@@ -104,6 +104,11 @@ def find_shadowed(rules: Sequence[Rule]) -> list[tuple[int, int]]:
     ]
 
 
+def may_hold_credential(name: str) -> bool:
+    """Whether a header, by its name in lower case, may hold what no rule may ask for."""
+    return _CREDENTIAL.search(name) is not None
+
+
 def _fits(text: str | None, glob: str) -> bool:
     return glob == ANY or (text is not None and matches(text, (glob,)))
 
@@ -120,7 +125,7 @@ def _check_glob(glob: str, path: str) -> None:
 def _check_header(name: str) -> None:
     if not _HEADER.fullmatch(name):
         raise ConfigError("expected a header's name", f"header.{printable(name)}")
-    if _CREDENTIAL.search(name):
+    if may_hold_credential(name):
         raise ConfigError(
             "this header may hold a credential, so no rule asks for it", f"header.{name}"
         )

@@ -1,8 +1,8 @@
 """Options that several commands share: what is given overrides the configuration."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -12,12 +12,12 @@ from pydantic.fields import FieldInfo
 
 from addon.proxy.config_file import ConfigFile
 from addon.proxy.config_places import find_config
-from masking.config import Settings
+from masking.config import Settings, change_everywhere
 from masking.config_tables import Schema1Table, read_prices
 from masking.errors import ConfigError
-from masking.measures.price_settings import CachePricing
+from masking.measures.price_settings import CachePricing, PriceSettings
 from masking.replay.pauses import Pause
-from masking.replay.replay import ReplaySettings
+from masking.replay.replay import ReplaySettings, Ruled
 from masking.strategies.policy import MaskPolicy
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -78,7 +78,7 @@ OBSERVE = 'mode="observe"'
 def policy_options(command: _Function) -> _Function:
     """Add an option for the configuration, and one for each of its keys that is a policy's."""
     options = [config_option, *(_make_option(name, key) for name, key in POLICY_KEYS.items())]
-    return reduce(lambda decorated, option: option(decorated), reversed(options), command)
+    return functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
 def override_options(command: _Function) -> _Function:
@@ -141,7 +141,7 @@ def whole_number(least: int) -> Callable[[str], int]:
 
 def replay_options(command: _Function) -> _Function:
     """Add the options of a replay, and those of its policy."""
-    return reduce(lambda decorated, option: option(decorated), reversed(_REPLAY), command)
+    return functools.reduce(lambda decorated, option: option(decorated), reversed(_REPLAY), command)
 
 
 def read_replay_settings(given: Mapping[str, Any]) -> list[ReplaySettings]:
@@ -149,19 +149,21 @@ def read_replay_settings(given: Mapping[str, Any]) -> list[ReplaySettings]:
 
     Raises ConfigError if they are impossible.
     """
-    settings = _read_settings(given)
-    policy = _override(settings.schema1, given)
+    settings = change_everywhere(_read_settings(given), functools.partial(_override, given=given))
     memory = given.get("memory")
     remembers = bool(settings.memory.enabled) if memory is None else memory
-    pricings: list[CachePricing] = [*given["prices"]] or [settings.cache_pricing]
+    pricings: list[CachePricing | None] = [*given["prices"]] or [None]
     return [
         ReplaySettings(
-            policy=policy,
-            price_settings=dataclasses.replace(settings.price_settings, cache_pricing=pricing),
+            policy=settings.schema1,
+            price_settings=_price(settings, pricing),
             model=given["model"],
             ttl=given["cache_ttl"],
             remembers=remembers,
             others=settings.strategies,
+            rules=tuple(
+                (rule, Ruled(own.strategies, _price(own, pricing))) for rule, own in settings.rules
+            ),
         )
         for pricing in pricings
     ]
@@ -169,17 +171,23 @@ def read_replay_settings(given: Mapping[str, Any]) -> list[ReplaySettings]:
 
 def read_policy(given: Mapping[str, Any]) -> MaskPolicy:
     """Return the policy of the configuration and the options. Raises ConfigError as above."""
-    return _override(_read_settings(given).schema1, given)
+    return _override(_read_settings(given), given).schema1
 
 
 def _read_settings(given: Mapping[str, Any]) -> Settings:
     return ConfigFile(find_config(given["config"])).settings
 
 
-def _override(policy: MaskPolicy, given: Mapping[str, Any]) -> MaskPolicy:
+def _price(settings: Settings, pricing: CachePricing | None) -> PriceSettings:
+    found = settings.price_settings
+    return found if pricing is None else dataclasses.replace(found, cache_pricing=pricing)
+
+
+def _override(settings: Settings, given: Mapping[str, Any]) -> Settings:
     changed = {name: given[name] for name in POLICY_KEYS if given[name] is not None}
     try:
-        return dataclasses.replace(policy, **changed)
+        policy = dataclasses.replace(settings.schema1, **changed)
+        return dataclasses.replace(settings, schema1=policy)
     except ConfigError as error:
         raise ConfigError(error.problem, f"--{error.path.replace('_', '-')}") from None
 

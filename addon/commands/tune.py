@@ -1,5 +1,6 @@
 """`obsmask tune`: the call."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -39,6 +40,7 @@ def command(
     if len(settings_list) > 1:
         raise ValueError("tune takes one --prices")
     sessions = pause_sessions(read_sessions(paths), pause)
+    settings = replace(settings_list[0], rules=())  # one policy is looked for
     run = run_front if front else run_tune
     with open_workers(scheduler) as workers:
-        run(sessions, settings_list[0], workers, open_console(), progress=Console(stderr=True))
+        run(sessions, settings, workers, open_console(), progress=Console(stderr=True))

@@ -6,12 +6,14 @@ from pathlib import Path
 
 from mitmproxy import http
 
+from addon.proxy.client import find_client
 from addon.proxy.marks import was_changed
 from addon.proxy.original_body import find_original, has_original_messages
 from addon.proxy.requests import digest_account, path_of
 from addon.recordings.exchanges import Exchange, find_exchanges
 from addon.recordings.flows import name_of, read_flows
 from masking.replay.replay import RecordedRequest
+from masking.rules import may_hold_credential
 from masking.wire.usage import read_usage
 
 
@@ -86,4 +88,12 @@ def _read(flow: http.HTTPFlow, exchange: Exchange) -> RecordedRequest:
         passed_over=exchange.obstacle,
         wire=exchange.match.wire,
         path=path_of(request),
+        client=find_client(request),
+        headers=_read_headers(request),
     )
+
+
+def _read_headers(request: http.Request) -> dict[str, str]:
+    """Return the headers that a rule may ask for."""
+    names = {name.lower() for name in request.headers}
+    return {name: request.headers[name] for name in names if not may_hold_credential(name)}

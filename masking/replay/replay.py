@@ -2,10 +2,10 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.accounting.prompt import digest_of, read_prompt
@@ -18,6 +18,7 @@ from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
 from masking.model import Reason
 from masking.rewrite import Rewrite, change_request, read_request
+from masking.rules import RequestFacts, Rule, find_first
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy, apply_pricing
 from masking.wire.chat import CHAT
@@ -35,6 +36,7 @@ class RecordedRequest:
     passed_over: why the request cannot be masked; it then has no body. None if it can.
     wire: the format it is in.
     path: that of its URL, without the query.
+    client, headers: what rules may ask for, where the recording has it; names in lower case.
     """
 
     body: bytes
@@ -45,6 +47,8 @@ class RecordedRequest:
     passed_over: str | None = None
     wire: WireFormat = CHAT
     path: str = ""
+    client: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class Session(Protocol):
@@ -58,6 +62,13 @@ class Session(Protocol):
         """Yield its requests in the order in which they were sent."""
 
 
+class Ruled(NamedTuple):
+    """What a rule changes about the requests that it is for."""
+
+    strategies: Strategies
+    price_settings: PriceSettings
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySettings:
     """How sessions are replayed.
@@ -67,6 +78,7 @@ class ReplaySettings:
     slides: the boundary moves at every turn, whatever the prices.
     remembers: the boundary that was sent is remembered, as in mitmdump.
     others: the strategies besides the window.
+    rules: what holds in place of policy, prices and strategies; the first rule that fits does.
     """
 
     policy: MaskPolicy
@@ -76,6 +88,19 @@ class ReplaySettings:
     slides: bool = False
     remembers: bool = False
     others: Strategies = field(default_factory=Strategies)
+    rules: tuple[tuple[Rule, Ruled], ...] = ()
+
+    def choose(self, recorded: RecordedRequest, conversation: Conversation) -> "ReplaySettings":
+        """Return the settings that hold for a request."""
+        facts = RequestFacts(
+            recorded.host, conversation.model, recorded.path, recorded.client, recorded.headers
+        )
+        found = find_first(self.rules, facts, None)
+        if found is None:
+            return self
+        strategies, price_settings = found
+        policy = strategies.schema1
+        return replace(self, policy=policy, price_settings=price_settings, others=strategies)
 
     @property
     def boundary_slides(self) -> bool:
@@ -141,6 +166,7 @@ def _replay_request(
     memory: BoundaryMemory | None,
 ) -> ReplayedRequest:
     conversation = read_request(recorded.body, recorded.wire, recorded.path)
+    settings = settings.choose(recorded, conversation)
     named = conversation.model
     model = settings.model or named
     pricing = settings.find_pricing(recorded, conversation)

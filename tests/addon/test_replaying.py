@@ -108,6 +108,28 @@ def test_options_override_the_configuration(
     assert smaller == (total["tokens_after"] < total["tokens_before"])
 
 
+def test_rules_hold_in_a_recording_and_options_before_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rules = """
+[[observation_masking.rules]]
+host = "{host}"
+header = "user-agent"
+schema1 = {{ window_turns = 2, cache_pricing = "none" }}
+"""
+    flow = next(iter(read_flows(SESSION)))
+    narrow, of_another = tmp_path / "narrow.toml", tmp_path / "another.toml"
+    narrow.write_text(rules.format(host=flow.request.pretty_host))
+    of_another.write_text(rules.format(host="another.example"))
+
+    def mask(*arguments: str | Path) -> int:
+        return int(replay(capsys, SESSION, *arguments)["total"]["masked_tool_results"])
+
+    plain = mask()
+    assert plain == mask("--config", of_another) < mask("--config", narrow)
+    assert 0 == mask("--config", narrow, "--no-enabled")
+
+
 def test_the_configuration_is_the_users_own_and_not_the_working_directorys(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

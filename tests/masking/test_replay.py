@@ -16,7 +16,16 @@ from masking.measures.price_settings import CachePricing, PriceSettings
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
 from masking.replay.comparison import compare
-from masking.replay.replay import RecordedRequest, ReplayedRequest, ReplaySettings, Session, replay
+from masking.replay.replay import (
+    RecordedRequest,
+    ReplayedRequest,
+    ReplaySettings,
+    Ruled,
+    Session,
+    replay,
+)
+from masking.rules import Rule
+from masking.strategies.order import Strategies
 from masking.wire.usage import Usage
 from tests.builders import MASK_ALL, OLD, policies, policy, turn
 from tests.marking import MarkedSession, mark_as_pi
@@ -218,6 +227,45 @@ def test_a_recording_is_taken_for_what_was_sent_before_masking() -> None:
     for request in requests:
         assert 10_000 == request.entry.cost.before.prompt > request.entry.cost.after.prompt
         assert not request.entry.held
+
+
+NARROW = Ruled(Strategies(schema1=policy(window_turns=1)), PriceSettings("none"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_for_it"),
+    [
+        pytest.param(Rule(), True, id="all requests"),
+        pytest.param(Rule(host="*.openai.com", model="gpt-*"), True, id="host and model"),
+        pytest.param(Rule(model="claude-*"), False, id="another model"),
+        pytest.param(Rule(path="/v1/*", client="codex"), True, id="path and client"),
+        pytest.param(Rule(client="qwen"), False, id="another client"),
+        pytest.param(Rule(headers=(("x-team", "blue*"),)), True, id="a header"),
+        pytest.param(Rule(headers=(("x-team", "red*"),)), False, id="another header"),
+    ],
+)
+def test_a_rule_holds_for_the_requests_it_is_for(rule: Rule, is_for_it: bool) -> None:
+    path, headers = "/v1/chat/completions", {"x-team": "blue 7"}
+    session = Recording(
+        tuple(
+            dataclasses.replace(each, path=path, client="codex", headers=headers)
+            for each in LONG.recorded
+        )
+    )
+    ruled = dataclasses.replace(AUTO, rules=((rule, NARROW),))
+    narrow = ReplaySettings(policy=NARROW.strategies.schema1, price_settings=NARROW.price_settings)
+    assert play(session, narrow) != play(session)
+    assert play(session, narrow if is_for_it else AUTO) == play(session, ruled)
+
+
+def test_a_rule_for_a_model_is_for_the_recorded_one() -> None:
+    rules = ((Rule(model="gpt-4o"), NARROW),)
+    asked = dataclasses.replace(AUTO, model="gpt-5")
+    masked = [
+        sum(each.reasons.count("masked") for each in play(LONG, settings))
+        for settings in (asked, dataclasses.replace(asked, rules=rules))
+    ]
+    assert masked[0] < masked[1]
 
 
 @st.composite
