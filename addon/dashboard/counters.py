@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from addon.dashboard.label_values import LabelValues
+from addon.metrics.observed import as_sent
 from addon.metrics.record import RequestRecord
 
 Labels = tuple[str, ...]
@@ -122,9 +123,10 @@ class Counters:
         yield from (self.input_tokens, self.moves, self.usage, self.hook, self.wait)
 
     def add(self, record: RequestRecord) -> None:
-        """Count a request that has come to its end; not those of a recording."""
+        """Count a request that has come to its end, as it was sent; not those of a recording."""
         if record.replay:
             return
+        record = as_sent(record)
         with self.lock:
             named = (
                 self._hosts.take(record.host),

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from addon.metrics.names import printable
+from addon.metrics.observed import as_sent
 from addon.metrics.record import RequestRecord
 
 _MOST_LETTERS = 4_000
@@ -44,9 +45,12 @@ class ShownRequest(NamedTuple):
 
 
 def show(record: RequestRecord) -> ShownRequest:
-    """Return what the page keeps of a record."""
+    """Return what the page keeps of a record.
+
+    Of a request that was only observed, the map tells what would have been masked.
+    """
+    row, record = record.result_reasons, as_sent(record)
     before, after = record.request_tokens_before, record.request_tokens_after
-    row = record.result_reasons
     return ShownRequest(
         time=record.time,
         failed=str(record.error or record.status) if record.failed else None,

@@ -91,7 +91,7 @@ class Holdout:
         groups = self._found.setdefault(record.config_digest or "", _Groups())
         group = groups.held_out if is_out else groups.masked
         summed = group.setdefault(record.conversation_id, ConversationSum())
-        summed.add(as_sent(record) if is_out else record)
+        summed.add(as_sent(record))
 
     def compare(self) -> Mapping[str, Difference]:
         """Return each measure of both groups, in a conversation; none if one group is empty."""

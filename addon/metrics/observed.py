@@ -22,7 +22,9 @@ _NOTHING: Mapping[str, object] = {
 
 
 def as_sent(record: RequestRecord) -> RequestRecord:
-    """Return what is true of the request that left: nothing of it was masked."""
+    """Return what is true of the request that left; the record itself if that says so already."""
+    if record.masking != "observed":
+        return record
     same = {f"{name}_after": getattr(record, f"{name}_before") for name in _PAIRS}
     nothing = {name: value for name, value in _NOTHING.items() if getattr(record, name) is not None}
     return record.model_copy(update={**same, **nothing})

@@ -80,7 +80,7 @@ class Tally:
         if record.masking == "observed":
             self.observed = self.observed or Tally()
             self.observed.add(as_masked(record))
-            record = as_sent(record)
+        record = as_sent(record)
         self.requests[record.masking] += 1
         if record.failed:
             cause = str(record.status) if (record.status or 0) >= 400 else str(record.error)

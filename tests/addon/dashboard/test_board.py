@@ -93,6 +93,17 @@ def test_what_was_saved_is_told_request_by_request(
     assert (unit, saved) == (told["unit"], told["saved"])
 
 
+def test_what_was_only_observed_saved_nothing_and_its_map_tells_what_would_have_been_masked() -> (
+    None
+):
+    fields = {"masking": "observed", "masked": 2, "result_reasons": "mmw", **bill(4, 3)}
+    (found,) = filled({**A, **fields}).look().conversations
+    (request,) = found.requests
+    assert (0, "mmw") == (request.masked, request.row)
+    assert [0] == describe_conversation(found)["saved"]
+    assert describe_row(found)["line"].endswith("saved $1.0000 of $4.0000 (25%)")
+
+
 def test_what_forgotten_requests_saved_is_in_the_sums() -> None:
     board = filled(*({**A, **bill(4, 3)} for _ in range(5)), kept=2)
     assert [4, 5] == describe_conversation(board.look().conversations[0])["saved"]

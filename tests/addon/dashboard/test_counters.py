@@ -57,6 +57,16 @@ def test_the_outcome_is_a_word(fields: Mapping[str, object], outcome: str) -> No
     assert outcome == find_outcome(record(**fields))
 
 
+def test_what_was_only_observed_is_counted_as_it_was_sent() -> None:
+    fields = {"masked": 2, "request_tokens_before": 9, "request_tokens_after": 4, **bill(4, 3)}
+    found = scrape({**WHO, **fields, "masking": "observed"})
+    sent = {**NAMED, "state": "sent"}
+    assert 1 == found[key("observation_masking_requests_total", **NAMED, outcome="unchanged")]
+    assert 9 == found[key("observation_masking_prompt_tokens_total", **sent)]
+    assert 4 == found[key("observation_masking_cost_dollars_total", **sent)]
+    assert key("observation_masking_tool_results_total", reason="masked") not in found
+
+
 def test_tokens_money_moves_and_results_are_summed() -> None:
     found = scrape(
         {**WHO, **bill(4, 3), "request_tokens_before": 10, "request_tokens_after": 7,
