@@ -226,7 +226,7 @@ def test_a_misspelt_command_or_option_gets_a_suggestion(
 
 NAMES = (
     *("run", "demo", "env", "doctor", "config", "proxy", "page", "replay", "tune", "compare"),
-    *("status", "prices", "record", "scrub", "expect"),
+    *("status", "recall", "mcp", "prices", "record", "scrub", "expect"),
 )
 
 

@@ -161,6 +161,23 @@ def test_a_folder_that_cannot_be_used_is_one_warning(
     assert caplog.messages[0].startswith("what is masked is not kept for recall: ")
 
 
+def test_a_full_disk_is_one_warning(
+    settings: RecallSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    writer = RecallWriter()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, before[1]))
+    try:
+        for number in range(3):
+            writer.keep(decide(f"{number}" * 2_000), 100, settings)
+        writer.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert ["what is masked is not kept for recall: File too large"] == caplog.messages
+    assert [] == [*Path(settings.folder).iterdir()]
+
+
 @pytest.mark.parametrize("folder", ["~nobody-of-this-name/recall", "/nul\0l"])
 def test_a_name_that_cannot_be_is_one_warning(
     folder: str, caplog: pytest.LogCaptureFixture

@@ -109,6 +109,12 @@ def test_each_text_of_a_list_is_kept_by_itself(writer: Writer) -> None:
     assert all(body.count(f"<{recall_id(text)}>") == 1 for text in kept)
 
 
+@pytest.mark.parametrize("writer", [w for w in WRITERS if w.has_lists], ids=lambda w: w.name)
+def test_a_text_that_stays_is_not_kept(writer: Writer) -> None:
+    steps = [User(), *turn("a", ("short", OLD)), *turns(1)]  # type: ignore[arg-type]
+    assert [OLD] == mask(writer, steps, Strategies(schema1=RECALLED))[1]
+
+
 @pytest.mark.parametrize("writer", [w for w in WRITERS if w.has_images], ids=lambda w: w.name)
 def test_an_image_is_not_kept(writer: Writer) -> None:
     images = policy(RECALLED, mask_images=True, keep_last_images=0)
