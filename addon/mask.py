@@ -237,7 +237,7 @@ class ObservationMasking:
     def _is_masking(self, flow: http.HTTPFlow) -> bool:
         """Whether the configuration has requests to a host masked."""
         settings = self._read_settings()
-        return settings.change_some and is_opened(flow.request.pretty_host, settings.hosts)
+        return settings.decide_some and is_opened(flow.request.pretty_host, settings.hosts)
 
     def _masks_response(self, flow: http.HTTPFlow) -> bool:
         """Whether a response comes from an MCP server and is to be masked."""

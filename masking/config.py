@@ -78,9 +78,19 @@ class Settings:
     rules: tuple[tuple[Rule, "Settings"], ...] = ()
 
     @property
+    def every(self) -> tuple["Settings", ...]:
+        """These settings, and those of the rules."""
+        return (self, *(own for _, own in self.rules))
+
+    @property
+    def decide_some(self) -> bool:
+        """Whether a strategy is on for any request, if only to be observed."""
+        return any(one.strategies.change for one in self.every)
+
+    @property
     def change_some(self) -> bool:
-        """Whether any request can be changed: by these settings, or by those of a rule."""
-        return any(one.changes for one in (self, *(own for _, own in self.rules)))
+        """Whether any request can be changed."""
+        return any(one.changes for one in self.every)
 
     @property
     def ruled_headers(self) -> frozenset[str]:
@@ -95,8 +105,7 @@ class Settings:
     @property
     def observes(self) -> bool:
         """Whether any conversation is observed only, here or by a rule."""
-        ruled = (own for _, own in self.rules)
-        return any(one.mode == "observe" or one.holdout_percent > 0 for one in (self, *ruled))
+        return any(one.mode == "observe" or one.holdout_percent > 0 for one in self.every)
 
     @property
     def strategies(self) -> Strategies:

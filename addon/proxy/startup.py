@@ -58,7 +58,10 @@ def _render_state(config: ConfigFile) -> str:
 
 
 def _render_mode(settings: Settings) -> str:
-    return "ON," if settings.mode == "on" else "OBSERVING, nothing is changed;"
+    if settings.mode == "on":
+        return "ON,"
+    but = "nothing but what a rule asks for is" if settings.change_some else "nothing is"
+    return f"OBSERVING, {but} changed;"
 
 
 def render_recording(settings: Settings, options: Options) -> str | None:
@@ -87,7 +90,7 @@ def _render_strategies(settings: Settings) -> Iterator[str | None]:
     yield f"redaction of {', '.join(redaction.tool_names)}" if redaction.redacts else None
     yield f"reduction to {reduction.max_input_chars:,} characters" if reduction.reduces else None
     yield f"MCP strings cut from {mcp.max_chars:,} characters on" if mcp.cuts else None
-    if settings.rules and settings.change_some:
+    if settings.rules and settings.decide_some:
         yield f"rules for some requests: {len(settings.rules)}"
 
 

@@ -179,7 +179,7 @@ class Websockets:
 
     def _tell(self, received: Received) -> None:
         """Say once for each host that its conversations are not masked."""
-        if received.settings.change_some and received.host not in self._told:
+        if received.settings.decide_some and received.host not in self._told:
             self._told[received.host] = True
             logger.warning(
                 f"{received.host}: its client sends only what is new, over a WebSocket, so that "

@@ -436,7 +436,14 @@ rules = [{{ schema1 = {{ enabled = {rule} }} }}]
 """)
     file = ConfigFile(config)
     assert re.search(words, render_start(file))
-    assert words.startswith("ON") == file.settings.change_some
+    assert words.startswith("ON") == file.settings.change_some == file.settings.decide_some
+
+
+def test_the_start_says_that_a_rule_masks_where_the_others_are_observed(config: Path) -> None:
+    table = '[observation_masking]\nmode = "observe"\nrules = [{ mode = "on" }]\n'
+    config.write_text(table)
+    line = render_start(ConfigFile(config))
+    assert "OBSERVING, nothing but what a rule asks for is changed; window of 8" in line
 
 
 def test_the_environment_switches_the_redaction_of_rules(

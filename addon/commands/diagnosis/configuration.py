@@ -15,6 +15,7 @@ from addon.proxy.config_places import ENVIRONMENT, Place, find_local, locate_con
 from masking.config import Settings
 from masking.config_values import ConfigValue, list_values
 from masking.errors import ConfigError
+from masking.rules import find_shadowed
 from masking.strategies.redaction import SWITCH
 
 _LONG = 3
@@ -68,17 +69,19 @@ def check_configuration(configuration: Configuration) -> Iterator[Finding]:
     yield ok(f"{path} holds: {_REASONS[place]}")
     if changes:
         yield ok(f"It sets {', '.join(map(_render, changes))}")
-    if not settings.change_some:
+    if not settings.decide_some:
         yield note(
             "Masking is off", "enabled = true  # in [observation_masking.schema1] of that file"
         )
-    elif settings.mode == "observe":
+    elif not settings.change_some:
         yield note(
             "Masking is only observed: no request is changed",
             'mode = "on"  # in [observation_masking] of that file',
         )
     elif settings.holdout_percent:
         yield ok(f"{settings.holdout_percent:g}% of the conversations are observed only")
+    for late, earlier in find_shadowed([rule for rule, _ in settings.rules]):
+        yield note(f"rules[{late}] never holds: rules[{earlier}] takes all its requests before it")
     yield from map(note, warnings)
 
 

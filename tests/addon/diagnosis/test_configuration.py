@@ -88,6 +88,29 @@ def test_that_masking_is_only_observed_is_told(
 
 
 @pytest.mark.parametrize(
+    ("mode", "rules", "expected"),
+    [
+        pytest.param("on", "[{ model = 'a' }, { model = 'b' }]", None, id="rules of their own"),
+        pytest.param("on", "[{}, { model = 'b' }]",
+                     "rules[1] never holds: rules[0] takes all its requests before it",
+                     id="behind one for all"),
+        pytest.param("observe", "[{ model = 'a' }]",
+                     "Masking is only observed: no request is changed", id="all is observed"),
+        pytest.param("observe", "[{ mode = 'on' }]", None, id="all but a rule's"),
+        pytest.param("on", "[{ schema1 = { enabled = false } }]", None, id="off by a rule"),
+    ],
+)  # fmt: skip
+def test_what_is_to_be_said_of_rules(
+    home: Path, mode: str, rules: str, expected: str | None
+) -> None:
+    text = f'[observation_masking]\nmode = "{mode}"\nrules = {rules}\n'
+    (home / "mine.toml").write_text(text)
+    found = check_configuration(read_configuration(str(home / "mine.toml")))
+    notes = [each.says for each in found if each.level == "note"]
+    assert ([] if expected is None else [expected]) == notes
+
+
+@pytest.mark.parametrize(
     ("content", "levels_"),
     [(ON, ["note"]), (b"[tool]", []), (b"[observation_masking", []), (None, [])],
     ids=["ours", "another's", "broken", "none"],
