@@ -40,6 +40,7 @@ from addon.proxy.startup import (
     find_option_mistake,
     render_change,
     render_no_page,
+    render_recall,
     render_recording,
     render_start,
 )
@@ -110,8 +111,10 @@ class ObservationMasking:
             self._log.start()
             self._watch_config(self._config)
             logger.info(render_start(self._config))
-            if line := render_recording(self._config.settings, ctx.options):
-                logger.info(line)
+            settings = self._config.settings
+            for line in (render_recording(settings, ctx.options), render_recall(settings)):
+                if line:
+                    logger.info(line)
             if ctx.options.server:
                 self._open_page(self._config)
 

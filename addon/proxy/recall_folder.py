@@ -43,6 +43,14 @@ def find_folder(settings: RecallSettings) -> Path:
     return default_path().parent / "recall"
 
 
+def describe_folder(settings: RecallSettings) -> str:
+    """Return the folder as it is to be shown, also where it cannot be found."""
+    try:
+        return str(find_folder(settings))
+    except RuntimeError:
+        return settings.folder or "the user's state directory"
+
+
 class RecallFolder:
     """The folder at `path`. What cannot be done to it raises OSError."""
 

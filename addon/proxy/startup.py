@@ -7,6 +7,7 @@ from mitmproxy.options import Options
 
 from addon.proxy.config_file import AT_THE_NEXT_START, Change, ConfigFile
 from addon.proxy.original_body import is_recording
+from addon.proxy.recall_folder import describe_folder
 from masking.config import ROOT, Settings
 from masking.config_tables import PageSettings
 from masking.measures.price_settings import PriceSettings
@@ -72,6 +73,17 @@ def render_recording(settings: Settings, options: Options) -> str | None:
         f"{options.save_stream_file} keeps the client's own body of each masked request, so that "
         f"it can be replayed; [{ROOT}.recording] keep_original = false switches that off"
     )
+
+
+def render_recall(settings: Settings) -> str | None:
+    """Return the line that says where content is kept; None where none is."""
+    if not (settings.recall.enabled and settings.change_some):
+        return None
+    line = f"what is masked is kept, content and all, in {describe_folder(settings.recall)}"
+    everyone = (settings, *(own for _, own in settings.rules))
+    if not any(one.schema1.template.names_recall for one in everyone):
+        line += ", but no placeholder tells its id: {recall} in schema1.placeholder_template does"
+    return printable(line)
 
 
 def render_no_page(settings: PageSettings, error: OSError) -> str:

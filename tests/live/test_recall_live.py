@@ -140,6 +140,11 @@ def test_the_files_are_for_their_user_alone(proxies: Proxies) -> None:
     assert [0o700, 0o600] == [stat.S_IMODE(p.stat().st_mode) for p in (proxies.folder, path)]
 
 
+def test_the_start_says_where_content_is_kept(proxies: Proxies) -> None:
+    line = f"what is masked is kept, content and all, in {proxies.folder}\n"
+    assert [1, 1] == [live.proxy.log.count(line) for live in proxies.both]
+
+
 def test_the_list_tells_ids_sizes_and_ages_and_no_content(proxies: Proxies) -> None:
     recalled = keep(proxies, f"listed {OLD}")
     listed = proxies.run("recall", "--list").stdout.decode().splitlines()
