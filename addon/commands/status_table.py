@@ -67,7 +67,7 @@ def _render_bar(tally: Tally, scale: float, marks: tuple[str, str]) -> str:
 
 def _name(by: str, key: str | None) -> str:
     if key is None:
-        return "not known"
+        return "no label" if by == "label" else "not known"
     return f"{date.fromisoformat(key):%a %d %b}" if by == "day" else printable(key)
 
 

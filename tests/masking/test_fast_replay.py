@@ -123,6 +123,13 @@ SETTINGS_CASES = [
     ),
     pytest.param(
         ReplaySettings(
+            policy=policy(SHIPPED, window_turns=2, keep_tools=("r*",), keep_arguments=("*.py",)),
+            price_settings=PriceSettings((0.5, 1.0)),
+        ),
+        id="some tools and arguments kept",
+    ),
+    pytest.param(
+        ReplaySettings(
             policy=policy(SHIPPED, enabled=False), price_settings=PriceSettings((0.5, 1.0))
         ),
         id="off",

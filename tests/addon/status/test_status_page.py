@@ -202,7 +202,7 @@ GROUPED = [
         ("host", [["b", "2"], ["a", "1"]]),
         ("client", [["c", "2"], ["not known", "1"]]),
         ("tag", [["one", "2"], ["not known", "1"]]),
-        ("label", [["not known", "2"], ["x", "1"]]),
+        ("label", [["no label", "2"], ["x", "1"]]),
     ],
 )
 def test_requests_are_grouped(
