@@ -65,15 +65,16 @@ def test_a_file_that_is_deleted_is_made_again(
     assert caplog.messages == []
 
 
-def test_how_images_and_lists_were_masked_is_kept() -> None:
-    rendering = Rendering("-", must_shrink=True, in_lists=False, images=True)
+def test_how_images_lists_and_arguments_were_masked_is_kept() -> None:
+    rendering = Rendering("-", True, in_lists=False, images=True, arguments_chars=9)
     past = replace(PAST, moves=(PAST.moves[0]._replace(rendering=rendering),))
     assert (past,) == decode(encode((past,)))
 
 
-def test_what_was_written_before_images_were_masked_is_read() -> None:
+@pytest.mark.parametrize("known", [2, 4], ids=["images", "arguments"])
+def test_what_was_written_before_they_were_masked_is_read(known: int) -> None:
     (past,) = json.loads(encode((PAST,)))
-    past["moves"][0][-1] = past["moves"][0][-1][:2]
+    past["moves"][0][-1] = past["moves"][0][-1][:known]
     assert (PAST,) == decode(json.dumps([past]))
 
 

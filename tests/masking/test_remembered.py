@@ -124,6 +124,16 @@ def test_a_change_of_settings_unmasks_nothing_and_breaks_no_prefix(
     assert texts == {place: again.decisions[place].replacements for place in before.masked}
 
 
+def test_what_was_spelled_of_a_call_stays_as_it_was_sent() -> None:
+    spelled = dataclasses.replace(TENTH, placeholder_template="<{arguments} {recall}>")
+    session = remembering(spelled)
+    session.play(TALK[:81])
+    before = session.send(TALK[:81])
+    assert before.masked
+    session.policy = dataclasses.replace(spelled, placeholder_arguments_chars=9)
+    assert before.body == session.send(TALK[:81]).body
+
+
 def test_settings_that_would_have_masked_more_wait_for_the_next_move() -> None:
     """To mask it now would break the prefix, which only a move may."""
     failed = [*talk(1)[:2], {**talk(1)[2], "content": "Error: no such file\n" + "x" * 1_800}]
