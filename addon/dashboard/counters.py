@@ -71,7 +71,7 @@ class Counters:
         self.lock = threading.Lock()
         self.requests = CounterOf(
             f"{_OWN}_requests",
-            "Requests by what became of them: masked, unchanged, passed (untouched), failed.",
+            "Requests by what became of them: masked, unchanged, observed, passed, failed.",
             (*_NAMED, "outcome"),
         )
         self.results = CounterOf(
@@ -126,6 +126,7 @@ class Counters:
         """Count a request that has come to its end, as it was sent; not those of a recording."""
         if record.replay:
             return
+        outcome = find_outcome(record)
         record = as_sent(record)
         with self.lock:
             named = (
@@ -133,7 +134,7 @@ class Counters:
                 self._models.take(record.model),
                 self._clients.take(record.client),
             )
-            self.requests.add(1, *named, find_outcome(record))
+            self.requests.add(1, *named, outcome)
             self._add_results(record)
             self._add_amounts(record, named)
             self._observe(record, *named)
@@ -172,4 +173,6 @@ def find_outcome(record: RequestRecord) -> str:
         return "failed"
     if record.passed_through is not None:
         return "passed"
+    if record.masking == "observed":
+        return "observed"
     return "masked" if any(getattr(record, name) for name in _CHANGED) else "unchanged"

@@ -34,24 +34,29 @@ def describe_row(conversation: Conversation) -> Described:
 
 
 def describe_sums(tally: Tally) -> Described:
-    """Return what some requests come to: numbers to sort by, and sentences to read."""
+    """Return what some requests come to: numbers to sort by, and sentences to read.
+
+    If all of them were observed only, the numbers are what masking would have come to.
+    """
+    line, is_observed, tally = render_tally(tally), is_observed_only(tally), _find_told(tally)
     bill, unit = find_bill(tally)
     return {
+        "is_observed": is_observed,
         "requests": tally.count,
         "failed": tally.failed,
-        "sent": tally.tokens_after,
+        "sent": tally.tokens_before if is_observed else tally.tokens_after,
         "spared": tally.tokens_before - tally.tokens_after,
         "masked": tally.changed,
         "net": render_net(bill, unit),
         "is_loss": bill.is_telling and bill.saved < 0,
-        "line": render_tally(tally),
+        "line": line,
         "why": find_why_untouched(tally).explain() if tally.count and not tally.changed else None,
     }
 
 
 def describe_conversation(conversation: Conversation) -> Described:
     """Return a conversation with its requests, and what its moves of the boundary came to."""
-    _, unit = find_bill(conversation.tally)
+    _, unit = find_bill(_find_told(conversation.tally))
     return {
         **describe_row(conversation),
         "forgotten": conversation.forgotten,
@@ -60,6 +65,11 @@ def describe_conversation(conversation: Conversation) -> Described:
         "columns": ShownRequest._fields,
         "all": [list(request) for request in conversation.requests],
     }
+
+
+def is_observed_only(tally: Tally) -> bool:
+    """Whether all requests left as the agents wrote them, so that masking is reckoned only."""
+    return tally.count > 0 and tally.requests["observed"] == tally.count
 
 
 def find_bill(tally: Tally) -> tuple[BillSum, str]:
@@ -84,10 +94,20 @@ def render_net(bill: BillSum, unit: str) -> str:
     return f"{sign}{form.format(abs(bill.saved))}{off}{end}{share}"
 
 
+def _find_told(tally: Tally) -> Tally:
+    """Return the sums to tell: as if masked, where all was observed only."""
+    return tally.observed if tally.observed and is_observed_only(tally) else tally
+
+
 def _accumulate(conversation: Conversation) -> list[float]:
     """Return what was saved up to each request that is kept, in the conversation's unit."""
-    bill, unit = find_bill(conversation.tally)
-    steps = [_save(request, unit) for request in conversation.requests]
+    is_observed = is_observed_only(conversation.tally)
+    bill, unit = find_bill(_find_told(conversation.tally))
+    # What masking would have saved is no part of what was saved where some requests were masked.
+    steps = [
+        _save(request, unit) if is_observed or not request.observed else 0.0
+        for request in conversation.requests
+    ]
     total = bill.saved - sum(steps)  # what those saved that are not kept any more
     saved = []
     for step in steps:

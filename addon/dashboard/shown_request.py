@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 from addon.metrics.names import printable
-from addon.metrics.observed import as_sent
 from addon.metrics.record import RequestRecord
 
 _MOST_LETTERS = 4_000
@@ -13,6 +12,7 @@ _MOST_LETTERS = 4_000
 class ShownRequest(NamedTuple):
     """A request as the page shows it; None is what is not known.
 
+    observed: whether it left as the agent wrote it, and the rest says what masking would have done.
     failed: the status or the interruption, if it failed.
     why: why it went on untouched.
     sent, spared: the tokens that were sent, and those that masking took out.
@@ -23,6 +23,7 @@ class ShownRequest(NamedTuple):
     """
 
     time: str
+    observed: bool
     failed: str | None
     why: str | None
     results: int
@@ -45,14 +46,12 @@ class ShownRequest(NamedTuple):
 
 
 def show(record: RequestRecord) -> ShownRequest:
-    """Return what the page keeps of a record.
-
-    Of a request that was only observed, the map tells what would have been masked.
-    """
-    row, record = record.result_reasons, as_sent(record)
+    """Return what the page keeps of a record."""
+    row = record.result_reasons
     before, after = record.request_tokens_before, record.request_tokens_after
     return ShownRequest(
         time=record.time,
+        observed=record.masking == "observed",
         failed=str(record.error or record.status) if record.failed else None,
         why=record.passed_through and printable(record.passed_through),
         results=record.tool_results or 0,

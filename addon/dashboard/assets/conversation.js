@@ -5,7 +5,8 @@ function readRequests({ columns, all }) {
   return all.map((values) => Object.fromEntries(columns.map((name, at) => [name, values[at]])));
 }
 
-const saving = (unit) => (request) => {
+const saving = ({ unit, is_observed }) => (request) => {
+  if (request.observed && !is_observed) return 0; /* some were masked; this one was not */
   const [before, after] = unit === "usd"
     ? [request.dollars_before, request.dollars_after] : [request.tokens_before, request.tokens_after];
   return before === null || after === null ? 0 : before - after;
@@ -15,8 +16,12 @@ const UNIT = { usd: "US dollars", input_tokens: "input tokens" };
 
 function showConversation(one) {
   const requests = readRequests(one);
-  const moves = findMoves(requests, saving(one.unit));
+  const moves = findMoves(requests, saving(one));
   const parts = [html("h3", {}, one.names.join(", ")), html("p", {}, one.line)];
+  if (one.is_observed) {
+    parts.push(html("p", { class: "warning" }, "These requests left as the agent wrote them: what " +
+      "follows is what masking would have done, and would have saved."));
+  }
   if (one.forgotten) {
     parts.push(html("p", { class: "note" },
       `What follows is about the last ${plural(requests.length, "request")}; ` +
@@ -25,7 +30,7 @@ function showConversation(one) {
   if (requests.length) {
     parts.push(...showAmounts(one, requests, moves),
       ...showMap({ map: requests.map(({ row }) => row || "") }),
-      ...showMoves(moves, one.unit), showRequests(requests, one.unit));
+      ...showMoves(moves, one.unit), showRequests(requests, one));
   }
   return parts;
 }
@@ -89,19 +94,20 @@ function showMoves(moves, unit) {
       { wide: ["Newly masked", "Tokens taken out"] })];
 }
 
-function describeOutcome({ failed, why, masked, results }) {
+function describeOutcome({ failed, why, masked, results, observed }) {
   if (failed) return `failed: ${failed}`;
+  if (observed) return `observed: ${whole(masked)} of ${plural(results, "result")} would be masked`;
   return why ? `untouched: ${why}` : `${whole(masked)} of ${plural(results, "result")} masked`;
 }
 
-function showRequests(requests, unit) {
+function showRequests(requests, one) {
   const details = html("details", {}, html("summary", {}, "Every request, as a table"));
   details.addEventListener("toggle", () => {
-    const amount = money(unit, highest(requests.map((each) => Math.abs(saving(unit)(each)))));
+    const amount = money(one.unit, highest(requests.map((each) => Math.abs(saving(one)(each)))));
     const number = (value) => (value === null ? "" : whole(value));
     const rows = requests.map((each, at) => [
       whole(at + 1), clock(each.time), describeOutcome(each), number(each.sent), number(each.spared),
-      number(each.prompt), number(each.cached), loss(saving(unit)(each), amount)]);
+      number(each.prompt), number(each.cached), loss(saving(one)(each), amount)]);
     details.append(table("Every request", ["Request", "At", "What became of it", "Tokens sent",
       "Not sent", "Prompt, as reported", "Cached, as reported", "Saved"], rows,
     { wide: ["At", "Not sent", "Prompt, as reported", "Cached, as reported"] }));

@@ -27,6 +27,7 @@ function fillRow(node, one) {
   link.textContent = `${whole(one.number)}: ${name}`;
   const failed = one.failed ? [`, ${whole(one.failed)} failed`] : [];
   const about = [html("small", {}, others.join(", "))];
+  if (one.is_observed) about.push(html("small", { class: "why" }, "observed only: would be saved"));
   if (one.why) about.push(html("small", { class: "why" }, `nothing masked: ${one.why}`));
   const cell = (content, name) => html("td", name ? { class: name } : {}, content);
   const saved = html("span", one.is_loss ? { class: "loss" } : {}, one.net.replace(/^-/, "−"));
@@ -73,7 +74,7 @@ function showRun({ name, tag, state, unopened, unserved }) {
 function showTotal(total) {
   const saved = total.net.replace(/^-/, "");
   place("net").textContent = { "0": "Nothing saved yet", "about 0": "About nothing saved yet" }[saved]
-    || `${saved} ${total.is_loss ? "lost" : "saved"}`;
+    || `${saved} ${total.is_observed ? "would be " : ""}${total.is_loss ? "lost" : "saved"}`;
   document.title = `${place("net").textContent} - observation masking`;
   place("line").textContent = `${total.line}.`;
   place("many").hidden = false;
@@ -135,14 +136,16 @@ function say(text, stopped) {
 }
 
 function listen() {
-  const events = new EventSource("/events");
-  events.addEventListener("message", ({ data: told }) => { say("connected", false); take(JSON.parse(told)); });
-  events.addEventListener("stopped", () => {
-    events.close();
-    say("the proxy has stopped; what it did until then stays here", true);
+  const events = new EventSource("/events"); /* which goes on trying when it is cut off */
+  let end = "does not answer";
+  events.addEventListener("message", ({ data: told }) => {
+    end = "does not answer";
+    say("connected", false);
+    take(JSON.parse(told));
   });
+  events.addEventListener("stopped", () => { end = "has stopped"; });
   events.addEventListener("error", () =>
-    say("the proxy does not answer; what it did until then stays here", true));
+    say(`the proxy ${end}; what it did until then stays here`, true));
 }
 
 addEventListener("hashchange", follow);

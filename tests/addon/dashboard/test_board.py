@@ -93,15 +93,23 @@ def test_what_was_saved_is_told_request_by_request(
     assert (unit, saved) == (told["unit"], told["saved"])
 
 
-def test_what_was_only_observed_saved_nothing_and_its_map_tells_what_would_have_been_masked() -> (
-    None
-):
-    fields = {"masking": "observed", "masked": 2, "result_reasons": "mmw", **bill(4, 3)}
-    (found,) = filled({**A, **fields}).look().conversations
-    (request,) = found.requests
-    assert (0, "mmw") == (request.masked, request.row)
-    assert [0] == describe_conversation(found)["saved"]
-    assert describe_row(found)["line"].endswith("saved $1.0000 of $4.0000 (25%)")
+OBSERVED = {"masking": "observed"}
+
+
+@pytest.mark.parametrize(
+    ("requests", "is_observed", "net", "saved"),
+    [
+        ([OBSERVED, OBSERVED], True, "$2.0000 (25%)", [1, 2]),
+        ([OBSERVED, {}], False, "$1.0000 (12%)", [0, 1]),
+    ],
+    ids=["all of them", "one of two"],
+)
+def test_what_was_observed_only_is_told_apart(
+    requests: list[Mapping[str, object]], is_observed: bool, net: str, saved: list[float]
+) -> None:
+    board = filled(*({**A, **bill(4, 3), **fields} for fields in requests))
+    told = describe_conversation(board.look().conversations[0])
+    assert (is_observed, net, saved) == (told["is_observed"], told["net"], told["saved"])
 
 
 def test_what_forgotten_requests_saved_is_in_the_sums() -> None:

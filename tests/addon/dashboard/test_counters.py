@@ -50,6 +50,7 @@ def test_requests_are_counted_by_who_and_outcome() -> None:
         ({"masked": 1}, "masked"),
         ({"redacted": 1}, "masked"),
         ({"masked": 0}, "unchanged"),
+        ({"masked": 3, "masking": "observed"}, "observed"),
         ({}, "unchanged"),
     ],
 )
@@ -61,7 +62,7 @@ def test_what_was_only_observed_is_counted_as_it_was_sent() -> None:
     fields = {"masked": 2, "request_tokens_before": 9, "request_tokens_after": 4, **bill(4, 3)}
     found = scrape({**WHO, **fields, "masking": "observed"})
     sent = {**NAMED, "state": "sent"}
-    assert 1 == found[key("observation_masking_requests_total", **NAMED, outcome="unchanged")]
+    assert 1 == found[key("observation_masking_requests_total", **NAMED, outcome="observed")]
     assert 9 == found[key("observation_masking_prompt_tokens_total", **sent)]
     assert 4 == found[key("observation_masking_cost_dollars_total", **sent)]
     assert key("observation_masking_tool_results_total", reason="masked") not in found
@@ -85,6 +86,14 @@ def test_tokens_money_moves_and_results_are_summed() -> None:
         key("observation_masking_tool_results_total", reason="in_window"): 8,
     }
     assert expected == {name: found[name] for name in expected}
+
+
+def test_what_was_observed_only_counts_as_it_was_sent() -> None:
+    tokens = {"request_tokens_before": 10, "request_tokens_after": 7, "masked": 2}
+    found = scrape({**WHO, **bill(4, 3), **tokens, "masking": "observed"})
+    assert 10 == found[key("observation_masking_prompt_tokens_total", **NAMED, state="sent")]
+    assert 4 == found[key("observation_masking_cost_dollars_total", **NAMED, state="sent")]
+    assert not [labels for _, labels in found if ("reason", "masked") in labels]
 
 
 def test_token_usage_has_the_names_of_the_conventions() -> None:
