@@ -75,6 +75,30 @@ def test_the_page_tells_what_the_requests_came_to(
             id="no known price",
         ),
         pytest.param(
+            [REQUEST | bill(4, 3, 0.25, masking="observed")],
+            "Observed",
+            [
+                "1 request: masking would have left out 100 of 400 tokens (-25%) and saved $1.0000 "
+                "of $4.0000 (25% ±6)"
+            ],
+            id="what masking would have done",
+        ),
+        pytest.param(
+            [REQUEST | {"masking": "observed", "status": 500}, REQUEST],
+            "Failed",
+            [
+                "masking on       0 of 1 request",
+                "masking observed 1 of 1 request (100.0%): 1 x 500",
+            ],
+            id="failures of what was masked and of what was observed",
+        ),
+        pytest.param(
+            [REQUEST | bill(4, 3, 0.25, masking="observed")],
+            "Prompts",
+            ["cost $4.0000", "nothing masked, because masking is only observed"],
+            id="what was observed cost what it costs unmasked",
+        ),
+        pytest.param(
             [REQUEST | bill(4, 5, 0.25)],
             "Prompts",
             [
