@@ -1,6 +1,7 @@
 """Observe mode and the hold-out behind a real mitmdump: nothing is changed, and all is reckoned."""
 
 import gzip
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from addon.proxy.memory_file import NAME, OBSERVED
+from addon.recordings.flows import read_flows
 from masking.memory.holdout import is_held_out
 from tests.live.harness import (
     Heard,
@@ -16,10 +18,12 @@ from tests.live.harness import (
     conversation,
     encoded,
     eventually,
+    run_mitmdump,
     running_addon,
     running_upstream,
 )
 from tests.made_up_format import MADE_UP
+from tests.places import ROOT
 from tests.wire_conversations import WRITERS, User, Writer, turn
 
 ON = b"""[observation_masking.schema1]
@@ -35,7 +39,15 @@ TURNS = 12
 """After so many tool turns something is masked at these prices."""
 
 TEXT = "a line of output é, and nothing went wrong\n" * 60
-OF_THE_RUN = ("run", "time", "hook_us", "first_chunk_seconds", "config_digest", "masking")
+OF_THE_RUN = (
+    "observed",
+    "run",
+    "time",
+    "hook_us",
+    "first_chunk_seconds",
+    "config_digest",
+    "masking",
+)
 OF_WHAT_WAS_SENT = (
     "predicted_cached_tokens",
     "cost_tokens_before_warm",
@@ -125,6 +137,39 @@ def test_a_compressed_request_stays_as_it_is(proxies: Proxies) -> None:
     assert plain == observed
     assert body == observed.body
     assert ("first met", "observed") == (record["prefix"], record["masking"])
+
+
+def replay(
+    folder: Path, recording: str, mode: str
+) -> tuple[list[bytes | None], list[dict[str, Any]]]:
+    """Play a recording with all strategies on; all bodies afterwards, and the records."""
+    source, out = ROOT / "recordings" / f"{recording}.flow", folder / f"{mode}.flow"
+    (config,) = source.parent.glob(f"{recording}.[am]*.toml")
+    settings = (f'mode="{mode}"', f'metrics.path="{folder}/{mode}.jsonl"')
+    options = [f"mask_config={config}", *(f"mask_set={setting}" for setting in settings)]
+    arguments = [part for option in options for part in ("--set", option)]
+    run_mitmdump(folder, "-nr", str(source), "-w", str(out), *arguments)
+    bodies = [
+        message.raw_content
+        for flow in read_flows(out)
+        for message in (flow.request, flow.response)
+        if message is not None
+    ]
+    return bodies, [
+        json.loads(line) for line in (folder / f"{mode}.jsonl").read_text().splitlines()
+    ]
+
+
+@pytest.mark.parametrize("recording", ["openai-questions", "mcp-files"])
+def test_every_strategy_is_observed(tmp_path: Path, recording: str) -> None:
+    """Redaction, the window, reduction; and the answers of MCP servers."""
+    masked, expected = replay(tmp_path, recording, "on")
+    observed, records = replay(tmp_path, recording, "observe")
+    flows = read_flows(ROOT / "recordings" / f"{recording}.flow")
+    sent = [m.raw_content for flow in flows for m in (flow.request, flow.response) if m is not None]
+    assert sent == observed != masked
+    assert [pick(record) for record in expected] == [pick(record) for record in records]
+    assert ["observed"] == [*{record.get("masking", "observed") for record in records}]
 
 
 def send(live: Live, turns: int, task: str = "Go on.") -> tuple[bytes, bytes, dict[str, Any]]:
