@@ -243,11 +243,13 @@ def _read_rules(table: _Table, overrides: Sequence[str]) -> _Parsed:
 
     The table is right by then, so a mistake that is found in it is the rule's.
     """
-    tables = _read_tables(_apply(table, overrides), ROOT)
+    whole = _apply(table, overrides)
+    tables = _read_tables(whole, ROOT)
     by_rule = []
     for place, rule in enumerate(tables.rules):
         merged = {name: value for name, value in table.items() if name != "rules"}
-        for name, value in rule.changes.items():
+        for name in rule.changes:
+            value = whole["rules"][place][name]
             inside = {**merged.get(name, {}), **value} if isinstance(value, Mapping) else value
             merged[name] = inside
         by_rule.append(_read_tables(_apply(merged, overrides), f"{ROOT}.rules[{place}]"))

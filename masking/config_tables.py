@@ -310,7 +310,10 @@ def _read_headers(value: object) -> Mapping[str, str]:
     for name, glob in headers.items():
         if not isinstance(glob, str):
             raise ConfigError(f"expected str, got {type(glob).__name__}", name)
-    return {name.lower(): glob for name, glob in headers.items()}
+    found = {name.lower(): glob for name, glob in headers.items()}
+    if len(found) < len(headers):
+        raise ConfigError("a header is named twice; case does not count", "")
+    return found
 
 
 class RuleTable(_Table):
@@ -342,9 +345,9 @@ class RuleTable(_Table):
         return {name: value for name, value in dump(self).items() if name in self.model_fields_set}
 
     @property
-    def changes(self) -> Mapping[str, object]:
-        """What it changes, by the names of our tables and of the keys outside them."""
-        return {name: getattr(self, name) for name in RULED if name in self.model_fields_set}
+    def changes(self) -> tuple[str, ...]:
+        """The names of what it changes: tables of ours, and keys outside them."""
+        return tuple(name for name in RULED if name in self.model_fields_set)
 
     def to_rule(self) -> Rule:
         """Return which requests it is for. Raises ConfigError."""

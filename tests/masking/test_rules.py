@@ -208,6 +208,8 @@ MISTAKES = [
     ("mode = 'off'", ".mode", 'expected "on" or "observe"'),
     ("holdout_percent = 101", ".holdout_percent", "at most 100"),
     ("holdout_salt = 'x'", ".holdout_salt", "whole proxy"),
+    ("schema1 = {window_turns = 2026-01-01}", ".schema1.window_turns", "expected int, got date"),
+    ("header = {x-a = '*', X-A = 'b'}", ".header", "named twice"),
     ("schema1 = 3", ".schema1", "expected table, got int"),
     ("redaction = {enabled = 'false'}", ".redaction.enabled", "expected bool, got str"),
     ("reduction = {x = 1}", ".reduction.x", "unknown key"),
