@@ -17,8 +17,8 @@ from addon.metrics.record_file import default_path
 from masking.config_tables import RecallSettings
 from masking.strategies.recall import digest_bytes, is_recall_id
 
-_ROOM = 0.9
-"""The part of the allowed size that is left once it was exceeded."""
+_FILLED = 0.9
+"""The part of the allowed size that is filled. The rest is for what is written meanwhile."""
 
 _UNFINISHED = ".unfinished-"
 _GIVEN_UP_SECONDS = 3_600.0
@@ -113,11 +113,11 @@ class RecallFolder:
     def trim(self, max_bytes: int, oldest: float, now: float) -> None:
         """Delete what was used before `oldest`, and, beyond the size, what was used longest ago.
 
-        A tenth of `max_bytes` becomes free where that was exceeded.
+        A tenth of `max_bytes` is free then.
         """
         files = self.list_files()
         size = sum(kept.size for kept in files)
-        excess = size - int(_ROOM * max_bytes) if size > max_bytes else 0
+        excess = size - int(_FILLED * max_bytes)
         for kept in files:
             if kept.used >= oldest and excess <= 0:
                 break

@@ -21,8 +21,9 @@ _MAX_PENDING_BYTES = 64_000_000
 
 _DAY = 86_400.0
 _TRIM_SECONDS = 3_600.0
-_TRIM_PART = 20
-"""The folder is trimmed before a twentieth of its size was written. Others write to it, too."""
+_TRIM_PART = 50
+"""The folder is trimmed before a fiftieth of its size was written. A tenth of it is then free, so
+that five proxies may do so at once."""
 
 _LARGEST_PART = 2
 """One request may take half of the folder, so that its texts do not drive each other out."""

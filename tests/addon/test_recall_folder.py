@@ -159,9 +159,9 @@ def test_what_was_used_longest_ago_is_listed_first_and_deleted_first(folder: Rec
     put(folder, "3" * 100, 3)
     written = [put(folder, f"{number}" * 100, number) for number in (1, 2, 3, 4)]
     assert written == ids(folder)
-    folder.trim(max_bytes=400, oldest=0, now=5)
+    folder.trim(max_bytes=445, oldest=0, now=5)
     assert 4 == len(folder.list_files())
-    folder.trim(max_bytes=399, oldest=0, now=5)
+    folder.trim(max_bytes=444, oldest=0, now=5)
     assert written[1:] == ids(folder)
     folder.trim(max_bytes=1, oldest=0, now=5)
     assert [] == folder.list_files()
