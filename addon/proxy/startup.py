@@ -1,5 +1,6 @@
 """What is said, and refused, when the proxy starts."""
 
+import os
 from collections.abc import Iterator
 from importlib.metadata import version
 
@@ -88,7 +89,7 @@ def render_recall(settings: Settings) -> str | None:
 
 def render_no_page(settings: PageSettings, error: OSError) -> str:
     """Return the line that says why there is no page, and what to set."""
-    problem = error.strerror or str(error)
+    problem = os.strerror(error.errno) if error.errno else str(error)  # its own names the address
     return (
         f"no page at {settings.host}:{settings.port}: {problem}; "
         f"[{ROOT}.page] port = 0 takes any free port"

@@ -25,7 +25,8 @@ def test_without_a_screen_no_browser_is_opened(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_page_that_cannot_be_served_is_told_with_the_line_to_set() -> None:
-    told = render_no_page(PageSettings(port=80), PermissionError(13, "Permission denied"))
+    error = PermissionError(13, "Permission denied (while attempting to bind on an address)")
+    told = render_no_page(PageSettings(port=80), error)
     assert told == (
         "no page at 127.0.0.1:80: Permission denied; "
         "[observation_masking.page] port = 0 takes any free port"
