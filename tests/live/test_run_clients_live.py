@@ -44,6 +44,7 @@ class Case(NamedTuple):
 MASKED = (" tokens sent, ", " not sent (-", "; records in ")
 CASES = (
     Case("mini-swe-agent", (), MASKED),
+    Case("mini-swe-agent", ("--observe",), ("observed: masking would have left out ",)),
     Case("qwen-code", (), MASKED),
     Case("opencode", (), MASKED),
     Case(
