@@ -22,13 +22,13 @@ from masking.config_tables import (
     HostSettings,
     MemorySettings,
     MetricsSettings,
-    Mode,
     PageSettings,
     RecallSettings,
     RecordingSettings,
     Tables,
     WebsocketSettings,
 )
+from masking.config_types import Mode
 from masking.errors import ConfigError, OverrideError
 from masking.measures.price_settings import CachePricing, OwnPrice, PriceSettings
 from masking.overrides import apply_overrides

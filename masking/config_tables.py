@@ -4,26 +4,31 @@ These are the values of the shipped `config.toml`, and this is their only place.
 `MaskPolicy` and `RedactionPolicy` are the Python API's.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
-from ipaddress import ip_address
-from pathlib import PurePath
-from typing import Annotated, Literal, Self
+from typing import Self
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
-    PlainValidator,
     SerializerFunctionWrapHandler,
     model_serializer,
     model_validator,
 )
 
+from masking.config_types import (
+    CachePrices,
+    Folder,
+    Headers,
+    Hosts,
+    Mode,
+    OwnAddress,
+    Prices,
+    Switch,
+    WebsocketMode,
+)
 from masking.errors import ConfigError
-from masking.host_names import check_host, normalize_host
-from masking.measures.price_settings import MAX_PRICE, CachePricing, OwnPrice, PriceSettings
+from masking.measures.price_settings import OwnPrice, PriceSettings
 from masking.rules import ANY, Rule
 from masking.strategies.arguments import DEFAULT_CHARS
 from masking.strategies.mcp_requests import McpSettings
@@ -40,67 +45,6 @@ _CLOSED = (
     *("github.com", "codeload.github.com", "*.githubusercontent.com", "gitlab.com"),
 )
 """Hosts that an agent's own tools talk to. No model is there."""
-
-
-def read_prices(value: object) -> tuple[float, float]:
-    """Read a pair of prices. Raises ConfigError, whose path is that of the item, as `[0]`."""
-    if not isinstance(value, list) or len(value) != 2:
-        raise ConfigError("expected [read, write]", "")
-    read, write = (_read_price(item, f"[{place}]") for place, item in enumerate(value))
-    return read, write
-
-
-def _read_price(value: object, path: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ConfigError(f"expected number, got {type(value).__name__}", path)
-    if not 0 <= value < MAX_PRICE:
-        raise ConfigError(f"must be from 0 up and below {MAX_PRICE:g}", path)
-    return float(value)
-
-
-def _read_cache_pricing(value: object) -> CachePricing:
-    if value == "none" or value == "auto":
-        return "none" if value == "none" else "auto"
-    if not isinstance(value, list) or len(value) != 2:
-        raise ConfigError('expected "none", "auto" or [read, write]', "")
-    return read_prices(value)
-
-
-Switch = bool | Literal["auto"]
-
-
-def _read_switch(value: object) -> Switch:
-    if value == "auto":
-        return "auto"
-    if isinstance(value, bool):
-        return value
-    raise ConfigError('expected true, false or "auto"', "")
-
-
-WebsocketMode = Literal["pass", "http"]
-
-
-def _read_websocket_mode(value: object) -> WebsocketMode:
-    if value == "pass" or value == "http":
-        return "pass" if value == "pass" else "http"
-    raise ConfigError('expected "pass" or "http"', "")
-
-
-Mode = Literal["on", "observe"]
-
-
-def _read_mode(value: object) -> Mode:
-    if value == "on" or value == "observe":
-        return "on" if value == "on" else "observe"
-    raise ConfigError('expected "on" or "observe"', "")
-
-
-def _read_host(pattern: str) -> str:
-    check_host(pattern, "")
-    return normalize_host(pattern)
-
-
-Hosts = tuple[Annotated[str, AfterValidator(_read_host)], ...]
 
 
 class _Table(BaseModel):
@@ -165,10 +109,8 @@ class Schema1Table(_Table):
     min_chars: int = Field(
         default=0, description="Leave results alone that are shorter than N characters."
     )
-    cache_pricing: Annotated[CachePricing, PlainValidator(_read_cache_pricing)] = "auto"
-    assumed_prices: Annotated[tuple[float, float], PlainValidator(read_prices)] = (
-        PriceSettings().assumed
-    )
+    cache_pricing: CachePrices = "auto"
+    assumed_prices: Prices = PriceSettings().assumed
     max_loss: float = Field(
         default=0.1,
         description="At no request may the bill exceed 1 + this times that of sending everything.",
@@ -212,14 +154,7 @@ class MemorySettings(_Table):
     "auto": if one process serves a conversation, as mitmdump does.
     """
 
-    enabled: Annotated[Switch, PlainValidator(_read_switch)] = "auto"
-
-
-def _read_folder(name: str) -> str:
-    """Refuse a relative folder: proxy and command seldom work in the same one."""
-    if name and not name.startswith("~") and not PurePath(name).is_absolute():
-        raise ConfigError("must be a full path, or begin with ~", "")
-    return name
+    enabled: Switch = "auto"
 
 
 class RecallSettings(_Table):
@@ -229,7 +164,7 @@ class RecallSettings(_Table):
     """
 
     enabled: bool = False
-    folder: Annotated[str, AfterValidator(_read_folder)] = ""
+    folder: Folder = ""
     max_megabytes: int = Field(default=200, ge=1)
     max_days: int = Field(default=30, ge=1)
 
@@ -250,14 +185,7 @@ class WebsocketSettings(_Table):
     mode: "pass": what holds only what is new passes. "http": the client is told to use HTTP.
     """
 
-    mode: Annotated[WebsocketMode, PlainValidator(_read_websocket_mode)] = "pass"
-
-
-def _read_own_address(host: str) -> str:
-    try:
-        return host if host == "localhost" else str(ip_address(host))
-    except ValueError:
-        raise ConfigError("expected an IP address of this machine, as 127.0.0.1", "") from None
+    mode: WebsocketMode = "pass"
 
 
 class PageSettings(_Table):
@@ -267,9 +195,9 @@ class PageSettings(_Table):
     """
 
     enabled: bool = True
-    host: Annotated[str, AfterValidator(_read_own_address)] = "127.0.0.1"
+    host: OwnAddress = "127.0.0.1"
     port: int = Field(default=0, ge=0, le=65_535)
-    metrics: Annotated[Switch, PlainValidator(_read_switch)] = "auto"
+    metrics: Switch = "auto"
 
 
 class RecordingSettings(_Table):
@@ -302,20 +230,6 @@ class HostSettings(_Table):
         return self.never + self.never_more
 
 
-def _read_headers(value: object) -> Mapping[str, str]:
-    """Read the headers of a rule: a name, which must be there, or names with their globs."""
-    headers = {value: ANY} if isinstance(value, str) else value
-    if not isinstance(headers, dict):
-        raise ConfigError("expected a header's name, or a table of names and patterns", "")
-    for name, glob in headers.items():
-        if not isinstance(glob, str):
-            raise ConfigError(f"expected str, got {type(glob).__name__}", name)
-    found = {name.lower(): glob for name, glob in headers.items()}
-    if len(found) < len(headers):
-        raise ConfigError("a header is named twice; case does not count", "")
-    return found
-
-
 class RuleTable(_Table):
     """Which requests a rule is for, their label, and the keys that are different for them.
 
@@ -327,7 +241,7 @@ class RuleTable(_Table):
     model: str = ANY
     path: str = ANY
     client: str = ANY
-    header: Annotated[Mapping[str, str], PlainValidator(_read_headers)] = {}
+    header: Headers = {}
     label: str = ""
     mode: object = None
     holdout_percent: object = None
@@ -376,7 +290,7 @@ class Tables(_Table):
         and what they are chosen by (see `masking.memory.holdout`).
     """
 
-    mode: Annotated[Mode, PlainValidator(_read_mode)] = "on"
+    mode: Mode = "on"
     holdout_percent: float = Field(default=0.0, ge=0, le=100, allow_inf_nan=False)
     holdout_salt: str = ""
     schema1: Schema1Table = Schema1Table()

@@ -24,7 +24,7 @@ UP_TO_REPLAY = (*PATH, "masking.accounting", "masking.replay")
 CORE = (
     *(*UP_TO_REPLAY, "masking.tune", "masking.report"),
     *("masking.rules", "masking.config_tables", "masking.overrides", "masking.config"),
-    *("masking.config_values", "masking.chat_messages"),
+    *("masking.config_types", "masking.config_values", "masking.chat_messages"),
 )
 SEES_MASKING = ("masking", *CORE)
 
@@ -54,11 +54,14 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "masking.rewrite": (*LEAVES, "masking.strategies", "masking.memory", "masking.wire"),
     "masking.chat_messages": (*LEAVES, "masking.strategies", "masking.wire"),
     # The settings of the strategies; nothing that works knows where its settings came from.
-    "masking.config_tables": (*LEAVES, "masking.strategies", "masking.rules"),
+    "masking.config_types": (*NAMES, "masking.measures", "masking.rules"),
+    "masking.config_tables": (
+        *(*LEAVES, "masking.strategies", "masking.rules", "masking.config_types"),
+    ),
     "masking.overrides": ("masking.errors",),
     "masking.config": (
         *(*LEAVES, "masking.strategies"),
-        *("masking.config_tables", "masking.overrides", "masking.rules"),
+        *("masking.config_types", "masking.config_tables", "masking.overrides", "masking.rules"),
     ),
     "masking.config_values": (
         *("masking.strategies", "masking.config_tables", "masking.overrides", "masking.config"),

@@ -13,7 +13,8 @@ from pydantic.fields import FieldInfo
 from addon.proxy.config_file import ConfigFile
 from addon.proxy.config_places import find_config
 from masking.config import Settings, change_everywhere
-from masking.config_tables import Schema1Table, read_prices
+from masking.config_tables import Schema1Table
+from masking.config_types import read_prices
 from masking.errors import ConfigError
 from masking.measures.price_settings import CachePricing, PriceSettings
 from masking.replay.pauses import Pause
