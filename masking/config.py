@@ -4,21 +4,19 @@ Only the tables under `[observation_masking]` are ours, and all of them are. A k
 leaves out has the shipped value (see `masking.config_tables`).
 """
 
-import difflib
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import tomli
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails, to_json
+from pydantic_core import to_json
 
+from masking.config_mistakes import explain
 from masking.config_tables import (
-    RULED,
-    RULED_TABLES,
     HostSettings,
     MemorySettings,
     MetricsSettings,
@@ -40,9 +38,6 @@ from masking.strategies.redaction import RedactionPolicy
 from masking.strategies.reduction import ReductionOptions
 
 ROOT = "observation_masking"
-
-_LISTS = ("prices", "rules")
-"""Our lists of tables."""
 
 _SHIPPED = Tables()
 _SCHEMA1, _REDACTION = _SHIPPED.schema1.to_policy(), _SHIPPED.redaction.to_policy()
@@ -266,87 +261,4 @@ def _read_tables(table: _Table, path: str) -> Tables:
     try:
         return Tables.model_validate_json(json.dumps(table, default=lambda _: {"": 0}))
     except ValidationError as error:
-        raise _explain(error.errors(include_url=False)[0], table, path) from None
-
-
-def _explain(mistake: ErrorDetails, table: _Table, path: str) -> ConfigError:
-    """Return pydantic's finding in the table at a path as an error with the key's full path."""
-    keys = mistake["loc"]
-    path += "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
-    inner = mistake.get("ctx", {}).get("error")
-    if isinstance(inner, ConfigError):  # a policy's own, or a reader's
-        joint = "." if inner.path[:1] not in ("", "[") else ""
-        return ConfigError(inner.problem, f"{path}{joint}{inner.path}")
-    describe = _PROBLEMS.get(mistake["type"])
-    if describe is not None:
-        return ConfigError(describe(mistake), path)
-    if len(keys) == 1 and keys[0] in _LISTS:
-        return ConfigError(f"expected a list of tables, [[{path}]]", path)
-    expected, got = _EXPECTED.get(mistake["type"], "another value"), _name_type(table, keys)
-    problem = _TOO_LARGE.get((expected, got), f"expected {expected}, got {got}")
-    return ConfigError(problem, path)
-
-
-_TOO_LARGE = {("float", "int"): "must be a number from 0 up"}
-"""Before pydantic 2.12 a whole number that no float can hold is one of the wrong type."""
-
-_EXPECTED = {
-    "bool_type": "bool",
-    "int_type": "int",
-    "float_type": "float",
-    "string_type": "str",
-    "tuple_type": "list",
-    "model_type": "table",
-    "dict_type": "table",
-    "dataclass_type": "table",
-}
-"""What was expected, by pydantic's name for the mistake."""
-
-
-def _describe_unknown(mistake: ErrorDetails) -> str:
-    *outer, key = mistake["loc"]
-    if outer[:1] == ["rules"] and key in Tables.model_fields:
-        return f"it holds for the whole proxy (a rule can set: {', '.join(RULED)})"
-    names = _known_keys(outer)
-    close = difflib.get_close_matches(str(key), names, n=1) or _find_inside(outer, key)
-    hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
-    return f"unknown key ({hint})"
-
-
-_PROBLEMS: Mapping[str, Callable[[ErrorDetails], str]] = {
-    "extra_forbidden": _describe_unknown,
-    "unexpected_keyword_argument": _describe_unknown,
-    "finite_number": lambda _: "must be a finite number",
-    "missing": lambda _: "missing",
-    "greater_than_equal": lambda mistake: f"must be at least {mistake['ctx']['ge']:g}",
-    "less_than_equal": lambda mistake: f"must be at most {mistake['ctx']['le']:g}",
-    "json_invalid": lambda _: "too deep",
-}
-
-
-def _find_inside(outer: Sequence[str | int], key: str | int) -> list[str]:
-    """Return the place of a key that stands in one of the tables here, and in no other."""
-    here = {0: [name for name in Tables.model_fields if name not in _LISTS], 2: RULED_TABLES}
-    tables = here.get(len(outer), []) if outer[:1] in ([], ["rules"]) else []
-    found = [f"{name}.{key}" for name in tables if key in _known_keys([name])]
-    return found if len(found) == 1 else []
-
-
-def _known_keys(path: Sequence[str | int]) -> list[str]:
-    """Return the keys of the table at this path: `schema1`, or `prices` and a number.
-
-    There are none at the path of a key.
-    """
-    table: Any = Tables
-    for key in path:
-        table = get_args(table)[0] if isinstance(key, int) else table.model_fields[key].annotation
-    fields: Any = getattr(table, "model_fields", None) or getattr(table, "__dataclass_fields__", ())
-    return list(fields)
-
-
-def _name_type(table: _Table, path: Sequence[str | int]) -> str:
-    """Return Python's name for the type of the value at a path in our table."""
-    found: Any = table
-    for key in path:
-        found = found[key]
-    return type(found).__name__
+        raise explain(error.errors(include_url=False)[0], table, path) from None

@@ -24,7 +24,8 @@ UP_TO_REPLAY = (*PATH, "masking.accounting", "masking.replay")
 CORE = (
     *(*UP_TO_REPLAY, "masking.tune", "masking.report"),
     *("masking.rules", "masking.config_tables", "masking.overrides", "masking.config"),
-    *("masking.config_types", "masking.config_values", "masking.chat_messages"),
+    *("masking.config_types", "masking.config_mistakes", "masking.config_values"),
+    "masking.chat_messages",
 )
 SEES_MASKING = ("masking", *CORE)
 
@@ -58,10 +59,12 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "masking.config_tables": (
         *(*LEAVES, "masking.strategies", "masking.rules", "masking.config_types"),
     ),
+    "masking.config_mistakes": ("masking.errors", "masking.config_tables"),
     "masking.overrides": ("masking.errors",),
     "masking.config": (
         *(*LEAVES, "masking.strategies"),
-        *("masking.config_types", "masking.config_tables", "masking.overrides", "masking.rules"),
+        *("masking.config_types", "masking.config_tables", "masking.config_mistakes"),
+        *("masking.overrides", "masking.rules"),
     ),
     "masking.config_values": (
         *("masking.strategies", "masking.config_tables", "masking.overrides", "masking.config"),

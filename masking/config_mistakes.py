@@ -1,0 +1,101 @@
+"""What is wrong in a configuration: pydantic's finding in our words, with the key's full path."""
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_args
+
+from pydantic_core import ErrorDetails
+
+from masking.config_tables import RULED, RULED_TABLES, Tables
+from masking.errors import ConfigError
+
+_LISTS = ("prices", "rules")
+"""Our lists of tables."""
+
+
+def explain(mistake: ErrorDetails, table: Mapping[str, Any], path: str) -> ConfigError:
+    """Return pydantic's finding in the table at a path as an error with the key's full path."""
+    keys = mistake["loc"]
+    if keys[-1:] == ("",) and not isinstance(_find(table, keys[:-1]), Mapping):
+        return explain({**mistake, "type": "model_type", "loc": keys[:-1]}, table, path)  # a date
+    path += "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+    inner = mistake.get("ctx", {}).get("error")
+    if isinstance(inner, ConfigError):  # a policy's own, or a reader's
+        joint = "." if inner.path[:1] not in ("", "[") else ""
+        return ConfigError(inner.problem, f"{path}{joint}{inner.path}")
+    describe = _PROBLEMS.get(mistake["type"])
+    if describe is not None:
+        return ConfigError(describe(mistake), path)
+    if len(keys) == 1 and keys[0] in _LISTS:
+        return ConfigError(f"expected a list of tables, [[{path}]]", path)
+    expected, got = (
+        _EXPECTED.get(mistake["type"], "another value"),
+        type(_find(table, keys)).__name__,
+    )
+    problem = _TOO_LARGE.get((expected, got), f"expected {expected}, got {got}")
+    return ConfigError(problem, path)
+
+
+_TOO_LARGE = {("float", "int"): "must be a number from 0 up"}
+"""Before pydantic 2.12 a whole number that no float can hold is one of the wrong type."""
+
+_EXPECTED = {
+    "bool_type": "bool",
+    "int_type": "int",
+    "float_type": "float",
+    "string_type": "str",
+    "tuple_type": "list",
+    "model_type": "table",
+    "dict_type": "table",
+    "dataclass_type": "table",
+}
+"""What was expected, by pydantic's name for the mistake."""
+
+
+def _describe_unknown(mistake: ErrorDetails) -> str:
+    *outer, key = mistake["loc"]
+    if outer[:1] == ["rules"] and key in Tables.model_fields:
+        return f"it holds for the whole proxy (a rule can set: {', '.join(RULED)})"
+    names = _known_keys(outer)
+    close = difflib.get_close_matches(str(key), names, n=1) or _find_inside(outer, key)
+    hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
+    return f"unknown key ({hint})"
+
+
+_PROBLEMS: Mapping[str, Callable[[ErrorDetails], str]] = {
+    "extra_forbidden": _describe_unknown,
+    "unexpected_keyword_argument": _describe_unknown,
+    "finite_number": lambda _: "must be a finite number",
+    "missing": lambda _: "missing",
+    "greater_than_equal": lambda mistake: f"must be at least {mistake['ctx']['ge']:g}",
+    "less_than_equal": lambda mistake: f"must be at most {mistake['ctx']['le']:g}",
+    "json_invalid": lambda _: "too deep",
+}
+
+
+def _find_inside(outer: Sequence[str | int], key: str | int) -> list[str]:
+    """Return the place of a key that stands in one of the tables here, and in no other."""
+    here = {0: [name for name in Tables.model_fields if name not in _LISTS], 2: RULED_TABLES}
+    tables = here.get(len(outer), []) if outer[:1] in ([], ["rules"]) else []
+    found = [f"{name}.{key}" for name in tables if key in _known_keys([name])]
+    return found if len(found) == 1 else []
+
+
+def _known_keys(path: Sequence[str | int]) -> list[str]:
+    """Return the keys of the table at this path: `schema1`, or `prices` and a number.
+
+    There are none at the path of a key.
+    """
+    table: Any = Tables
+    for key in path:
+        table = get_args(table)[0] if isinstance(key, int) else table.model_fields[key].annotation
+    fields: Any = getattr(table, "model_fields", None) or getattr(table, "__dataclass_fields__", ())
+    return list(fields)
+
+
+def _find(table: Mapping[str, Any], path: Sequence[str | int]) -> object:
+    """Return the value at a path in our table."""
+    found: Any = table
+    for key in path:
+        found = found[key]
+    return found
