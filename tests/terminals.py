@@ -15,9 +15,15 @@ from pathlib import Path
 SECONDS = 300.0
 """After which a test gives up: so long that only what hangs gets there."""
 
+HEED_SIGNALS = (
+    "import signal; "
+    "[signal.signal(each, signal.SIG_DFL) for each in (signal.SIGINT, signal.SIGQUIT)]; "
+)
+"""A shell starts jobs in the background deaf to what is typed, and they pass that on."""
+
 _LEAD = (
-    "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
-    "os.execvp(sys.argv[1], sys.argv[1:])"
+    f"{HEED_SIGNALS}import fcntl, os, sys, termios; "
+    "os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execvp(sys.argv[1], sys.argv[1:])"
 )
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from addon.commands.foreground import run_foreground
-from tests.terminals import SECONDS, terminal
+from tests.terminals import HEED_SIGNALS, SECONDS, terminal
 
 RUN = (
-    "import os, sys; from addon.commands.foreground import run_foreground; "
+    f"{HEED_SIGNALS}import os, sys; from addon.commands.foreground import run_foreground; "
     "sys.exit(run_foreground(sys.argv[1:], os.environ, print))"
 )
 
