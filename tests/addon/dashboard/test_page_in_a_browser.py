@@ -6,7 +6,7 @@
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -127,12 +127,12 @@ def test_it_fills_while_a_session_plays(page: "Page", server: PageServer) -> Non
 @pytest.mark.parametrize("width", [390, 1_300])
 @pytest.mark.parametrize("count", [0, 3, 400], ids=lambda count: f"{count} requests")
 def test_everybody_can_read_it(
-    page: "Page", server: PageServer, count: int, width: int, scheme: str
+    page: "Page", server: PageServer, count: int, width: int, scheme: Literal["light", "dark"]
 ) -> None:
     for fields in session(count):
         server.add(record(**fields))
     page.set_viewport_size({"width": width, "height": 800})
-    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.emulate_media(color_scheme=scheme)
     page.goto(server.url)
     see(page, "one" if count else "connection", "What became of" if count else "connected")
     assert 0 == page.evaluate("document.documentElement.scrollWidth - innerWidth")
