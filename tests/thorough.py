@@ -44,6 +44,7 @@ _THOROUGH = re.compile(
             r"test_main\.py::test_expectations_are_written_and_compared",
             # Whole sessions behind a proxy, in variations.
             r"test_(?:run_)?clients_live\.py",
+            r"test_(?:doctor|network|observe|recall|records|rules)_live\.py",
             r"test_messages_live\.py::test_no_request_is_refused\w*\[(?:from|configured)",
             r"_live\.py::test_a_session_ends_\w+\[(?!whole answers|events|stream)",
             r"test_memory_live\.py::test_(?:after_a_long_pause|two_proxies|a_lost_memory)",
