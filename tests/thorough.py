@@ -45,6 +45,8 @@ _THOROUGH = re.compile(
             # Whole sessions behind a proxy, in variations.
             r"test_(?:run_)?clients_live\.py",
             r"test_(?:doctor|network|observe|recall|records|rules)_live\.py",
+            r"test_run_live\.py::(?!test_(?:an_agent_is_masked|nothing_is|ctrl_c|sigterm|what_goes))",
+            r"test_page_server\.py::test_a_reader_that_does_not_read",
             r"test_messages_live\.py::test_no_request_is_refused\w*\[(?:from|configured)",
             r"_live\.py::test_a_session_ends_\w+\[(?!whole answers|events|stream)",
             r"test_memory_live\.py::test_(?:after_a_long_pause|two_proxies|a_lost_memory)",
