@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
 from addon.commands.run_line import render_end
 from addon.metrics.record_file import default_path
@@ -21,23 +20,6 @@ from addon.proxy.proxy_process import ProxyProcess
 from addon.proxy.run_logs import open_log
 
 _MAX_RESTARTS = 20
-
-
-class Session(Protocol):
-    """A proxy for as long as a command runs; `environment` is the command's."""
-
-    @property
-    def environment(self) -> Mapping[str, str]: ...
-
-    @property
-    def page(self) -> str | None:
-        """Where the live page is; None if there is none."""
-
-    def notice_end(self, process: int) -> None:
-        """Take note that another process of ours has ended."""
-
-    def finish(self) -> str:
-        """Return in a line what the run came to. The proxy may be gone then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +54,7 @@ class OwnProxy:
             reverse=wishes.reverse.origin if wishes.reverse else None,
         )
         self._healths = [self._proxy.start()]
-        self._is_given_up = False
+        self._deaths = 0
         self.environment = {
             **os.environ,
             **client_environment(self._proxy.address.url, bundle, os.environ),
@@ -93,13 +75,12 @@ class OwnProxy:
 
     def notice_end(self, process: int) -> None:
         """Start the proxy again, if it is what has ended."""
-        if not self._proxy.forget(process) or self._is_given_up:
+        if not self._proxy.forget(process):
             return
-        try:
-            self._healths.append(self._proxy.start())
-        except RuntimeError:
-            self._is_given_up = True
-        self._is_given_up |= len(self._healths) > _MAX_RESTARTS
+        self._deaths += 1
+        if self._deaths <= _MAX_RESTARTS:
+            with contextlib.suppress(RuntimeError):  # the log says why, and the last line names it
+                self._healths.append(self._proxy.start())
 
     def finish(self) -> str:
         """End the proxy, and return in a line what the run came to."""
@@ -110,7 +91,7 @@ class OwnProxy:
             tally,
             last,
             changes_client=self._wishes.client_variables is not None,
-            deaths=len(self._healths) - (not self._is_given_up),
+            deaths=self._deaths,
             log=self._proxy.log,
         )
 
