@@ -274,8 +274,11 @@ class Replacement(NamedTuple):
 
     def saves(self, count: Callable[[str], int]) -> int:
         """Return the tokens that it takes off a prompt, given the count of a text."""
-        before = count(self.text) if self.image is None else self.image.tokens
-        return before - count(self.placeholder)
+        return self.count_replaced(count) - count(self.placeholder)
+
+    def count_replaced(self, count: Callable[[str], int]) -> int:
+        """Return the tokens of what is replaced, given the count of a text."""
+        return count(self.text) if self.image is None else self.image.tokens
 
 
 class Edits(NamedTuple):

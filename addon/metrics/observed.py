@@ -27,7 +27,19 @@ def as_sent(record: RequestRecord) -> RequestRecord:
         return record
     same = {f"{name}_after": getattr(record, f"{name}_before") for name in _PAIRS}
     nothing = {name: value for name, value in _NOTHING.items() if getattr(record, name) is not None}
-    return record.model_copy(update={**same, **nothing})
+    sent = {"composition": _compose_as_sent(record)}
+    return record.model_copy(update={**same, **nothing, **sent})
+
+
+def _compose_as_sent(record: RequestRecord) -> Mapping[str, int] | None:
+    """Return what the prompt was composed of; None if masking would have dropped messages."""
+    parts, whole = record.composition, record.request_tokens_before
+    if parts is None or whole is None or record.dropped_messages:
+        return None
+    # What masking would have taken out are tool results, which left whole.
+    others = {part: tokens for part, tokens in parts.items() if part != "placeholders"}
+    results = whole - sum(others.values()) + others.get("results", 0)
+    return {**others, **({"results": results} if results else {})}
 
 
 def as_masked(record: RequestRecord) -> RequestRecord:

@@ -141,6 +141,14 @@ class RequestRecord(BaseModel):
         int | None, means("The whole request, before masking.", "tokens")
     ] = None
     request_tokens_after: Annotated[int | None, means("The same, after masking.", "tokens")] = None
+    composition: Annotated[
+        Mapping[str, int] | None,
+        means(
+            "The request after masking, by part: `system`, `tools` (schemas), `user`, `assistant`, "
+            "`results`, `placeholders`, and `unknown` for what no format knows.",
+            "tokens",
+        ),
+    ] = None
     redaction_scenarios: Annotated[
         tuple[int, ...] | None,
         means(

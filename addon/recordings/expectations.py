@@ -30,11 +30,12 @@ _VOLATILE = (
     *("run", "tag", "label", "time", "hook_us", "first_chunk_seconds"),
     *("record_schema", "software_version", "config_digest", "price_list_date", "price_entry"),
     *("net_unpriced", "group", "observed"),
-    "result_reasons",
+    *("result_reasons", "composition"),
 )
 """Fields of a record that depend on the run and the software rather than on the recording.
 
-The results are expected by their counts, and by the digests of the bodies, and so not by letters.
+The results are expected by their counts, and by the digests of the bodies, and so not by letters;
+the prompt by its tokens, and so not by its parts.
 """
 
 

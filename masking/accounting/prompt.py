@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import NamedTuple
 
 import orjson
 
@@ -17,10 +18,14 @@ from masking.wire_format import WireFormat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """The pieces of a request before and after masking, in estimated tokens; the tools first."""
+    """The pieces of a request before and after masking, in estimated tokens; the tools first.
+
+    `tools` are the tokens of the tool schemas, which are a part of the first piece.
+    """
 
     before: tuple[Piece, ...]
     after: tuple[Piece, ...]
+    tools: int = 0
 
     @property
     def tokens_before(self) -> int:
@@ -43,23 +48,43 @@ class Prompt:
 
 def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
     """Return the prompt of a request, as it came and as it left. A wrong type has no tokens."""
-    before = read_pieces(rewrite.conversation, counter)
+    head_tokens = _count_head(rewrite.conversation, counter)
+    before = _read_pieces(rewrite.conversation, sum(head_tokens), counter)
     after: Sequence[Piece] = mask_pieces(before, rewrite.decisions, counter)
     if rewrite.edits.moves:
         head, *kept = after
         order = rewrite.edits.order(len(kept))
         inserted = _read_piece(rewrite.conversation.wire, rewrite.edits.inserted, counter)
         after = [head, *(inserted if at is None else kept[at] for at in order)]
-    return Prompt(before=before, after=tuple(after))
+    return Prompt(before=before, after=tuple(after), tools=head_tokens.tools)
 
 
 def read_pieces(conversation: Conversation, counter: TokenCounter) -> tuple[Piece, ...]:
     """Return the pieces of a request as it came; the first is what stands before its list."""
+    return _read_pieces(conversation, sum(_count_head(conversation, counter)), counter)
+
+
+class _HeadTokens(NamedTuple):
+    """The tokens of what stands before a request's list: tool schemas, and the system's texts."""
+
+    tools: int
+    texts: int
+
+
+def _count_head(conversation: Conversation, counter: TokenCounter) -> _HeadTokens:
+    wire, body = conversation.wire, conversation.body
+    texts = sum(map(counter.count, wire.find_head_texts(body)))
+    return _HeadTokens(count_tools(counter, wire.find_tools(body)), texts)
+
+
+def _read_pieces(
+    conversation: Conversation, head_tokens: int, counter: TokenCounter
+) -> tuple[Piece, ...]:
     wire, items = conversation.wire, conversation.items
     answers = {a.start for a in find_answers(conversation.elements, in_runs=wire.answers_in_runs)}
     marked = frozenset(find_marked(conversation))
     pieces = (
-        _read_head(conversation, counter),
+        Piece(digest_head(conversation), head_tokens),
         *(_read_piece(wire, item, counter) for item in items),
     )
     return tuple(
@@ -85,14 +110,6 @@ def digest_head(conversation: Conversation) -> bytes:
     """Return the digest of what stands before a request's list."""
     wire, body = conversation.wire, conversation.body
     return digest_of([wire.find_tools(body), *wire.find_head_texts(body)])
-
-
-def _read_head(conversation: Conversation, counter: TokenCounter) -> Piece:
-    """Return what stands before a request's list: tool schemas, and the system's texts."""
-    wire, body = conversation.wire, conversation.body
-    texts, tools = wire.find_head_texts(body), wire.find_tools(body)
-    tokens = count_tools(counter, tools) + sum(map(counter.count, texts))
-    return Piece(digest_head(conversation), tokens)
 
 
 def _read_piece(wire: WireFormat, item: object, counter: TokenCounter) -> Piece:

@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypedDict
 
+from masking.accounting.composition import ResultTokens, compose
 from masking.accounting.prompt import Prompt
 from masking.accounting.reason_row import spell_reasons
 from masking.measures.tokens import TokenCounter
@@ -35,6 +37,7 @@ class Sizes:
     tool_tokens_after: int | None = None
     request_tokens_before: int | None = None
     request_tokens_after: int | None = None
+    composition: Mapping[str, int] | None = None
     redaction_scenarios: tuple[int, ...] | None = None
     reduction_stage: ReductionStage | None = None
     reduction_status: InvariantStatus | None = None
@@ -50,7 +53,7 @@ def measure(
     """Measure a request, before and after; without a prompt and a counter, all but its tokens."""
     decisions, plan = rewrite.decisions, rewrite.plan
     reasons: Counter[str] = Counter(decision.reason for decision in decisions)
-    counted = {} if prompt is None or counter is None else _count(decisions, prompt, counter)
+    counted: _Tokens = {} if prompt is None or counter is None else _count(rewrite, prompt, counter)
     return Sizes(
         messages=len(rewrite.conversation.items),
         tool_turns=rewrite.conversation.turns,
@@ -74,16 +77,25 @@ def measure(
     )
 
 
-def _count(
-    decisions: tuple[Decision, ...], prompt: Prompt, counter: TokenCounter
-) -> dict[str, int]:
-    tokens = [_count_content(decision.result, counter) for decision in decisions]
-    left = [_count_left(d, n, counter) for d, n in zip(decisions, tokens, strict=True)]
+class _Tokens(TypedDict, total=False):
+    """Those of `Sizes` that are tokens."""
+
+    tool_tokens_before: int
+    tool_tokens_after: int
+    request_tokens_before: int
+    request_tokens_after: int
+    composition: Mapping[str, int]
+
+
+def _count(rewrite: Rewrite, prompt: Prompt, counter: TokenCounter) -> _Tokens:
+    before = [_count_content(decision.result, counter) for decision in rewrite.decisions]
+    after = [_count_left(d, n, counter) for d, n in zip(rewrite.decisions, before, strict=True)]
     return {
-        "tool_tokens_before": sum(tokens),
-        "tool_tokens_after": sum(left),
+        "tool_tokens_before": sum(before),
+        "tool_tokens_after": sum(result.left for result in after),
         "request_tokens_before": prompt.tokens_before,
         "request_tokens_after": prompt.tokens_after,
+        "composition": compose(rewrite, prompt, after),
     }
 
 
@@ -93,10 +105,16 @@ def _count_content(result: ToolResult, counter: TokenCounter) -> int:
     return sum(map(counter.count, result.texts)) + images
 
 
-def _count_left(decision: Decision, tokens: int, counter: TokenCounter) -> int:
+def _count_left(decision: Decision, tokens: int, counter: TokenCounter) -> ResultTokens:
+    at = decision.result.element
     if decision.reason == "dropped":
-        return 0
-    return tokens - sum(r.saves(counter.count) for r in decision.replacements)
+        return ResultTokens(at, 0, 0)
+    if decision.reason == "already_masked":
+        return ResultTokens(at, tokens, tokens)
+    placeholders = sum(counter.count(r.placeholder) for r in decision.replacements)
+    replaced = sum(r.count_replaced(counter.count) for r in decision.replacements)
+    left = tokens - replaced + placeholders
+    return ResultTokens(at, left, min(left, placeholders))
 
 
 def _count_scenarios(rewrite: Rewrite) -> tuple[int, ...] | None:

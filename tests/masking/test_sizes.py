@@ -61,6 +61,12 @@ def test_everything_is_counted_before_and_after() -> None:
         tool_tokens_after=2 * text + placeholder,
         request_tokens_before=tokens,
         request_tokens_after=tokens - text + placeholder,
+        composition={
+            "user": COUNTER.count("gö") + 4,
+            "assistant": 42,
+            "results": 2 * text + 16,
+            "placeholders": placeholder,
+        },
     )
     assert len(OLD) - len(PLACEHOLDER) == sizes.json_chars_before - sizes.json_chars_after
 

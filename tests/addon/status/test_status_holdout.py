@@ -1,6 +1,6 @@
 """The hold-out: what the records say of the conversations that are masked and of those held out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -139,3 +139,22 @@ def test_a_record_of_an_observed_request_as_it_was_sent_and_as_if_it_were_masked
         masked.first_chunk_seconds,
     )
     assert as_sent(record()).masked is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, {"user": 20, "results": 80}),
+        ({"request_tokens_before": 20}, {"user": 20}),
+        ({"dropped_messages": 3}, None),
+        ({"composition": None}, None),
+        ({"request_tokens_before": None}, None),
+    ],
+    ids=["whole results", "no result", "a reduction", "no parts", "no tokens"],
+)
+def test_what_the_prompt_was_composed_of_when_it_left(
+    fields: Mapping[str, object], expected: Mapping[str, int] | None
+) -> None:
+    parts = {"user": 20, "placeholders": 10}
+    told = {"masking": "observed", "request_tokens_before": 100, "composition": parts}
+    assert expected == as_sent(record(**{**told, **fields})).composition

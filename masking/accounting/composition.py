@@ -1,0 +1,68 @@
+"""What a prompt is composed of: its tokens by who they belong to.
+
+The parts are shares of the pieces that were counted already, so no text is counted for them, and
+they add up to the whole prompt.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple, get_args
+
+from masking.accounting.prompt import Prompt
+from masking.elements import Element, Speaker
+from masking.rewrite import Rewrite
+
+Part = Literal["system", "tools", "user", "assistant", "results", "placeholders", "unknown"]
+"""Instructions; tool schemas; what user and assistant say, with the assistant's calls; tool results
+as they were sent; what stands for those that were masked; what no format knows."""
+
+PARTS: tuple[Part, ...] = get_args(Part)
+
+_OF_SPEAKERS: Mapping[Speaker, Part] = {
+    "system": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "results",
+    "unknown": "unknown",
+}
+
+
+class ResultTokens(NamedTuple):
+    """The tokens that are left of a tool result's content.
+
+    element: the position of its element in the request's list.
+    placeholders: those of them that are placeholders.
+    """
+
+    element: int
+    left: int
+    placeholders: int
+
+
+def compose(rewrite: Rewrite, prompt: Prompt, results: Iterable[ResultTokens]) -> dict[str, int]:
+    """Return the tokens of each part of the prompt as it leaves; a part without any is left out."""
+    elements = rewrite.conversation.elements
+    contents, placeholders = Counter[int](), Counter[int]()
+    for element, left, stand_ins in results:
+        contents[element] += left
+        placeholders[element] += stand_ins
+    head, *pieces = prompt.after
+    parts = Counter[Part](tools=prompt.tools, system=head.tokens - prompt.tools)
+    for at, piece in zip(rewrite.edits.order(len(elements)), pieces, strict=True):
+        if at is None:  # a summary of what was dropped
+            parts["user"] += piece.tokens
+            continue
+        # A content may be spelled otherwise in its piece, so it has no more than there is.
+        content = min(contents[at], piece.tokens)
+        stand_ins = min(placeholders[at], content)
+        parts["placeholders"] += stand_ins
+        parts["results"] += content - stand_ins
+        parts[_find_part(elements[at])] += piece.tokens - content
+    return {part: parts[part] for part in PARTS if parts[part]}
+
+
+def _find_part(element: Element) -> Part:
+    """Return whose an element is beside its results: what only carries results is theirs."""
+    if element.results and not element.texts:
+        return "results"
+    return _OF_SPEAKERS[element.speaker]
