@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from masking.elements import Element
 from masking.errors import WireError
+from masking.known import Known
 from masking.model import Path, ToolResult
 from masking.pairing import bind
 from masking.wire_format import Binding, Marks, WireFormat
@@ -22,8 +23,9 @@ class Conversation:
     """A request, read once: its elements in order, its tool turns, its tool results in order.
 
     `document` is the decoded request, `path` that of its URL, `list_path` where its list is, and
-    `items` are the elements of that list as decoded. `turns` counts turns whether they are answered
-    or not.
+    `items` are the elements of that list as decoded. `known` has, for each of them, what is known
+    of it: the same object as in an earlier request, where that is remembered. `turns` counts turns
+    whether they are answered or not.
     """
 
     wire: WireFormat
@@ -32,6 +34,7 @@ class Conversation:
     list_path: Path
     items: Sequence[object]
     elements: tuple[Element, ...]
+    known: Sequence[Known]
     turns: int
     results: tuple[ToolResult, ...]
 
@@ -77,6 +80,7 @@ def read_conversation(
         list_path=list_path,
         items=items,
         elements=elements,
+        known=[*map(Known, items, elements)],
         turns=turns,
         results=results,
     )
@@ -87,15 +91,17 @@ def read_again(
 ) -> Conversation:
     """Read a request again in which only the elements `changed` differ from `before`."""
     items = _find_list(document, before.list_path)
-    elements = [*before.elements]
+    elements, known = [*before.elements], [*before.known]
     for at in changed:
         elements[at] = before.wire.read_element(items[at])
+        known[at] = Known(items[at], elements[at])
     turns, results = bind(elements, before.wire, before.list_path)
     return replace(
         before,
         document=document,
         items=items,
         elements=tuple(elements),
+        known=known,
         turns=turns,
         results=results,
     )

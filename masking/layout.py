@@ -14,8 +14,10 @@ def lay_out(conversation: Conversation) -> Layout:
     sizes: list[int] = []
     turns = 0
     counts_on = has_turn = False
-    for element, item in zip(conversation.elements, conversation.items, strict=True):
-        total, contents = wire.measure_element(item)
+    for element, known in zip(conversation.elements, conversation.known, strict=True):
+        if known.size is None:
+            known.size = wire.measure_element(known.item)
+        total, contents = known.size
         if element.speaker == "assistant":
             if not counts_on:
                 requests.append(Request(size, turns, len(offsets)))

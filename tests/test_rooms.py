@@ -17,7 +17,10 @@ NAMES = (
     *("masking.printable", "masking.errors", "masking.model"),
     *("masking.host_names", "masking.globs"),
 )
-INDEX = ("masking.elements", "masking.wire_format", "masking.pairing", "masking.conversation")
+INDEX = (
+    *("masking.elements", "masking.known", "masking.wire_format", "masking.pairing"),
+    "masking.conversation",
+)
 LEAVES = (*NAMES, *INDEX, "masking.measures", "masking.layout", "masking.edit")
 PATH = (*LEAVES, "masking.strategies", "masking.memory", "masking.wire", "masking.rewrite")
 UP_TO_REPLAY = (*PATH, "masking.accounting", "masking.replay")
@@ -40,6 +43,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     # Leaves: they know a text, a path or a price, and no strategy.
     "masking.measures": NAMES,
     "masking.elements": NAMES,
+    "masking.known": (*NAMES, "masking.elements"),
     "masking.wire_format": (*NAMES, "masking.elements"),
     "masking.pairing": (*NAMES, "masking.elements", "masking.wire_format"),
     "masking.conversation": (*NAMES, *INDEX[:-1]),
