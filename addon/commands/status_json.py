@@ -31,7 +31,7 @@ def render_json(groups: Groups, since: datetime, source: Path) -> str:
 def describe_holdout(holdout: Holdout) -> Mapping[str, object]:
     """Return each measure of a conversation, for those masked and those held out."""
     return {
-        f"{name.replace(' ', '_')}_per_conversation": {
+        f"{name.replace('-', '').replace(' ', '_')}_per_conversation": {
             "masked": difference.masked._asdict(),
             "held_out": difference.held_out._asdict(),
             "is_more_than_chance": difference.is_telling if difference.is_told else None,
@@ -61,6 +61,7 @@ def describe_tally(tally: Tally) -> Mapping[str, object]:
         "redacted_results": tally.redacted,
         "reduced_results": tally.reduced,
         "dropped_results": tally.dropped,
+        "rereads": tally.rereads,
         "kept_results_by_reason": dict(tally.kept),
         "tokens_before": tally.tokens_before,
         "tokens_after": tally.tokens_after,

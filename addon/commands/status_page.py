@@ -101,9 +101,10 @@ def _describe_holdout(holdout: Holdout) -> Rows:
         chance = "more than chance" if difference.is_telling else "may be chance"
         verdict = f" ({chance})" if difference.is_told else ""
         yield "{}: {} masked, {} held out{}".format(f"{name} in each", *told, verdict)
+    yield "agents repeat calls without masking, too: what is held out shows how often"
 
 
-_FORMS = {"dollars": "${:,.4f}", "failures": "{:,.2f}"}
+_FORMS = {"dollars": "${:,.4f}", "failures": "{:,.2f}", "re-reads": "{:,.2f}"}
 
 
 def _describe_failures(tally: Tally) -> Rows:
@@ -154,6 +155,19 @@ _SCENARIOS = ("an answer", "calls", "nothing", "the user and calls", "calls and 
 """What follows a result in each scenario, scenario 1 first."""
 
 
+def _describe_rereads(tally: Tally) -> Rows:
+    observed = tally.observed.rereads if tally.observed is not None else 0
+    if tally.rereads:
+        yield f"{_count_calls(tally.rereads)} repeated one whose result was masked"
+    if observed:
+        yield f"{_count_calls(observed)} repeated one whose result would have been masked"
+
+
+def _count_calls(count: int) -> str:
+    """Return `1 call`, `2 calls`."""
+    return f"{count:,} call{'' if count == 1 else 's'}"
+
+
 def _describe_reduction(tally: Tally) -> Rows:
     if tally.reductions:
         stages = (f"{count_requests(n)} by {stage}" for stage, n in tally.reductions.most_common())
@@ -201,6 +215,7 @@ _ROWS: Mapping[str, Callable[[Tally], Rows]] = {
     "Dearest request": _describe_dearest,
     "Redacted": _describe_redaction,
     "Reduced": _describe_reduction,
+    "Re-reads": _describe_rereads,
     "Answer begins": _describe_waits,
     "Passed untouched": _describe_passed,
     "Kept results": _describe_bound,

@@ -2,6 +2,9 @@
 
 Only records of one configuration are compared with each other, so that both groups are of the same
 time. A conversation is what was drawn by lot, so it is what counts, and not the request.
+
+Agents repeat calls without masking, too, so the re-reads of the conversations held out, of what
+would have been masked, are the base rate: masking causes what the masked ones have beyond it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -25,16 +28,20 @@ class ConversationSum:
     """What the requests of a conversation come to.
 
     turns: the most tool turns that any of them had.
+    rereads: calls that repeat one whose result was masked, or would have been.
     dollars: what they cost; None if the price of any is not known.
     """
 
     requests: int = 0
     failures: int = 0
     turns: int = 0
+    rereads: int = 0
     dollars: float | None = 0.0
 
     def add(self, record: RequestRecord) -> None:
-        """Count a request, as it was sent."""
+        """Count a request; its cost is that of what was sent."""
+        self.rereads += record.rereads or 0
+        record = as_sent(record)
         self.requests += 1
         self.failures += record.failed
         self.turns = max(self.turns, record.tool_turns or 0)
@@ -91,7 +98,7 @@ class Holdout:
         groups = self._found.setdefault(record.config_digest or "", _Groups())
         group = groups.held_out if is_out else groups.masked
         summed = group.setdefault(record.conversation_id, ConversationSum())
-        summed.add(as_sent(record))
+        summed.add(record)
 
     def compare(self) -> Mapping[str, Difference]:
         """Return each measure of both groups, in a conversation; none if one group is empty."""
@@ -128,5 +135,6 @@ _MEASURES: Mapping[str, Callable[[ConversationSum], float | None]] = {
     "failures": lambda conversation: conversation.failures,
     "requests": lambda conversation: conversation.requests,
     "tool turns": lambda conversation: conversation.turns,
+    "re-reads": lambda conversation: conversation.rereads,
     "dollars": lambda conversation: conversation.dollars,
 }

@@ -5,8 +5,9 @@ from dataclasses import asdict
 from addon.metrics.ledger_fields import describe_entry, describe_pricing
 from addon.metrics.record import RequestRecord
 from addon.metrics.software import describe_software
-from addon.metrics.stages import Answered, Priced, Received, Rewritten
+from addon.metrics.stages import Answered, Measured, Priced, Received, Rewritten
 from masking.accounting.ledger import Entry
+from masking.accounting.repeated_calls import count_rereads
 from masking.measures.vocabulary import ENCODING_NAME, is_exact_for
 from masking.wire.usage import Usage
 
@@ -26,6 +27,7 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
         "status": answered.status,
         "error": answered.error,
         **_describe_first_chunk(answered),
+        "rereads": _count_rereads(measured, entry),
         "net_unpriced": entry.savings.unpriced if entry else None,
     }
     if fields.get("request_tokens_before") is not None:
@@ -72,6 +74,13 @@ def _find_masking(rewritten: Rewritten) -> str:
     if not rewritten.received.settings.strategies.change:
         return "off"
     return "observed" if rewritten.observed else "on"
+
+
+def _count_rereads(measured: Measured | None, entry: Entry | None) -> int | None:
+    """Count the re-reads of a request that the provider took; None for any other."""
+    if measured is None or entry is None:
+        return None
+    return count_rereads(measured.repeated, entry.masked_before or ())
 
 
 def _describe_first_chunk(answered: Answered) -> dict[str, object]:

@@ -28,6 +28,7 @@ from addon.metrics.untouched_warnings import UntouchedWarnings
 from addon.metrics.worker import Worker, guard
 from masking.accounting.ledger import Entry
 from masking.accounting.prompt import read_prompt
+from masking.accounting.repeated_calls import find_repeated
 from masking.accounting.sizes import measure
 from masking.config import Settings
 from masking.config_tables import MetricsSettings
@@ -188,4 +189,5 @@ def _measure(rewrite: Rewrite, original: bytes, counter: TokenCounter | None) ->
         sizes=measure(rewrite, original, prompt, counter),
         conversation_id=digest_opening(rewrite.conversation).hex(),
         prompt=prompt,
+        repeated=find_repeated(rewrite.conversation),
     )

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 
 from addon.metrics.record import RequestRecord
 
-_CHANGED = ("masked", "masked_images", "redacted", "reduced", "dropped", "dropped_messages")
+_CHANGED = (
+    *("masked", "masked_images", "redacted", "reduced", "dropped", "dropped_messages"),
+    "rereads",
+)
 _PAIRS = (
     *("tool_chars", "json_chars", "tool_tokens", "request_tokens", "bytes"),
     *("cost_tokens", "cost_dollars"),

@@ -200,6 +200,15 @@ class RequestRecord(BaseModel):
         str | None,
         means("A digest of the conversation's texts up to the first user message, in any run."),
     ] = None
+    rereads: Annotated[
+        int | None,
+        means(
+            "Tool calls in the newest answer that repeat earlier ones, with the same tool and the "
+            "same arguments, whose results the request before masked. A call counts once, in the "
+            "request that first holds it and that the provider took. Agents repeat calls without "
+            "masking, too: if `observed`, these are repeats of what would have been masked."
+        ),
+    ] = None
     boundary_moved: Annotated[
         bool | None, means("Whether more was masked than in the request before.")
     ] = None

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from masking.accounting.prompt import Prompt
+from masking.accounting.repeated_calls import Places
 from masking.accounting.sizes import Sizes
 from masking.config import Settings, find_settings
 from masking.measures.pricing import Pricing
@@ -118,12 +119,14 @@ class Rewritten:
 class Measured:
     """What was measured of a request; `prompt` is None if its tokens were not counted.
 
-    `conversation_id` is the digest of its conversation.
+    `conversation_id` is the digest of its conversation. `repeated` has, for each call of its newest
+    answer that repeats earlier ones, the places of their results.
     """
 
     sizes: Sizes
     conversation_id: str
     prompt: Prompt | None
+    repeated: tuple[Places, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

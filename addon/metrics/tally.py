@@ -31,6 +31,7 @@ class Tally:
         All that follows is of the others.
     results, masked, images, redacted, reduced, dropped, kept: tool results (and images in them) as
         the records count them, in each request that they were sent in; `kept` by reason.
+    rereads: calls that repeat one whose result was masked.
     bound: requests that kept results for bound reasoning, by what the provider would do.
     uncounted: requests whose tokens were not counted.
     prompt_tokens, cached_tokens: as the providers reported them, where they reported both.
@@ -56,6 +57,7 @@ class Tally:
     reduced: int = 0
     dropped: int = 0
     kept: Counter[str] = field(default_factory=Counter)
+    rereads: int = 0
     bound: Counter[Binding] = field(default_factory=Counter)
     redaction: RedactionSum = field(default_factory=RedactionSum)
     reductions: Counter[str] = field(default_factory=Counter)
@@ -126,6 +128,7 @@ class Tally:
         self.redacted += record.redacted or 0
         self.reduced += record.reduced or 0
         self.dropped += record.dropped or 0
+        self.rereads += record.rereads or 0
         self.kept.update(record.kept or {})
         if record.binding is not None and (record.kept or {}).get("bound"):
             self.bound[record.binding] += 1

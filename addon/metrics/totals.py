@@ -32,6 +32,7 @@ class _RunTally:
             f"{render_change(tally.tokens_before, tally.tokens_after)}"
             + (f"; {tally.images} images masked in them" if tally.images else "")
             + (f"; {tally.redacted} results redacted" if tally.redacted else "")
+            + (f"; {tally.rereads} re-reads of masked results" if tally.rereads else "")
             + (f"; {bound} results kept for bound reasoning" if bound else "")
             + "".join(f"; {n} reduced by {stage}" for stage, n in tally.reductions.most_common())
             + (f"; net {render_savings(self.savings)}" if self.savings.tokens else "")

@@ -30,7 +30,7 @@ _VOLATILE = (
     *("run", "tag", "label", "time", "hook_us", "first_chunk_seconds"),
     *("record_schema", "software_version", "config_digest", "price_list_date", "price_entry"),
     *("net_unpriced", "group", "observed"),
-    *("result_reasons", "composition"),
+    *("result_reasons", "composition", "rereads"),
 )
 """Fields of a record that depend on the run and the software rather than on the recording.
 

@@ -91,6 +91,7 @@ class Entry:
 
     savings, total: what has been saved up to it, in its conversation and in all.
     moved: whether more was masked than in the request before, if that is known.
+    masked_before: what the request before masked, if an answer to it is new in this one; else None.
     held: whether the boundary of the conversation is held.
     tripped: whether that begins with this request.
     """
@@ -100,6 +101,7 @@ class Entry:
     savings: Savings
     total: Savings
     moved: bool
+    masked_before: frozenset[int] | None
     held: bool
     tripped: bool
 
@@ -124,7 +126,8 @@ class Ledger:
 
     def enter(self, sent: Sent, pricing: Pricing) -> Entry:
         """Enter a request that the provider has answered."""
-        conversation, moved = self._continue(sent)
+        conversation, before, is_answered = self._continue(sent)
+        moved = before is not None and not sent.masked <= before
         cost = self._bill(sent, pricing, conversation)
         tripped = sent.is_masked and conversation.breaker.watch(
             cost.predicted, sent.usage.cached if sent.usage else None, moved=moved
@@ -139,6 +142,7 @@ class Ledger:
             savings=replace(conversation.savings),
             total=replace(self.total),
             moved=moved,
+            masked_before=before if is_answered else None,
             held=conversation.breaker.tripped,
             tripped=tripped,
         )
@@ -160,8 +164,10 @@ class Ledger:
             is_next = sum(element.speaker == "assistant" for element in new) <= 1
             return continued.conversation.masked if is_next else None
 
-    def _continue(self, sent: Sent) -> tuple[ConversationState, bool]:
-        """Return the conversation that the request continues, and whether its boundary moved.
+    def _continue(self, sent: Sent) -> tuple[ConversationState, frozenset[int] | None, bool]:
+        """Return the conversation that the request continues, and what its last request masked.
+
+        And whether an answer to that is new: there is none where a request is sent once more.
 
         Its new end and what is masked now are remembered at once, because `find_hold` must not
         find one without the other.
@@ -170,13 +176,13 @@ class Ledger:
         with self._lock:
             continued = self._latest.find(prefixes)
             if continued is None:
-                conversation = ConversationState(next(self._numbers))
+                conversation, known = ConversationState(next(self._numbers)), 0
             else:
-                conversation = continued.conversation
+                conversation, known = continued
             self._latest.replace(continued, prefixes, conversation)
-            moved = conversation.masked is not None and not sent.masked <= conversation.masked
-            conversation.masked = sent.masked
-        return conversation, moved
+            before, conversation.masked = conversation.masked, sent.masked
+        is_answered = any(piece.begins_answer for piece in sent.prompt.before[1 + known :])
+        return conversation, before, is_answered
 
     def _bill(self, sent: Sent, pricing: Pricing, conversation: ConversationState) -> Cost:
         usage = drop_slips(sent.usage or Usage())

@@ -23,6 +23,7 @@ from masking.elements import Call, Element
 from masking.model import ToolResult
 from masking.replay.quotes import find_quoted_lines, find_shown_lines
 from masking.replay.shown_texts import Places, ShownTexts
+from masking.strategies.equal_calls import CallKey, find_key
 
 _LEAST_CHARS = 8
 _RUN = re.compile(rf"[\w./-]{{{_LEAST_CHARS},}}")
@@ -129,7 +130,7 @@ class _Call(NamedTuple):
     """
 
     call_id: str | None
-    key: tuple[str, str]
+    key: CallKey
     names: frozenset[str]
     lines: frozenset[str]
 
@@ -140,8 +141,8 @@ class _Shown:
     def __init__(self, calls: Sequence[_Call]) -> None:
         self._names = ShownTexts(frozenset(name for call in calls for name in call.names))
         self._lines = ShownTexts(frozenset(line for call in calls for line in call.lines))
-        self._asked: dict[str | None, tuple[str, str]] = {}
-        self._results_of: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+        self._asked: dict[str | None, CallKey] = {}
+        self._results_of: defaultdict[CallKey, list[int]] = defaultdict(list)
 
     def recall(self, call: _Call, request: int) -> Reference:
         return Reference(
@@ -195,7 +196,7 @@ def _read_call(call: Call) -> _Call:
     texts = [*_leaves(value)]
     return _Call(
         call.call_id,
-        (str(call.tool), _compact(value)),
+        find_key(call.tool, arguments),
         frozenset(_find_all_names(texts)),
         frozenset(find_quoted_lines(texts)),
     )

@@ -37,6 +37,7 @@ def entry_of(
         savings=savings,
         total=savings,
         moved=False,
+        masked_before=None,
         held=False,
         tripped=False,
     )

@@ -168,6 +168,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "redacted": 0,
         "reduced": 0,
         "dropped": 0,
+        "rereads": 0,
         "kept": {"in_window": 2},
         "result_reasons": "2m2w",
         "redaction_scenarios": None,

@@ -113,6 +113,28 @@ def test_a_request_continues_the_latest_conversation_that_it_begins_with(
     assert expected == [ledger.enter(sent, PRICING).conversation for sent in requests]
 
 
+@pytest.mark.parametrize(
+    ("requests", "expected"),
+    [
+        pytest.param([ask(talk(9), [0])], None, id="the first that is known"),
+        pytest.param([ask(talk(2), [0]), ask(talk(3), [0, 1])], {0}, id="the next one"),
+        pytest.param([ask(talk(2)), ask(talk(3), [0])], set(), id="nothing was masked before"),
+        pytest.param([ask(talk(2), [0]), ask(talk(5), [0, 1])], {0}, id="more than one later"),
+        pytest.param([ask(talk(2), [0]), ask(talk(2), [0])], None, id="sent once more"),
+        pytest.param(
+            [ask(talk(2), [0]), ask([*talk(2), {"role": "user", "content": "and?"}], [0])],
+            None,
+            id="without an answer to the one before",
+        ),
+    ],
+)
+def test_what_the_request_before_masked_is_known_where_its_answer_is_new(
+    requests: list[Sent], expected: set[int] | None
+) -> None:
+    ledger = Ledger()
+    assert expected == [ledger.enter(sent, PRICING).masked_before for sent in requests][-1]
+
+
 def test_the_longest_of_several_beginnings_is_continued() -> None:
     ledger = Ledger()
     numbers = [ledger.enter(ask(messages), PRICING).conversation for messages in (talk(2), talk(1))]

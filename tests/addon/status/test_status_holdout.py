@@ -7,7 +7,7 @@ import pytest
 
 from addon.metrics.holdout import Holdout, Mean
 from addon.metrics.observed import as_masked, as_sent
-from tests.made_up_records import bill, read_json, record, status, write_records
+from tests.made_up_records import bill, describe, read_json, record, status, write_records
 
 OUT = {"masking": "observed", "group": "holdout"}
 
@@ -63,7 +63,25 @@ def test_a_conversation_of_unknown_price_has_no_dollars() -> None:
                   *talk("c", 6, **OUT)).compare()  # fmt: skip
     assert (Mean(1, 1.0, None), 2) == (found["dollars"].masked, found["requests"].masked[0])
     unknown = count(*talk("a", 3, **unpriced), *talk("c", 6, **OUT)).compare()
-    assert ["failures", "requests", "tool turns"] == [*unknown]
+    assert ["failures", "requests", "tool turns", "re-reads"] == [*unknown]
+
+
+def test_rereads_of_what_would_have_been_masked_are_compared_with_those_of_what_was() -> None:
+    out = {**OUT, "masked": 2, "rereads": 1}
+    found = count(*talk("a", 3, masked=2, rereads=2), *talk("c", 6, **out)).compare()["re-reads"]
+    assert (6.0, 6.0) == tuple(mean.mean for mean in found)
+
+
+def test_status_counts_rereads_of_what_was_masked_and_of_what_would_have_been(
+    capsys: pytest.CaptureFixture[str], records: Path
+) -> None:
+    write_records(records, *talk("a", 3, rereads=1), *talk("c", 1, rereads=1, **OUT))
+    assert [
+        "3 calls repeated one whose result was masked",
+        "1 call repeated one whose result would have been masked",
+    ] == describe(status(capsys))["Re-reads"]
+    total = read_json(capsys)["total"]
+    assert (3, 1) == (total["rereads"], total["observed_as_if_masked"]["rereads"])
 
 
 def group(
@@ -96,12 +114,12 @@ def test_status_sets_the_groups_side_by_side(
 ) -> None:
     write_records(records, *group("m", 12, 20), *group("h", 11, 30, **OUT))
     lines = [line for line in status(capsys) if " each: " in line or line.startswith("Held out")]
-    assert ["Held out", *["in each"] * 4] == [
+    assert ["Held out", *["in each"] * 5] == [
         "Held out" if line.startswith("Held") else "in each" for line in lines
     ]
     assert lines[0].endswith("11 of 23 conversations")
     assert lines[2].endswith("requests in each: 21.0 masked, 30.9 held out (more than chance)")
-    assert lines[4].endswith("$21.0000 masked, $61.8182 held out (more than chance)")
+    assert lines[5].endswith("$21.0000 masked, $61.8182 held out (more than chance)")
     found = read_json(capsys)["holdout"]["requests_per_conversation"]
     assert (12, 11) == (found["masked"]["conversations"], found["held_out"]["conversations"])
     assert found["is_more_than_chance"]
