@@ -7,6 +7,7 @@ from collections import Counter
 
 from mitmproxy import http
 
+from addon.proxy.decoding import TooLargeError, decode_message
 from addon.proxy.requests import is_event_stream
 from addon.proxy.response_copy import ResponseCopy
 from masking.errors import WireError
@@ -73,7 +74,10 @@ class AnswerStream:
 def mask_whole(response: http.Response, answer: Answer) -> None:
     """Mask a complete response, in its own content encoding."""
     try:
-        original = response.content or b""
+        original = decode_message(response) or b""
+    except TooLargeError as error:
+        answer.failures[str(error)] += 1
+        return
     except ValueError:
         answer.failures["unknown or broken content encoding"] += 1
         return

@@ -5,6 +5,7 @@ from typing import Literal
 
 from mitmproxy import http
 
+from addon.proxy.decoding import decode_message
 from addon.proxy.requests import is_event_stream, path_of
 from masking.strategies.mcp_payload import UNKNOWN, Methods
 from masking.strategies.mcp_requests import read_methods
@@ -66,7 +67,7 @@ def find_obstacle(response: http.Response, delivery: Delivery) -> str | None:
 def _read_body(request: http.Request) -> bytes:
     """Return a request's body; nothing if it was streamed or cannot be decoded."""
     try:
-        return request.content or b""
+        return decode_message(request) or b""
     except ValueError:
         return b""
 

@@ -6,6 +6,7 @@ from hashlib import blake2b
 
 from mitmproxy import http
 
+from addon.proxy.decoding import TooLargeError, decode_message
 from masking.errors import WireError
 from masking.wire.formats import Match, find_format
 
@@ -52,7 +53,9 @@ def read_body(request: http.Request) -> bytes:
     if is_signed(request):
         raise WireError("signed")
     try:
-        body = request.content
+        body = decode_message(request)
+    except TooLargeError as error:
+        raise WireError(str(error)) from None
     except ValueError:
         raise WireError("unknown or broken content encoding") from None
     if body is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import brotli  # type: ignore[import-untyped]
+import brotli
 import httpx
 import openai
 import pytest

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-import brotli  # type: ignore[import-untyped]
+import brotli
 import httpx
 import openai
 import pytest
