@@ -6,6 +6,7 @@ from addon.metrics.ledger_fields import describe_entry, describe_pricing
 from addon.metrics.record import RequestRecord
 from addon.metrics.software import describe_software
 from addon.metrics.stages import Answered, Measured, Priced, Received, Rewritten
+from addon.metrics.window_fields import describe_window
 from masking.accounting.ledger import Entry
 from masking.accounting.repeated_calls import count_rereads
 from masking.measures.vocabulary import ENCODING_NAME, is_exact_for
@@ -23,6 +24,7 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
         **({} if measured is None else asdict(measured.sizes)),
         **{f"{name}_tokens": getattr(usage, name) for name in _USAGE_FIELDS},
         **describe_entry(entry),
+        **describe_window(answered),
         "conversation_id": answered.conversation_id,
         "status": answered.status,
         "error": answered.error,

@@ -107,6 +107,21 @@ class RequestRecord(BaseModel):
         tuple[str, str] | None,
         means("The seller and the model of the price list's entry from which they come."),
     ] = None
+    model_window_tokens: Annotated[
+        int | None,
+        means(
+            "The model's context window, for prompt and answer, by the price list or the "
+            "configuration.",
+            "tokens",
+        ),
+    ] = None
+    fits_unmasked: Annotated[
+        bool | None,
+        means(
+            "Whether the request as the agent wrote it would fit that window, with room for the "
+            "answer; null if either size is not known."
+        ),
+    ] = None
     status: Annotated[int | None, means("The status of the answer.")] = None
     error: Annotated[Interruption | None, means("Why the answer did not come to its end.")] = None
     messages: Annotated[int | None, means("Messages.")] = None

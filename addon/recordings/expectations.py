@@ -31,6 +31,7 @@ _VOLATILE = (
     *("record_schema", "software_version", "config_digest", "price_list_date", "price_entry"),
     *("net_unpriced", "group", "observed"),
     *("result_reasons", "composition", "rereads"),
+    *("model_window_tokens", "fits_unmasked"),
 )
 """Fields of a record that depend on the run and the software rather than on the recording.
 

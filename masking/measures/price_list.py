@@ -1,4 +1,4 @@
-"""A price list: which hosts sell which models, and what their input tokens cost there.
+"""A price list: which hosts sell which models, what input tokens cost there, how many they take.
 
 `prices.json` is made from the data of genai-prices (MIT, see `prices.LICENSE`) by
 `python -m tests.make_price_list`, which needs that package; nothing is fetched. It has one price
@@ -65,24 +65,39 @@ class PriceList:
 
     def find(self, host: str, model: str) -> Price | None:
         """Return what a host charges for a model; None unless the list knows both."""
-        url = f"https://{host.lower().rstrip('.')}/"
-        provider = next((p for p in self.providers if re.match(p["api_pattern"], url)), None)
-        return None if provider is None else self._find_model(provider, model)
+        return self._read_price(self._find_seller(host), model)
 
     def find_maker(self, model: str) -> Price | None:
         """Return the price at the first provider whose models have such names."""
-        name = model.lower()
-        for provider in self.providers:
-            if "model_match" in provider and _is_match(provider["model_match"], name):
-                return self._find_model(provider, model)
-        return None
+        return self._read_price(self._find_maker(model), model)
 
-    def _find_model(self, provider: _Object, model: str) -> Price | None:
+    def find_window(self, host: str | None, model: str) -> int | None:
+        """Return the tokens of a model's context window at a host, or at its maker without a host.
+
+        None unless the list knows it. What costs nothing has a window, too.
+        """
+        provider = self._find_maker(model) if host is None else self._find_seller(host)
+        entry = provider and self._find_entry(provider, model)
+        return entry.get("window") if entry else None
+
+    def _find_seller(self, host: str) -> _Object | None:
+        url = f"https://{host.lower().rstrip('.')}/"
+        return next((p for p in self.providers if re.match(p["api_pattern"], url)), None)
+
+    def _find_maker(self, model: str) -> _Object | None:
+        name, makers = model.lower(), (p for p in self.providers if "model_match" in p)
+        return next((p for p in makers if _is_match(p["model_match"], name)), None)
+
+    def _read_price(self, provider: _Object | None, model: str) -> Price | None:
+        entry = provider and self._find_entry(provider, model)
+        return _read_price(provider, entry) if provider and entry else None
+
+    def _find_entry(self, provider: _Object, model: str) -> _Object | None:
         name = model.lower()
         for spelling in dict.fromkeys((name, _COMPACT_DATE.sub(r"-\1-\2-\3", name))):
             for entry in self._list_models(provider):
                 if _is_match(entry["match"], spelling):
-                    return _read_price(provider, entry)
+                    return entry
         return None
 
     def _list_models(self, provider: _Object) -> Iterator[_Object]:

@@ -113,6 +113,8 @@ def _convert_model(model: object, today: date, path: str) -> _Object:
         place = f"{path}.prices.input_mtok.tiers"
         steps = [_expect(dict, tier, at) for tier, at in _items(tiers.get("tiers"), place)]
         kept["steps"] = sorted([tier.get("start"), tier.get("price")] for tier in steps)
+    if found.get("context_window") is not None:
+        kept["window"] = found["context_window"]
     return kept
 
 
@@ -162,6 +164,8 @@ def _check_model(model: _Object, path: str) -> None:
     for name in _PRICES.values():
         if name in model:
             _check_price(model[name], f"{path}.{name}")
+    if "window" in model and not (type(model["window"]) is int and model["window"] > 0):
+        raise ConfigError("expected a whole number of tokens, above 0", f"{path}.window")
     above = 0
     for step, place in _items(model.get("steps", []), f"{path}.steps"):
         if not isinstance(step, list) or len(step) != 2 or type(step[0]) is not int:

@@ -25,11 +25,11 @@ def assume_price(prices: PriceList, model: str | None) -> Price | None:
 
     None if no maker is known, or its entry has no price of cached tokens.
     """
-    found = (prices.find_maker(name) for name in dict.fromkeys(_spell(model or "")))
+    found = (prices.find_maker(name) for name in dict.fromkeys(list_names(model or "")))
     return next((price for price in found if price is not None and price.ratios), None)
 
 
-def _spell(model: str) -> Iterator[str]:
+def list_names(model: str) -> Iterator[str]:
     """Yield the names that a model may have with its maker, the likeliest first.
 
     What stands before a slash, or names a vendor, is dropped; then what was added at the end, part

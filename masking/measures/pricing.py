@@ -16,6 +16,7 @@ from masking.measures.price_list import Price, PriceList
 from masking.measures.price_list_check import open_list
 from masking.measures.price_settings import OwnPrice, PriceSettings
 from masking.measures.prices import assume_price, find_price
+from masking.measures.windows import find_window
 from masking.model import PriceStep
 
 Source = Literal["config", "price list", "assumed"]
@@ -40,6 +41,7 @@ class Pricing:
         which it never is where the ratios are assumed.
     entry: where the ratios, or else the dollars, come from: the list's entry for this host, or the
         maker's entry where they are assumed.
+    window: the tokens of the model's context window, prompt and answer; None if it is not known.
     """
 
     read: float
@@ -51,6 +53,7 @@ class Pricing:
     steps: tuple[PriceStep, ...] = ()
     cache: CacheRules = OPENAI
     entry: Price | None = None
+    window: int | None = None
 
     @property
     def ratios(self) -> tuple[float, float]:
@@ -134,6 +137,11 @@ def _price_unmarked(pricing: Pricing, *, is_host_known: bool) -> Pricing:
 
 @functools.lru_cache(1_024)
 def _find_pricing(settings: PriceSettings, host: str | None, model: str | None) -> Pricing:
+    window = find_window(host, model, settings)
+    return dataclasses.replace(_find_prices(settings, host, model), window=window)
+
+
+def _find_prices(settings: PriceSettings, host: str | None, model: str | None) -> Pricing:
     prices = open_list(settings.price_list)
     listed = find_price(prices, host, model)
     if own := _find_own(settings, host or "", model or ""):

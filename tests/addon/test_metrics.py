@@ -176,6 +176,8 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "reduction_status": None,
         "dropped_messages": None,
         "first_chunk_seconds": None,
+        "model_window_tokens": 128_000,
+        "fits_unmasked": True,
         "tokenizer": "o200k_base",
         "tokenizer_exact": True,
         "prompt_tokens": 90,

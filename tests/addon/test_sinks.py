@@ -1,5 +1,6 @@
 """Where a record goes: each sink gets each record, and one that fails costs the others nothing."""
 
+import dataclasses
 import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -12,16 +13,29 @@ from addon.metrics.log_line import render_line
 from addon.metrics.make_record import make_record
 from addon.metrics.metrics import Metrics
 from addon.metrics.record import RequestRecord
-from addon.metrics.stages import Answered, Interruption, Priced, Received, Rewritten, Run
+from addon.metrics.stages import (
+    Answered,
+    Interruption,
+    Measured,
+    Priced,
+    Received,
+    Rewritten,
+    Run,
+)
 from addon.metrics.totals import Totals
+from masking.accounting.prompt import read_prompt
+from masking.accounting.sizes import measure
 from masking.config import Settings
 from masking.config_tables import MetricsSettings
 from masking.measures.pricing import Pricing
+from masking.measures.tokens import TokenCounter
 from masking.rewrite import change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import RedactionPolicy
 from masking.wire.chat import CHAT
+from masking.wire.usage import Usage
+from tests.builders import MASK_ALL
 from tests.live.harness import conversation, encoded
 
 
@@ -102,6 +116,41 @@ def test_tokens_are_counted_as_long_as_not_too_much_waits(
     assert [record.tool_results for record in got] == [5]
     assert [record.request_tokens_before is not None for record in got] == [expected]
     assert [record.tokenizer_exact for record in got] == [True if expected else None]
+
+
+@pytest.mark.parametrize(
+    ("window", "prompt", "observed", "expected"),
+    [
+        pytest.param(None, None, False, (None, None), id="the window is not known"),
+        pytest.param(1_000_000, None, False, (1_000_000, True), id="it fits"),
+        pytest.param(1_000, None, False, (1_000, False), id="by o200k it does not"),
+        pytest.param(1_000, 10, False, (1_000, True), id="the provider counts less"),
+        pytest.param(1_000, 10, True, (1_000, True), id="observed: what it counts is all of it"),
+        pytest.param(20_000, 40_000, False, (20_000, False), id="the provider counts more"),
+    ],
+)
+def test_a_record_says_whether_the_request_would_fit_unmasked(
+    window: int | None, prompt: int | None, observed: bool, expected: tuple[int | None, bool | None]
+) -> None:
+    body = encoded(conversation())
+    rewrite = change_request(body, read_request(body), Strategies(schema1=MASK_ALL))
+    counter = TokenCounter()
+    read = read_prompt(rewrite, counter)
+    pricing = Pricing(0.1, 1.0, window=window)
+    stage = rewritten(priced=dataclasses.replace(priced("m"), pricing=pricing), observed=observed)
+    answered = [
+        make_record(
+            Answered(
+                rewritten=stage,
+                measured=Measured(sizes=sizes, conversation_id="", prompt=read),
+                usage=Usage(prompt=prompt),
+            ),
+            None,
+        )
+        for sizes in (measure(rewrite, body, read, counter), measure(rewrite, body))
+    ]
+    found = [(record.model_window_tokens, record.fits_unmasked) for record in answered]
+    assert [expected, (window, None)] == found  # the second was not counted
 
 
 @pytest.mark.parametrize(

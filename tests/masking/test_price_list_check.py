@@ -65,7 +65,7 @@ def take(document: object) -> dict[str, Any]:
 def test_of_a_models_prices_those_of_its_input_are_kept(
     prices: object, expected: dict[str, object]
 ) -> None:
-    assert {"id": "m", "match": {"equals": "m"}, **expected} == take(publish(prices))
+    assert {"id": "m", "match": {"equals": "m"}, **expected, "window": 9} == take(publish(prices))
 
 
 def when(plain: float, **constraint: str) -> dict[str, object]:
@@ -212,6 +212,8 @@ MODEL = "providers[0].models[0]"
         pytest.param(ours(steps=[[5, "x"]]), f"{MODEL}.steps[0][1]", "number", id="no price there"),
         pytest.param(ours(steps=[[5, 1], [5, 2]]), f"{MODEL}.steps[1]", "more tokens", id="twice"),
         pytest.param(ours(steps=[[0, 1]]), f"{MODEL}.steps[0]", "more tokens", id="from 0 on"),
+        pytest.param(ours(window=0), f"{MODEL}.window", "whole number", id="no window"),
+        pytest.param(ours(window=1.5), f"{MODEL}.window", "whole number", id="half a token more"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_reported_with_its_place(document: object, path: str, problem: str) -> None:
