@@ -3,6 +3,10 @@
 Whatever goes wrong in here, the client's own bytes go out.
 """
 
+import addon.proxy.collector  # noqa: F401 - it spares work by being first
+
+# isort: split
+
 import asyncio
 import functools
 import logging

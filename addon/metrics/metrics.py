@@ -35,7 +35,6 @@ from masking.config_tables import MetricsSettings
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import find_pricing
 from masking.measures.tokens import TokenCounter
-from masking.measures.vocabulary import load_o200k_base
 from masking.memory.identity import digest_opening
 from masking.rewrite import Rewrite
 from masking.wire.usage import read_usage
@@ -84,9 +83,11 @@ class Metrics:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Load what would later stop everything for a moment. To be called in the log's thread."""
+        """Load what the first request would wait for. To be called in the log's thread.
+
+        The vocabulary is not among it: it is loaded once the first request has left.
+        """
         self._log.start()
-        self._worker.submit(load_o200k_base)
         self._worker.submit(lambda: find_pricing(PriceSettings(), "localhost", "none"))
 
     def configure(self, settings: MetricsSettings) -> None:

@@ -37,16 +37,21 @@ _PATTERN = "|".join(
 
 @functools.cache
 def load_o200k_base() -> tiktoken.Encoding:
-    """Return what `tiktoken.get_encoding("o200k_base")` returns; read once in a process.
+    """Return an encoding that encodes as `tiktoken.get_encoding("o200k_base")` does.
 
-    Raises OSError if the data file is missing, ValueError if it is not OpenAI's.
+    Read once in a process. It cannot be pickled. Raises OSError if the data file is missing,
+    ValueError if it is not OpenAI's.
     """
-    return tiktoken.Encoding(
+    ranks = parse_vocabulary(_FILE.read_bytes())
+    encoding = tiktoken.Encoding(
         name=ENCODING_NAME,
         pat_str=_PATTERN,
-        mergeable_ranks=parse_vocabulary(_FILE.read_bytes()),
+        mergeable_ranks=ranks,
         special_tokens=_SPECIAL_TOKENS,
     )
+    # tiktoken encodes with a copy of its own, and keeps this one, of 35 MB, to pickle itself.
+    ranks.clear()
+    return encoding
 
 
 def parse_vocabulary(packed: bytes) -> dict[bytes, int]:
@@ -62,7 +67,8 @@ def parse_vocabulary(packed: bytes) -> dict[bytes, int]:
     if found != _SHA256:
         raise ValueError(f"{_FILE.name} is not OpenAI's: SHA-256 {found}, expected {_SHA256}")
     # Lines are "<base64> <rank>" with ranks from 0 without a gap, as the hash has just proved.
-    return {binascii.a2b_base64(token): rank for rank, token in enumerate(content.split()[::2])}
+    tokens = content.split()[::2]
+    return dict(zip(map(binascii.a2b_base64, tokens), range(len(tokens)), strict=True))
 
 
 def is_exact_for(model: str | None) -> bool:

@@ -19,7 +19,9 @@ REQUESTS = 2_000
 STEP = 250
 
 
-class _Provider(BaseHTTPRequestHandler):
+class Provider(BaseHTTPRequestHandler):
+    """Answers each request at once, with a usage."""
+
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
@@ -53,7 +55,7 @@ def vary(messages: list[dict[str, object]], number: int) -> bytes:
 
 
 def main() -> None:
-    server = ThreadingHTTPServer((HOST, 0), _Provider)
+    server = ThreadingHTTPServer((HOST, 0), Provider)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     messages = json.loads(build_body())["messages"]
     with tempfile.TemporaryDirectory() as name:
