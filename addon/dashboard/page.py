@@ -7,6 +7,7 @@ from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+from masking.accounting.composition import PARTS
 from masking.accounting.reason_row import label_reasons
 
 _REPORT, _OWN = "masking.report", "addon.dashboard"
@@ -19,6 +20,7 @@ ASSETS: Mapping[str, tuple[str, str]] = {
     "elements.js": (_REPORT, "text/javascript"),
     "charts.js": (_REPORT, "text/javascript"),
     "masking_map.js": (_REPORT, "text/javascript"),
+    "composition.js": (_OWN, "text/javascript"),
     "conversation.js": (_OWN, "text/javascript"),
     "live.js": (_OWN, "text/javascript"),
 }
@@ -39,7 +41,7 @@ def render_page() -> str:
     )
     environment.policies["json.dumps_kwargs"] = {"sort_keys": False}  # the order of legends
     return environment.get_template("live.html.jinja").render(
-        data={"reasons": label_reasons(), "policies": _COLOURS},
+        data={"reasons": label_reasons(), "policies": _COLOURS, "parts": PARTS},
         version=version("observation-masking"),
         styles=[name for name, (_, kind) in ASSETS.items() if kind == "text/css"],
         scripts=[name for name, (_, kind) in ASSETS.items() if kind == "text/javascript"],

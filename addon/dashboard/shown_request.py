@@ -1,9 +1,11 @@
 """What the page keeps of a request: sizes, amounts and reasons; never content."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from addon.metrics.names import printable
 from addon.metrics.record import RequestRecord
+from masking.accounting.composition import PARTS
 
 _MOST_LETTERS = 4_000
 """A longer row of the masking map is not kept, so that no request can take much memory."""
@@ -18,6 +20,7 @@ class ShownRequest(NamedTuple):
     sent, spared: the tokens that were sent, and those that masking took out.
     prompt, cached: the tokens that the provider reported.
     tokens_before, tokens_after, dollars_before, dollars_after: its bill, unmasked and as sent.
+    parts: what `sent` is composed of, in the order of `PARTS`.
     moved: whether the boundary moved.
     row: its row of the masking map.
     """
@@ -30,6 +33,7 @@ class ShownRequest(NamedTuple):
     masked: int
     sent: int | None
     spared: int | None
+    parts: tuple[int, ...] | None
     prompt: int | None
     cached: int | None
     tokens_before: float | None
@@ -58,6 +62,7 @@ def show(record: RequestRecord) -> ShownRequest:
         masked=sum(filter(None, (record.masked, record.redacted, record.reduced, record.dropped))),
         sent=after,
         spared=None if before is None or after is None else before - after,
+        parts=None if (parts := record.composition) is None else _list_parts(parts),
         prompt=record.prompt_tokens,
         cached=record.cached_tokens,
         tokens_before=record.cost_tokens_before,
@@ -67,3 +72,7 @@ def show(record: RequestRecord) -> ShownRequest:
         moved=bool(record.boundary_moved),
         row=row if row is None or len(row) <= _MOST_LETTERS else None,
     )
+
+
+def _list_parts(parts: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(parts.get(part, 0) for part in PARTS)

@@ -6,17 +6,24 @@ they add up to the whole prompt.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from masking.accounting.prompt import Prompt
 from masking.elements import Element, Speaker
 from masking.rewrite import Rewrite
 
 Part = Literal["system", "tools", "user", "assistant", "results", "placeholders", "unknown"]
-"""Instructions; tool schemas; what user and assistant say, with the assistant's calls; tool results
-as they were sent; what stands for those that were masked; what no format knows."""
 
-PARTS: tuple[Part, ...] = get_args(Part)
+PARTS: Mapping[Part, str] = {
+    "system": "system prompt",
+    "tools": "tool schemas",
+    "user": "user",
+    "assistant": "assistant, with its calls",
+    "results": "tool results",
+    "placeholders": "placeholders",
+    "unknown": "unknown elements",
+}
+"""What each part is, in the order in which people read them."""
 
 _OF_SPEAKERS: Mapping[Speaker, Part] = {
     "system": "system",

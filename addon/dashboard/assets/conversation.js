@@ -37,13 +37,10 @@ function showConversation(one) {
 
 function showAmounts({ saved, unit }, requests, moves) {
   const amount = money(unit, highest(saved.map(Math.abs)));
-  const whole_prompt = requests.map(({ sent, spared }) => (sent || 0) + (spared || 0));
-  const sent = requests.map((request) => request.sent || 0);
-  const say = (at) => `${whole(sent[at])} of ${whole(whole_prompt[at])} tokens sent`;
   const last = requests.length - 1;
+  const found = findParts(requests);
   return [
-    legend([["line chosen", "saved so far"], ["chosen", "tokens that were sent"],
-      ["everything", "tokens that masking took out"], ["move", "the boundary moves"]]),
+    legend([["line chosen", "saved so far"], ["move", "the boundary moves"], ...nameParts(found)]),
     html("div", { class: "row pair" },
       chart("Saved so far", "What the prompts would have cost, less what they cost.", {
         count: requests.length, top: highest(saved), bottom: -highest(saved.map((each) => -each)),
@@ -53,13 +50,8 @@ function showAmounts({ saved, unit }, requests, moves) {
         series: [line("chosen", { width: 2, points: { show: requests.length === 1 } })],
         values: [saved],
       }),
-      chart("Tokens of each prompt", "Estimated, with the vocabulary o200k_base.", {
-        count: requests.length, top: highest(whole_prompt), moves, unit: "Tokens", axis: compact,
-        label: `Tokens of each prompt. The last request: ${say(last)}.`,
-        read: (at) => `Request ${whole(at + 1)}: ${say(at)}`,
-        series: [bars("taken out", "everything"), bars("sent", "chosen")],
-        values: [whole_prompt, sent],
-      }))];
+      chartParts(requests, found, moves)),
+    ...tellParts(requests, found)];
 }
 
 /* The requests at which more was masked, each with what it and those up to the next one saved. */

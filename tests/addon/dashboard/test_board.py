@@ -129,6 +129,22 @@ def test_a_row_of_results_that_is_too_long_is_left_out() -> None:
     assert [None, "3m"] == [each.row for each in board.look().conversations[0].requests]
 
 
+@pytest.mark.parametrize(
+    ("composition", "parts"),
+    [
+        ({"tools": 5, "results": 9}, (0, 5, 0, 0, 9, 0, 0)),
+        ({}, (0,) * 7),
+        (None, None),
+    ],
+    ids=["some", "an empty prompt", "not counted"],
+)
+def test_what_a_prompt_is_composed_of_is_told_part_by_part(
+    composition: Mapping[str, int] | None, parts: tuple[int, ...] | None
+) -> None:
+    board = filled({**A, "composition": composition})
+    assert parts == board.look().conversations[0].requests[0].parts
+
+
 def test_a_failure_is_told() -> None:
     board = filled({**A, "status": 529}, {**A, "error": "provider failed"}, {**A, "status": 200})
     told = [each.failed for each in board.look().conversations[0].requests]

@@ -51,6 +51,7 @@ def session(count: int, **fields: object) -> Iterator[Mapping[str, object]]:
             "tool_results": at,
             "request_tokens_before": 900 + at,
             "request_tokens_after": 900 - at * is_masked,
+            "composition": {"tools": 600, "user": 300 - at * is_masked},
             "masked": at // 2 if is_masked else 0,
             "boundary_moved": at == count // 2,
             "result_reasons": f"{at // 2}m{at - at // 2}w" if is_masked else f"{at}w",
@@ -120,6 +121,10 @@ def test_it_fills_while_a_session_plays(page: "Page", server: PageServer) -> Non
     see(page, "net", "$10.00 (12%) saved")
     see(page, "one", "In the last request: 9 masked, 10 in window.")
     see(page, "one", "Moves of the boundary")
+    parts = page.get_by_role("region", name="What the prompts are composed of")
+    assert ["tool schemas600 (68%)12,000 (67%)", "user281 (32%)5,855 (33%)"] == (
+        parts.locator("tbody tr").all_text_contents()
+    )
     assert 1 == page.locator("#rows tr").count()
 
 
