@@ -15,7 +15,15 @@ from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import Redactions, decide_redactions
 from masking.strategies.reduction import leaves_nobody, plan_reduction, set_aside
 from masking.strategies.reduction_plan import ReductionPlan
-from masking.strategies.window import decide, in_order
+from masking.strategies.summary_requests import is_summary_request
+from masking.strategies.window import (
+    decide,
+    find_maskable,
+    in_order,
+    judge,
+    leave_whole,
+    may_be_whole,
+)
 from masking.wire.chat import CHAT
 from masking.wire_format import Binding, WireFormat
 
@@ -29,6 +37,7 @@ class Rewrite:
     decisions: one for each result, that of the strategy which settled it.
     masked: the places of the results that the window masks, whichever strategy settled them.
     redactions, plan: None if redaction or reduction is off.
+    left_whole: whether the window masks nothing, because an agent asks for a summary.
     binding: what becomes of the model's reasoning if a text before it has changed.
     past: what is to be remembered of the conversation; None if nothing is.
     """
@@ -42,6 +51,7 @@ class Rewrite:
     plan: ReductionPlan | None = None
     past: Past | None = None
     binding: Binding | None = None
+    left_whole: bool = False
 
 
 def rewrite_request(
@@ -116,6 +126,7 @@ def change_request(
         plan=plan,
         past=past,
         binding=binding,
+        left_whole=any(decision.reason == "summary" for decision in windowed),
     )
 
 
@@ -127,11 +138,23 @@ def _mask(
     *,
     binds: bool,
 ) -> tuple[tuple[Decision, ...], Past | None]:
+    asks_summary = policy.masks and is_summary_request(conversation)
     if occasion is not None and policy.masks:
-        layout = lay_out(conversation)
-        held = only is not None
-        continued = continue_past(conversation, policy, layout, occasion, held=held, binds=binds)
+        continued = continue_past(
+            conversation,
+            policy,
+            lay_out(conversation),
+            occasion,
+            held=only is not None,
+            binds=binds,
+            asks_summary=asks_summary,
+        )
         return continued.decisions, continued.past
+    if asks_summary and not binds:
+        layout = lay_out(conversation)
+        maskable = find_maskable(judge(conversation, policy), layout)
+        if may_be_whole(layout, maskable, policy):
+            return leave_whole(conversation), None
     decisions = decide(conversation, policy)
     if binds:  # nobody knows how the requests were sent to which reasoning may be bound
         only = frozenset()

@@ -57,6 +57,17 @@ That the user opens the list, or also that the two alternate; results are on the
 """
 
 
+def chooses_no_tool(body: Mapping[str, object]) -> bool:
+    """Whether `tool_choice` forbids calls, as a word or as an object's type."""
+    choice = body.get("tool_choice")
+    return (choice.get("type") if isinstance(choice, dict) else choice) == "none"
+
+
+def never_compacts(_document: Mapping[str, object], _path: str) -> bool:
+    """Say of any request that it does not ask for its history in short."""
+    return False
+
+
 class WireFormat(NamedTuple):
     """How a wire format is read: data, and functions of one element. All strategies use the same.
 
@@ -83,6 +94,8 @@ class WireFormat(NamedTuple):
     answers_in_runs: whether consecutive elements of the assistant are one answer.
     pairs_by_order: whether results without an id answer the calls of the last turn in their order.
     role_order: what the provider asks of the order of the elements.
+    forbids_tools: whether a body says that no tool may be called.
+    compacts: whether a request asks for its history in short, by its document and its path.
     """
 
     name: str
@@ -104,3 +117,5 @@ class WireFormat(NamedTuple):
     answers_in_runs: bool = False
     pairs_by_order: bool = False
     role_order: RoleOrder = "any"
+    forbids_tools: Callable[[Mapping[str, object]], bool] = chooses_no_tool
+    compacts: Callable[[Mapping[str, object], str], bool] = never_compacts

@@ -73,6 +73,7 @@ class Masker:
             seed=priced.seed,
             prompt=prompt,
             masked=rewritten.masked,
+            left_whole=rewritten.left_whole,
             usage=answered.usage,
             when=rewritten.received.time,
             is_masked=rewritten.received.answers_masked and not rewritten.observed,
@@ -130,6 +131,7 @@ class Masker:
         rewritten = replace(
             rewritten,
             masked=rewrite.masked,
+            left_whole=rewrite.left_whole,
             binding=rewrite.binding,
             bytes_after=bytes_after,
         )

@@ -75,6 +75,7 @@ class Sent:
     seed: tells host, model and credential apart.
     masked: the places of the tool results that were masked, counted from 0.
     is_masked: whether the prompt after masking was sent, or the one before it, as in a recording.
+    left_whole: whether it was left whole for once; the conversation goes on as it was before.
     """
 
     seed: bytes
@@ -83,6 +84,7 @@ class Sent:
     usage: Usage | None
     when: datetime
     is_masked: bool
+    left_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,8 +181,10 @@ class Ledger:
                 conversation, known = ConversationState(next(self._numbers)), 0
             else:
                 conversation, known = continued
-            self._latest.replace(continued, prefixes, conversation)
-            before, conversation.masked = conversation.masked, sent.masked
+            before = conversation.masked
+            if continued is None or not sent.left_whole:
+                self._latest.replace(continued, prefixes, conversation)
+                conversation.masked = sent.masked
         is_answered = any(piece.begins_answer for piece in sent.prompt.before[1 + known :])
         return conversation, before, is_answered
 

@@ -13,7 +13,14 @@ from masking.memory.boundary_memory import Move, Occasion, Past
 from masking.model import Decision, Layout
 from masking.strategies.boundary import Boundary, Made, find_next_move
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.window import decide_by_boundary, find_maskable, judge, mask_again
+from masking.strategies.window import (
+    decide_by_boundary,
+    find_maskable,
+    judge,
+    leave_whole,
+    mask_again,
+    may_be_whole,
+)
 
 _SEPARATE_SLIDES = 64
 """How many turns of a sliding window a user may go back before other settings un-mask a result."""
@@ -21,10 +28,13 @@ _SEPARATE_SLIDES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continued:
-    """The decisions for a request, and the past that the next request will have."""
+    """The decisions for a request, and the past that the next request will have.
+
+    Without a past all that was remembered stays as it is.
+    """
 
     decisions: tuple[Decision, ...]
-    past: Past
+    past: Past | None
 
 
 def continue_past(
@@ -35,8 +45,11 @@ def continue_past(
     *,
     held: bool = False,
     binds: bool = False,
+    asks_summary: bool = False,
 ) -> Continued:
     """Decide every tool result of a request. If `held`, the boundary does not move.
+
+    A request that `asks_summary` is left whole if it may be, and then nothing is remembered of it.
 
     If the model `binds` its reasoning to all that precedes it, nothing before reasoning in the
     request is masked anew, and what was masked when the reasoning was made stays masked.
@@ -52,6 +65,10 @@ def continue_past(
         held=held,
     )
     maskable = find_maskable(judged, layout)
+    last_bound = find_last_bound(conversation) if binds else -1
+    is_bound = any(conversation.results[place].element < last_bound for place in again)
+    if asks_summary and not is_bound and may_be_whole(layout, maskable, policy, made):
+        return Continued(decisions=leave_whole(conversation), past=None)
     moved = find_next_move(layout.requests, maskable, policy, made, layout.marked)
 
     def draw(moved: Boundary | None) -> tuple[tuple[Decision, ...], tuple[int, ...]]:
@@ -61,7 +78,6 @@ def continue_past(
         new = (n for n, d in enumerate(decided) if d.reason == "masked" and n not in again)
         return decided, tuple(new)
 
-    last_bound = _find_last_bound(conversation) if binds else -1
     decisions, fresh = draw(moved)
     if fresh and decisions[fresh[0]].result.element < last_bound:
         moved = None  # it would change a text before reasoning
@@ -87,7 +103,7 @@ def name_bound(decisions: Sequence[Decision], last_bound: int) -> tuple[Decision
     )
 
 
-def _find_last_bound(conversation: Conversation) -> int:
+def find_last_bound(conversation: Conversation) -> int:
     """Return the position of the last element with bound reasoning; -1 if there is none."""
     bound = (at for at, element in enumerate(conversation.elements) if element.is_bound)
     return max(bound, default=-1)

@@ -183,6 +183,7 @@ def _replay_request(
         usage=recorded.usage if settings.model in (None, named) else None,
         when=recorded.when,
         is_masked=False,
+        left_whole=outcome.left_whole,
     )
     return ReplayedRequest(
         model=model,

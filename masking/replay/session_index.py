@@ -32,6 +32,7 @@ from masking.model import Layout
 from masking.replay.replay import RecordedRequest, ReplaySettings, Session
 from masking.replay.reread import Reference, find_references
 from masking.rewrite import read_request
+from masking.strategies.summary_requests import is_summary_request
 
 
 class IndexedRequest(NamedTuple):
@@ -57,6 +58,7 @@ class Segment:
     follows: the segment whose conversation this one continues with other tools or at other prices.
     requests: all requests of the segment.
     pieces: the tool schemas, then the messages.
+    asks_summary: whether its one request is an agent's for a summary.
     """
 
     seed: bytes
@@ -67,6 +69,7 @@ class Segment:
     conversation: Conversation
     layout: Layout
     references: tuple[Reference, ...]
+    asks_summary: bool = False
 
 
 class RequestPlace(NamedTuple):
@@ -143,6 +146,7 @@ class _GrowingSegment:
     head: bytes
     follows: int | None
     conversation: Conversation
+    asks_summary: bool = False
     sent: list[tuple[datetime, int, tuple[int, ...]]] = field(default_factory=list)
     """The requests: when, how many messages, and the places of the marked pieces."""
 
@@ -171,6 +175,7 @@ class _GrowingSegment:
             conversation=conversation,
             layout=layout,
             references=find_references(conversation, answers),
+            asks_summary=self.asks_summary,
         )
 
     def _index_requests(
@@ -206,7 +211,9 @@ class _Indexer:
         found = None if continued is None else continued.conversation
         head = digest_head(conversation)
         pricing = self._settings.find_pricing(recorded, conversation)
-        if found is None or not self.segments[found].goes_on(conversation, head, pricing):
+        asks_summary = is_summary_request(conversation)
+        goes_on = found is not None and self.segments[found].goes_on(conversation, head, pricing)
+        if found is None or asks_summary or not goes_on:
             self.segments.append(
                 _GrowingSegment(
                     seed=seed,
@@ -214,6 +221,7 @@ class _Indexer:
                     head=head,
                     follows=found,
                     conversation=conversation,
+                    asks_summary=asks_summary,
                 )
             )
             found = len(self.segments) - 1
@@ -221,4 +229,5 @@ class _Indexer:
         self.order.append(RequestPlace(found, len(segment.sent)))
         segment.conversation = conversation
         segment.sent.append((recorded.when, len(prefixes), tuple(find_marked(conversation))))
-        self._latest.replace(continued, prefixes, found)
+        if continued is None or not asks_summary:  # the conversation goes on as if it had not been
+            self._latest.replace(continued, prefixes, found)

@@ -133,6 +133,32 @@ def find_next_move(
     return fold.boundary if fold.boundary.results else None
 
 
+def allows_whole(
+    requests: Sequence[Request],
+    results: Sequence[Maskable],
+    policy: MaskPolicy,
+    made: Made | None = None,
+    marked: float = 0.0,
+) -> bool:
+    """Whether the promise of `max_loss` holds if the last request is sent with nothing masked.
+
+    Without what was `made`, earlier requests are taken to have been sent as the rule has it.
+    """
+    if policy.slides:
+        return True
+    fold = _Fold(policy, marked)
+    for number, request in enumerate(requests):
+        fold.begin(request)
+        if made is not None:
+            fold.take_move(made.masked.get(number, ()), results)
+        if number == len(requests) - 1:
+            break
+        if made is None:
+            fold.decide(request)
+        fold.send(request, results)
+    return fold.covers_whole(requests[-1])
+
+
 class _Fold:
     """The fold over the requests, in two bills: as they are sent, and with everything sent.
 
@@ -207,6 +233,24 @@ class _Fold:
         self._size = request.size
         self._ends.append(request.size)
         self._requests += 1
+
+    def covers_whole(self, request: Request) -> bool:
+        """Whether the promise holds if the request is sent with nothing masked.
+
+        The cache then holds what stands before the first result that was ever masked.
+        """
+        if self._first_masked == math.inf:
+            return True
+        head = self._sent - self._find_tail(self._first_masked)
+        if self._policy.reads_at == "any prefix":
+            head = min(self._first_masked, self._size)
+        if head < self._policy.shortest_prefix:
+            head = 0.0
+        new, factor = self._write * (request.size - self._size), self._factor(request.size)
+        full = factor * (self._read * self._size + new)
+        paid = factor * (self._read * head + self._write * (self._size - head) + new)
+        saved = self._saved + full - paid - self._price
+        return saved >= -self._policy.estimated_loss * (self._unmasked_bill + full)
 
     @property
     def _sent(self) -> float:

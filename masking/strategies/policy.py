@@ -68,6 +68,8 @@ class MaskPolicy:
         first. Like the ratios, it is not a key of a file: prices give it.
     shortest_prefix: a prefix of fewer tokens is not cached. Prices give it, too.
     reads_at: where a cached prompt can be read from. Prices give it, too.
+    model_window: the tokens of the model's context window; None if it is not known. It is found
+        with the prices.
     mask_images: also mask the images of old results, each with a text that says what it was.
     keep_last_images: keep the results that hold the last K images, however old; 0 or less is off.
     bound_reasoning: "keep": mask nothing that reasoning of the model is bound to; "drop": do so
@@ -101,6 +103,7 @@ class MaskPolicy:
     price_steps: tuple[PriceStep, ...] = ()
     shortest_prefix: int = 0
     reads_at: ReadsAt = "any prefix"
+    model_window: int | None = None
     bound_reasoning: BoundReasoning = "keep"
     mask_images: bool = False
     keep_last_images: int = 3
@@ -191,4 +194,5 @@ def apply_pricing(
         price_steps=() if slides else pricing.steps,
         shortest_prefix=0 if slides else pricing.cache.minimum,
         reads_at="any prefix" if slides else pricing.cache.reads_at,
+        model_window=pricing.window,
     )

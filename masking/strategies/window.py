@@ -7,6 +7,7 @@ from typing import NamedTuple, cast
 from masking.conversation import Conversation
 from masking.layout import lay_out
 from masking.measures.token_estimate import estimate_tokens
+from masking.measures.windows import fits_window
 from masking.model import (
     Decision,
     KeepReason,
@@ -16,7 +17,7 @@ from masking.model import (
     ToolResult,
     make,
 )
-from masking.strategies.boundary import Boundary, find_boundary
+from masking.strategies.boundary import Boundary, Made, allows_whole, find_boundary
 from masking.strategies.error_signs import looks_like_error
 from masking.strategies.named_results import find_named
 from masking.strategies.placeholder import Rendering, Template, is_placeholder, parse_template
@@ -51,6 +52,22 @@ def decide_by_boundary(
         conversation.results if policy.slides else _forget_early_calls(conversation.results, layout)
     )
     return _draw(conversation, view, boundary, known, judged)
+
+
+def may_be_whole(
+    layout: Layout, maskable: Sequence[Maskable], policy: MaskPolicy, made: Made | None = None
+) -> bool:
+    """Whether a request may be sent with nothing masked: it fits the window, at a bearable price.
+
+    Without what was `made`, earlier requests are taken to have been sent as the rule has it.
+    """
+    fits = fits_window(layout.requests[-1].size, policy.model_window)
+    return fits and allows_whole(layout.requests, maskable, policy, made, layout.marked)
+
+
+def leave_whole(conversation: Conversation) -> tuple[Decision, ...]:
+    """Return the decisions for an agent's request for a summary: every result stays."""
+    return tuple(Decision(result, "summary") for result in conversation.results)
 
 
 def mask_again(results: Sequence[ToolResult], rendering: Rendering) -> list[Decision]:

@@ -21,6 +21,7 @@ from masking.replay.replay import ReplaySettings
 from masking.replay.reread import Rereads, count_rereads
 from masking.replay.session_index import Segment, SessionIndex
 from masking.strategies.policy import MaskPolicy, apply_pricing
+from masking.strategies.window import may_be_whole
 
 
 class BilledRequest(NamedTuple):
@@ -98,6 +99,8 @@ class FastReplay:
         if not policy.masks:
             return _mask_nothing(segment)
         judged = self._judge(number, policy)
+        if segment.asks_summary and may_be_whole(segment.layout, judged.maskable, policy):
+            return _mask_nothing(segment)
         return FirstMasked(find_first_masked(segment, judged, policy), judged.pieces)
 
     def _judge(self, number: int, policy: MaskPolicy) -> Judged:

@@ -142,6 +142,19 @@ def say_as_user(text: str) -> object:
     return {"role": "user", "parts": [{"text": text}]}
 
 
+def forbids_tools(body: Mapping[str, object]) -> bool:
+    """Whether the mode of calling functions is `NONE`."""
+    config: object = body
+    for keys in (
+        ("toolConfig", "tool_config"),
+        ("functionCallingConfig", "function_calling_config"),
+    ):
+        config = next(
+            (config[key] for key in keys if isinstance(config, dict) and key in config), None
+        )
+    return isinstance(config, dict) and config.get("mode") == "NONE"
+
+
 GEMINI = WireFormat(
     name="gemini",
     paths=(
@@ -165,6 +178,7 @@ GEMINI = WireFormat(
     answers_in_runs=True,
     pairs_by_order=True,
     role_order="alternating",  # a call must come right after the user or a result
+    forbids_tools=forbids_tools,
 )
 
 

@@ -157,6 +157,14 @@ def say_as_user(text: str) -> object:
     }
 
 
+def compacts(document: Mapping[str, object], path: str) -> bool:
+    """Whether a request asks for its history in short: by its path, or by codex's last item."""
+    items = document.get("input")
+    last = items[-1] if isinstance(items, list) and items else None
+    is_trigger = isinstance(last, dict) and last.get("type") == "compaction_trigger"
+    return is_trigger or path.endswith("/compact")
+
+
 RESPONSES = WireFormat(
     name="responses",
     paths=(
@@ -179,6 +187,7 @@ RESPONSES = WireFormat(
     count_parts=count_item_parts,
     user_message=say_as_user,
     answers_in_runs=True,
+    compacts=compacts,
 )
 
 _NOTES = frozenset(("id", "status", "internal_chat_message_metadata_passthrough"))

@@ -197,6 +197,27 @@ def test_a_restart_and_other_settings_change_nothing() -> None:
     assert reasons(before)[:3] == reasons(after)[:3] == ["masked"] * 3
 
 
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        pytest.param([PLAIN] * 5 + [THINKS], False, id="reasoning that was made later"),
+        pytest.param([PLAIN] * 6, True, id="no reasoning"),
+    ],
+)
+def test_a_request_for_a_summary_is_whole_where_nothing_is_bound_to_what_is_masked(
+    steps: list[Step], expected: bool
+) -> None:
+    session = Session()
+    for step in steps:
+        session.take(step)
+    asks = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools."
+    session.messages[-1]["content"].append({"type": "text", "text": asks})
+    asked = session.send(PLAIN)
+    assert asked is not None
+    assert (expected, not expected) == (asked.left_whole, "masked" in reasons(asked))
+    assert session._is_taken(json.loads(asked.body))
+
+
 def test_a_request_may_allow_reasoning_to_be_dropped() -> None:
     drop: dict[str, object] = {
         "type": "adaptive",

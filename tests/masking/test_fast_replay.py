@@ -238,6 +238,7 @@ def test_it_agrees_with_a_replay_where_long_prompts_are_dearer(tmp_path: Path) -
 LONG = work(12)
 TOOLS = [[{"type": "function", "function": {"name": name}}] for name in ("read", "write")]
 NOTE: ChatMessage = {"role": "user", "content": "Stop. Do something else. " * 40}
+ASKS: ChatMessage = {"role": "user", "content": "Provide a summary of the conversation."}
 
 
 def cut(*lengths: int) -> list[bytes]:
@@ -277,6 +278,15 @@ OTHER = [{"role": "system", "content": "Be verbose. " * 300}, *LONG[1:]]
             [*cut(15, 17), write_body([*LONG[:19], NOTE]), *cut(19, 21)], id="a cancelled request"
         ),
         pytest.param(
+            [
+                *cut(15, 17),
+                write_body([*LONG[:17], ASKS]),
+                *cut(19, 21),
+                write_body([LONG[0], *LONG[3:19], ASKS]),
+            ],
+            id="requests for a summary",
+        ),
+        pytest.param(
             with_tools((9, 0), (11, 0), (13, 1), (15, 1), (17, 0), (19, 0), (25, 0)),
             id="tools that change",
         ),
@@ -301,6 +311,13 @@ def test_it_agrees_where_a_session_does_not_simply_grow(bodies: list[bytes], sli
     )
     session = Talk(tuple(bodies))
     assert by_replay(session, settings) == by_trial(session, settings)
+
+
+def test_a_request_for_a_summary_is_sent_whole_and_the_next_one_is_not() -> None:
+    bodies = [*cut(15, 17), write_body([*LONG[:17], ASKS]), *cut(19)]
+    settings = ReplaySettings(policy=policy(MASK_ALL, window_turns=2), slides=True)
+    masked = [each.masked for each in replay_fast(Talk(tuple(bodies)), settings).requests]
+    assert [5, 6, 0, 7] == masked
 
 
 @st.composite
