@@ -8,6 +8,7 @@ import addon.proxy.collector  # noqa: F401 - it spares work by being first
 # isort: split
 
 import asyncio
+import contextlib
 import functools
 import logging
 import secrets
@@ -32,7 +33,7 @@ from addon.proxy.carriers import HttpCarrier, leave_untouched
 from addon.proxy.config_file import Change, ConfigFile
 from addon.proxy.config_places import find_config
 from addon.proxy.config_watch import ConfigWatch
-from addon.proxy.flow_stages import find_interruption, read_received
+from addon.proxy.flow_stages import find_interruption, read_answer, read_received
 from addon.proxy.health import answer, is_for_proxy
 from addon.proxy.masker import Masker
 from addon.proxy.mcp_responses import Mcp
@@ -56,6 +57,9 @@ from masking.errors import ConfigError
 from masking.wire.formats import Match
 
 logger = logging.getLogger("observation_masking")
+
+_SETTLE_SECONDS = 5.0
+"""How long the question how the proxy is waits for records; who asks waits twice as long."""
 
 
 class _Open(NamedTuple):
@@ -182,7 +186,7 @@ class ObservationMasking:
             self._page.close()
         self._log.flush()
         others = f"{self._unserved.render_total()}{self._passthrough.render_total()}"
-        logger.info(f"{self._metrics.totals}{others}")
+        logger.info(f"{self._metrics.totals}{others}{self._metrics.left_out}")
         if self._mcp.totals.responses:
             logger.info(str(self._mcp.totals))
 
@@ -203,7 +207,7 @@ class ObservationMasking:
     async def _describe(self, config: ConfigFile) -> Mapping[str, object]:
         """Return how the proxy is, once the records of all that came to its end are written."""
         settings = self._read_settings()
-        standing = await asyncio.wrap_future(self._metrics.settle())
+        summary = await self._settle()
         return {
             **describe_software(settings),
             "run": self._run.name,
@@ -211,12 +215,19 @@ class ObservationMasking:
             "is_masking": settings.change_some,
             "config": str(config.path),
             "records": self._metrics.path,
-            "lost_records": standing.lost_records if standing else 0,
-            "summary": standing.summary if standing else "",
+            "lost_records": self._metrics.lost,
+            "summary": f"{summary or ''}{self._metrics.left_out}",
             "unopened": self._passthrough.passed,
             "unserved": self._unserved.counts.total(),
             "page": self._page.url if self._page else None,
         }
+
+    async def _settle(self) -> str | None:
+        """Return what the run came to; None if its records do not get on, as on a hanging disk."""
+        settled = asyncio.wrap_future(self._metrics.settle())
+        with contextlib.suppress(TimeoutError):
+            return await asyncio.wait_for(settled, _SETTLE_SECONDS)
+        return None
 
     def _open_page(self, config: ConfigFile) -> None:
         """Serve the page from now on, if it is wanted. What keeps it away is a warning."""
@@ -291,7 +302,8 @@ class ObservationMasking:
             status=response.status_code if response else None,
             error=error,
             first_chunk_seconds=found.copy.first_chunk_seconds,
-            read_body=lambda: response.get_content(strict=False) if response else None,
+            read_body=lambda: read_answer(response) if response else None,
+            size=len(response.raw_content or b"") if response else 0,
         )
 
 

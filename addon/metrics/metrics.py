@@ -9,9 +9,10 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import NamedTuple
+from typing import TypeVar
 
 from addon.metrics.hold_warnings import HoldWarnings
+from addon.metrics.left_out import LeftOut
 from addon.metrics.log_line import render_line
 from addon.metrics.loop_log import LoopLog
 from addon.metrics.make_record import make_record
@@ -37,22 +38,29 @@ from masking.measures.pricing import find_pricing
 from masking.measures.tokens import TokenCounter
 from masking.memory.identity import digest_opening
 from masking.rewrite import Rewrite
-from masking.wire.usage import read_usage
+from masking.wire.usage import Usage, read_usage
 
 Sink = Callable[[RequestRecord], object]
 """Called with each record, in one thread; what it raises is a warning."""
 
 Measuring = Future[Measured | None]
 
-_MAX_PENDING_BYTES = 16_000_000
+_NOT_MEASURED: Measuring = Future()
+_NOT_MEASURED.set_result(None)
+
+_Result = TypeVar("_Result")
+
+_MAX_COUNTED_BYTES = 16_000_000
 """The most bytes of bodies that may wait to be measured; beyond this, tokens are not counted."""
 
+_MAX_PENDING_BYTES = 64_000_000
+"""Beyond this, requests are not measured, and answers not read for their usage."""
 
-class Standing(NamedTuple):
-    """What a run came to so far, in a line, and how many records could not be written."""
+_MAX_PENDING = 10_000
+"""The most requests that may wait to be recorded; beyond this, they leave no record."""
 
-    summary: str
-    lost_records: int
+_STOP_SECONDS = 10.0
+"""How long the stop waits for records."""
 
 
 class Metrics:
@@ -79,7 +87,8 @@ class Metrics:
         ]
         self._counter = TokenCounter()
         self._worker = Worker("metrics")
-        self._pending_bytes = 0
+        self.left_out = LeftOut(self._log.log)
+        self._pending = self._pending_bytes = 0
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -95,18 +104,19 @@ class Metrics:
         self._worker.submit(lambda: self._reopen(settings))
 
     def measure(self, rewrite: Rewrite, original: bytes, *, observed: bool = False) -> Measuring:
-        """Measure a request; when too many wait, leave its tokens uncounted."""
-        counter = self._counter if self._pending_bytes < _MAX_PENDING_BYTES else None
-        self._add_pending(len(original))
+        """Measure a request; when too many wait, leave its tokens uncounted, or all of it."""
+        if self._pending_bytes >= _MAX_PENDING_BYTES:
+            self.left_out.note("sizes")
+            return _NOT_MEASURED
+        counter = self._counter if self._pending_bytes < _MAX_COUNTED_BYTES else None
 
         def job() -> Measured:
-            self._add_pending(-len(original))
             measured = _measure(rewrite, original, counter)
             if rewrite.redactions is not None:
                 self._trace.log(rewrite.redactions, observed=observed)
             return measured
 
-        return self._worker.submit(job)
+        return self._submit(job, len(original))
 
     def finish(
         self,
@@ -118,11 +128,20 @@ class Metrics:
         error: Interruption | None = None,
         first_chunk_seconds: float | None = None,
         read_body: Callable[[], bytes | None] = lambda: None,
+        size: int = 0,
     ) -> None:
-        """Record a request that has come to its end; `read_body` decodes the answer.
+        """Record a request that has come to its end, unless too many wait for that.
 
-        `history` is of the request that holds the history of the conversation, if it is another.
+        `read_body` decodes the answer, which holds so many bytes until then; it raises ValueError
+        for one that is too large. `history` is of the request that holds the history of the
+        conversation, if it is another.
         """
+        if self._pending >= _MAX_PENDING:
+            self.left_out.note("records")
+            return
+        if size and self._pending_bytes >= _MAX_PENDING_BYTES:
+            self.left_out.note("answers")
+            read_body, size = _read_nothing, 0
 
         def job() -> None:
             measured = measuring.result() if measuring else None
@@ -133,14 +152,14 @@ class Metrics:
                 conversation_id=whole.conversation_id if whole else None,
                 status=status,
                 error=error,
-                usage=read_usage(read_body() or b""),
+                usage=self._read_usage(read_body),
                 first_chunk_seconds=first_chunk_seconds,
             )
             record = make_record(answered, self._enter(answered))
             for sink in self.sinks:
                 guard(functools.partial(sink, record))
 
-        self._worker.submit(job)
+        self._submit(job, size, records=1)
 
     def note(self, fields: Mapping[str, object], settings: Settings, run: Run) -> None:
         """Write the record of an MCP response, under the settings in force."""
@@ -149,7 +168,10 @@ class Metrics:
             made_by = {**describe_software(settings), "run": run.name, "tag": run.tag}
             self._file.write(McpRecord.model_validate({**made_by, **fields}).model_dump())
 
-        self._worker.submit(job)
+        if self._pending >= _MAX_PENDING:
+            self.left_out.note("records")
+        else:
+            self._submit(job, records=1)
 
     @property
     def path(self) -> str | None:
@@ -159,29 +181,64 @@ class Metrics:
         except RuntimeError:
             return None
 
-    def settle(self) -> Future[Standing | None]:
-        """Return how the run stands, once all that was to be recorded before is recorded.
+    def settle(self) -> Future[str | None]:
+        """Return what the run came to, in a line, once all that came before is recorded.
 
         None if it has ended.
         """
-        return self._worker.submit(
-            lambda: Standing(render_tally(self.totals.live.tally), self._lost + self._file.lost)
-        )
+        return self._worker.submit(lambda: render_tally(self.totals.live.tally))
+
+    @property
+    def lost(self) -> int:
+        """How many records of the run are nowhere."""
+        return self._lost + self._file.lost + self.left_out.count("records")
 
     def close(self) -> None:
-        """Wait for all pending jobs, and log what is left to say."""
-        self._worker.close()
+        """Wait for all pending jobs, though not for ever, and log what is left to say."""
+        if not self._worker.close(_STOP_SECONDS):
+            self._log.log(logging.WARNING, _render_unfinished(self._pending))
         self._file.close()
         self._log.flush()
 
-    def _add_pending(self, size: int) -> None:
+    def _submit(
+        self, job: Callable[[], _Result], size: int = 0, *, records: int = 0
+    ) -> "Future[_Result | None]":
+        """Do a job soon, which holds so many bytes until it is done."""
+
+        def counted() -> _Result:
+            try:
+                return job()
+            finally:
+                self._add_pending(-records, -size)
+
+        self._add_pending(records, size)
+        return self._worker.submit(counted)
+
+    def _add_pending(self, records: int, size: int) -> None:
         with self._lock:
+            self._pending += records
             self._pending_bytes += size
+
+    def _read_usage(self, read_body: Callable[[], bytes | None]) -> Usage | None:
+        try:
+            return read_usage(read_body() or b"")
+        except ValueError:
+            self.left_out.note("answers")
+            return None
 
     def _reopen(self, settings: MetricsSettings) -> None:
         self._file.close()
         self._lost += self._file.lost
         self._file = RecordFile(settings, self._log.log)
+
+
+def _read_nothing() -> None:
+    return None
+
+
+def _render_unfinished(records: int) -> str:
+    requests = "1 request is" if records == 1 else f"{records:,} requests are"
+    return f"{requests} not recorded: that took too long at the end"
 
 
 def _measure(rewrite: Rewrite, original: bytes, counter: TokenCounter | None) -> Measured:

@@ -8,6 +8,7 @@ from mitmproxy import http
 from addon.metrics.names import printable
 from addon.metrics.stages import Interruption, Received, Run
 from addon.proxy.client import find_client, is_subscription
+from addon.proxy.decoding import TooLargeError, decode_message
 from addon.proxy.requests import digest_account, path_of
 from masking.config import Settings
 from masking.wire.formats import Match
@@ -35,6 +36,20 @@ def read_received(flow: http.HTTPFlow, settings: Settings, match: Match, run: Ru
         headers=find_headers(flow.request, settings),
         answers_masked=bool(flow.live) or flow.is_replay == "request",
     )
+
+
+def read_answer(response: http.Response) -> bytes | None:
+    """Return the body of an answer, decoded if it can be; None if it was not kept.
+
+    Raises TooLargeError for one that grows beyond all measure.
+    """
+    try:
+        return decode_message(response)
+    except TooLargeError:
+        raise
+    except ValueError:
+        body: bytes | None = response.raw_content  # a header that is wrong, maybe
+        return body
 
 
 def find_headers(request: http.Request, settings: Settings) -> Mapping[str, str]:

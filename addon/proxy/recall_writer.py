@@ -19,6 +19,8 @@ logger = logging.getLogger("observation_masking")
 _MAX_PENDING_BYTES = 64_000_000
 """The most bytes of bodies that may wait to be kept: beyond them nothing more waits."""
 
+_STOP_SECONDS = 5.0
+
 _DAY = 86_400.0
 _TRIM_SECONDS = 3_600.0
 _TRIM_PART = 50
@@ -62,8 +64,9 @@ class RecallWriter:
         self._worker.submit(job)
 
     def close(self) -> None:
-        """Wait until all is kept."""
-        self._worker.close()
+        """Wait until all is kept, though not for ever."""
+        if not self._worker.close(_STOP_SECONDS):
+            self._warn("what was masked last is not kept for recall: the disk is too slow")
 
     def _keep(self, decisions: Iterable[Decision], settings: RecallSettings) -> None:
         folder, max_bytes = RecallFolder(find_folder(settings)), settings.max_megabytes * 1_000_000

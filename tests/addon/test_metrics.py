@@ -2,7 +2,10 @@
 
 import contextlib
 import json
+import os
+import pty
 import re
+import termios
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -241,6 +244,27 @@ def test_a_full_disk_loses_records_and_nothing_else(upstream: Upstream, tmp_path
     assert "2 records were lost: /dev/full" in live.proxy.log
     assert live.proxy.log.count("no records in /dev/full: No space left on device") == 1
     assert "2 requests: 2 with masking on (0 failed); 6 results masked" in live.proxy.log
+    assert "Traceback" not in live.proxy.log
+
+
+@pytest.mark.live
+def test_a_record_file_that_hangs_holds_up_neither_traffic_nor_the_stop(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    """A terminal whose output is stopped: a write waits for ever."""
+    reader, terminal = pty.openpty()
+    termios.tcflow(terminal, termios.TCOOFF)
+    path = os.ttyname(terminal)
+    config = ON + f'[observation_masking.metrics]\npath = "{path}"\n'.encode()
+    with running_addon(tmp_path, upstream, config=config) as live:
+        sent = [live.send(CHAT, BODY).body for _ in range(2)]
+        health = check_health(Address("127.0.0.1", live.proxy.port))
+    os.close(reader)
+    os.close(terminal)
+    assert [masked(BODY)] * 2 == sent
+    assert health
+    assert health.state.startswith("observation-masking")
+    assert "2 requests are not recorded: that took too long at the end" in live.proxy.log
     assert "Traceback" not in live.proxy.log
 
 

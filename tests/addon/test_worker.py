@@ -1,0 +1,159 @@
+"""The thread for records: what waits for it is bounded, and it keeps no process from ending."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+
+import pytest
+
+from addon.metrics import metrics as metrics_module
+from addon.metrics.metrics import Metrics
+from addon.metrics.worker import Worker
+from addon.proxy.decoding import TooLargeError
+from masking.config import Settings
+from masking.rewrite import Rewrite, change_request, read_request
+from tests.addon.test_sinks import rewritten
+from tests.live.harness import conversation, encoded
+
+BODY = encoded(conversation())
+
+
+def test_jobs_are_done_in_order_and_a_failure_costs_one_alone() -> None:
+    worker, done = Worker("test"), []
+
+    def fail() -> None:
+        raise ValueError
+
+    worker.submit(lambda: done.append(1))
+    failed = worker.submit(fail)
+    worker.submit(lambda: done.append(2))
+    assert worker.close()
+    assert ([1, 2], None) == (done, failed.result())
+
+
+def test_a_job_that_nobody_waits_for_any_more_is_not_begun() -> None:
+    worker, go = Worker("test"), threading.Event()
+    worker.submit(go.wait)
+    cancelled = worker.submit(lambda: 1)
+    cancelled.cancel()
+    last = worker.submit(lambda: 2)
+    go.set()
+    assert worker.close()
+    assert (True, 2) == (cancelled.cancelled(), last.result())
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["one waits", "none ever came"])
+def test_a_closed_worker_takes_nothing(waits: bool) -> None:
+    worker = Worker("test")
+    if waits:
+        worker.submit(lambda: 1)
+    assert worker.close()
+    assert worker.submit(lambda: 2).result() is None
+
+
+HANGS = """
+import threading
+from addon.metrics.worker import Worker
+worker, begun = Worker("test"), threading.Event()
+def hang():
+    begun.set()
+    threading.Event().wait()
+worker.submit(hang)
+begun.wait()
+worker.submit(lambda: print("never"))
+print(worker.close(0.01))
+"""
+
+
+def test_a_job_that_hangs_keeps_no_process_from_ending() -> None:
+    ended = subprocess.run([sys.executable, "-c", HANGS], capture_output=True, text=True)
+    assert (0, "False\n", "") == (ended.returncode, ended.stdout, ended.stderr)
+
+
+@pytest.fixture
+def hanging(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., Metrics]]:
+    """Metrics that do not get on, as with a disk that hangs."""
+    go, made = threading.Event(), []
+
+    def make() -> Metrics:
+        metrics = Metrics(lambda _: None)
+        metrics.sinks[:] = [lambda _: go.wait(), metrics.totals.add]
+        made.append(metrics)
+        return metrics
+
+    yield make
+    go.set()
+    for metrics in made:
+        metrics.close()
+
+
+def _rewrite() -> Rewrite:
+    return change_request(BODY, read_request(BODY), Settings().strategies)
+
+
+def test_requests_beyond_a_number_leave_no_record(
+    hanging: Callable[..., Metrics],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metrics_module, "_MAX_PENDING", 2)
+    metrics = hanging()
+    for _ in range(5):
+        metrics.finish(rewritten())
+    metrics.note({}, Settings(), rewritten().received.run)
+    assert (4, "; to bound their cost: 4 not recorded") == (metrics.lost, str(metrics.left_out))
+    assert caplog.messages == [
+        "requests come faster than they can be recorded: some leave no record"
+    ]
+
+
+def test_bodies_beyond_so_many_bytes_are_not_measured_nor_read(
+    hanging: Callable[..., Metrics],
+) -> None:
+    metrics, read = hanging(), []
+    metrics.finish(rewritten())
+    first = metrics.measure(_rewrite(), bytes(64_000_000))
+    assert metrics.measure(_rewrite(), BODY).result(0) is None
+    metrics.finish(rewritten(), first, read_body=lambda: read.append(1), size=1)
+    metrics.finish(rewritten(), first)
+    expected = "; to bound their cost: 1 not measured, 1 with an answer that is not read"
+    assert expected == str(metrics.left_out)
+    assert [] == read
+
+
+def test_what_is_done_makes_room(hanging: Callable[..., Metrics]) -> None:
+    metrics = hanging()
+    metrics.measure(_rewrite(), bytes(64_000_000)).result()
+    assert metrics.measure(_rewrite(), BODY).result() is not None
+
+
+def test_an_answer_that_is_a_bomb_is_recorded_without_its_usage(
+    hanging: Callable[..., Metrics],
+) -> None:
+    metrics = hanging()
+    metrics.sinks[:] = [metrics.totals.add]
+
+    def refuse() -> bytes:
+        raise TooLargeError
+
+    metrics.finish(rewritten(), status=200, read_body=refuse)
+    metrics.settle().result()
+    assert "; to bound their cost: 1 with an answer that is not read" == str(metrics.left_out)
+    assert str(metrics.totals).startswith("1 requests: 1 with masking on (0 failed)")
+
+
+def test_the_stop_has_an_end_and_says_what_it_left(
+    hanging: Callable[..., Metrics],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metrics_module, "_STOP_SECONDS", 0.01)
+    metrics = hanging()
+    metrics.finish(rewritten())
+    waiting: Future[str | None] = metrics.settle()
+    metrics.finish(rewritten())
+    metrics.close()
+    assert caplog.messages == ["2 requests are not recorded: that took too long at the end"]
+    assert not waiting.done()
