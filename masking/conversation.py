@@ -7,11 +7,13 @@ turn, and after how many requests.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from masking.decoded import Cut, Decoded
 from masking.elements import Element
 from masking.errors import WireError
+from masking.folds import Progress
 from masking.known import Known
 from masking.model import Path, ToolResult
 from masking.pairing import bind
@@ -25,7 +27,7 @@ class Conversation:
     `document` is the decoded request, `path` that of its URL, `list_path` where its list is, and
     `items` are the elements of that list as decoded. `known` has, for each of them, what is known
     of it: the same object as in an earlier request, where that is remembered. `turns` counts turns
-    whether they are answered or not.
+    whether they are answered or not. `outline` and `cut` are as in `Decoded`.
     """
 
     wire: WireFormat
@@ -34,9 +36,16 @@ class Conversation:
     list_path: Path
     items: Sequence[object]
     elements: tuple[Element, ...]
-    known: Sequence[Known]
     turns: int
     results: tuple[ToolResult, ...]
+    known: Sequence[Known] = field(compare=False)
+    outline: Mapping[str, object] = field(compare=False)
+    cut: Cut | None = field(default=None, compare=False)
+
+    @property
+    def progress(self) -> Progress | None:
+        """What was worked out from the list as it was before; None if nothing is remembered."""
+        return None if self.cut is None else self.cut.progress
 
     @property
     def body(self) -> Mapping[str, object]:
@@ -46,17 +55,17 @@ class Conversation:
     @property
     def model(self) -> str | None:
         """The model that the request names."""
-        return self.wire.find_model(self.document, self.path)
+        return self.wire.find_model(self.outline, self.path)
 
     @property
     def marks(self) -> Marks:
         """The marks by which the request asks its provider for a cache."""
-        return self.wire.find_marks(self.document)
+        return self.wire.find_marks(self.outline)
 
     @property
     def binding(self) -> Binding | None:
         """What the provider does with bound reasoning once a text before it has changed."""
-        return self.wire.find_binding(self.document, self.model)
+        return self.wire.find_binding(self.outline, self.model)
 
 
 def read_conversation(
@@ -67,12 +76,20 @@ def read_conversation(
     Raises WireError if the list is missing or is no list, or if the request must go out whole.
     Elements that are no objects, and fields of unexpected types, are ignored.
     """
-    if obstacle := wire.find_obstacle(document):
+    return read_decoded(Decoded(document, document), wire, path)
+
+
+def read_decoded(decoded: Decoded, wire: WireFormat, path: str = "") -> Conversation:
+    """Read a request as `read_conversation` does; go on from what is remembered of it."""
+    if obstacle := wire.find_obstacle(decoded.outline):
         raise WireError(obstacle)
+    document, cut = decoded.document, decoded.cut
     list_path = _find_list_path(document, wire.list_paths)
     items = _find_list(document, list_path)
-    elements = tuple(map(wire.read_element, items))
-    turns, results = bind(elements, wire, list_path)
+    known: Sequence[Known]
+    known = cut.known if cut else [*map(Known, items, map(wire.read_element, items))]
+    elements = tuple([each.element for each in known])
+    turns, results = bind(elements, wire, list_path, (), cut.progress if cut else None)
     return Conversation(
         wire=wire,
         document=document,
@@ -80,9 +97,11 @@ def read_conversation(
         list_path=list_path,
         items=items,
         elements=elements,
-        known=[*map(Known, items, elements)],
         turns=turns,
         results=results,
+        known=known,
+        outline=decoded.outline,
+        cut=cut,
     )
 
 
@@ -101,9 +120,11 @@ def read_again(
         document=document,
         items=items,
         elements=tuple(elements),
-        known=known,
         turns=turns,
         results=results,
+        known=known,
+        outline=document,
+        cut=None,
     )
 
 
@@ -115,7 +136,8 @@ def with_targets(conversation: Conversation, arguments: Sequence[str]) -> Conver
     if not arguments:
         return conversation
     wire, list_path = conversation.wire, conversation.list_path
-    _, results = bind(conversation.elements, wire, list_path, arguments)
+    elements, progress = conversation.elements, conversation.progress
+    _, results = bind(elements, wire, list_path, arguments, progress)
     return replace(conversation, results=results)
 
 

@@ -4,7 +4,13 @@ An agent sends the same elements again at every turn. What is remembered of an e
 object in every request that holds the same bytes, so a fact is worked out once and then found.
 """
 
+import weakref
+from typing import Any, NamedTuple
+
 from masking.elements import Element, ElementSize
+from masking.folds import Progress
+from masking.frames import Frame
+from masking.model import Replacement
 
 
 class Known:
@@ -25,3 +31,52 @@ class Known:
         self.item = item
         self.element = element
         self.size: ElementSize | None = None
+
+
+class Edited(NamedTuple):
+    """An element after replacements, proven to decode to the element with exactly these.
+
+    ascii_only: whether new texts are escaped to ASCII, as all of their body is.
+    """
+
+    replacements: tuple[Replacement, ...]
+    ascii_only: bool
+    data: bytes
+
+
+class Remembered(Known):
+    """An element that is known again by its bytes.
+
+    stands_out: as `WireFormat.stands_out` says.
+    edited: the element as it was last edited.
+    followers: what has followed it in a list, the latest first. Whoever remembers a list keeps its
+        elements; none of them keeps another.
+    """
+
+    __slots__ = ("data", "edited", "followers", "last_list", "stands_out")
+
+    def __init__(
+        self, data: bytes, item: dict[str, Any], element: Element, *, stands_out: bool
+    ) -> None:
+        super().__init__(item, element)
+        self.item: dict[str, Any] = item
+        self.data = data
+        self.stands_out = stands_out
+        self.edited: Edited | None = None
+        self.followers: list[weakref.ref[Remembered]] = []
+        self.last_list: weakref.ref[RememberedList] | None = None
+
+
+class RememberedList:
+    """The list of a conversation as it was last sent, and what was worked out from it.
+
+    weight: about how many bytes of memory it takes.
+    """
+
+    __slots__ = ("__weakref__", "frame", "known", "progress", "weight")
+
+    def __init__(self, progress: Progress, frame: Frame) -> None:
+        self.known: list[Remembered] = []
+        self.progress = progress
+        self.frame = frame
+        self.weight = 0

@@ -2,11 +2,13 @@
 
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from itertools import count
+from copy import copy
+from typing import Self
 
 import orjson
 
 from masking.elements import Call, Element, Result
+from masking.folds import MARKED_ELEMENTS, Progress, fold
 from masking.model import Path, Target, ToolResult, make
 from masking.wire_format import WireFormat
 
@@ -16,6 +18,7 @@ def bind(
     wire: WireFormat,
     list_path: Path = (),
     target_arguments: Sequence[str] = (),
+    progress: Progress | None = None,
 ) -> tuple[int, tuple[ToolResult, ...]]:
     """Count the tool turns, and bind the results to them.
 
@@ -23,43 +26,83 @@ def bind(
     its id, or, if it comes before its call, to the first later turn that does. Where a format has
     no ids, or a client drops them, results answer the calls of the last turn by name and order.
     """
-    turns = 0
-    declared: dict[str | None, _Declared] = {}
-    waiting: dict[str, list[int]] = {}
-    open_calls = _OpenCalls()
-    results: list[ToolResult] = []
-    counts_on = False
-    for at, (speaker, _, calls, found, _) in enumerate(elements):
+    binder = fold(
+        lambda: _Binder(wire, list_path, target_arguments),
+        elements,
+        progress,
+        ("bind", list_path, target_arguments),
+        MARKED_ELEMENTS,
+    )
+    return binder.turns, tuple(binder.results)
+
+
+class _Binder:
+    """The elements so far: their turns, their results, and the calls that later ones may answer."""
+
+    def __init__(self, wire: WireFormat, list_path: Path, target_arguments: Sequence[str]) -> None:
+        self.turns = 0
+        self.results: list[ToolResult] = []
+        self._wire = wire
+        self._list_path = list_path
+        self._target_arguments = target_arguments
+        self._elements = 0
+        self._declared: dict[str | None, _Declared] = {}
+        self._waiting: dict[str, list[int]] = {}
+        """By id, the results that came before their call."""
+        self._open_calls = _OpenCalls()
+        self._counts_on = False
+
+    def copy(self) -> Self:
+        """Return another one that goes on by itself."""
+        other = copy(self)
+        other.results = [*self.results]
+        other._declared = {**self._declared}
+        other._waiting = {call_id: [*places] for call_id, places in self._waiting.items()}
+        other._open_calls = self._open_calls.copy()
+        return other
+
+    def take(self, element: Element) -> None:
+        """Bind the results of the next element."""
+        speaker, _, calls, found, _ = element
         if speaker != "assistant":
-            counts_on = False
+            self._counts_on = False
         elif ids := [call_id for call_id, _, _ in calls if call_id is not None]:
-            if not counts_on:
-                turns += 1
-                open_calls.clear()
-            counts_on = wire.answers_in_runs
-            for call in calls:
-                if call.call_id is not None:
-                    target = _find_target(call, target_arguments) if target_arguments else None
-                    declaration = (turns - 1, call.tool, target, call.arguments)
-                    if call.call_id:
-                        declared[call.call_id] = declaration
-                    if wire.pairs_by_order:
-                        open_calls.add(call.call_id, declaration)
-            for answered in ids if waiting else ():
-                for early in waiting.pop(answered, ()):
-                    results[early] = _bind_late(results[early], declared[answered])
+            self._declare(calls, ids)
         for result in found:
-            call_id, kind, texts, slots, is_error, wrap, tails, _, images = result
-            if wire.pairs_by_order:
-                turn, tool, target, arguments = open_calls.answer(result, declared)
-            else:
-                turn, tool, target, arguments = declared.get(call_id, _UNDECLARED)
-            if turn is None and call_id:
-                waiting.setdefault(call_id, []).append(len(results))
-            place = (*list_path, at)
-            found_at = (place, slots, call_id, tool, turn, kind, texts, is_error, target)
-            results.append(make(ToolResult, (*found_at, wrap, tails, images, arguments)))
-    return turns, tuple(results)
+            self.results.append(self._bind(result))
+        self._elements += 1
+
+    def _declare(self, calls: Sequence[Call], ids: Sequence[str]) -> None:
+        """Add the calls of an answer, or of the next part of one."""
+        if not self._counts_on:
+            self.turns += 1
+            self._open_calls.clear()
+        self._counts_on = self._wire.answers_in_runs
+        for call in calls:
+            if call.call_id is not None:
+                wanted = self._target_arguments
+                target = _find_target(call, wanted) if wanted else None
+                declaration = (self.turns - 1, call.tool, target, call.arguments)
+                if call.call_id:
+                    self._declared[call.call_id] = declaration
+                if self._wire.pairs_by_order:
+                    self._open_calls.add(call.call_id, declaration)
+        for answered in ids if self._waiting else ():
+            for early in self._waiting.pop(answered, ()):
+                self.results[early] = _bind_late(self.results[early], self._declared[answered])
+
+    def _bind(self, result: Result) -> ToolResult:
+        """Return a result of the current element, bound to its call."""
+        call_id, kind, texts, slots, is_error, wrap, tails, _, images = result
+        if self._wire.pairs_by_order:
+            turn, tool, target, arguments = self._open_calls.answer(result, self._declared)
+        else:
+            turn, tool, target, arguments = self._declared.get(call_id, _UNDECLARED)
+        if turn is None and call_id:
+            self._waiting.setdefault(call_id, []).append(len(self.results))
+        place = (*self._list_path, self._elements)
+        found_at = (place, slots, call_id, tool, turn, kind, texts, is_error, target)
+        return make(ToolResult, (*found_at, wrap, tails, images, arguments))
 
 
 _Declared = tuple[int | None, str | None, Target | None, object]
@@ -82,9 +125,17 @@ class _OpenCalls:
     """
 
     def __init__(self) -> None:
-        self._numbers = count()
+        self._number = 0
         self._open: dict[int, _Declared] = {}
         self._queues: defaultdict[tuple[str, str | None], deque[int]] = defaultdict(deque)
+
+    def copy(self) -> Self:
+        """Return another one that goes on by itself."""
+        other = copy(self)
+        other._open = {**self._open}
+        queues = {key: deque(queue) for key, queue in self._queues.items()}
+        other._queues = defaultdict(deque, queues)
+        return other
 
     def clear(self) -> None:
         """Forget all calls: a new turn begins."""
@@ -93,7 +144,8 @@ class _OpenCalls:
 
     def add(self, call_id: str, declaration: _Declared) -> None:
         """Add a call of the last turn; its id may be empty."""
-        number = next(self._numbers)
+        self._number += 1
+        number = self._number
         self._open[number] = declaration
         tool = declaration[1]
         self._queues["id", call_id].append(number)

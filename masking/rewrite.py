@@ -1,11 +1,15 @@
 """Bytes in, bytes and decisions out: the one road through the core."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from masking.conversation import Conversation, read_again, read_conversation, with_targets
+from masking.conversation import Conversation, read_again, read_decoded, with_targets
+from masking.decoded import Decoded
+from masking.edit.element_splice import splice_elements
 from masking.edit.splice import apply, decode, splice
 from masking.errors import WireError
+from masking.known_table import KnownTable
 from masking.layout import lay_out
 from masking.memory.boundary_memory import Occasion, Past
 from masking.memory.remembered import continue_past, name_bound
@@ -66,9 +70,23 @@ def rewrite_request(
     return change_request(body, read_request(body, wire, path), Strategies(schema1=policy))
 
 
-def read_request(body: bytes, wire: WireFormat = CHAT, path: str = "") -> Conversation:
-    """Decode and read a request. Raises WireError as `read_conversation` does."""
-    return read_conversation(decode_request(body), wire, path)
+def read_request(
+    body: bytes, wire: WireFormat = CHAT, path: str = "", table: KnownTable | None = None
+) -> Conversation:
+    """Decode and read a request. Raises WireError as `read_conversation` does.
+
+    With a `table`, what is in it from earlier requests is not read again; the outcome is the same.
+    """
+    return read_decoded(decode_known(body, wire, table), wire, path)
+
+
+def decode_known(body: bytes, wire: WireFormat, table: KnownTable | None) -> Decoded:
+    """Decode a request, but for what a `table` knows. Raises WireError as `decode_request` does."""
+    decoded = None if table is None else table.decode(body, wire)
+    if decoded is None:
+        document = decode_request(body)
+        decoded = Decoded(document, document)
+    return decoded
 
 
 def decode_request(body: bytes) -> Mapping[str, object]:
@@ -240,4 +258,8 @@ def _carry_out(decisions: Sequence[Decision], plan: ReductionPlan) -> Iterator[D
 
 
 def _splice(body: bytes, conversation: Conversation, edits: Edits) -> bytes:
+    cut = conversation.cut
+    if cut is not None and not edits.moves:
+        with suppress(WireError):  # what cannot be done to an element may be done to the whole
+            return splice_elements(body, cut, edits.replacements, len(conversation.list_path))
     return splice(body, conversation.document, edits, conversation.list_path)

@@ -91,6 +91,8 @@ class WireFormat(NamedTuple):
     unmark: returns an element as a prompt cache sees it: plainly spelled, without cache marks.
     count_parts: returns the texts of an element that are tokens, and its other tokens, as a number.
     user_message: returns an element in which the user says a text.
+    stands_out: whether a function of a document must see an element, such as one with a cache mark,
+        or an item that says that the provider holds the history; see all of them if in doubt.
     answers_in_runs: whether consecutive elements of the assistant are one answer.
     pairs_by_order: whether results without an id answer the calls of the last turn in their order.
     role_order: what the provider asks of the order of the elements.
@@ -114,6 +116,7 @@ class WireFormat(NamedTuple):
     unmark: Callable[[object], object]
     count_parts: Callable[[object], tuple[Sequence[str], int]]
     user_message: Callable[[str], object]
+    stands_out: Callable[[object], bool] = lambda _: True
     answers_in_runs: bool = False
     pairs_by_order: bool = False
     role_order: RoleOrder = "any"

@@ -18,11 +18,14 @@ NAMES = (
     *("masking.host_names", "masking.globs"),
 )
 INDEX = (
-    *("masking.elements", "masking.known", "masking.wire_format", "masking.pairing"),
-    "masking.conversation",
+    *("masking.elements", "masking.folds", "masking.frames", "masking.known", "masking.decoded"),
+    *("masking.wire_format", "masking.pairing", "masking.conversation"),
 )
 LEAVES = (*NAMES, *INDEX, "masking.measures", "masking.layout", "masking.edit")
-PATH = (*LEAVES, "masking.strategies", "masking.memory", "masking.wire", "masking.rewrite")
+PATH = (
+    *(*LEAVES, "masking.strategies", "masking.memory", "masking.wire", "masking.known_table"),
+    "masking.rewrite",
+)
 UP_TO_REPLAY = (*PATH, "masking.accounting", "masking.replay")
 CORE = (
     *(*UP_TO_REPLAY, "masking.tune", "masking.report"),
@@ -43,12 +46,17 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     # Leaves: they know a text, a path or a price, and no strategy.
     "masking.measures": NAMES,
     "masking.elements": NAMES,
-    "masking.known": (*NAMES, "masking.elements"),
+    # What is remembered of a list; each knows bytes or values, and no format.
+    "masking.folds": (),
+    "masking.frames": NAMES,
+    "masking.known": (*NAMES, "masking.elements", "masking.folds", "masking.frames"),
+    "masking.decoded": ("masking.folds", "masking.frames", "masking.known"),
+    "masking.known_table": (*NAMES, *INDEX),
     "masking.wire_format": (*NAMES, "masking.elements"),
-    "masking.pairing": (*NAMES, "masking.elements", "masking.wire_format"),
+    "masking.pairing": (*NAMES, "masking.elements", "masking.folds", "masking.wire_format"),
     "masking.conversation": (*NAMES, *INDEX[:-1]),
     "masking.layout": (*NAMES, *INDEX),
-    "masking.edit": NAMES,
+    "masking.edit": (*NAMES, "masking.known", "masking.decoded"),
     # A strategy gets a conversation, and a format does not know what becomes of it. A new one of
     # either must need no change of the other.
     "masking.strategies": LEAVES,
@@ -56,7 +64,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     # What was sent before is remembered in the strategies' terms, whatever format it was in.
     "masking.memory": (*LEAVES, "masking.strategies"),
     # Where formats, strategies and what is remembered meet: for bytes, and for a list of messages.
-    "masking.rewrite": (*LEAVES, "masking.strategies", "masking.memory", "masking.wire"),
+    "masking.rewrite": PATH[:-1],
     "masking.chat_messages": (*LEAVES, "masking.strategies", "masking.wire"),
     # The settings of the strategies; nothing that works knows where its settings came from.
     "masking.config_types": (*NAMES, "masking.measures", "masking.rules"),

@@ -18,14 +18,15 @@ from addon.proxy.memories import Memories, MemoryFiles
 from addon.proxy.recall_writer import RecallWriter
 from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.config import Settings
-from masking.conversation import Conversation, read_conversation
+from masking.conversation import Conversation, read_decoded
 from masking.errors import WireError
+from masking.known_table import KnownTable
 from masking.measures.pricing import find_pricing
 from masking.memory.boundary_memory import Occasion
 from masking.memory.holdout import is_held_out
 from masking.memory.identity import digest_opening
 from masking.memory.lifetime import find_lifetime
-from masking.rewrite import Rewrite, change_request, decode_request
+from masking.rewrite import Rewrite, change_request, decode_known
 from masking.strategies.order import Strategies
 from masking.strategies.policy import apply_pricing
 
@@ -51,6 +52,7 @@ class Masker:
         self._replayed = Ledger()
         self._memory_files = MemoryFiles(folder)
         self._recall = RecallWriter()
+        self._table = KnownTable()
 
     async def mask(self, carrier: Carrier, received: Received) -> Outcome:
         """Mask a request in place, in a thread, or leave it as it is where it is only observed."""
@@ -93,14 +95,15 @@ class Masker:
         rewritten = leave_untouched(carrier, received.choose_settings(None))
         try:
             original = carrier.read()
-            document = decode_request(original)
+            decoded = decode_known(original, received.wire, self._table)
+            document = decoded.outline  # all that a function of a document asks for
             model = _find_model(received, document)
             received = received.choose_settings(model)
             rewritten = leave_untouched(carrier, received)
             priced, strategies = _price(received, document, model)
             binding = received.wire.find_binding(document, priced.model)
             rewritten = replace(rewritten, priced=priced, binding=binding)
-            conversation = read_conversation(document, received.wire, received.path)
+            conversation = read_decoded(decoded, received.wire, received.path)
             group = _find_group(received.settings, conversation)
             observed = rewritten.observed or group == "holdout"
             rewritten = replace(rewritten, group=group, observed=observed)

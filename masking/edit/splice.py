@@ -66,20 +66,29 @@ def apply(document: Mapping[str, object], edits: Edits, list_path: Path = ()) ->
 
 
 def splice(
-    body: bytes, document: Mapping[str, object], edits: Edits, list_path: Path = ()
+    body: bytes,
+    document: Mapping[str, object],
+    edits: Edits,
+    list_path: Path = (),
+    *,
+    ascii_only: bool | None = None,
 ) -> bytes:
     """Return the body with the edits carried out and every other byte as it was.
+
+    New texts are escaped to ASCII if that is asked for, by default if the body is ASCII.
 
     `document` is the outcome of `decode(body)`. An element that is dropped goes with the comma
     before it and the blanks around that; one that is inserted gets a comma as the client writes
     them. The outcome is proven to decode to `apply(document, edits, list_path)`. Raises WireError
     if it does not.
     """
+    if ascii_only is None:
+        ascii_only = body.isascii()
     try:
-        spliced = None if edits.moves else _cut_quickly(body, edits.replacements)
+        spliced = None if edits.moves else _cut_quickly(body, edits.replacements, ascii_only)
         if spliced is not None and _is_proven(spliced, decode, document, edits, list_path):
             return spliced
-        spliced = _cut_exactly(body, edits, list_path)
+        spliced = _cut_exactly(body, edits, list_path, ascii_only)
         if _is_proven(spliced, decode, document, edits, list_path):
             return spliced
         exactly = cast(Mapping[str, object], decode_exactly(body))
@@ -129,8 +138,9 @@ def _put_back(
     return True
 
 
-def _cut_quickly(body: bytes, replacements: Iterable[Replacement]) -> bytes | None:
-    ascii_only = body.isascii()
+def _cut_quickly(
+    body: bytes, replacements: Iterable[Replacement], ascii_only: bool
+) -> bytes | None:
     pieces: list[bytes] = []
     done = 0
     for replacement in replacements:
@@ -160,7 +170,7 @@ def _encode_both(replacement: Replacement, ascii_only: bool) -> tuple[bytes, byt
         return part, _spell(replacement.value, ascii_only).encode()
     if wrap is not None:
         return None
-    return _encode(text, ascii_only), _encode(placeholder, ascii_only)
+    return _encode(text, ascii_only), _spell(placeholder, ascii_only).encode()
 
 
 def _find_token(body: bytes, token: bytes, at: int) -> int:
@@ -173,10 +183,9 @@ def _find_token(body: bytes, token: bytes, at: int) -> int:
     return -1
 
 
-def _cut_exactly(body: bytes, edits: Edits, list_path: Path) -> bytes:
+def _cut_exactly(body: bytes, edits: Edits, list_path: Path, ascii_only: bool) -> bytes:
     """Write the text anew, by the spans of what is replaced and of the elements that stay."""
     text = _as_text(body)
-    ascii_only = body.isascii()
     at = {replacement.path: replacement for replacement in edits.replacements}
     try:
         spans = find_spans(text, at, list_path if edits.moves else None)

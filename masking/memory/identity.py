@@ -5,12 +5,15 @@ in one request and a list of parts in the next.
 """
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from hashlib import blake2b
+from typing import Self
 
 import orjson
 
-from masking.conversation import Conversation, find_answers, find_opening
+from masking.conversation import Conversation, find_opening
 from masking.elements import Element
+from masking.folds import MARKED_ELEMENTS, fold
 
 _BILLING_HEADER = "x-anthropic-billing-header:"
 """claude-code begins a system text with this; the rest of it differs in every request."""
@@ -30,19 +33,50 @@ class Answers:
     """
 
     def __init__(self, conversation: Conversation) -> None:
-        elements = conversation.elements
-        answers = find_answers(elements, in_runs=conversation.wire.answers_in_runs)
-        before = b""
-        self._digests = [
-            before := _digest(_find_texts(elements[at] for at in answer), before)
-            for answer in answers
-        ]
+        chain = fold(
+            lambda: _Chain(in_runs=conversation.wire.answers_in_runs),
+            conversation.elements,
+            conversation.progress,
+            "answers",
+            MARKED_ELEMENTS,
+        )
+        chain.close()
+        self._digests = chain.digests
 
     def __len__(self) -> int:
         return len(self._digests)
 
     def __getitem__(self, at: int) -> bytes:
         return self._digests[at]
+
+
+class _Chain:
+    """The digests of the answers so far, and the elements of one that may go on."""
+
+    def __init__(self, *, in_runs: bool) -> None:
+        self.digests: list[bytes] = []
+        self._answer: list[Element] = []
+        self._in_runs = in_runs
+
+    def copy(self) -> Self:
+        """Return another one that goes on by itself."""
+        other = copy(self)
+        other.digests, other._answer = [*self.digests], [*self._answer]
+        return other
+
+    def take(self, element: Element) -> None:
+        """Add the next element."""
+        if element.speaker != "assistant" or not self._in_runs:
+            self.close()
+        if element.speaker == "assistant":
+            self._answer.append(element)
+
+    def close(self) -> None:
+        """Digest the answer that has come to its end."""
+        if self._answer:
+            before = self.digests[-1] if self.digests else b""
+            self.digests.append(_digest(_find_texts(self._answer), before))
+            self._answer = []
 
 
 def _find_texts(answer: Iterable[Element]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from masking.conversation import Conversation, find_answers
 from masking.memory.boundary_memory import Move, Occasion, Past
 from masking.model import Decision, Layout
 from masking.strategies.boundary import Boundary, Made, find_next_move
+from masking.strategies.placeholder import Rendering
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.window import (
     decide_by_boundary,
@@ -56,20 +57,23 @@ def continue_past(
     """
     place = occasion.place
     past = _find_past(conversation, occasion, binds=binds)
-    again, masked = _mask_again(conversation, past, layout)
-    judged = judge(conversation, policy, again)
+    judged = judge(conversation, policy)
+    again, masked = _mask_again(conversation, past, layout, judged, policy.rendering)
+    for n, decision in again.items():
+        judged[n] = decision
     made = Made(
         masked=masked,
         met=past.met.answers,
         expired=occasion.state == "cold",
         held=held,
     )
-    maskable = find_maskable(judged, layout)
+    progress = conversation.progress
+    maskable = find_maskable(judged, layout, progress)
     last_bound = find_last_bound(conversation) if binds else -1
     is_bound = any(conversation.results[place].element < last_bound for place in again)
     if asks_summary and not is_bound and may_be_whole(layout, maskable, policy, made):
         return Continued(decisions=leave_whole(conversation), past=None)
-    moved = find_next_move(layout.requests, maskable, policy, made, layout.marked)
+    moved = find_next_move(layout.requests, maskable, policy, made, layout.marked, progress)
 
     def draw(moved: Boundary | None) -> tuple[tuple[Decision, ...], tuple[int, ...]]:
         boundary = moved or _find_last_boundary(past)
@@ -139,19 +143,28 @@ def _add(moves: tuple[Move, ...], move: Move, *, slides: bool) -> tuple[Move, ..
 
 
 def _mask_again(
-    conversation: Conversation, past: Past, layout: Layout
+    conversation: Conversation,
+    past: Past,
+    layout: Layout,
+    judged: Sequence[Decision],
+    words: Rendering,
 ) -> tuple[dict[int, Decision], dict[int, list[int]]]:
     """Return the decisions on what was masked, by place, without what no longer can be masked.
 
-    Also return the places that were masked at each request, without those of later results.
+    Also return the places that were masked at each request, without those of later results. What
+    is `judged` to be masked, in the `words` of today, was masked alike if these were the words.
     """
     again: dict[int, Decision] = {}
     masked: dict[int, list[int]] = {}
     for move in past.moves:
         known = layout.requests[move.anchor.answers].results
         places = [n for n in dict.fromkeys(move.places) if n < known and n not in again]
-        decisions = mask_again([conversation.results[n] for n in places], move.rendering)
-        kept = {n: d for n, d in zip(places, decisions, strict=True) if d.reason == "masked"}
+        kept: dict[int, Decision] = {}
+        if move.rendering == words:
+            kept = {n: judged[n] for n in places if judged[n].reason == "masked"}
+        others = [n for n in places if n not in kept]
+        decisions = mask_again([conversation.results[n] for n in others], move.rendering)
+        kept |= {n: d for n, d in zip(others, decisions, strict=True) if d.reason == "masked"}
         again |= kept
         masked[move.anchor.answers] = [*masked.get(move.anchor.answers, ()), *kept]
     return again, masked

@@ -36,7 +36,7 @@ class Judged(NamedTuple):
 
 def judge_segment(segment: Segment, policy: MaskPolicy, counter: TokenCounter) -> Judged:
     """Judge a segment's tool results; the same for policies that differ only in the boundary."""
-    decisions = judge(segment.conversation, policy)
+    decisions = tuple(judge(segment.conversation, policy))
     return Judged(
         decisions,
         find_maskable(decisions, segment.layout),

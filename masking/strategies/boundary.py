@@ -13,8 +13,10 @@ last request is decided.
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from copy import copy
+from typing import NamedTuple, Self
 
+from masking.folds import Progress
 from masking.measures.cache_rules import LATEST_ENDS
 from masking.model import Maskable, Request
 from masking.strategies.lookahead import Outlook, pays_now
@@ -65,6 +67,7 @@ def find_boundary(
     results: Sequence[Maskable],
     policy: MaskPolicy,
     marked: float = 0.0,
+    progress: Progress | None = None,
 ) -> Boundary:
     """Return the boundary at the last of a conversation's requests.
 
@@ -74,9 +77,15 @@ def find_boundary(
     The boundary never goes back while a conversation grows by appending. Where a cached token
     costs as much as a written one, it is the window's edge. At no request has the bill exceeded
     `1 + policy.estimated_loss` times that of sending everything, in the unit of the sizes. Linear
-    in the conversation.
+    in the conversation; with `progress`, in what is new in it.
     """
-    return find_boundaries(requests, results, policy, marked)[-1]
+    last = requests[-1]
+    if policy.slides:
+        return Boundary(policy.find_edge(last.turns), last.results)
+    fold = _go_on(requests[:-1], results, policy, marked, None, progress)
+    fold.begin(last)
+    fold.decide(last)
+    return fold.boundary
 
 
 def find_boundaries(
@@ -107,6 +116,7 @@ def find_next_move(
     policy: MaskPolicy,
     made: Made,
     marked: float = 0.0,
+    progress: Progress | None = None,
 ) -> Boundary | None:
     """Return where the boundary moves to at the last request; None if it stays.
 
@@ -115,21 +125,16 @@ def find_next_move(
     guess be wrong. A move made at the last request itself stands, so that a second try sends the
     same bytes.
     """
-    last = len(requests) - 1
-    if made.held or last in made.masked:
+    last, number = requests[-1], len(requests) - 1
+    if made.held or number in made.masked:
         return None
     if policy.slides:
-        return Boundary(policy.find_edge(requests[-1].turns), requests[-1].results)
-    fold = _Fold(policy, marked)
-    for number, request in enumerate(requests):
-        fold.begin(request)
-        if number == made.met:
-            fold.forget_rent()
-        if number < last:
-            fold.take_move(made.masked.get(number, ()), results)
-            fold.send(request, results)
-        else:
-            fold.decide(request, expired=made.expired)
+        return Boundary(policy.find_edge(last.turns), last.results)
+    fold = _go_on(requests[:-1], results, policy, marked, made, progress)
+    fold.begin(last)
+    if number == made.met:
+        fold.forget_rent()
+    fold.decide(last, expired=made.expired)
     return fold.boundary if fold.boundary.results else None
 
 
@@ -157,6 +162,43 @@ def allows_whole(
             fold.decide(request)
         fold.send(request, results)
     return fold.covers_whole(requests[-1])
+
+
+def _go_on(
+    requests: Sequence[Request],
+    results: Sequence[Maskable],
+    policy: MaskPolicy,
+    marked: float,
+    made: Made | None,
+    progress: Progress | None,
+) -> "_Fold":
+    """Return the fold over requests that were sent; the caller's own.
+
+    They were sent with the moves that were `made`, or with those of the rule. What is remembered
+    holds if it was worked out from the first of these requests, results and moves.
+    """
+    key = "boundary", policy, marked, made is None
+    known: Sequence[Request]
+    fold: _Fold | None
+    known, fold = (progress or {}).get(key, ((), None))
+    if fold is None or known != requests[: len(known)] or not fold.continues(results, made):
+        known, fold = (), _Fold(policy, marked)
+    else:
+        fold = fold.copy()
+    for number in range(len(known), len(requests)):
+        request = requests[number]
+        fold.begin(request)
+        if made is None:
+            fold.decide(request)
+        else:
+            if number == made.met:
+                fold.forget_rent()
+            fold.take_move(made.masked.get(number, ()), results)
+        fold.send(request, results)
+    if progress is not None:
+        progress[key] = (requests, fold)
+        fold = fold.copy()
+    return fold
 
 
 class _Fold:
@@ -188,6 +230,30 @@ class _Fold:
         """The sizes of the requests so far."""
         self._first_masked = math.inf
         """The size of everything before the first result that was ever masked."""
+        self._met: int | None = None
+        """The request at which rent was last forgotten."""
+        self._taken: dict[int, tuple[int, ...]] = {}
+        """The moves that were taken, by the number of the request."""
+
+    def copy(self) -> Self:
+        """Return another one that goes on by itself."""
+        other = copy(self)
+        other._ripening = self._ripening.copy()
+        other._ends = [*self._ends]
+        other._taken = {**self._taken}
+        return other
+
+    def continues(self, results: Sequence[Maskable], made: Made | None) -> bool:
+        """Whether it stands where these results and moves lead to."""
+        if not self._ripening.has_received(results):
+            return False
+        if made is None:
+            return True
+        met = made.met if made.met < self._requests else None
+        taken = {
+            n: (*places,) for n, places in made.masked.items() if n < self._requests and places
+        }
+        return met == self._met and taken == self._taken
 
     def begin(self, request: Request) -> None:
         """Add the rent of a request, by what was known before it."""
@@ -213,6 +279,7 @@ class _Fold:
     def take_move(self, places: Sequence[int], results: Sequence[Maskable]) -> None:
         """Bill a move that was made, whatever the rule would have said."""
         if places:
+            self._taken[self._requests] = (*places,)
             saving = sum(results[place].saving for place in places)
             first = min(results[place].offset for place in places)
             self._move(saving, self._find_price(saving, first), first)
@@ -220,6 +287,7 @@ class _Fold:
 
     def forget_rent(self) -> None:
         """Start counting rent from here."""
+        self._met = self._requests
         self._rent = 0.0
 
     def send(self, request: Request, results: Sequence[Maskable]) -> None:

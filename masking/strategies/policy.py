@@ -133,6 +133,12 @@ class MaskPolicy:
         return bool(self.keep_tools or self.mask_tools or self.keep_arguments)
 
     @property
+    def protects(self) -> bool:
+        """Whether it keeps results because of the others: the last of a tool, the latest."""
+        last_k = self.keep_last_k_per_tool or 0
+        return last_k > 0 or self.kept_images > 0 or self.keep_latest_turns > 0
+
+    @property
     def wanted_arguments(self) -> tuple[str, ...]:
         """The arguments that tell a call's target, where that matters."""
         return self.target_arguments if self.masks and self.keep_latest_turns > 0 else ()

@@ -11,9 +11,11 @@ earlier bucket at most once, so the work is linear in the conversation.
 import math
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import accumulate
+from typing import Self
 
 from masking.model import Maskable, Target
 from masking.strategies.policy import MaskPolicy
@@ -26,6 +28,10 @@ class _Bucket:
     places: list[int] = field(default_factory=list)
     saving: float = 0.0
     offset: float = math.inf
+
+    def copy(self) -> "_Bucket":
+        """Return another one."""
+        return _Bucket([*self.places], self.saving, self.offset)
 
 
 class Ripening:
@@ -56,6 +62,28 @@ class Ripening:
         """How many images these results hold together."""
         self._kept_by_images: set[int] = set()
         self._latest: dict[Target, int] = {}
+
+    def copy(self) -> Self:
+        """Return another one that goes on by itself."""
+        other = copy(self)
+        other._results = [*self._results]
+        other._ripe = [*self._ripe]
+        other._counted = {*self._counted}
+        other._taken = {*self._taken}
+        buckets = {turn: bucket.copy() for turn, bucket in self._buckets.items()}
+        other._buckets = defaultdict(_Bucket, buckets)
+        other._bucket_of = {**self._bucket_of}
+        last_of_tool = {tool: deque(last) for tool, last in self._last_of_tool.items()}
+        other._last_of_tool = defaultdict(deque, last_of_tool)
+        other._kept_by_tool = {*self._kept_by_tool}
+        other._last_with_images = deque(self._last_with_images)
+        other._kept_by_images = {*self._kept_by_images}
+        other._latest = {**self._latest}
+        return other
+
+    def has_received(self, results: Sequence[Maskable]) -> bool:
+        """Whether what it has received are the first of these results."""
+        return self._results == results[: self.received]
 
     @property
     def offset(self) -> float:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from masking.conversation import Conversation
+from masking.folds import Progress, map_each
 from masking.layout import lay_out
 from masking.measures.token_estimate import estimate_tokens
 from masking.measures.windows import fits_window
@@ -28,14 +29,16 @@ def decide(conversation: Conversation, policy: MaskPolicy) -> tuple[Decision, ..
     """Decide every tool result of a request, in order; one decision per result."""
     if not policy.masks:
         return tuple(Decision(result, "off") for result in conversation.results)
-    view = _View(policy, policy.template, policy.must_shrink)
+    progress = conversation.progress
     if policy.slides:
-        boundary = Boundary(policy.find_edge(conversation.turns), len(conversation.results))
-        return _draw(conversation, view, boundary, conversation.results, None)
+        edge = policy.find_edge(conversation.turns)
+        judged = judge(conversation, policy, edge)
+        boundary = Boundary(edge, len(conversation.results))
+        return _draw(conversation, policy, boundary, conversation.results, judged)
     layout = lay_out(conversation)
     judged = judge(conversation, policy)
-    maskable = find_maskable(judged, layout)
-    boundary = find_boundary(layout.requests, maskable, policy, layout.marked)
+    maskable = find_maskable(judged, layout, progress)
+    boundary = find_boundary(layout.requests, maskable, policy, layout.marked, progress)
     return decide_by_boundary(conversation, policy, boundary, judged, layout)
 
 
@@ -47,11 +50,10 @@ def decide_by_boundary(
     layout: Layout,
 ) -> tuple[Decision, ...]:
     """Decide every tool result of a request whose boundary is known; `judged` as by `judge`."""
-    view = _View(policy, policy.template, policy.must_shrink)
-    known = (
-        conversation.results if policy.slides else _forget_early_calls(conversation.results, layout)
-    )
-    return _draw(conversation, view, boundary, known, judged)
+    known = conversation.results
+    if policy.protects and not policy.slides:
+        known = _forget_early_calls(known, layout)
+    return _draw(conversation, policy, boundary, known, judged)
 
 
 def may_be_whole(
@@ -100,40 +102,47 @@ def in_order(replacements: Iterable[Replacement]) -> tuple[Replacement, ...]:
 
 
 def judge(
-    conversation: Conversation, policy: MaskPolicy, again: Mapping[int, Decision] | None = None
-) -> tuple[Decision, ...]:
-    """Decide every tool result by what it is, as if each were old enough.
+    conversation: Conversation, policy: MaskPolicy, edge: int | None = None
+) -> list[Decision]:
+    """Decide the tool results by what they are, as if each were old enough.
 
-    `again` has the decisions on results that were masked before, by place.
+    With an `edge`, no more than up to the last one of a turn before it.
     """
     view = _View(policy, policy.template, policy.must_shrink)
-    decided = again or {}
-    return tuple(
-        decided.get(place) or _judge(result, view)
-        for place, result in enumerate(conversation.results)
+    results = conversation.results
+    if edge is not None:
+        results = results[: _count_before(results, edge)]
+    return map_each(
+        lambda result: _judge(result, view), results, conversation.progress, ("judged", policy)
     )
 
 
-def find_maskable(judged: Sequence[Decision], layout: Layout) -> list[Maskable]:
+def find_maskable(
+    judged: Sequence[Decision], layout: Layout, progress: Progress | None = None
+) -> list[Maskable]:
     """Return the tool results as the boundary sees them, in estimated tokens.
 
     `judged` is what `judge` returns for them.
     """
-    known = _forget_early_calls([decision.result for decision in judged], layout)
-    return [
-        make(
-            Maskable,
-            (
-                result.turn,
-                offset,
-                _find_saving(d, size),
-                result.tool,
-                result.target,
-                len(result.images),
-            ),
-        )
-        for d, result, offset, size in zip(judged, known, layout.offsets, layout.sizes, strict=True)
-    ]
+    seen = [*zip(judged, layout.offsets, layout.sizes, layout.turns, strict=True)]
+    return map_each(_find_maskable, seen, progress, "maskable")
+
+
+def _find_maskable(seen: tuple[Decision, int, int, int]) -> Maskable:
+    decision, offset, size, turns = seen
+    saving = _find_saving(decision, size)
+    result = _forget_early_call(decision.result, turns)
+    images = len(result.images)
+    return make(Maskable, (result.turn, offset, saving, result.tool, result.target, images))
+
+
+def _count_before(results: Sequence[ToolResult], edge: int) -> int:
+    """Return how many results there are up to the last one of a turn before the edge."""
+    for count in range(len(results), 0, -1):
+        turn = results[count - 1].turn
+        if turn is not None and turn < edge:
+            return count
+    return 0
 
 
 def _find_saving(decision: Decision, size: int) -> int:
@@ -153,38 +162,42 @@ class _View(NamedTuple):
     """As the policy has it; worked out once, as every result asks."""
 
 
-def _forget_early_calls(results: Sequence[ToolResult], layout: Layout) -> list[ToolResult]:
-    """Return the results, without tool and target if the call came after the result.
+def _forget_early_calls(results: Sequence[ToolResult], layout: Layout) -> tuple[ToolResult, ...]:
+    return tuple(map(_forget_early_call, results, layout.turns))
 
-    These were unknown when the boundary last moved, and what was decided then must stand.
+
+def _forget_early_call(result: ToolResult, turns: int) -> ToolResult:
+    """Return a result, without tool and target if the call came after the result.
+
+    These were unknown when the boundary last moved, and what was decided then must stand. `turns`
+    is how many turns there were before the result.
     """
-    return [
-        result._replace(tool=None, target=None)
-        if result.turn is None or result.turn >= turns
-        else result
-        for result, turns in zip(results, layout.turns, strict=True)
-    ]
+    if result.turn is None or result.turn >= turns:
+        return result._replace(tool=None, target=None)
+    return result
 
 
 def _draw(
     conversation: Conversation,
-    view: _View,
+    policy: MaskPolicy,
     boundary: Boundary,
     known: Sequence[ToolResult],
-    judged: Sequence[Decision] | None,
+    judged: Sequence[Decision],
 ) -> tuple[Decision, ...]:
     """Decide by where a result stands, and by what it is only if that leaves it open."""
-    edge = view.policy.find_edge(conversation.turns)
-    protected = _find_protected(known[: boundary.results], boundary, view.policy)
+    edge = policy.find_edge(conversation.turns)
+    protected: Mapping[int, KeepReason] = {}
+    if policy.protects:
+        protected = _find_protected(known[: boundary.results], boundary, policy)
     decisions = []
     for place, result in enumerate(conversation.results):
         reason = _find_reason_to_keep(place, result, edge, boundary) or protected.get(place)
         if reason in _AFTER_NAMES:  # what is named stays so, and that reason comes first
-            reason = find_named(result, view.policy) or reason
-        if reason is not None:
-            decisions.append(Decision(result, reason))
+            reason = find_named(result, policy) or reason
+        if reason is None:
+            decisions.append(judged[place])
         else:
-            decisions.append(_judge(result, view) if judged is None else judged[place])
+            decisions.append(make(Decision, (result, reason, (), None, False)))
     return tuple(decisions)
 
 

@@ -120,6 +120,13 @@ def find_marks(document: Mapping[str, object]) -> Marks:
     return Marks(bool(in_head), bool(in_list), (*asked, *in_head, *in_list))
 
 
+def stands_out(message: object) -> bool:
+    """Whether a message has a cache mark, or reasoning that may be bound."""
+    messages = objects([message])
+    marked = find_lifetimes(_find_markable({"messages": messages}))
+    return any(map(_holds_reasoning, messages)) or any(True for _ in marked)
+
+
 def unmark_message(message: object) -> object:
     """Return a message without cache marks; a content of one text part becomes a string.
 
@@ -176,6 +183,7 @@ CHAT = WireFormat(
     unmark=unmark_message,
     count_parts=count_message_parts,
     user_message=say_as_user,
+    stands_out=stands_out,
 )
 
 _MESSAGE_TOKENS = 4

@@ -6,7 +6,7 @@ everywhere, requests that are signed pass; those with a bearer token are read.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 from urllib.parse import unquote
@@ -109,9 +109,13 @@ def find_marks(document: Mapping[str, object]) -> Marks:
     body = _find_body(document)
     tools = follow(body, ("toolConfig", "tools"))
     in_head = [*find_lifetimes([*objects(tools), *objects(body.get("system"))], POINT)]
-    contents = (objects(message.get("content")) for message in objects(body.get("messages")))
-    in_list = [*find_lifetimes(chain.from_iterable(contents), POINT)]
+    in_list = [*_find_lifetimes(body.get("messages"))]
     return Marks(bool(in_head), bool(in_list), (*in_head, *in_list))
+
+
+def stands_out(message: object) -> bool:
+    """Whether a message has a cache point."""
+    return any(True for _ in _find_lifetimes([message]))
 
 
 def unmark_message(message: object) -> object:
@@ -167,6 +171,7 @@ CONVERSE = WireFormat(
     unmark=unmark_message,
     count_parts=count_message_parts,
     user_message=say_as_user,
+    stands_out=stands_out,
     role_order="alternating",
 )
 
@@ -206,6 +211,11 @@ def _read_json(call_id: str | None, value: object, at: Path, *, is_error: bool) 
         case dict() if text := spell(value):
             return Result(call_id, "string", (text,), (at,), is_error, wrap=_NOTE)
     return Result(call_id, "other", (), (), is_error)
+
+
+def _find_lifetimes(messages: object) -> Iterator[str]:
+    contents = (objects(message.get("content")) for message in objects(messages))
+    return find_lifetimes(chain.from_iterable(contents), POINT)
 
 
 def _has_text(part: object) -> bool:

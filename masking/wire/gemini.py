@@ -127,6 +127,11 @@ def find_marks(_: Mapping[str, object]) -> Marks:
     return Marks()
 
 
+def stands_out(_: object) -> bool:
+    """Whether a content has what a function of a document looks for: never."""
+    return False
+
+
 def unmark(content: object) -> object:
     """Return a content as a prompt cache sees it: it has no cache marks."""
     return content
@@ -175,6 +180,7 @@ GEMINI = WireFormat(
     unmark=unmark,
     count_parts=count_parts,
     user_message=say_as_user,
+    stands_out=stands_out,
     answers_in_runs=True,
     pairs_by_order=True,
     role_order="alternating",  # a call must come right after the user or a result

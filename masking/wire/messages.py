@@ -130,6 +130,11 @@ def find_marks(document: Mapping[str, object]) -> Marks:
     return Marks(bool(in_head), bool(in_list), (*in_head, *in_list))
 
 
+def stands_out(message: object) -> bool:
+    """Whether a message has a cache mark."""
+    return any(True for _ in find_lifetimes(_find_markable({"messages": [message]})))
+
+
 def unmark_message(message: object) -> object:
     """Return a message without cache marks; a content of one text block becomes a string."""
     if not isinstance(message, dict) or not isinstance(message.get("content"), list):
@@ -193,6 +198,7 @@ MESSAGES = WireFormat(
     unmark=unmark_message,
     count_parts=count_message_parts,
     user_message=say_as_user,
+    stands_out=stands_out,
     role_order="user first",  # neighbours of one role are joined
 )
 

@@ -63,6 +63,11 @@ def find_marks(_: Mapping[str, object]) -> Marks:
     return Marks()
 
 
+def stands_out(_: object) -> bool:
+    """Whether a message has what a function of a document looks for: never."""
+    return False
+
+
 def count_parts(message: object) -> tuple[Sequence[str], int]:
     """Return the texts of a message that are tokens of the prompt, and its other tokens."""
     texts, others = chat.count_message_parts(message)
@@ -80,6 +85,7 @@ OLLAMA = chat.CHAT._replace(
     measure_head=measure_head,
     find_marks=find_marks,
     count_parts=count_parts,
+    stands_out=stands_out,
     pairs_by_order=True,
 )
 

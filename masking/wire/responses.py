@@ -121,6 +121,16 @@ def find_marks(document: Mapping[str, object]) -> Marks:
     return Marks(in_list=is_marked, lifetimes=lifetimes)
 
 
+def stands_out(item: object) -> bool:
+    """Whether an item has a breakpoint, is encrypted reasoning, or refers to the provider's."""
+    document = {"input": [item]}
+    return (
+        find_obstacle(document) is not None
+        or _has_encrypted_reasoning(document)
+        or any(part.get(_BREAKPOINT) for part in _find_parts(document))
+    )
+
+
 def unmark_item(item: object) -> object:
     """Return an item as the model sees it: without breakpoints, ids and a client's own notes.
 
@@ -186,6 +196,7 @@ RESPONSES = WireFormat(
     unmark=unmark_item,
     count_parts=count_item_parts,
     user_message=say_as_user,
+    stands_out=stands_out,
     answers_in_runs=True,
     compacts=compacts,
 )

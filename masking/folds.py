@@ -1,0 +1,87 @@
+"""What is worked out from a list that grows at its end: gone on with from where it was left.
+
+The one rule: what was worked out is taken up only where the list begins with the very values that
+it was worked out from. So whatever is remembered, and of whichever conversation, the outcome is
+that of starting anew.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol, Self, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+Contra = TypeVar("Contra", contravariant=True)
+
+MARKED_ELEMENTS = 4
+"""How many of the last elements a client spells anew at the next request, to move a cache mark."""
+
+Progress = dict[Hashable, tuple[Sequence[Any], Any]]
+"""By what was worked out: the values that it was worked out from, and the outcome.
+
+Threads may share one: what is in it is replaced, never changed.
+"""
+
+
+class Fold(Protocol[Contra]):
+    """The outcome for the values so far, which takes the next one."""
+
+    def take(self, value: Contra, /) -> None: ...
+
+    def copy(self) -> Self: ...
+
+
+F = TypeVar("F", bound=Fold[Any])
+
+
+def fold(
+    start: Callable[[], F],
+    values: Sequence[Any],
+    progress: Progress | None = None,
+    key: Hashable = None,
+    left_out: int = 0,
+) -> F:
+    """Return the fold over all values. It is the caller's own.
+
+    With `progress` it goes on from the outcome under `key`, if the values begin with those of that
+    outcome, and leaves there its own without the last `left_out` values, which may change.
+    """
+    if progress is None:
+        return _take_all(start(), values)
+    known, found = progress.get(key, ((), None))
+    count = len(known)
+    if found is None or count > len(values) or known != values[:count]:
+        found, count = start(), 0
+    outcome: F = found.copy()
+    settled = max(count, len(values) - left_out)
+    _take_all(outcome, values[count:settled])
+    progress[key] = (values[:settled], outcome)
+    return _take_all(outcome.copy(), values[settled:])
+
+
+def map_each(
+    function: Callable[[T], R],
+    values: Sequence[T],
+    progress: Progress | None = None,
+    key: Hashable = None,
+) -> list[R]:
+    """Return the outcome for each value; with `progress`, those that are known are not sought anew.
+
+    A value is known under `key` if the same one stood at its place.
+    """
+    if progress is None:
+        return [*map(function, values)]
+    known, outcomes = progress.get(key, ((), ()))
+    found = [
+        outcome if was is value or was == value else function(value)
+        for was, outcome, value in zip(known, outcomes, values, strict=False)
+    ]
+    found += map(function, values[len(found) :])
+    progress[key] = (values, found)
+    return [*found]
+
+
+def _take_all(outcome: F, values: Sequence[Any]) -> F:
+    take = outcome.take
+    for value in values:
+        take(value)
+    return outcome

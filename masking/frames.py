@@ -1,0 +1,159 @@
+"""A request's body taken apart: what stands before its list, the bytes of each element, the rest.
+
+An element is cut out so that it can be known again by its bytes. What is left with a sentinel in
+place of the elements is the frame. If the frame decodes, and the sentinel is all that its list
+holds, then whatever elements stand there, separated by commas, are that list: JSON is read from
+left to right, and where one value may stand, any other may.
+"""
+
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import msgspec
+import orjson
+
+from masking.model import Path
+
+_BLANKS = re.compile(rb"[ \t\r\n]*")
+_OPENS = re.compile(rb"[ \t\r\n]*:[ \t\r\n]*\[[ \t\r\n]*")
+_COMMA = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
+
+_SENTINEL = secrets.token_hex(16)
+"""No client can know it, so it stands nowhere but where it was put."""
+
+_MOST_HEADS = 8
+"""How often the name of the list may occur before it with a list of its own."""
+
+_OBJECT, _END, _NEXT = b"{"[0], b"]"[0], b","[0]
+
+_SHALLOW = 200
+"""How deep an element may be. orjson stops at 1,024 levels, those of the frame among them."""
+
+
+class Frame(NamedTuple):
+    """A request without the elements of its list.
+
+    head, tail: the bytes before the first element, and those behind the last one.
+    document: as decoded, with an empty list at `list_path`.
+    """
+
+    head: bytes
+    tail: bytes
+    document: dict[str, Any]
+    list_path: Path
+
+
+def find_heads(body: bytes, list_paths: Sequence[Path]) -> Iterator[int]:
+    """Yield where the first element may begin, or the list may end if it is empty."""
+    name = b'"%s"' % str(list_paths[0][-1]).encode()
+    at = body.find(name)
+    for _ in range(_MOST_HEADS):
+        if at < 0:
+            return
+        if found := _OPENS.match(body, at + len(name)):
+            yield found.end()
+        at = body.find(name, at + 1)
+
+
+def find_next(body: bytes, end: int) -> int | None:
+    """Return where the element after that which ends at `end` begins; None if it is the last.
+
+    Raises ValueError if neither can be.
+    """
+    if body[end] == _NEXT and body[end + 1] == _OBJECT:
+        return end + 1
+    found = _COMMA.match(body, end)
+    if found is None:
+        return None
+    if body[found.end()] != _OBJECT:
+        raise ValueError("no object")
+    return found.end()
+
+
+def cut_elements(
+    body: bytes, head: int, at: int, list_paths: Sequence[Path], tail: bytes | None
+) -> list[bytes]:
+    """Return the bytes of the elements from `at` on, in a list that begins at `head`.
+
+    `tail` is what may stand behind the list. Raises ValueError if an element is no object.
+    """
+    if tail is not None and body.endswith(tail):
+        try:
+            return [*map(bytes, _ITEMS.decode(b"[%b]" % body[at : len(body) - len(tail)]))]
+        except ValueError:  # it stands in the last element as well
+            pass
+    rest = body[:head] + body[at:]
+    for path in list_paths:
+        try:
+            holder = _find_decoder(path).decode(rest)
+        except ValueError:
+            continue
+        for key in path:
+            holder = getattr(holder, str(key))
+        return [*map(bytes, holder)]
+    raise ValueError("no list")
+
+
+def make_frame(head: bytes, tail: bytes, list_paths: Sequence[Path]) -> Frame:
+    """Prove that a list stands between `head` and `tail`. Raises ValueError if none does."""
+    document: Any = orjson.loads(b'%b"%b"%b' % (head, _SENTINEL.encode(), tail))
+    for path in list_paths:
+        *parents, last = path
+        holder = document
+        for key in parents:
+            holder = holder.get(key) if isinstance(holder, dict) else None
+        if isinstance(holder, dict) and holder.get(last) is not None:
+            if holder[last] != [_SENTINEL]:
+                break
+            holder[last] = []
+            return Frame(head, tail, document, path)
+    raise ValueError("no list there")
+
+
+def fill(frame: Frame, items: Sequence[object]) -> dict[str, Any]:
+    """Return the request with these items; all else is shared."""
+    document = holder = {**frame.document}
+    *parents, last = frame.list_path
+    for key in parents:
+        holder[str(key)] = holder = {**holder[str(key)]}
+    holder[str(last)] = items
+    return document
+
+
+def decode_element(data: bytes) -> dict[str, Any]:
+    """Decode an element. Raises ValueError if it is no object, or so deep that it is odd."""
+    item = orjson.loads(data)
+    if not isinstance(item, dict):
+        raise ValueError("no object")
+    if data.count(b"{") + data.count(b"[") > _SHALLOW and _is_deep(item):
+        raise ValueError("deep")
+    return item
+
+
+def _is_deep(item: object) -> bool:
+    level: list[Any] = [item]
+    for _ in range(_SHALLOW):
+        if not level:
+            return False
+        level = [
+            inner
+            for each in level
+            for inner in (each.values() if isinstance(each, dict) else each)
+            if isinstance(inner, (dict, list))
+        ]
+    return True
+
+
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+@cache
+def _find_decoder(path: Path) -> msgspec.json.Decoder[Any]:
+    """Return a decoder that finds the spans of the list at a path, and skips all else."""
+    kind: Any = list[msgspec.Raw]
+    for key in reversed(path):
+        kind = msgspec.defstruct("Holder", [(str(key), kind)])
+    return msgspec.json.Decoder(kind)

@@ -1,0 +1,443 @@
+"""What is remembered of requests changes nothing but the time that the next one takes."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from masking.conversation import Conversation, find_answers, follow
+from masking.edit.element_splice import splice_elements
+from masking.errors import WireError
+from masking.folds import Progress
+from masking.known_table import KnownTable
+from masking.layout import lay_out
+from masking.memory.boundary_memory import BoundaryMemory
+from masking.memory.identity import Answers
+from masking.model import Maskable, Replacement, Request
+from masking.rewrite import Rewrite, change_request, read_request
+from masking.strategies.boundary import find_boundary
+from masking.strategies.order import Strategies
+from masking.strategies.policy import MaskPolicy
+from masking.strategies.redaction import RedactionPolicy
+from masking.strategies.reduction import ReductionOptions
+from masking.wire.chat import CHAT
+from tests.builders import MASK_ALL, OLD, Spelling, examples, policies, policy, spellings
+from tests.images import png
+from tests.masking.test_every_format_invariants import REAL, requests
+from tests.wire_conversations import (
+    WRITERS,
+    Ask,
+    Give,
+    Model,
+    Step,
+    Told,
+    Tools,
+    User,
+    Writer,
+    turn,
+    turns,
+)
+
+EVERY = pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.name)
+
+SLIDING = policy(MASK_ALL, window_turns=2)
+PRICED = policy(SLIDING, cache_read_ratio=0.5, cache_write_ratio=1.0)
+KEEPING = policy(PRICED, keep_last_k_per_tool=1, keep_latest_turns=5, mask_images=True)
+POLICIES = {"sliding": SLIDING, "priced": PRICED, "keeping": KEEPING}
+
+TEXT = "A line of output.\n" * 40
+
+
+def outcome(
+    body: bytes, writer: Writer, strategies: Strategies, table: KnownTable | None
+) -> Rewrite | str:
+    """Return what becomes of a request, or why it goes out as it came."""
+    try:
+        found = read_request(body, writer.wire, writer.path, table)
+        return change_request(body, found, strategies)
+    except WireError as error:
+        return f"{error.path}: {error.problem}"
+
+
+def grow(writer: Writer) -> Iterator[Told]:
+    """Yield the requests of a session in which much is said that agents and clients do."""
+    listed = (TEXT, "two") if writer.has_lists else TEXT
+    said: list[Step] = [User("Mend it.")]
+    said += [step for n in range(6) for step in turn(f"a_{n}", f"{n} {TEXT}", "read")]
+    said += [
+        Model((Ask("p", "read", {"path": "a.py"}), Ask("q", "shell"))),
+        Tools((Give("q", listed, "shell"), Give("p", TEXT, "read"))),
+        Model((), "So far."),
+        User("Go on, é 😀."),
+        Model((Ask("p", "read", {"path": "a.py"}),), thought="Hm."),
+        Tools((Give("p", TEXT, "read", images=(png(800, 600),) if writer.has_images else ()),)),
+        Model((Ask("f", "shell"),)),
+        Tools((Give("f", f"Error: {TEXT}", "shell", fails=writer.tells_errors),)),
+        *turns(4),
+    ]
+    whole = writer.tell(*said)
+    for end in range(1, len(whole.items) + 1):
+        yield whole.until(end)
+
+
+@EVERY
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_session_is_masked_as_by_a_process_that_remembers_nothing(
+    writer: Writer, name: str
+) -> None:
+    table, strategies = KnownTable(), Strategies(schema1=POLICIES[name])
+    masked = 0
+    for told in grow(writer):
+        found = outcome(told.body, writer, strategies, table)
+        assert outcome(told.body, writer, strategies, None) == found
+        masked = max(masked, len(found.masked) if isinstance(found, Rewrite) else 0)
+    assert masked >= 2
+
+
+@EVERY
+@pytest.mark.parametrize("name", POLICIES)
+def test_so_it_is_where_its_past_is_remembered(writer: Writer, name: str) -> None:
+    def play(table: KnownTable | None) -> Iterator[Rewrite]:
+        memory = BoundaryMemory()
+        for now, told in enumerate(grow(writer)):
+            request = read_request(told.body, writer.wire, writer.path, table)
+            seen = memory.meet(request, 400.0 * now if now > 20 else now, 300.0)
+            chosen = POLICIES[name] if now % 5 else policy(POLICIES[name], min_chars=9)
+            strategies = Strategies(schema1=chosen)
+            found = change_request(told.body, request, strategies, occasion=seen)
+            memory.keep(seen, found.past)
+            yield found
+
+    assert [*play(None)] == [*play(KnownTable())]
+
+
+@EVERY
+@pytest.mark.parametrize(
+    "strategies",
+    [
+        pytest.param(Strategies(redaction=RedactionPolicy(True, ("read",))), id="redaction"),
+        pytest.param(
+            Strategies(reduction=ReductionOptions(enabled=True, max_input_chars=2_000)),
+            id="reduction",
+        ),
+        pytest.param(
+            Strategies(
+                redaction=RedactionPolicy(True, ("shell",)),
+                schema1=PRICED,
+                reduction=ReductionOptions(enabled=True, max_input_chars=4_000),
+            ),
+            id="all three",
+        ),
+    ],
+)
+def test_so_it_is_with_the_other_strategies(writer: Writer, strategies: Strategies) -> None:
+    table = KnownTable()
+    for told in grow(writer):
+        found = outcome(told.body, writer, strategies, table)
+        assert outcome(told.body, writer, strategies, None) == found
+
+
+@EVERY
+def test_so_it_is_where_a_user_goes_back_or_something_in_the_middle_changes(
+    writer: Writer,
+) -> None:
+    table, strategies = KnownTable(), Strategies(schema1=PRICED)
+    whole = [*grow(writer)]
+    half, full = whole[len(whole) // 2], whole[-1]
+    other = half.then(*turn("other", f"other {TEXT}"), *turns(3, "again"))
+    items = [*full.items]
+    del items[2:4]
+    cut = full._replace(items=items)
+    for told in (full, half, other, full, cut, full, other, cut, cut):
+        found = outcome(told.body, writer, strategies, table)
+        assert outcome(told.body, writer, strategies, None) == found
+
+
+@pytest.mark.parametrize("writer", REAL, ids=lambda writer: writer.name)
+@examples(0.5)
+@given(sent=st.data(), spelling=spellings, chosen=policies, begins=st.sampled_from(["", "\ufeff"]))
+def test_so_it_is_with_any_request_however_odd(
+    writer: Writer, sent: st.DataObject, spelling: Spelling, chosen: MaskPolicy, begins: str
+) -> None:
+    table, strategies = KnownTable(), Strategies(schema1=chosen)
+    document = sent.draw(requests(writer))
+    bodies = [f"{begins}{spelling.spell(each)}".encode() for each in _grow(writer, document)]
+    for body in (*bodies, bodies[0]):
+        found = outcome(body, writer, strategies, table)
+        assert outcome(body, writer, strategies, None) == found
+
+
+def _grow(writer: Writer, document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a request with one half of its list, then with all of it."""
+    for path in writer.wire.list_paths:
+        holder = follow(document, path[:-1])
+        if isinstance(holder, dict) and isinstance(items := holder.get(path[-1]), list):
+            holder[path[-1]] = items[: len(items) // 2]
+            yield document
+            holder[path[-1]] = items
+    yield document
+
+
+def chat(*messages: object, **fields: object) -> bytes:
+    return json.dumps({**fields, "messages": messages}).encode()
+
+
+USER = {"role": "user", "content": "Hi."}
+CALL = {"id": "a", "type": "function", "function": {"name": "shell", "arguments": "{}"}}
+TURN = ({"role": "assistant", "tool_calls": [CALL]}, {"role": "tool", "tool_call_id": "a"})
+DEEP = b'{"role":"user","content":"Hi.","x":%b1%b}'
+
+ODD = {
+    "a list of that name in another place": b'{"a": {"messages": [{}]}, "b": [{"role":"user"}]}',
+    "a byte-order mark": b"\xef\xbb\xbf" + chat(USER),
+    "no UTF-8": chat(USER).replace(b"Hi", b"\xff"),
+    "a number that is none": chat(USER).replace(b'"Hi."', b"NaN"),
+    "a lone surrogate": chat(USER).replace(b"Hi", b"\\ud800"),
+    "text behind the document": chat(USER) + b" x",
+    "an end in the middle": chat(USER, *TURN)[:-30],
+    "an end within the list": b'{"messages": [',
+    "an end behind an element": b'{"messages": [{"role":"user"}',
+    "an end behind a comma": b'{"messages": [{"role":"user"},',
+    "a comma behind the last element": b'{"messages": [{"role":"user"},]}',
+    "no comma between elements": b'{"messages": [{"role":"user"} {"role":"user"}]}',
+    "a text among the elements": chat(USER, "Hi.", USER),
+    "a text first": chat("Hi.", USER),
+    "a list among the elements": chat(USER, [USER]),
+    "a deep element": chat(USER).replace(b'"Hi."', b"[" * 300 + b"]" * 300),
+    "an element too deep": chat(USER).replace(b'"Hi."', b"[" * 9_000 + b"]" * 9_000),
+    "a deep element of objects": b'{"messages": [%b]}' % (DEEP % (b'{"a":' * 300, b"}" * 300)),
+    "no list but an empty one in another place": b'{"a": {"messages": []}}',
+    "many lists of that name": b'{"a": [%b {}], "messages": []}' % (b'{"messages": [1]},' * 9),
+    "a list that is none": b'{"messages": {"a": [{"role":"user"}]}}',
+    "null for a list": b'{"messages": null}',
+    "no list": b'{"model": "m"}',
+    "no object": b'["messages"]',
+    "nothing": b"",
+    "a list of more elements than any model reads": chat(*({} for _ in range(20_001))),
+}
+
+READ = {
+    "a key that occurs again behind the list": b'{"messages": [{"role":"user"}], "messages": []}',
+    "no element": b'{"messages": []}',
+    "no element but blanks": b'{"messages": [ \n ]\n}',
+    "blanks in all places": b' { "messages" : [ {"role":"user"} , \n {"role":"user"}\t] } ',
+    "the key before the list, too": b'{"messages": [1], "messages": [{"role":"user"}]}',
+    "the key in another object": b'{"a": {"messages": [1]}, "messages": [{"role":"user"}]}',
+    "the key as a text": b'{"a": "\\"messages\\": [", "messages": [{"role":"user"}]}',
+    "elements alike": chat(USER, USER, USER, *TURN, *TURN),
+    "a key twice in an element": b'{"messages": [{"role":"tool","role":"user","content":"Hi."}]}',
+    "a huge number": chat({"role": "user", "content": 10**30}),
+    "a number that rounds": chat(USER, temperature=0.1).replace(b"0.1", b"0.1000000000000000055"),
+    "brackets in a text": chat({"role": "user", "content": "[{" * 500}),
+    "many flat lists": chat({"role": "user", "content": [[]] * 500}),
+}
+
+
+@pytest.mark.parametrize("case", [*ODD, *READ])
+def test_any_body_is_read_as_by_a_process_that_remembers_nothing(case: str) -> None:
+    table, strategies = KnownTable(), Strategies(schema1=PRICED)
+    body = {**ODD, **READ}[case]
+    before = [chat(USER), chat(USER, *TURN), b'{"messages": [{"role":"user"}]}']
+    for each in (*before, body, body, *before, body):
+        found = outcome(each, WRITERS[0], strategies, table)
+        assert outcome(each, WRITERS[0], strategies, None) == found
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_an_odd_body_is_not_remembered(case: str) -> None:
+    table = KnownTable()
+    table.decode(chat(USER), CHAT)
+    assert None is table.decode(ODD[case], CHAT)
+
+
+@pytest.mark.parametrize("case", READ)
+def test_all_others_are(case: str) -> None:
+    table = KnownTable()
+    first, second = table.decode(READ[case], CHAT), table.decode(READ[case], CHAT)
+    assert first is not None
+    assert second is not None
+    assert first.document == second.document == orjson.loads(READ[case])
+    assert first.cut is not None
+    assert second.cut is not None
+    assert [*map(id, first.cut.known)] == [*map(id, second.cut.known)]
+
+
+@EVERY
+def test_what_is_known_of_an_element_is_the_same_object_in_later_requests(writer: Writer) -> None:
+    table = KnownTable()
+    before: Conversation | None = None
+    for told in grow(writer):
+        request = read_request(told.body, writer.wire, writer.path, table)
+        assert [*request.items] == [each.item for each in request.known]
+        assert [*request.elements] == [each.element for each in request.known]
+        if before is not None:
+            assert [*map(id, before.known)] == [*map(id, request.known[: len(before.known)])]
+        before = request
+
+
+def test_an_element_is_known_wherever_it_stood_before() -> None:
+    table = KnownTable()
+    first = read_request(chat(USER, *TURN), table=table)
+    second = read_request(chat({"role": "system"}, *TURN, USER), table=table)
+    assert [id(first.known[n]) for n in (1, 2, 0)] == [*map(id, second.known[1:])]
+
+
+def test_formats_do_not_share_elements() -> None:
+    table = KnownTable()
+    for writer in WRITERS:
+        told = writer.tell(User("Hi."), *turn())
+        found = read_request(told.body, writer.wire, writer.path, table)
+        assert told.read() == found
+
+
+@pytest.mark.parametrize("writer", REAL, ids=lambda writer: writer.name)
+def test_elements_that_stand_out_are_all_that_a_function_of_a_document_looks_for(
+    writer: Writer,
+) -> None:
+    mark = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    marked = [
+        {"role": "user", "content": [{"type": "text", "text": "Hi.", **mark}]},
+        {"role": "user", "content": [{"cachePoint": {"type": "default", "ttl": "1h"}}]},
+        {"role": "user", "content": "Hi.", **mark},
+        {"role": "assistant", "content": "Hi.", "thinking_blocks": [{"type": "thinking"}]},
+        {"type": "message", "role": "user", "content": [{"prompt_cache_breakpoint": True}]},
+        {"type": "reasoning", "encrypted_content": "abc"},
+    ]
+    for each in marked:
+        told = writer.tell(User("One."), User("Two."))
+        body = told._replace(items=[told.items[0], each, told.items[1]]).body
+        warm = read_request(body, writer.wire, writer.path, KnownTable())
+        cold = read_request(body, writer.wire, writer.path)
+        assert cold.marks == warm.marks
+        wire, model = writer.wire, "claude-opus-5-5"
+        found = wire.find_binding(warm.outline, model)
+        assert wire.find_binding(cold.document, model) == found
+        assert cold.binding == warm.binding
+
+
+def test_an_item_that_refers_to_the_provider_is_found() -> None:
+    writer = next(each for each in WRITERS if each.name == "responses")
+    told = writer.tell(User("Hi."))
+    body = told._replace(items=[*told.items, {"type": "item_reference", "id": "x"}]).body
+    problem = "body: the provider holds a part of the history (item_reference)"
+    assert problem == outcome(body, writer, Strategies(), KnownTable())
+
+
+def test_lists_are_forgotten_beyond_a_bound_the_longest_unused_first() -> None:
+    table = KnownTable(max_bytes=100_000)
+    talks = [chat({"role": "user", "content": f"{n} " + "x" * 10_000}, *TURN) for n in range(9)]
+    known = [read_request(each, table=table).known[0].item for each in talks[:2]]
+    for each in talks[2:]:
+        read_request(each, table=table)
+        read_request(talks[0], table=table)
+    assert known[0] is read_request(talks[0], table=table).known[0].item
+    assert known[1] == read_request(talks[1], table=table).known[0].item
+    assert known[1] is not read_request(talks[1], table=table).known[0].item
+
+
+def test_what_is_larger_than_the_bound_is_not_remembered() -> None:
+    assert None is KnownTable(max_bytes=1_000).decode(chat({"content": "x" * 600}), CHAT)
+    assert KnownTable(max_bytes=1_000).decode(chat({"content": "x" * 300}), CHAT) is not None
+
+
+def test_a_list_that_parts_from_another_leaves_that_one_known() -> None:
+    table = KnownTable()
+    opening = [USER, *(message for _ in range(6) for message in TURN)]
+    one, two = ([*opening, {"role": "user", "content": text}, *TURN] for text in ("1", "2"))
+    first = read_request(chat(*one), table=table).known
+    for _ in range(3):
+        read_request(chat(*two), table=table)
+    assert [*map(id, first)] == [*map(id, read_request(chat(*one), table=table).known)]
+
+
+def test_more_conversations_may_part_after_one_element_than_are_kept_there() -> None:
+    table = KnownTable()
+    for _ in range(2):
+        for n in range(300):
+            body = chat(USER, {"role": "user", "content": str(n)})
+            assert json.loads(body) == read_request(body, table=table).document
+
+
+def test_a_mark_that_moves_on_leaves_the_rest_known() -> None:
+    """As it is with claude-code: the last message has the mark, and has it no more."""
+    writer = next(each for each in WRITERS if each.name == "messages")
+    table, mark = KnownTable(), {"cache_control": {"type": "ephemeral"}}
+    strategies = Strategies(schema1=PRICED)
+    known = 0
+    for told in grow(writer):
+        items = [*told.items]
+        items[-1] = {"role": "user", "content": [{"type": "text", "text": "Hi.", **mark}]}
+        body = told._replace(items=items).body
+        found = outcome(body, writer, strategies, table)
+        assert outcome(body, writer, strategies, None) == found
+        assert isinstance(found, Rewrite)
+        request = found.conversation
+        assert request.marks.in_list
+        assert sum(each.size is not None for each in request.known) >= known
+        known = len(request.known) - 1
+
+
+@EVERY
+def test_the_answers_and_sizes_of_a_session_are_those_of_each_of_its_requests(
+    writer: Writer,
+) -> None:
+    table = KnownTable()
+    for told in grow(writer):
+        warm = read_request(told.body, writer.wire, writer.path, table)
+        cold = told.read()
+        assert lay_out(cold) == lay_out(warm)
+        expected, found = Answers(cold), Answers(warm)
+        answers = find_answers(cold.elements, in_runs=writer.wire.answers_in_runs)
+        assert len([*answers]) == len(expected) == len(found)
+        assert [expected[at] for at in range(len(expected))] == [
+            found[at] for at in range(len(found))
+        ]
+
+
+def test_elements_are_edited_in_their_order() -> None:
+    request = read_request(chat(USER, *TURN, {**TURN[1], "content": OLD}), table=KnownTable())
+    assert request.cut is not None
+    edits = [Replacement(("messages", at, "content"), OLD, "new") for at in (3, 0)]
+    with pytest.raises(WireError, match="not in order"):
+        splice_elements(b"", request.cut, edits, 1)
+
+
+def test_a_boundary_is_not_gone_on_with_from_other_results() -> None:
+    requests = [Request(1_000.0 * n, n, n) for n in range(30)]
+    progress: Progress = {}
+    for saving in (100.0, 900.0):
+        results = [Maskable(n, 1_000.0 * n + 50, saving, None) for n in range(30)]
+        found = find_boundary(requests, results, PRICED, progress=progress)
+        assert find_boundary(requests, results, PRICED) == found
+
+
+def test_a_text_that_occurs_twice_is_replaced_where_it_was_given() -> None:
+    """In the element itself the text stands before the result, as an id."""
+    long = "x" * 400
+    told = [{**TURN[0], "tool_calls": [{**CALL, "id": long}]}]
+    told += [{"role": "tool", "tool_call_id": long, "content": long}]
+    body = chat({"role": "user", "content": long}, *told, *TURN, *TURN)
+    strategies = Strategies(schema1=SLIDING)
+    table = KnownTable()
+    for _ in range(2):
+        found = outcome(body, WRITERS[0], strategies, table)
+        assert isinstance(found, Rewrite)
+        assert outcome(body, WRITERS[0], strategies, None) == found
+        assert found.body != body
+
+
+def test_old_texts_are_escaped_to_ascii_as_long_as_the_whole_body_is() -> None:
+    messages = [USER, *TURN[:1], {**TURN[1], "content": OLD * 9}, *TURN, *TURN]
+    strategies, table = Strategies(schema1=policy(SLIDING, placeholder_template="é")), KnownTable()
+    ascii_only = outcome(chat(*messages), WRITERS[0], strategies, table)
+    assert isinstance(ascii_only, Rewrite)
+    assert ascii_only.body.isascii()
+    body = json.dumps({"messages": [*messages, {"content": "é"}]}, ensure_ascii=False).encode()
+    other = outcome(body, WRITERS[0], strategies, table)
+    assert isinstance(other, Rewrite)
+    assert 2 <= other.body.count("é".encode())
+    assert outcome(body, WRITERS[0], strategies, None) == other
