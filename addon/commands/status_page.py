@@ -7,7 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from addon.commands.status_period import find_local_time
-from addon.metrics.holdout import LEAST, Holdout
+from addon.metrics.holdout import Holdout
+from addon.metrics.holdout_words import list_lines
 from addon.metrics.names import printable
 from addon.metrics.record import RequestRecord
 from addon.metrics.sums import Waits
@@ -18,6 +19,7 @@ from addon.metrics.tally_line import (
     explain_passed,
     find_form,
     find_why_untouched,
+    list_rereads,
     render_bill,
     render_observed,
 )
@@ -33,7 +35,7 @@ def render_overview(tally: Tally, holdout: Holdout) -> Table:
     for label, describe in _ROWS.items():
         for number, line in enumerate(describe(tally)):
             table.add_row("" if number else label, Text(line))
-    for number, line in enumerate(_describe_holdout(holdout)):
+    for number, line in enumerate(list_lines(holdout)):
         table.add_row("" if number else "Held out", Text(line))
     return table
 
@@ -86,27 +88,6 @@ def _describe_observed(tally: Tally) -> Rows:
         yield f"{count_requests(tally.observed.count)}: {render_observed(tally.observed)}"
 
 
-def _describe_holdout(holdout: Holdout) -> Rows:
-    """Yield both groups, with their counts, and whether these say anything."""
-    compared = holdout.compare()
-    if not compared:
-        return
-    counted = compared["requests"]
-    held_out, masked = counted.held_out.conversations, counted.masked.conversations
-    few = "" if counted.is_told else f", too few to tell: {LEAST} of each are the least"
-    yield f"{held_out:,} of {held_out + masked:,} conversations{few}"
-    for name, difference in compared.items():
-        form = _FORMS.get(name, "{:,.1f}")
-        told = (form.format(mean.mean) for mean in difference)
-        chance = "more than chance" if difference.is_telling else "may be chance"
-        verdict = f" ({chance})" if difference.is_told else ""
-        yield "{}: {} masked, {} held out{}".format(f"{name} in each", *told, verdict)
-    yield "agents repeat calls without masking, too: what is held out shows how often"
-
-
-_FORMS = {"dollars": "${:,.4f}", "failures": "{:,.2f}", "re-reads": "{:,.2f}"}
-
-
 def _describe_failures(tally: Tally) -> Rows:
     width = max(3, *map(len, tally.requests), 0)
     for masking in ("on", "observed", "off"):
@@ -153,19 +134,6 @@ def _describe_redaction(tally: Tally) -> Rows:
 
 _SCENARIOS = ("an answer", "calls", "nothing", "the user and calls", "calls and an answer")
 """What follows a result in each scenario, scenario 1 first."""
-
-
-def _describe_rereads(tally: Tally) -> Rows:
-    observed = tally.observed.rereads if tally.observed is not None else 0
-    if tally.rereads:
-        yield f"{_count_calls(tally.rereads)} repeated one whose result was masked"
-    if observed:
-        yield f"{_count_calls(observed)} repeated one whose result would have been masked"
-
-
-def _count_calls(count: int) -> str:
-    """Return `1 call`, `2 calls`."""
-    return f"{count:,} call{'' if count == 1 else 's'}"
 
 
 def _describe_reduction(tally: Tally) -> Rows:
@@ -215,7 +183,7 @@ _ROWS: Mapping[str, Callable[[Tally], Rows]] = {
     "Dearest request": _describe_dearest,
     "Redacted": _describe_redaction,
     "Reduced": _describe_reduction,
-    "Re-reads": _describe_rereads,
+    "Re-reads": list_rereads,
     "Answer begins": _describe_waits,
     "Passed untouched": _describe_passed,
     "Kept results": _describe_bound,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from addon.dashboard.shown_request import ShownRequest, show
+from addon.metrics.holdout import Holdout
 from addon.metrics.record import RequestRecord
 from addon.metrics.tally import Tally
 
@@ -19,7 +20,10 @@ Described = Mapping[str, Any]
 
 MAX_CONVERSATIONS = 200
 MAX_REQUESTS = 6_000
-"""Of all conversations together: some 12 MB at most."""
+"""Of all conversations together: some 14 MB at most."""
+
+MAX_COMPARED = 4_000
+"""The first conversations, of which those held out are compared with the others."""
 
 
 @dataclass(slots=True)
@@ -29,6 +33,8 @@ class Conversation:
     key: names it in an address: its digest, or the host where requests could not be read.
     number: counts conversations from 1, in the order in which they were met.
     names: who speaks with what: client, model, host.
+    label: that of the rule whose settings held for its last request.
+    unfit: the tokens that its model takes, if its last request was masked, and would else not fit.
     changed: the version of the board at its last change.
     forgotten: how many of its oldest requests are not kept any more.
     """
@@ -36,6 +42,8 @@ class Conversation:
     key: str
     number: int
     names: tuple[str, ...] = ()
+    label: str | None = None
+    unfit: int | None = None
     changed: int = 0
     forgotten: int = 0
     tally: Tally = field(default_factory=Tally)
@@ -46,11 +54,13 @@ class View(NamedTuple):
     """The board at a moment: its version, and the conversations that were asked for.
 
     is_whole: whether these are all that there are.
+    holdout: the first conversations of the run.
     """
 
     version: int
     is_whole: bool
     total: Tally
+    holdout: Holdout
     conversations: tuple[Conversation, ...]
 
 
@@ -63,7 +73,7 @@ class Board:
         self.lock = threading.Lock()
         self.version = 0
         self._max_conversations, self._max_requests = max_conversations, max_requests
-        self._total = Tally()
+        self._total, self._holdout = Tally(), Holdout(MAX_COMPARED)
         self._met = 0
         self._forgot = 0
         self._count = 0
@@ -76,6 +86,7 @@ class Board:
         with self.lock:
             self.version += 1
             self._total.add(record)
+            self._holdout.add(record)
             conversation = self._meet(record)
             conversation.changed = self.version
             conversation.tally.add(record)
@@ -91,7 +102,7 @@ class Board:
         is_whole = since < self._forgot or since == 0 or since > self.version
         found = self._conversations.values()
         changed = (each for each in found if is_whole or each.changed > since)
-        return View(self.version, is_whole, self._total, tuple(changed))
+        return View(self.version, is_whole, self._total, self._holdout, tuple(changed))
 
     def find(self, key: str) -> Conversation | None:
         """Return a conversation, unless it is unknown or forgotten. The same holds as of `look`."""
@@ -104,7 +115,10 @@ class Board:
             self._met += 1
             found = self._conversations[key] = Conversation(key, self._met)
         self._conversations.move_to_end(key)
-        found.names = tuple(_name(record))
+        found.names, found.label = tuple(_name(record)), record.label
+        if record.fits_unmasked is not None:
+            is_unfit = record.masking == "on" and not record.fits_unmasked
+            found.unfit = record.model_window_tokens if is_unfit else None
         return found
 
     def _forget(self) -> None:

@@ -9,13 +9,17 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from addon.dashboard.label_values import LabelValues
+from addon.dashboard.label_values import OTHER, LabelValues
 from addon.metrics.observed import as_sent
 from addon.metrics.record import RequestRecord
 
 Labels = tuple[str, ...]
 
-_NAMED = ("host", "model", "client")
+_NAMED = ("host", "model", "client", "label")
+
+_MAX_COMBINATIONS = 1_000
+"""Of these; a later one has `other` for each of them. A start of the proxy begins anew."""
+
 _TOKEN_USAGE = (
     *("gen_ai_operation_name", "gen_ai_token_type", "gen_ai_request_model"),
     "server_address",
@@ -97,8 +101,21 @@ class Counters:
             "What prompts cost in plain input tokens: sent, and unmasked as is estimated.",
             (*_NAMED, "state"),
         )
+        self.parts = CounterOf(
+            f"{_OWN}_prompt_part_tokens",
+            "Estimated tokens of prompts that were sent, by the part of the prompt.",
+            ("part",),
+        )
         self.moves = CounterOf(
             f"{_OWN}_boundary_moves", "Requests at which more was masked than before.", _NAMED
+        )
+        self.rereads = CounterOf(
+            f"{_OWN}_rereads", "Tool calls that repeated one whose result was masked.", _NAMED
+        )
+        self.unfit = CounterOf(
+            f"{_OWN}_requests_fitting_only_masked",
+            "Requests that fitted their model's window only because they were masked.",
+            _NAMED,
         )
         self.usage = HistogramOf(
             "gen_ai_client_token_usage",
@@ -115,12 +132,14 @@ class Counters:
             ("host",),
             _WAIT_BOUNDS,
         )
-        self._hosts, self._models, self._clients = LabelValues(), LabelValues(), LabelValues()
+        self._values = tuple(LabelValues() for _ in _NAMED)
+        self._combinations: set[Labels] = set()
 
     def list_metrics(self) -> Iterator[CounterOf | HistogramOf]:
         """Yield every metric, under `lock`."""
         yield from (self.requests, self.results, self.tokens, self.cached, self.dollars)
-        yield from (self.input_tokens, self.moves, self.usage, self.hook, self.wait)
+        yield from (self.input_tokens, self.parts, self.moves, self.rereads, self.unfit)
+        yield from (self.usage, self.hook, self.wait)
 
     def add(self, record: RequestRecord) -> None:
         """Count a request that has come to its end, as it was sent; not those of a recording."""
@@ -129,15 +148,20 @@ class Counters:
         outcome = find_outcome(record)
         record = as_sent(record)
         with self.lock:
-            named = (
-                self._hosts.take(record.host),
-                self._models.take(record.model),
-                self._clients.take(record.client),
-            )
+            named = self._name(record)
             self.requests.add(1, *named, outcome)
             self._add_results(record)
             self._add_amounts(record, named)
             self._observe(record, *named)
+
+    def _name(self, record: RequestRecord) -> Labels:
+        """Return the values of `_NAMED`: few of each, and few combinations."""
+        given = (record.host, record.model, record.client, record.label)
+        named = tuple(values.take(value) for values, value in zip(self._values, given, strict=True))
+        if named not in self._combinations and len(self._combinations) >= _MAX_COMBINATIONS:
+            return (OTHER,) * len(named)
+        self._combinations.add(named)
+        return named
 
     def _add_results(self, record: RequestRecord) -> None:
         changed = {name: getattr(record, name) or 0 for name in _CHANGED}
@@ -149,7 +173,11 @@ class Counters:
         self.tokens.add(after, *named, "sent")
         self.tokens.add(before - after, *named, "not_sent")
         self.cached.add(record.cached_tokens or 0, *named)
+        for part, tokens in (record.composition or {}).items():
+            self.parts.add(tokens, part)
         self.moves.add(bool(record.boundary_moved), *named)
+        self.rereads.add(record.rereads or 0, *named)
+        self.unfit.add(record.masking == "on" and record.fits_unmasked is False, *named)
         for metric, unmasked, sent in (
             (self.dollars, record.cost_dollars_before, record.cost_dollars_after),
             (self.input_tokens, record.cost_tokens_before, record.cost_tokens_after),
@@ -157,7 +185,7 @@ class Counters:
             metric.add(unmasked or 0.0, *named, "unmasked")
             metric.add(sent or 0.0, *named, "sent")
 
-    def _observe(self, record: RequestRecord, host: str, model: str, _: str) -> None:
+    def _observe(self, record: RequestRecord, host: str, model: str, *_: str) -> None:
         self.usage.observe(record.prompt_tokens, "chat", "input", model, host)
         self.usage.observe(record.completion_tokens, "chat", "output", model, host)
         self.hook.observe(None if record.hook_us is None else record.hook_us / 1e6)

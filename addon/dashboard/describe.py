@@ -2,12 +2,21 @@
 
 from addon.dashboard.board import Conversation, Described, View
 from addon.dashboard.shown_request import ShownRequest
+from addon.metrics.holdout import Holdout
+from addon.metrics.holdout_words import NOTE, describe_groups
 from addon.metrics.sums import BillSum
 from addon.metrics.tally import Tally
-from addon.metrics.tally_line import find_form, find_why_untouched, render_tally
+from addon.metrics.tally_line import (
+    find_form,
+    find_why_untouched,
+    list_rereads,
+    render_tally,
+)
 
 _SPARK = 60
 """The points of a sparkline: of the latest requests."""
+
+_UNFIT = "without masking it would no longer fit its model, which takes {:,} tokens"
 
 
 def describe_view(view: View) -> Described:
@@ -16,8 +25,16 @@ def describe_view(view: View) -> Described:
         "version": view.version,
         "is_whole": view.is_whole,
         "total": {**describe_sums(view.total), "conversations": len(view.total.conversations)},
+        "holdout": _describe_holdout(view.holdout),
         "conversations": [describe_row(each) for each in view.conversations],
     }
+
+
+def _describe_holdout(holdout: Holdout) -> Described | None:
+    compared = describe_groups(holdout)
+    if compared is None:
+        return None
+    return {"counts": compared.counts, "measures": [*map(list, compared.measures)], "note": NOTE}
 
 
 def describe_row(conversation: Conversation) -> Described:
@@ -26,6 +43,8 @@ def describe_row(conversation: Conversation) -> Described:
         "key": conversation.key,
         "number": conversation.number,
         "names": conversation.names,
+        "label": conversation.label,
+        "unfit": conversation.unfit and _UNFIT.format(conversation.unfit),
         "changed": conversation.changed,
         "time": conversation.requests[-1].time if conversation.requests else None,
         "saved": _accumulate(conversation)[-_SPARK:],
@@ -38,7 +57,8 @@ def describe_sums(tally: Tally) -> Described:
 
     If all of them were observed only, the numbers are what masking would have come to.
     """
-    line, is_observed, tally = render_tally(tally), is_observed_only(tally), _find_told(tally)
+    line, rereads = render_tally(tally), [*list_rereads(tally)]
+    is_observed, tally = is_observed_only(tally), _find_told(tally)
     bill, unit = find_bill(tally)
     return {
         "is_observed": is_observed,
@@ -50,6 +70,7 @@ def describe_sums(tally: Tally) -> Described:
         "net": render_net(bill, unit),
         "is_loss": bill.is_telling and bill.saved < 0,
         "line": line,
+        "rereads": rereads,
         "why": find_why_untouched(tally).explain() if tally.count and not tally.changed else None,
     }
 

@@ -84,8 +84,13 @@ class _Groups:
 
 @dataclass(slots=True)
 class Holdout:
-    """The conversations of both groups, by the digest of their configuration."""
+    """The conversations of both groups, by the digest of their configuration.
 
+    most: how many conversations are compared; those met later are not. None is all.
+    """
+
+    most: int | None = None
+    _count: int = 0
     _found: dict[str, _Groups] = field(default_factory=dict)
 
     def add(self, record: RequestRecord) -> None:
@@ -97,8 +102,12 @@ class Holdout:
             return
         groups = self._found.setdefault(record.config_digest or "", _Groups())
         group = groups.held_out if is_out else groups.masked
-        summed = group.setdefault(record.conversation_id, ConversationSum())
-        summed.add(record)
+        if record.conversation_id not in group:
+            if self._count == self.most:
+                return
+            self._count += 1
+            group[record.conversation_id] = ConversationSum()
+        group[record.conversation_id].add(record)
 
     def compare(self) -> Mapping[str, Difference]:
         """Return each measure of both groups, in a conversation; none if one group is empty."""

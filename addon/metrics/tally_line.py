@@ -126,6 +126,20 @@ def _render_reckoned(bill: BillSum, form: str, note: str | None, unit: str = "")
     return f"{amounts} ({told if note is None else f'{told}, {note}'})"
 
 
+def list_rereads(tally: Tally) -> Iterator[str]:
+    """Yield how many calls repeated one whose result was masked, or would have been."""
+    observed = tally.observed.rereads if tally.observed is not None else 0
+    if tally.rereads:
+        yield f"{_count_calls(tally.rereads)} repeated one whose result was masked"
+    if observed:
+        yield f"{_count_calls(observed)} repeated one whose result would have been masked"
+
+
+def _count_calls(count: int) -> str:
+    """Return `1 call`, `2 calls`."""
+    return f"{count:,} call{'' if count == 1 else 's'}"
+
+
 def find_form(dollars: float) -> str:
     """Return how to write amounts of up to so many dollars."""
     return "${:,.2f}" if dollars >= _MANY_DOLLARS else "${:,.4f}"

@@ -18,6 +18,8 @@ function showConversation(one) {
   const requests = readRequests(one);
   const moves = findMoves(requests, saving(one));
   const parts = [html("h3", {}, one.names.join(", ")), html("p", {}, one.line)];
+  parts.push(...[one.unfit, ...one.rereads].filter(Boolean)
+    .map((note) => html("p", {}, `${note[0].toUpperCase()}${note.slice(1)}.`)));
   if (one.is_observed) {
     parts.push(html("p", { class: "warning" }, "These requests left as the agent wrote them: what " +
       "follows is what masking would have done, and would have saved."));

@@ -27,22 +27,26 @@ function fillRow(node, one) {
   link.textContent = `${whole(one.number)}: ${name}`;
   const failed = one.failed ? [`, ${whole(one.failed)} failed`] : [];
   const about = [html("small", {}, others.join(", "))];
+  if (one.label) about.push(html("small", { class: "narrow" }, `label: ${one.label}`));
   if (one.is_observed) about.push(html("small", { class: "why" }, "observed only: would be saved"));
+  const notes = [one.unfit, ...one.rereads].filter(Boolean);
+  about.push(...notes.map((note) => html("small", { class: "why" }, note)));
   if (one.why) about.push(html("small", { class: "why" }, `nothing masked: ${one.why}`));
   const cell = (content, name) => html("td", name ? { class: name } : {}, content);
   const saved = html("span", one.is_loss ? { class: "loss" } : {}, one.net.replace(/^-/, "−"));
   const head = node.querySelector("th") || html("th", { scope: "row" }, link);
   head.replaceChildren(link, ...about);
-  const cells = [cell(whole(one.requests)), cell(whole(one.sent), "wide"),
+  const requests = cell(whole(one.requests));
+  requests.append(...failed);
+  const cells = [cell(one.label || "", "label"), requests, cell(whole(one.sent), "wide"),
     cell(whole(one.spared), "wide"), cell(saved), cell(sparkline(one.saved), "spark"),
     cell(one.time ? clock(one.time) : "", "wide")];
-  cells[0].append(...failed);
   if (!head.parentNode) node.append(head);
   while (node.children.length > 1) node.lastChild.remove();
   node.append(...cells);
 }
 
-function take({ run, total, conversations, is_whole }) {
+function take({ run, total, holdout, conversations, is_whole }) {
   if (is_whole) {
     rows.clear();
     place("rows").replaceChildren();
@@ -56,6 +60,7 @@ function take({ run, total, conversations, is_whole }) {
   }
   showRun(run);
   if (total.requests) showTotal(total);
+  showGroups(holdout);
   refresh();
 }
 
@@ -67,8 +72,13 @@ function showRun({ name, tag, state, unopened, unserved }) {
       `${hosts.join(", ")}. obsmask doctor says what to do.` : "",
     unserved ? `${plural(unserved, "request")} to a model in a format that is not masked.` : "",
   ];
-  place("warning").textContent = warnings.join(" ").trim();
-  place("warning").hidden = !place("warning").textContent;
+  fill("warning", warnings.join(" ").trim());
+}
+
+/* A sentence, or nothing at all where there is none. */
+function fill(name, text) {
+  place(name).textContent = text;
+  place(name).hidden = !text;
 }
 
 function showTotal(total) {
@@ -77,10 +87,38 @@ function showTotal(total) {
     || `${saved} ${total.is_observed ? "would be " : ""}${total.is_loss ? "lost" : "saved"}`;
   document.title = `${place("net").textContent} - observation masking`;
   place("line").textContent = `${total.line}.`;
+  fill("rereads", total.rereads.map((each) => `${each}.`).join(" "));
+  fill("unfit", nameUnfit([...rows.values()].map(({ one }) => one).filter(({ unfit }) => unfit)));
   place("many").hidden = false;
+  place("all").classList.toggle("labelled", [...rows.values()].some(({ one }) => one.label));
   place("counted").textContent = rows.size < total.conversations
     ? `The last ${whole(rows.size)} of ${whole(total.conversations)} conversations, the newest first.`
     : `${plural(rows.size, "conversation")}, the newest first.`;
+}
+
+const NAMED = 5;
+
+function nameUnfit(found) {
+  if (!found.length) return "";
+  const names = found.slice(0, NAMED).map(({ number, names: [name] }) => `${whole(number)} (${name})`);
+  const more = found.length > NAMED ? ` and ${whole(found.length - NAMED)} more` : "";
+  const one = found.length === 1;
+  return `Without masking, ${one ? "a conversation" : plural(found.length, "conversation")} would no ` +
+    `longer fit ${one ? "its model" : "their models"}: ${names.join(", ")}${more}. To go on without ` +
+    `it, ${one ? "its agent has" : "their agents have"} to compact first.`;
+}
+
+/* Both groups side by side; drawn anew only where something has changed, so that focus stays. */
+let compared = "";
+
+function showGroups(holdout) {
+  place("compared").hidden = !holdout;
+  if (!holdout || compared === (compared = JSON.stringify(holdout))) return;
+  place("compared-counts").textContent = `Held out: ${holdout.counts}.`;
+  place("compared-note").textContent =
+    `Each number is the mean over the conversations. ${holdout.note[0].toUpperCase()}${holdout.note.slice(1)}.`;
+  place("measures").replaceChildren(table("Both groups, in numbers",
+    ["In each conversation", "Masked", "Held out", "Difference"], holdout.measures));
 }
 
 const chosenKey = () => decodeURIComponent(location.hash.slice(1));

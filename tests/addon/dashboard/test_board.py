@@ -6,6 +6,7 @@ import pytest
 
 from addon.dashboard.board import Board
 from addon.dashboard.describe import describe_conversation, describe_row, describe_view, render_net
+from addon.metrics.holdout import Holdout
 from addon.metrics.sums import BillSum
 from masking.accounting.margin import Margin
 from tests.made_up_records import UNPRICED, bill, record
@@ -122,6 +123,57 @@ def test_a_row_names_client_model_and_host_and_why_nothing_is_masked() -> None:
     row = describe_row(filled({**A, **fields}).look().conversations[0])
     assert ("pi", "m", "h") == row["names"]
     assert "moving the boundary does not pay yet" == row["why"]
+
+
+def test_a_row_has_the_label_of_the_latest_request_and_the_rereads_of_all() -> None:
+    board = filled({**A, "label": "web", "rereads": 1}, {**A, "label": "ops", "rereads": 1})
+    row = describe_row(board.look().conversations[0])
+    assert ("ops", ["2 calls repeated one whose result was masked"]) == (
+        row["label"], row["rereads"],
+    )  # fmt: skip
+
+
+UNFIT = {"model_window_tokens": 200_000, "fits_unmasked": False}
+
+
+@pytest.mark.parametrize(
+    ("requests", "unfit"),
+    [
+        ([UNFIT], "without masking it would no longer fit its model, which takes 200,000 tokens"),
+        (
+            [UNFIT, {}],
+            "without masking it would no longer fit its model, which takes 200,000 tokens",
+        ),
+        ([UNFIT, {**UNFIT, "fits_unmasked": True}], None),
+        ([{**UNFIT, "masking": "observed"}], None),
+        ([{**UNFIT, "masking": "off"}], None),
+        ([{}], None),
+    ],
+    ids=["it would not", "a later one is unknown", "compacted since", "observed", "off", "unknown"],
+)
+def test_a_row_says_whether_its_last_request_would_fit_unmasked(
+    requests: list[Mapping[str, object]], unfit: str | None
+) -> None:
+    board = filled(*({**A, **fields} for fields in requests))
+    assert unfit == describe_row(board.look().conversations[0])["unfit"]
+
+
+def test_conversations_held_out_are_compared_with_the_others() -> None:
+    out = {"masking": "observed", "group": "holdout"}
+    told = describe_view(filled({**A, **bill(4, 3)}, {**B, **bill(4, 3), **out}).look())["holdout"]
+    counts = "1 of 2 conversations, too few to tell: 10 of each are the least"
+    assert (counts, ["dollars", "$3.0000", "$4.0000", ""]) == (
+        told["counts"], told["measures"][-1],
+    )  # fmt: skip
+    assert describe_view(filled(A, B).look())["holdout"] is None
+
+
+def test_later_conversations_are_not_compared() -> None:
+    counted = Holdout(most=2)
+    for fields in (A, B, C, A):
+        counted.add(record(**{**fields, "group": "holdout" if fields == B else None}))
+    measured = counted.compare()["requests"]
+    assert [(1, 2.0), (1, 1.0)] == [mean[:2] for mean in measured]
 
 
 def test_a_row_of_results_that_is_too_long_is_left_out() -> None:

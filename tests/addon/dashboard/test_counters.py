@@ -13,8 +13,8 @@ from addon.dashboard.label_values import LabelValues
 from tests.made_up_records import bill, record
 from tests.places import ROOT
 
-NAMED = {"host": "h", "model": "m", "client": "c"}
-WHO = {"model": "m", "client": "c"}
+NAMED = {"host": "h", "model": "m", "client": "c", "label": "l"}
+WHO = {"model": "m", "client": "c", "label": "l"}
 
 
 def scrape(*requests: Mapping[str, object]) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -94,6 +94,40 @@ def test_what_was_observed_only_counts_as_it_was_sent() -> None:
     assert 10 == found[key("observation_masking_prompt_tokens_total", **NAMED, state="sent")]
     assert 4 == found[key("observation_masking_cost_dollars_total", **NAMED, state="sent")]
     assert not [labels for _, labels in found if ("reason", "masked") in labels]
+
+
+def test_what_prompts_are_composed_of_is_summed_by_part() -> None:
+    parts = {"tools": 4, "results": 6}
+    observed = {"composition": {"tools": 4, "placeholders": 1}, "masking": "observed"}
+    found = scrape({"composition": parts}, {**observed, "request_tokens_before": 10}, {})
+    told = {dict(labels)["part"]: n for (name, labels), n in found.items() if "part" in name}
+    assert {"tools": 8, "results": 12} == told
+
+
+def test_rereads_and_requests_that_fit_only_masked_are_counted() -> None:
+    found = scrape(
+        {**WHO, "rereads": 2, "fits_unmasked": False},
+        {**WHO, "rereads": 0, "fits_unmasked": True},
+        {**WHO, "rereads": 3, "fits_unmasked": False, "masking": "observed"},
+        {**WHO, "fits_unmasked": False, "masking": "off"},
+    )
+    assert (2, 1) == (
+        found[key("observation_masking_rereads_total", **NAMED)],
+        found[key("observation_masking_requests_fitting_only_masked_total", **NAMED)],
+    )
+
+
+def test_of_many_combinations_the_first_thousand_are_told_apart() -> None:
+    found = scrape(
+        *({"model": f"m{n % 50}", "client": f"c{n // 50}"} for n in range(1_500)), {"model": "m0"}
+    )
+    told = {
+        labels: value
+        for (name, labels), value in found.items()
+        if name == "observation_masking_requests_total"
+    }
+    other = dict.fromkeys(("host", "model", "client", "label"), "other")
+    assert (1_001, 501) == (len(told), told[frozenset({**other, "outcome": "unchanged"}.items())])
 
 
 def test_token_usage_has_the_names_of_the_conventions() -> None:

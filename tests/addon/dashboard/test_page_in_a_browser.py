@@ -5,7 +5,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import pytest
@@ -144,6 +144,26 @@ def test_everybody_can_read_it(
     assert [] == find_violations(page)
 
 
+def test_groups_labels_and_conversations_that_would_not_fit_are_shown(
+    page: "Page", server: PageServer
+) -> None:
+    unfit = {"model_window_tokens": 800, "fits_unmasked": False}
+    out = {"masking": "observed", "group": "holdout"}
+    conversations: Sequence[Mapping[str, object]] = (
+        *({}, {"label": "web"}),
+        *(out, {**unfit, "rereads": 1}),
+    )
+    for at, fields in enumerate(conversations):
+        server.add(record(**{**next(session(1)), "conversation_id": f"c{at}", **fields}))
+    page.goto(server.url)
+    see(page, "unfit", "a conversation would no longer fit its model: 4 (pi).")
+    see(page, "rereads", "1 call repeated one whose result was masked.")
+    see(page, "compared-counts", "Held out: 1 of 4 conversations, too few to tell")
+    see(page, "measures", "tool turns0.00.0")
+    assert ["", "", "web", ""] == page.locator("#rows td.label").all_text_contents()
+    assert [] == find_violations(page)
+
+
 def test_the_keyboard_alone_leads_through_it(page: "Page", server: PageServer) -> None:
     for name in ("a", "b"):
         for fields in session(6, conversation_id=name):
@@ -160,7 +180,7 @@ def test_the_keyboard_alone_leads_through_it(page: "Page", server: PageServer) -
 
 
 def test_names_stay_text(page: "Page", server: PageServer) -> None:
-    for fields in session(3, client=HOSTILE, model=HOSTILE, passed_through=HOSTILE):
+    for fields in session(3, client=HOSTILE, model=HOSTILE, label=HOSTILE, passed_through=HOSTILE):
         server.add(record(**fields))
     page.goto(server.url)
     see(page, "rows", HOSTILE)
@@ -175,7 +195,7 @@ def test_a_hundred_conversations_keep_their_places(page: "Page", server: PageSer
     see(page, "counted", "100 conversations")
     server.add(record(conversation_id="c5", client="pi"))
     page.wait_for_function("() => [...document.querySelectorAll('#rows tr')]"
-                           ".at(-6).children[1].textContent === '2'")  # fmt: skip
+                           ".at(-6).children[2].textContent === '2'")  # fmt: skip
     assert "100: pi" == page.locator("#rows a").first.text_content()
 
 
