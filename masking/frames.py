@@ -30,7 +30,8 @@ _MOST_HEADS = 8
 _OBJECT, _END, _NEXT = b"{"[0], b"]"[0], b","[0]
 
 _SHALLOW = 200
-"""How deep an element may be. orjson stops at 1,024 levels, those of the frame among them."""
+"""How deep an element may be. orjson stops at 1,024 levels, those of the frame among them, and
+Python's comparison of what was decoded somewhat earlier."""
 
 
 class Frame(NamedTuple):
@@ -85,7 +86,7 @@ def cut_elements(
             return [*map(bytes, _ITEMS.decode(b"[%b]" % body[at : len(body) - len(tail)]))]
         except ValueError:  # it stands in the last element as well
             pass
-    rest = body[:head] + body[at:]
+    rest = body if at == head else body[:head] + body[at:]
     for path in list_paths:
         try:
             holder = _find_decoder(path).decode(rest)
@@ -128,13 +129,13 @@ def decode_element(data: bytes) -> dict[str, Any]:
     item = orjson.loads(data)
     if not isinstance(item, dict):
         raise ValueError("no object")
-    if data.count(b"{") + data.count(b"[") > _SHALLOW and _is_deep(item):
+    if len(data) > 2 * _SHALLOW and _is_deep(item):
         raise ValueError("deep")
     return item
 
 
-def _is_deep(item: object) -> bool:
-    level: list[Any] = [item]
+def _is_deep(item: dict[str, Any]) -> bool:
+    level = [inner for inner in item.values() if isinstance(inner, (dict, list))]
     for _ in range(_SHALLOW):
         if not level:
             return False

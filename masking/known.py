@@ -50,10 +50,10 @@ class Remembered(Known):
     stands_out: as `WireFormat.stands_out` says.
     edited: the element as it was last edited.
     followers: what has followed it in a list, the latest first. Whoever remembers a list keeps its
-        elements; none of them keeps another.
+        elements; none of them keeps another, so they refer to each other by `ref`.
     """
 
-    __slots__ = ("data", "edited", "followers", "last_list", "stands_out")
+    __slots__ = ("data", "edited", "followers", "last_list", "ref", "stands_out")
 
     def __init__(
         self, data: bytes, item: dict[str, Any], element: Element, *, stands_out: bool
@@ -62,6 +62,7 @@ class Remembered(Known):
         self.item: dict[str, Any] = item
         self.data = data
         self.stands_out = stands_out
+        self.ref = weakref.ref(self)
         self.edited: Edited | None = None
         self.followers: list[weakref.ref[Remembered]] = []
         self.last_list: weakref.ref[RememberedList] | None = None

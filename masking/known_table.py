@@ -45,6 +45,8 @@ _RESPELLED = 2
 _NEARBY = 8
 """How many of a list's last elements tell of the list."""
 
+_FEW_SAMPLES = 10_000
+
 _Refs = list[weakref.ref[Remembered]]
 
 
@@ -110,8 +112,8 @@ class KnownTable:
         self._bytes = 0
         self._lists: OrderedDict[RememberedList, None] = OrderedDict()
         self._first: defaultdict[str, _Refs] = defaultdict(list)
-        self._by_sample: weakref.WeakValueDictionary[tuple[object, ...], Remembered]
-        self._by_sample = weakref.WeakValueDictionary()
+        self._by_sample: dict[tuple[object, ...], weakref.ref[Remembered]] = {}
+        self._most_samples = _FEW_SAMPLES
         self._lock = threading.Lock()
 
     def decode(self, body: bytes, wire: WireFormat) -> Decoded | None:
@@ -157,14 +159,22 @@ class KnownTable:
         """Return an element by its bytes, wherever it stood before; a new one if it did not."""
         middle = len(data) // 2
         sample = wire.name, len(data), data[-64:], data[middle : middle + 64]
-        found = self._by_sample.get(sample)
+        ref = self._by_sample.get(sample)
+        found = None if ref is None else ref()
         if found is None or found.data != data:
             item = decode_element(data)
             found = Remembered(
                 data, item, wire.read_element(item), stands_out=wire.stands_out(item)
             )
-            self._by_sample[sample] = found
+            self._by_sample[sample] = found.ref
         return found
+
+    def _forget_samples(self) -> None:
+        """Drop the samples of elements that are forgotten, once there may be many."""
+        if len(self._by_sample) > self._most_samples:
+            samples = {**self._by_sample}
+            self._by_sample = {key: ref for key, ref in samples.items() if ref() is not None}
+            self._most_samples = max(_FEW_SAMPLES, 2 * len(self._by_sample))
 
     def _link(self, known: Sequence[Remembered], met: int, wire: WireFormat) -> None:
         """Remember what followed what, from the first element on that was not met so."""
@@ -196,6 +206,7 @@ class KnownTable:
             while self._bytes > self._max_bytes and len(self._lists) > 1:
                 oldest, _ = self._lists.popitem(last=False)
                 self._bytes -= oldest.weight
+        self._forget_samples()
         ref = weakref.ref(found)
         for each in known[-_NEARBY:]:
             each.last_list = ref
@@ -217,5 +228,6 @@ def _continues(known: Sequence[Remembered], earlier: Sequence[Remembered]) -> bo
 
 
 def _put_first(refs: _Refs, known: Remembered) -> None:
-    refs.insert(0, weakref.ref(known))
-    del refs[_MAX_FOLLOWERS:]
+    if len(refs) >= _MAX_FOLLOWERS:
+        refs[:] = [ref for ref in refs if ref() is not None][: _MAX_FOLLOWERS - 1]
+    refs.insert(0, known.ref)

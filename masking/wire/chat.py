@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from masking.elements import UNKNOWN, Call, Element, ElementSize, Result, Speaker
 from masking.model import Image, Path, make
 from masking.wire.cache_marks import (
+    CACHE_MARK,
     find_last_mark,
     find_lifetimes,
     unmark_parts,
@@ -122,9 +123,14 @@ def find_marks(document: Mapping[str, object]) -> Marks:
 
 def stands_out(message: object) -> bool:
     """Whether a message has a cache mark, or reasoning that may be bound."""
-    messages = objects([message])
-    marked = find_lifetimes(_find_markable({"messages": messages}))
-    return any(map(_holds_reasoning, messages)) or any(True for _ in marked)
+    if not isinstance(message, dict):
+        return False
+    content = message.get("content")
+    return (
+        CACHE_MARK in message
+        or _REASONING in message
+        or (isinstance(content, list) and any(CACHE_MARK in part for part in objects(content)))
+    )
 
 
 def unmark_message(message: object) -> object:
