@@ -1,7 +1,8 @@
-"""A thread of its own, so that counting and writing never delay the traffic, nor the stop."""
+"""Threads of our own, so that work never delays other traffic, nor the stop."""
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
@@ -13,15 +14,15 @@ _Result = TypeVar("_Result")
 
 
 class Worker:
-    """Does jobs one after the other; a job that fails is a warning.
+    """Does jobs one after the other, or in so many threads; a job that fails is a warning.
 
     A job that never ends, as on a file system that does not answer, keeps no process from ending.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, threads: int = 1) -> None:
+        self._name, self._count = name, threads
         self._jobs: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._is_closed = False
 
@@ -30,7 +31,7 @@ class Worker:
         future: Future[_Result | None] = Future()
         with self._lock:
             if not self._is_closed:
-                self._thread = self._thread or self._start()
+                self._threads = self._threads or self._start()
                 self._jobs.put(lambda: _do(job, future))
                 return future
         future.set_result(None)  # the proxy is ending
@@ -43,21 +44,29 @@ class Worker:
         """
         with self._lock:
             self._is_closed = True
-        if self._thread is None:
+        end = None if seconds is None else time.monotonic() + seconds
+        self._end_threads()
+        for thread in self._threads:
+            thread.join(None if end is None else max(0.0, end - time.monotonic()))
+        if not any(thread.is_alive() for thread in self._threads):
             return True
-        self._jobs.put(None)
-        self._thread.join(seconds)
-        if not self._thread.is_alive():
-            return True
-        with self._lock:  # nobody else empties the queue meanwhile
-            _empty(self._jobs)
-            self._jobs.put(None)
+        _empty(self._jobs)
+        self._end_threads()
         return False
 
-    def _start(self) -> threading.Thread:
-        thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-        thread.start()
-        return thread
+    def _start(self) -> list[threading.Thread]:
+        threads = [
+            threading.Thread(target=self._work, name=self._name, daemon=True)
+            for _ in range(self._count)
+        ]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def _end_threads(self) -> None:
+        """Have each thread end after the job that it is at."""
+        for _ in self._threads:
+            self._jobs.put(None)
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:

@@ -8,6 +8,7 @@ from mitmproxy.net import encoding
 from mitmproxy.websocket import WebSocketMessage
 
 from addon.metrics.stages import Received, Rewritten
+from addon.proxy.decoding import estimate_bytes
 from addon.proxy.marks import mark, was_changed
 from addon.proxy.original_body import is_recording, keep_original, keep_original_message
 from addon.proxy.requests import read_body
@@ -22,6 +23,10 @@ class Carrier(Protocol):
 
     @property
     def size(self) -> int: ...
+
+    @property
+    def most_bytes(self) -> int:
+        """About how long the body is at most, decoded."""
 
     def read(self) -> bytes:
         """Return the decoded body. Raises WireError if it must not or cannot be read."""
@@ -45,6 +50,10 @@ class HttpCarrier:
     @property
     def size(self) -> int:
         return len(self._flow.request.raw_content or b"")
+
+    @property
+    def most_bytes(self) -> int:
+        return estimate_bytes(self._flow.request)
 
     def read(self) -> bytes:
         return read_body(self._flow.request)
@@ -71,6 +80,10 @@ class MessageCarrier:
     @property
     def size(self) -> int:
         return len(self._message.content)
+
+    @property
+    def most_bytes(self) -> int:
+        return self.size
 
     def read(self) -> bytes:
         return self._message.content

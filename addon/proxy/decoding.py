@@ -21,6 +21,9 @@ _MAX_GROWTH = 20
 """A compressed body may become so many bytes, or so many times as long: text is a third to a
 twentieth of itself when compressed, and only images make a request longer than the former."""
 
+_LIKELY_GROWTH = 8
+"""Of text, at most."""
+
 _PIECE = 1 << 20
 _BROTLI_PIECE = 32
 """A few bytes of brotli can hold 16 MB, and version 1.1 returns all that it makes of its input."""
@@ -60,9 +63,11 @@ def decode_body(body: bytes, coding: str) -> bytes:
         raise ValueError("broken content encoding") from None
 
 
-def find_most_bytes(body: bytes, coding: str) -> int:
-    """Return how long a body most likely is at most, decoded, without decoding it."""
-    return len(body) if coding.lower() in _PLAIN else _MAX_GROWTH * len(body)
+def estimate_bytes(message: http.Message) -> int:
+    """Return about how long a message's body is at most, decoded, without decoding it."""
+    size = len(message.raw_content or b"")
+    is_plain = message.headers.get("content-encoding", "").lower() in _PLAIN
+    return size if is_plain else _LIKELY_GROWTH * size
 
 
 def _join(pieces: Iterator[bytes], limit: int) -> bytes:

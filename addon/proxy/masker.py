@@ -3,7 +3,7 @@
 Whatever goes wrong in here, the client's own bytes go out.
 """
 
-import asyncio
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import blake2b
@@ -14,7 +14,9 @@ from typing import NamedTuple
 from addon.metrics.names import printable
 from addon.metrics.stages import Answered, Group, Priced, Received, Rewritten
 from addon.proxy.carriers import Carrier, leave_untouched
+from addon.proxy.extent import check_elements, check_values
 from addon.proxy.memories import Memories, MemoryFiles
+from addon.proxy.pool import Pool
 from addon.proxy.recall_writer import RecallWriter
 from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.config import Settings
@@ -52,6 +54,7 @@ class Masker:
         self._replayed = Ledger()
         self._memory_files = MemoryFiles(folder)
         self._recall = RecallWriter()
+        self._pool = Pool()
         self._table = KnownTable()
 
     async def mask(self, carrier: Carrier, received: Received) -> Outcome:
@@ -59,7 +62,9 @@ class Masker:
         settings, memories = received.settings, None
         if settings.memory.enabled and not received.replay:
             memories = await self._memory_files.open(observes=settings.observes)
-        return await asyncio.to_thread(self._mask, carrier, received, memories)
+        work = functools.partial(self._mask, carrier, received, memories)
+        outcome = await self._pool.run(carrier.most_bytes, work)
+        return outcome or Outcome(leave_untouched(carrier, received))  # the run has ended
 
     def enter(self, answered: Answered) -> Entry | None:
         """Enter a request in the ledger; None if the provider did not take it.
@@ -87,6 +92,7 @@ class Masker:
 
     def close(self) -> None:
         """Write what is remembered to its file, and what is still to be kept for recall."""
+        self._pool.close()
         self._memory_files.close()
         self._recall.close()
 
@@ -95,7 +101,9 @@ class Masker:
         rewritten = leave_untouched(carrier, received.choose_settings(None))
         try:
             original = carrier.read()
+            check_values(original)
             decoded = decode_known(original, received.wire, self._table)
+            check_elements(decoded.document, received.wire)
             document = decoded.outline  # all that a function of a document asks for
             model = _find_model(received, document)
             received = received.choose_settings(model)

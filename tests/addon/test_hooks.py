@@ -1,6 +1,7 @@
 """The addon's hooks where no network is needed: its options, its guards, its names."""
 
 import asyncio
+import gzip
 import json
 import re
 import sys
@@ -83,6 +84,25 @@ def test_a_mistake_while_running_is_refused_and_changes_nothing(
     with pytest.raises(exceptions.OptionsError, match=reason):
         context.configure(addon, **{option: value})
     assert run(addon, chat_flow()) == masked(BODY)
+
+
+# What it does not look into
+
+
+def test_a_request_that_is_too_large_for_any_model_passes_untouched(
+    addon: ObservationMasking, tmp_path: Path
+) -> None:
+    many = b'{"model": "gpt-4o", "messages": [' + b'"",' * 1_000_000 + b'""]}'
+    bomb = chat_flow(gzip.compress(b" " * 1_000_000) * 65)
+    bomb.request.headers["content-encoding"] = "gzip"
+    for flow in (chat_flow(many), bomb):
+        before = flow.request.raw_content
+        assert before == run(addon, flow)
+        addon.error(flow)
+    addon.done()
+    assert ["more than 1,000,000 elements", "larger than 64,000,000 bytes once decompressed"] == [
+        record["passed_through"] for record in read_records(tmp_path)
+    ]
 
 
 # Its marks

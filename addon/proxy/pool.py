@@ -1,0 +1,37 @@
+"""The threads in which requests and answers are worked on: few, and one alone for what is large.
+
+Such work is Python, of which one thread runs at a time: more threads would end none of it sooner,
+and have the event loop, with all other traffic, wait longer for its turn. Who comes too late waits.
+A request is never sent whole because of that, which would break its cached prefix. The threads are
+not asyncio's own, because those also resolve names.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from addon.metrics.worker import Worker
+
+_LARGE_BYTES = 2_000_000
+"""From here on one body is worked on at a time."""
+
+_THREADS = 2
+
+_Result = TypeVar("_Result")
+
+
+class Pool:
+    """Threads for a run; they start with their first work."""
+
+    def __init__(self) -> None:
+        self._small, self._large = Worker("mask", _THREADS), Worker("mask large")
+
+    async def run(self, size: int, work: Callable[[], _Result]) -> _Result | None:
+        """Return what work on so many bytes comes to; None if it fails, or if the run has ended."""
+        worker = self._large if size >= _LARGE_BYTES else self._small
+        return await asyncio.wrap_future(worker.submit(work))
+
+    def close(self) -> None:
+        """Begin no further work, and wait for none."""
+        self._small.close(0.0)
+        self._large.close(0.0)
