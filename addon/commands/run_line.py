@@ -4,7 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from addon.metrics.tally import Tally
-from addon.metrics.tally_line import PASSED, Untouched, find_why_untouched, render_tally
+from addon.metrics.tally_line import (
+    PASSED,
+    Untouched,
+    find_why_untouched,
+    render_outgrown,
+    render_tally,
+)
 from addon.proxy.health_check import Health
 
 _NOTHING = (
@@ -34,6 +40,8 @@ def _render_parts(
         yield render_tally(tally, _find_why(tally, changes_client))
     else:
         yield _NOTHING
+    if tally.outgrown:
+        yield render_outgrown(tally)
     if health.unopened:
         hosts = ", ".join(health.unopened)
         count = sum(health.unopened.values())

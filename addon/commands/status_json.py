@@ -53,6 +53,7 @@ def describe_tally(tally: Tally) -> Mapping[str, object]:
             for masking in tally.requests
         },
         "conversations": len(tally.conversations),
+        "conversations_that_need_masking": len(tally.outgrown),
         "observed_as_if_masked": tally.observed and describe_tally(tally.observed),
         "passed_through_requests": dict(tally.passed_through),
         "tool_results": tally.results,
@@ -62,6 +63,7 @@ def describe_tally(tally: Tally) -> Mapping[str, object]:
         "reduced_results": tally.reduced,
         "dropped_results": tally.dropped,
         "rereads": tally.rereads,
+        "summary_requests_left_whole": tally.summaries,
         "kept_results_by_reason": dict(tally.kept),
         "tokens_before": tally.tokens_before,
         "tokens_after": tally.tokens_after,

@@ -16,12 +16,14 @@ from addon.metrics.tally import Tally
 from addon.metrics.tally_line import (
     BOUND,
     count_requests,
+    count_summaries,
     explain_passed,
     find_form,
     find_why_untouched,
     list_rereads,
     render_bill,
     render_observed,
+    render_outgrown,
 )
 
 Rows = Iterator[str]
@@ -142,6 +144,16 @@ def _describe_reduction(tally: Tally) -> Rows:
         yield ", ".join(stages)
 
 
+def _describe_summaries(tally: Tally) -> Rows:
+    if tally.summaries:
+        yield count_summaries(tally.summaries)
+
+
+def _describe_window(tally: Tally) -> Rows:
+    if tally.outgrown:
+        yield render_outgrown(tally)
+
+
 def _describe_waits(tally: Tally) -> Rows:
     if tally.waits.seconds:
         yield _render_waits(tally.waits)
@@ -184,6 +196,8 @@ _ROWS: Mapping[str, Callable[[Tally], Rows]] = {
     "Redacted": _describe_redaction,
     "Reduced": _describe_reduction,
     "Re-reads": list_rereads,
+    "Summaries": _describe_summaries,
+    "Model's window": _describe_window,
     "Answer begins": _describe_waits,
     "Passed untouched": _describe_passed,
     "Kept results": _describe_bound,

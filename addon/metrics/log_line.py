@@ -46,6 +46,8 @@ def _render_group(record: RequestRecord) -> str:
 
 def _render_changes(record: RequestRecord) -> Iterator[str]:
     yield f"masked {record.masked} of {record.tool_results} tool results"
+    if (record.kept or {}).get("summary"):
+        yield "left whole for a summary"
     if record.masked_images:
         yield f"{record.masked_images} images in them"
     if record.redacted:

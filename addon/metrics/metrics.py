@@ -26,6 +26,7 @@ from addon.metrics.stages import Answered, Interruption, Measured, Rewritten, Ru
 from addon.metrics.tally_line import render_tally
 from addon.metrics.totals import Totals
 from addon.metrics.untouched_warnings import UntouchedWarnings
+from addon.metrics.window_warnings import WindowWarnings
 from addon.metrics.worker import Worker, guard
 from masking.accounting.ledger import Entry
 from masking.accounting.prompt import read_prompt
@@ -76,7 +77,7 @@ class Metrics:
         self._file, self._lost = RecordFile(MetricsSettings(), self._log.log), 0
         self._trace = RedactionTrace(self._log.log)
         price_warnings, hold_warnings = PriceWarnings(), HoldWarnings()
-        untouched_warnings = UntouchedWarnings()
+        untouched_warnings, window_warnings = UntouchedWarnings(), WindowWarnings()
         self.sinks: list[Sink] = [
             self.totals.add,
             lambda record: self._file.write(record.model_dump()),
@@ -84,6 +85,7 @@ class Metrics:
             lambda record: self._log.warn(price_warnings.find(record)),
             lambda record: self._log.warn(hold_warnings.find(record)),
             lambda record: self._log.warn(untouched_warnings.find(record)),
+            lambda record: self._log.warn(window_warnings.find(record)),
         ]
         self._counter = TokenCounter()
         self._worker = Worker("metrics")

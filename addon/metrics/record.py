@@ -301,3 +301,9 @@ class RequestRecord(BaseModel):
     def failed(self) -> bool:
         """Whether the provider failed, by its answer or by the lack of one."""
         return self.error == "provider failed" or (self.status or 0) >= 400
+
+    @property
+    def outgrew(self) -> bool:
+        """Whether it was changed, and would not fit its model as the agent wrote it."""
+        changed = self.masked or self.redacted or self.reduced or self.dropped
+        return self.masking == "on" and bool(changed) and self.fits_unmasked is False

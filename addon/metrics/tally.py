@@ -31,6 +31,7 @@ class Tally:
         All that follows is of the others.
     results, masked, images, redacted, reduced, dropped, kept: tool results (and images in them) as
         the records count them, in each request that they were sent in; `kept` by reason.
+    summaries: requests for a summary that were left whole.
     rereads: calls that repeat one whose result was masked.
     bound: requests that kept results for bound reasoning, by what the provider would do.
     uncounted: requests whose tokens were not counted.
@@ -39,6 +40,7 @@ class Tally:
         input tokens where it is not.
     subscriptions: requests with a bill in dollars that a subscription pays for.
     conversations: the ids of the conversations.
+    outgrown: those of them that no longer fit their model without masking.
     assumed: requests by host, where the prices are assumed.
     dearest: the request with the highest bill, by dollars or else by input tokens.
     observed: what those that were observed only would come to if they had been masked; None if
@@ -57,6 +59,7 @@ class Tally:
     reduced: int = 0
     dropped: int = 0
     kept: Counter[str] = field(default_factory=Counter)
+    summaries: int = 0
     rereads: int = 0
     bound: Counter[Binding] = field(default_factory=Counter)
     redaction: RedactionSum = field(default_factory=RedactionSum)
@@ -71,6 +74,7 @@ class Tally:
     unpriced: BillSum = field(default_factory=BillSum)
     subscriptions: int = 0
     conversations: set[str] = field(default_factory=set)
+    outgrown: set[str] = field(default_factory=set)
     assumed: Counter[str] = field(default_factory=Counter)
     dearest: RequestRecord | None = None
     observed: "Tally | None" = None
@@ -98,6 +102,8 @@ class Tally:
         self._add_bill(record)
         if record.conversation_id is not None:
             self.conversations.add(record.conversation_id)
+            if record.outgrew:
+                self.outgrown.add(record.conversation_id)
         if record.boundary_moved is not None and record.first_chunk_seconds is not None:
             waits = self.waits_after_move if record.boundary_moved else self.waits
             waits.seconds.append(record.first_chunk_seconds)
@@ -130,6 +136,7 @@ class Tally:
         self.dropped += record.dropped or 0
         self.rereads += record.rereads or 0
         self.kept.update(record.kept or {})
+        self.summaries += record.masking == "on" and bool((record.kept or {}).get("summary"))
         if record.binding is not None and (record.kept or {}).get("bound"):
             self.bound[record.binding] += 1
         self.redaction.add(record)

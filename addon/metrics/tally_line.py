@@ -150,6 +150,21 @@ def count_requests(count: int) -> str:
     return f"{count:,} request{'' if count == 1 else 's'}"
 
 
+def count_summaries(count: int) -> str:
+    """Return `1 request for a summary left whole`."""
+    return f"{count:,} request{'' if count == 1 else 's'} for a summary left whole"
+
+
+def render_outgrown(tally: Tally) -> str:
+    """Return how many conversations depend on masking, and what that means for a user."""
+    count = len(tally.outgrown)
+    fit = "conversation no longer fits its" if count == 1 else "conversations no longer fit their"
+    return (
+        f"{count:,} {fit} model without masking: switch it off only after the agent has made a "
+        "summary (/compact)"
+    )
+
+
 def _render_parts(tally: Tally, untouched: Untouched | None) -> Iterator[str]:
     yield count_requests(tally.count)
     if tally.failed:
@@ -168,6 +183,8 @@ def _render_parts(tally: Tally, untouched: Untouched | None) -> Iterator[str]:
         yield render_bill(tally.tokens, "{:,.0f}", "no price is known", " input tokens")
     if tally.count and not tally.changed and tally.requests["observed"] < tally.count:
         yield str(untouched or find_why_untouched(tally))
+    if tally.summaries:
+        yield count_summaries(tally.summaries)
     if tally.observed is not None:
         yield f"observed: {render_observed(tally.observed)}"
 

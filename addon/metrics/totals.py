@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from addon.metrics.amounts import Savings, read_total_savings, render_change, render_savings
 from addon.metrics.record import RequestRecord
 from addon.metrics.tally import Tally
-from addon.metrics.tally_line import render_observed
+from addon.metrics.tally_line import count_summaries, render_observed, render_outgrown
 
 
 @dataclass(slots=True)
@@ -34,9 +34,11 @@ class _RunTally:
             + (f"; {tally.redacted} results redacted" if tally.redacted else "")
             + (f"; {tally.rereads} re-reads of masked results" if tally.rereads else "")
             + (f"; {bound} results kept for bound reasoning" if bound else "")
+            + (f"; {count_summaries(tally.summaries)}" if tally.summaries else "")
             + "".join(f"; {n} reduced by {stage}" for stage, n in tally.reductions.most_common())
             + (f"; net {render_savings(self.savings)}" if self.savings.tokens else "")
             + (f"; {len(self.held)} conversations with a held boundary" if self.held else "")
+            + (f"; {render_outgrown(tally)}" if tally.outgrown else "")
             + (f"; passed through: {passed}" if passed else "")
             + (f"; observed: {render_observed(tally.observed)}" if tally.observed else "")
         )

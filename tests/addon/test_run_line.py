@@ -113,3 +113,22 @@ def test_it_says_what_passed_by(told: Mapping[str, Any], words: str) -> None:
 def test_it_says_that_the_proxy_ended(deaths: int, times: str) -> None:
     line = render_end(Tally(), HEALTH, changes_client=False, deaths=deaths, log=Path("/a.log"))
     assert f"; the proxy ended {times} by itself, and /a.log says why" in line
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (0, ""),
+        (1, "; 1 conversation no longer fits its model without masking: switch it off only after "),
+        (2, "; 2 conversations no longer fit their model without masking: switch it off only "),
+    ],
+)
+def test_a_run_that_outgrew_its_models_says_what_to_do_first(count: int, expected: str) -> None:
+    grew = [
+        {"masked": 1, "fits_unmasked": False, "conversation_id": str(number)}
+        for number in range(count)
+    ]
+    counted = tally_of({"masked": 1, "kept": {"summary": 2}}, *grew)
+    line = render_end(counted, HEALTH, changes_client=True, deaths=0, log=None)
+    assert (expected != "", True) == ("no longer fit" in line, expected in line)
+    assert ", 1 request for a summary left whole; " in line

@@ -240,6 +240,15 @@ def test_the_log_line_names_the_label() -> None:
     assert render_line(record) == "[a team] h ?: passed through untouched, signed"
 
 
+def test_the_log_line_tells_of_a_request_that_was_left_whole() -> None:
+    record = RequestRecord(
+        time="", host="h", path="/p", masking="on", tool_results=9, masked=0, kept={"summary": 9}
+    )
+    assert (
+        render_line(record) == "h ?: masked 0 of 9 tool results, left whole for a summary, 0.0 ms"
+    )
+
+
 def test_the_log_line_tells_of_masked_images() -> None:
     record = RequestRecord.model_validate(
         {"time": "2026-01-01", "host": "h", "path": "/p", "masking": "on", "tool_results": 9}
@@ -313,6 +322,16 @@ MEASURED: dict[str, object] = {
             "2 requests: 2 with masking on (0 failed); 0 results masked, 0 tokens; "
             "net +9 input tokens; 1 conversations with a held boundary",
             id="the last savings, and each held conversation once",
+        ),
+        pytest.param(
+            [
+                {"kept": {"summary": 9}},
+                {"conversation_id": "a", "masked": 1, "fits_unmasked": False},
+            ],
+            "2 requests: 2 with masking on (0 failed); 1 results masked, 0 tokens; 1 request for a "
+            "summary left whole; 1 conversation no longer fits its model without masking: switch "
+            "it off only after the agent has made a summary (/compact)",
+            id="a summary, and a conversation that needs masking",
         ),
         pytest.param(
             [{"replay": True, **MEASURED}],

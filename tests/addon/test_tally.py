@@ -272,3 +272,15 @@ def test_the_order_of_records_does_not_matter() -> None:
     assert forth.kept == back.kept
     assert forth.dearest == back.dearest
     assert pytest.approx(forth.tokens.saved) == back.tokens.saved
+
+
+def test_conversations_that_need_masking_are_counted_once_and_so_is_each_summary() -> None:
+    grew = {"masked": 1, "fits_unmasked": False}
+    counted = tally(
+        {**grew, "conversation_id": "a"},
+        {**grew, "conversation_id": "a"},
+        {**grew, "conversation_id": "b", "masking": "observed"},
+        {"conversation_id": "c", "kept": {"summary": 9}},
+        {"conversation_id": "c", "kept": {"summary": 9}, "masking": "observed"},
+    )
+    assert ({"a"}, 1) == (counted.outgrown, counted.summaries)

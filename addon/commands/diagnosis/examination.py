@@ -31,7 +31,7 @@ from addon.commands.diagnosis.proxies import (
 )
 from addon.commands.diagnosis.storage import check_folder, check_record_file, check_room
 from addon.commands.diagnosis.surroundings import Surroundings
-from addon.commands.diagnosis.traffic import check_bound, check_passed
+from addon.commands.diagnosis.traffic import check_bound, check_passed, check_windows
 from addon.commands.diagnosis.trial import try_interpreter
 from addon.commands.diagnosis.trust import check_attempts, check_unasked
 from addon.commands.diagnosis.versions import check_installations, check_versions
@@ -119,6 +119,7 @@ def _examine_bypasses(it: Surroundings) -> Iterator[Finding]:
     yield from found or [ok("No variable and no setting leads requests past the proxy")]
     yield from check_passed(it.records)
     yield from check_bound(it.records)
+    yield from check_windows(it.records)
 
 
 def _examine_prices(it: Surroundings) -> Iterator[Finding]:

@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 from addon.commands.diagnosis.finding import Finding, note
 from addon.metrics.record import RequestRecord
 from addon.metrics.tally import Tally
-from addon.metrics.tally_line import explain_passed
+from addon.metrics.tally_line import explain_passed, render_outgrown
 
 
 def check_passed(records: Sequence[RequestRecord]) -> Iterator[Finding]:
     """Yield why requests passed untouched, the commonest reason first."""
-    tally = Tally()
-    for record in records:
-        tally.add(record)
+    tally = _count(records)
     for reason, count in tally.passed_through.most_common():
         why = explain_passed(tally, reason)
         yield note(
@@ -32,3 +30,17 @@ def check_bound(records: Sequence[RequestRecord]) -> Iterator[Finding]:
             f"{host} refuses a session with {model} whose earlier results were masked once they "
             "are sent whole: end such a session before you go on without the proxy"
         )
+
+
+def check_windows(records: Sequence[RequestRecord]) -> Iterator[Finding]:
+    """Yield how many conversations no longer fit their model without masking."""
+    tally = _count(records)
+    if tally.outgrown:
+        yield note(render_outgrown(tally))
+
+
+def _count(records: Sequence[RequestRecord]) -> Tally:
+    tally = Tally()
+    for record in records:
+        tally.add(record)
+    return tally

@@ -1,6 +1,6 @@
 """What the records say of requests that passed."""
 
-from addon.commands.diagnosis.traffic import check_bound, check_passed
+from addon.commands.diagnosis.traffic import check_bound, check_passed, check_windows
 from tests.findings import mends, record
 
 
@@ -15,3 +15,10 @@ def test_a_session_that_must_not_change_sides_is_told_once() -> None:
     bound = [record(binding="refuses", masked=masked) for masked in (0, 3, 4)]
     (found,) = check_bound([*bound, record(binding="drops", masked=3), record(masked=3)])
     assert "api.openai.com refuses a session with gpt-5" in found.says
+
+
+def test_conversations_that_need_masking_are_counted() -> None:
+    grew = record(masked=1, fits_unmasked=False, conversation_id="a")
+    (found,) = check_windows([grew, grew, record(masked=1, fits_unmasked=True)])
+    assert found.says.startswith("1 conversation no longer fits its model without masking")
+    assert [] == list(check_windows([record()]))

@@ -172,6 +172,21 @@ def test_the_page_tells_what_the_requests_came_to(
             id="bound reasoning",
         ),
         pytest.param(
+            [REQUEST | {"masked": 0, "kept": {"summary": 9}}] * 2,
+            "Summaries",
+            ["2 requests for a summary left whole"],
+            id="requests for a summary",
+        ),
+        pytest.param(
+            [REQUEST | {"conversation_id": each, "fits_unmasked": False} for each in "aab"],
+            "Model's window",
+            [
+                "2 conversations no longer fit their model without masking: switch it off only "
+                "after the agent has made a summary (/compact)"
+            ],
+            id="conversations that need masking",
+        ),
+        pytest.param(
             [REQUEST, REQUEST | {"passed_through": "streamed past the addon"}],
             "Passed untouched",
             ["1 request: streamed past the addon"],
