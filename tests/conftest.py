@@ -1,7 +1,7 @@
 """Settings of the whole suite."""
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 from hypothesis import settings
@@ -9,9 +9,10 @@ from hypothesis import settings
 from tests.thorough import is_thorough
 
 # The quick one tries the same examples each time, so that a run depends on the change alone; the
-# deep one (`--hypothesis-profile=deep`) looks for new ones. Neither has a clock.
-settings.register_profile("quick", deadline=None, max_examples=50, derandomize=True)
-settings.register_profile("deep", deadline=None, max_examples=300, print_blob=True)
+# deep one (`--hypothesis-profile=deep`) looks for new ones, and prints what reproduces a failure.
+# Neither has a clock, nor files of examples, which take long to write.
+settings.register_profile("quick", deadline=None, max_examples=30, derandomize=True)
+settings.register_profile("deep", deadline=None, max_examples=300, print_blob=True, database=None)
 settings.load_profile("quick")
 
 
@@ -22,6 +23,12 @@ def nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
         yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """Let one process more than there are cores run tests: many tests wait for a proxy."""
+    return (yield) + 1
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -25,6 +25,10 @@ _THOROUGH = re.compile(
         (
             # Each recording, and what it takes to make one.
             rf"test_recordings(?:_hygiene)?\.py::\w+\[(?:{_OTHERS})",
+            r"test_recordings\.py::test_a_replay_yields\w+\[(?:opencode|qwen-code|openai-(?:stream-)?scratch)",
+            r"test_recordings\.py::test_a_replay_yields\w+\[(?:openai-questions(?:\.re\w+)?|mcp-files)\]",
+            r"test_recordings\.py::test_the_switch_of_the_environment",
+            r"test_recordings_hygiene\.py::test_results_hold_our_own_lines",
             r"test_recorder\.py::test_shipped_recordings_regenerate",
             r"test_recorder\.py::test_records_a_short_scenario",
             r"test_mcp_recorder\.py::test_the_shipped_recording_regenerates",

@@ -2,11 +2,16 @@
 
 import pytest
 
+from masking.replay.conversation_files import RecordedConversation
 from tests.benchmarks.assumed import read_shipped
 from tests.benchmarks.promise import MARGIN, find_worst, generate
 
 POLICY = read_shipped().schema1
-SESSIONS = dict(generate())
+
+
+@pytest.fixture(scope="module")
+def sessions() -> dict[str, RecordedConversation]:
+    return dict(generate())
 
 
 @pytest.mark.parametrize(
@@ -22,6 +27,6 @@ SESSIONS = dict(generate())
         "all kinds in turn",
     ],
 )
-def test_it_holds_within_a_point(name: str) -> None:
-    worst = find_worst(SESSIONS[name], POLICY)
+def test_it_holds_within_a_point(sessions: dict[str, RecordedConversation], name: str) -> None:
+    worst = find_worst(sessions[name], POLICY)
     assert [bill for bill in worst if bill > 1 + POLICY.max_loss + MARGIN] == []
