@@ -84,6 +84,10 @@ class Schema1Table(_Table):
         default=("file_path", "path", "filename", "filePath"),
         description="The arguments that name a call's target; the first one present counts.",
     )
+    keep_rereads: bool = Field(
+        default=False,
+        description="Keep what was asked for again after the same call's result left the window.",
+    )
     placeholder_template: str = Field(
         default=_PLACEHOLDER, description="The text that takes a result's place."
     )

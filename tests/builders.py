@@ -229,6 +229,7 @@ policies = st.builds(
     error_words_max_chars=st.sampled_from([0, 20, 2_000]),
     cache_read_ratio=st.sampled_from([1.0, 1.0, 0.5, 0.1]),
     keep_latest_turns=st.sampled_from([0, 0, 2, 5]),
+    keep_rereads=st.sampled_from([False, False, True]),
     keep_tools=st.sampled_from([(), (), (), ("r*",)]),
     mask_tools=st.sampled_from([(), (), (), ("shell", "é")]),
     keep_arguments=st.sampled_from([(), (), (), ("*.py",)]),

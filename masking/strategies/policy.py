@@ -79,6 +79,8 @@ class MaskPolicy:
         unknown is named by neither.
     keep_arguments: keep the results of calls that have an argument which is a text and matches one
         of these globs, however old.
+    keep_rereads: keep the result of a call that repeats an earlier one whose result had left the
+        window by then, however old; the earlier one stays masked.
     placeholder_arguments_chars: the call's arguments are shortened to this length, in code points.
 
     Raises ConfigError (a ValueError) for a template that is blank or has an unknown field, for a
@@ -111,6 +113,7 @@ class MaskPolicy:
     mask_tools: tuple[str, ...] = ()
     keep_arguments: tuple[str, ...] = ()
     placeholder_arguments_chars: int = DEFAULT_CHARS
+    keep_rereads: bool = False
 
     def __post_init__(self) -> None:
         parse_template(self.placeholder_template)

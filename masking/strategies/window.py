@@ -18,6 +18,7 @@ from masking.model import (
     ToolResult,
     make,
 )
+from masking.strategies.asked_again import find_asked_again
 from masking.strategies.boundary import Boundary, Made, allows_whole, find_boundary
 from masking.strategies.error_signs import looks_like_error
 from masking.strategies.named_results import find_named
@@ -112,9 +113,18 @@ def judge(
     results = conversation.results
     if edge is not None:
         results = results[: _count_before(results, edge)]
-    return map_each(
+    judged = map_each(
         lambda result: _judge(result, view), results, conversation.progress, ("judged", policy)
     )
+    if policy.keep_rereads:
+        for place in [*find_asked_again(judged, policy.window_turns)]:
+            if judged[place].reason not in _NAMED:
+                judged[place] = Decision(judged[place].result, "reread")
+    return judged
+
+
+_NAMED = ("kept_tool", "unlisted_tool", "kept_argument")
+"""The reasons that name a result; they come before that of having been asked for again."""
 
 
 def find_maskable(

@@ -104,12 +104,13 @@ class FastReplay:
         return FirstMasked(find_first_masked(segment, judged, policy), judged.pieces)
 
     def _judge(self, number: int, policy: MaskPolicy) -> Judged:
-        # Policies that differ in nothing but when the boundary moves judge alike.
+        # Policies that differ in nothing but when the boundary moves judge alike, but for what was
+        # asked for again, which depends on the window.
         key = (
             number,
             dataclasses.replace(
                 policy,
-                window_turns=1,
+                window_turns=policy.window_turns if policy.keep_rereads else 1,
                 keep_last_k_per_tool=None,
                 keep_latest_turns=0,
                 keep_last_images=0,

@@ -130,6 +130,13 @@ SETTINGS_CASES = [
     ),
     pytest.param(
         ReplaySettings(
+            policy=policy(SHIPPED, window_turns=3, keep_rereads=True),
+            price_settings=PriceSettings((0.5, 1.0)),
+        ),
+        id="what is asked for again is kept",
+    ),
+    pytest.param(
+        ReplaySettings(
             policy=policy(SHIPPED, enabled=False), price_settings=PriceSettings((0.5, 1.0))
         ),
         id="off",

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from masking import ChatMessage, MaskPolicy, mask_old_tool_results, rewrite_request
 from masking.chat_messages import edit_messages
 from masking.model import Edits, replacements_of
-from masking.strategies.window import decide
+from masking.strategies.asked_again import find_asked_again
+from masking.strategies.window import decide, judge
 from tests.builders import (
     HOLE,
+    MASK_ALL,
     Hole,
     Spelling,
     conversations,
@@ -20,6 +22,7 @@ from tests.builders import (
     examples,
     policies,
     policy,
+    read,
     read_body,
     spellings,
 )
@@ -99,6 +102,16 @@ def test_a_growing_conversation_never_unmasks(
         after = mask_old_tool_results(messages[:n], chosen)
         assert masked == {i: after[i] for i in masked}
         masked = {i: new for i, new in enumerate(after) if new is not messages[i]}
+
+
+@given(conversations())
+def test_what_was_asked_for_again_stays_so(messages: list[ChatMessage]) -> None:
+    found: set[int] = set()
+    for n in range(len(messages) + 1):
+        now = {*find_asked_again(judge(read(messages[:n]), MASK_ALL), MASK_ALL.window_turns)}
+        results = len(read(messages[: n - 1]).results) if n else 0
+        assert found == {place for place in now if place < results}
+        found = now
 
 
 @given(conversations(), policies, st.sampled_from([{"enabled": False}, {"window_turns": 0}]))

@@ -101,6 +101,7 @@ CHANGES = [
     pytest.param({"placeholder_template": "[{tool_name} was here]"}, id="another placeholder"),
     pytest.param({"keep_last_k_per_tool": 50}, id="the last of each tool are kept"),
     pytest.param({"keep_latest_turns": 40}, id="the latest of each target are kept"),
+    pytest.param({"keep_rereads": True, "window_turns": 1}, id="what is asked for again is kept"),
     pytest.param({"min_chars": 1_000_000}, id="only long ones are masked"),
     pytest.param({"cache_read_ratio": 0.001}, id="other prices"),
     pytest.param({"cache_read_ratio": 2.0}, id="a window that slides"),

@@ -152,6 +152,49 @@ NAMED = [
          ["kept_tool"], policy(READS, mask_images=True, keep_last_images=0)),
 ]  # fmt: skip
 
+REREADS = policy(keep_rereads=True)
+AGAIN = [*unanswered(), *turn("b", path="a.py"), *unanswered(2)]
+"""The same call again, two turns later, and two turns more."""
+
+ASKED_AGAIN = [
+    Case("asked for again", [*turn(path="a.py"), *AGAIN], ["masked", "reread"], REREADS,
+         [masked(), OLD]),
+    Case("asked for again where that is not kept", [*turn(path="a.py"), *AGAIN],
+         ["masked", "masked"], contents=[masked(), masked("b")]),
+    Case("asked for again while the window had it", [*turn(path="a.py"), *AGAIN],
+         ["masked", "masked"], policy(REREADS, window_turns=2), [masked(), masked("b")]),
+    Case("other arguments", [*turn(path="b.py"), *AGAIN], ["masked", "masked"], REREADS,
+         [masked(), masked("b")]),
+    Case("another tool", [*turn(path="a.py", tool="read"), *AGAIN], ["masked", "masked"], REREADS,
+         [masked(tool="read"), masked("b")]),
+    Case("once more in the window of the second", [*turn(path="a.py"), *AGAIN[:-1],
+         *turn("c", path="a.py"), *unanswered(2)], ["masked", "reread", "reread"], REREADS,
+         [masked(), OLD, OLD]),
+    Case("the latest earlier one counts", [*turn(path="a.py"), *AGAIN[:-2],
+         *turn("c", path="a.py"), *unanswered(2)], ["masked", "reread", "masked"], REREADS,
+         [masked(), OLD, masked("c")]),
+    Case("two at once", [*turn(path="a.py"), *unanswered(),
+         assistant(call("b", path="a.py"), call("c", path="a.py")), result("b"), result("c"),
+         *unanswered(2)], ["masked", "reread", "reread"], REREADS, [masked(), OLD, OLD]),
+    Case("the earlier one was an error, which stays", [*turn(path="a.py", content="timeout"),
+         *AGAIN], ["error", "masked"], policy(REREADS, keep_errors=True),
+         ["timeout", masked("b")]),
+    Case("the later one is an error", [*turn(path="a.py"), *unanswered(),
+         *turn("b", "timeout", path="a.py"), *unanswered(2)], ["masked", "reread"],
+         policy(REREADS, keep_errors=True), [masked(), "timeout"]),
+    Case("the earlier one came as a placeholder", [*turn(path="a.py", content=masked()), *AGAIN],
+         ["already_masked", "reread"], REREADS),
+    Case("of a tool that is kept", [*turn(path="a.py"), *AGAIN], ["kept_tool", "kept_tool"],
+         policy(REREADS, keep_tools=("shell",))),
+    Case("the latest of its target, too", [*turn(path="a.py"), *AGAIN], ["masked", "latest"],
+         policy(REREADS, keep_latest_turns=9), [masked(), OLD]),
+    Case("a result that stands before its call", [result("a"), assistant(call("b", path="a.py")),
+         result("b"), *unanswered(2), assistant(call("a", path="a.py")), *unanswered(2)],
+         ["masked", "masked"], REREADS, [masked(), masked("b")]),
+    Case("a result without a call", [result("x"), *turn(path="a.py"), *AGAIN],
+         ["orphan", "masked", "reread"], REREADS, [OLD, masked(), OLD]),
+]  # fmt: skip
+
 ARGUMENTS = [
     ('{"file": "a/PLAN.md"}', "kept_argument"),
     ('{"x": 1, "anything": "notes"}', "kept_argument"),
@@ -326,7 +369,7 @@ TEXT_PARTS = [
     Case("in the window", turn(content=parts(OLD)), ["in_window"], _PARTS),
 ]  # fmt: skip
 
-CASES = [*REASONS, *NAMED, *ORDER, *TURNS, *LAST_K, *TEXT_PARTS]
+CASES = [*REASONS, *NAMED, *ASKED_AGAIN, *ORDER, *TURNS, *LAST_K, *TEXT_PARTS]
 every_case = pytest.mark.parametrize("given", CASES, ids=lambda given: given.case)
 
 
