@@ -28,7 +28,7 @@ from masking.config_tables import (
 )
 from masking.config_types import Mode
 from masking.errors import ConfigError, OverrideError
-from masking.measures.price_settings import CachePricing, OwnPrice, PriceSettings
+from masking.measures.price_settings import CachePricing, OwnPrice, OwnWindow, PriceSettings
 from masking.overrides import apply_overrides
 from masking.rules import RequestFacts, Rule, find_first
 from masking.strategies.mcp_requests import McpSettings
@@ -59,6 +59,7 @@ class Settings:
     assumed_prices: tuple[float, float] = _SHIPPED.schema1.assumed_prices
     prices: tuple[OwnPrice, ...] = _SHIPPED.prices
     price_list: str = ""
+    windows: tuple[OwnWindow, ...] = _SHIPPED.windows
     redaction: RedactionPolicy = _REDACTION
     reduction: ReductionOptions = _SHIPPED.reduction
     mcp: McpSettings = _SHIPPED.mcp
@@ -116,6 +117,7 @@ class Settings:
             uncached=self.hosts.uncached,
             assumed=self.assumed_prices,
             price_list=self.price_list,
+            windows=self.windows,
         )
 
     @cached_property
@@ -197,6 +199,7 @@ def _make(tables: Tables, label: str = "") -> Settings:
         cache_pricing=tables.schema1.cache_pricing,
         assumed_prices=tables.schema1.assumed_prices,
         prices=tables.prices,
+        windows=tables.windows,
         redaction=replace(
             tables.redaction.to_policy(),
             placeholder_arguments_chars=tables.schema1.placeholder_arguments_chars,

@@ -9,7 +9,7 @@ from pydantic_core import ErrorDetails
 from masking.config_tables import RULED, RULED_TABLES, Tables
 from masking.errors import ConfigError
 
-_LISTS = ("prices", "rules")
+_LISTS = ("prices", "windows", "rules")
 """Our lists of tables."""
 
 
@@ -57,7 +57,7 @@ def _describe_unknown(mistake: ErrorDetails) -> str:
     if outer[:1] == ["rules"] and key in Tables.model_fields:
         return f"it holds for the whole proxy (a rule can set: {', '.join(RULED)})"
     names = _known_keys(outer)
-    close = difflib.get_close_matches(str(key), names, n=1) or _find_inside(outer, key)
+    close = _find_inside(outer, key) or difflib.get_close_matches(str(key), names, n=1)
     hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
     return f"unknown key ({hint})"
 

@@ -28,7 +28,7 @@ from masking.config_types import (
     WebsocketMode,
 )
 from masking.errors import ConfigError
-from masking.measures.price_settings import OwnPrice, PriceSettings
+from masking.measures.price_settings import OwnPrice, OwnWindow, PriceSettings
 from masking.rules import ANY, Rule
 from masking.strategies.arguments import DEFAULT_CHARS
 from masking.strategies.mcp_requests import McpSettings
@@ -309,6 +309,7 @@ class Tables(_Table):
     websocket: WebsocketSettings = WebsocketSettings()
     hosts: HostSettings = HostSettings()
     prices: tuple[OwnPrice, ...] = ()
+    windows: tuple[OwnWindow, ...] = ()
     rules: tuple[RuleTable, ...] = ()
 
     @model_validator(mode="after")

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 
 from addon.commands.main import main, obsmask
 from masking.config_tables import RuleTable, Tables
-from masking.measures.price_settings import OwnPrice
+from masking.measures.price_settings import OwnPrice, OwnWindow
 from tests.benchmarks import assumed
 from tests.make_docs import fill
 from tests.pages import find_broken_links, find_pages
@@ -71,7 +71,7 @@ def test_the_strategies_are_compared_as_the_command_prints_it(
     assert [row for row in rows if " ".join(row) not in shown] == []
 
 
-LISTS = ("prices", "rules")
+LISTS = ("prices", "windows", "rules")
 """The keys that are lists of tables."""
 
 TABLES = {name: found for name, found in json.loads(to_json(Tables())).items() if name not in LISTS}
@@ -96,6 +96,12 @@ def test_the_prices_of_a_table_are_described() -> None:
     section = TEXT.partition("| `[[observation_masking.prices]]` |")[2].partition("\n\n")[0]
     described = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     assert [field.name for field in dataclasses.fields(OwnPrice)] == described
+
+
+def test_the_windows_of_a_table_are_described() -> None:
+    section = TEXT.partition("| `[[observation_masking.windows]]` |")[2].partition("\n\n")[0]
+    described = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert [field.name for field in dataclasses.fields(OwnWindow)] == described
 
 
 def test_the_keys_of_a_rule_are_described() -> None:

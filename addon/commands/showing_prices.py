@@ -70,6 +70,8 @@ def render_host(
         yield 'The window slides at every turn nevertheless: cache_pricing = "none"'
     if pricing.read < 1 and normalize_host(host) in uncached:
         yield render_uncached(normalize_host(host))
+    if pricing.window is not None:
+        yield f"Context window: {pricing.window:,} tokens, prompt and answer"
     if pricing.source == "assumed":
         yield from _render_own_table(host, pricing)
 

@@ -1,4 +1,4 @@
-"""What a user sets about prices: where they come from, and prices of one's own."""
+"""What a user sets about prices: where they come from, and prices and windows of one's own."""
 
 from dataclasses import KW_ONLY, dataclass
 from fnmatch import fnmatchcase
@@ -36,8 +36,33 @@ class OwnPrice:
 
     def fits(self, host: str, model: str) -> bool:
         """Whether it is the price of this model at this host."""
-        is_here = is_named(host, (normalize_host(self.host),))
-        return is_here and fnmatchcase(model.lower(), self.model.lower())
+        return _is_for(self, host, model)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnWindow:
+    """How many tokens hosts and models with such names take, prompt and answer, as the user says.
+
+    Names are as in `OwnPrice`. Raises ConfigError for what cannot be a window or a host.
+    """
+
+    host: str = "*"
+    model: str = "*"
+    tokens: int
+
+    def __post_init__(self) -> None:
+        check_host(self.host, "host")
+        if self.tokens <= 0:
+            raise ConfigError("must be above 0", "tokens")
+
+    def fits(self, host: str, model: str) -> bool:
+        """Whether it is the window of this model at this host."""
+        return _is_for(self, host, model)
+
+
+def _is_for(own: OwnPrice | OwnWindow, host: str, model: str) -> bool:
+    is_here = is_named(host, (normalize_host(own.host),))
+    return is_here and fnmatchcase(model.lower(), own.model.lower())
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +75,7 @@ class PriceSettings:
     uncached: patterns of hosts that sell every token at the price of a plain one.
     assumed: what a cached and a written token cost where nothing else is known.
     price_list: the path of a list that takes the place of the shipped one.
+    windows: of models; the first that fits comes before the list's.
     """
 
     cache_pricing: CachePricing = "auto"
@@ -58,6 +84,7 @@ class PriceSettings:
     uncached: tuple[str, ...] = ()
     assumed: tuple[float, float] = (0.1, 1.25)
     price_list: str = ""
+    windows: tuple[OwnWindow, ...] = ()
 
     @property
     def slides(self) -> bool:

@@ -27,8 +27,9 @@ def find_window(
     says about the model's maker. Raises ConfigError for a list that cannot be used, OSError for
     one that cannot be read.
     """
-    if not model:
-        return None
+    own = (each.tokens for each in settings.windows if each.fits(host or "", model or ""))
+    if (tokens := next(own, None)) is not None or not model:
+        return tokens
     prices = open_list(settings.price_list)
     here = None if host is None else prices.find_window(host, model)
     names = () if here else dict.fromkeys(list_names(model))

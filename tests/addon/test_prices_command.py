@@ -101,6 +101,7 @@ def own_table(read: float, write: float) -> list[str]:
                 "In a prompt of more than 272,000 tokens, every token costs 2 times that",
                 "Assumed to be cached: prefixes of 1,024 tokens or more",
                 "They are read up to the end of an earlier request, one of the latest 80",
+                "Context window: 1,050,000 tokens, prompt and answer",
             ],
             id="a listed model, with a price step",
         ),
@@ -110,6 +111,7 @@ def own_table(read: float, write: float) -> list[str]:
                 "gpt-4o at localhost: a cached token at 0.5 of a plain one, a written one at 1",
                 f"Assumed, as for gpt-4o of OpenAI: {UNLISTED}",
                 BLOCKS,
+                "Context window: 128,000 tokens, prompt and answer",
                 *own_table(0.5, 1),
             ],
             id="another host",
@@ -144,6 +146,7 @@ def own_table(read: float, write: float) -> list[str]:
                 "Assumed to be cached: prefixes of 1,024 tokens or more",
                 "They are read up to a mark of an earlier request, 20 blocks before one of this "
                 "request at most",
+                "Context window: 1,000,000 tokens, prompt and answer",
             ],
             id="a price of one's own for a listed model",
         ),

@@ -16,7 +16,7 @@ from masking.config_tables import (
     Tables,
     WebsocketSettings,
 )
-from masking.measures.price_settings import OwnPrice, PriceSettings
+from masking.measures.price_settings import OwnPrice, OwnWindow, PriceSettings
 from masking.strategies.mcp_requests import McpSettings
 from masking.strategies.reduction import ReductionOptions
 from tests.builders import TEMPLATE
@@ -79,6 +79,8 @@ SETTINGS = [
         Settings(recording=RecordingSettings(keep_original=False)),
     ),
     Setting(".hosts", 'uncached = ["A.b."]', Settings(hosts=HostSettings(uncached=("a.b",)))),
+    Setting("", "windows = []", Settings()),
+    Setting("", "windows = [{tokens = 9}]", Settings(windows=(OwnWindow(tokens=9),))),
     Setting("", "prices = []", Settings()),
     Setting("", "prices = [{read = 0, write = 1}]", own(read=0.0, write=1.0)),
     Setting(
@@ -177,6 +179,11 @@ MISTAKES = [
     Mistake(".schema1", "assumed_prices = [0.1]", ".schema1.assumed_prices", "[read, write]"),
     Mistake(".schema1", "assumed_prices = [0.1, -1]", ".schema1.assumed_prices[1]", "from 0 up"),
     Mistake(".hosts", "uncached = ['https://a']", ".hosts.uncached[0]", "without scheme"),
+    Mistake("", "windows = 1", ".windows", "[[observation_masking.windows]]"),
+    Mistake("", "windows = [{}]", ".windows[0].tokens", "missing"),
+    Mistake("", "windows = [{tokens = 0}]", ".windows[0].tokens", "above 0"),
+    Mistake("", "windows = [{tokens = 1.5}]", ".windows[0].tokens", "expected int"),
+    Mistake("", "windows = [{tokens = 1, host = 'a:1'}]", ".windows[0].host", "port"),
     Mistake("", "prices = 1", ".prices", "[[observation_masking.prices]]"),
     Mistake(".prices", "read = 1", ".prices", "[[observation_masking.prices]]"),
     Mistake("", "prices = [1]", ".prices[0]", "expected table, got int"),
@@ -336,7 +343,7 @@ def test_the_shipped_file_gives_every_key_with_a_comment() -> None:
     lines = CONFIG.read_text("utf-8").splitlines()
     keys = [line.split(" = ")[0] for line in lines if " = " in line and not line.startswith("#")]
     tables = json.loads(to_json(Tables()))
-    assert [] == tables.pop("prices") == tables.pop("rules")
+    assert [[]] * 3 == [tables.pop(name) for name in ("prices", "windows", "rules")]
     expected = [key for name, of in tables.items() for key in (of if type(of) is dict else [name])]
     assert sorted(expected) == sorted(keys)
     for before, line in itertools.pairwise(lines):
@@ -365,6 +372,8 @@ uncached = ["a"]
 [[observation_masking.prices]]
 read = 0.3
 write = 1.0
+[[observation_masking.windows]]
+tokens = 9
 """)  # fmt: skip
     assert found is not None
     assert found.price_settings == PriceSettings(
@@ -372,6 +381,7 @@ write = 1.0
         own=(OwnPrice(read=0.3, write=1.0),),
         uncached=("a",),
         assumed=(0.5, 1.0),
+        windows=(OwnWindow(tokens=9),),
     )
     assert PriceSettings() == Settings().price_settings
 

@@ -77,14 +77,14 @@ schema1 = { window_turns = 2 }
 
 def test_every_key_has_its_place() -> None:
     tables = json.loads(to_json(Tables()))
-    assert [] == tables.pop("prices") == tables.pop("rules")
+    assert [[]] * 3 == [tables.pop(name) for name in ("prices", "windows", "rules")]
     keys = [
         f"{name}.{key}" if isinstance(found, dict) else name
         for name, found in tables.items()
         for key in (found if isinstance(found, dict) else [name])
     ]
     values = list_values(CONFIG.read_bytes())
-    assert [*keys, "prices", "rules"] == [value.name for value in values]
+    assert [*keys, "prices", "windows", "rules"] == [value.name for value in values]
     assert [value.shipped for value in values] == [value.value for value in values]
 
 

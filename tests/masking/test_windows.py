@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from masking.measures.price_settings import PriceSettings
+from masking.measures.price_settings import OwnWindow, PriceSettings
 from masking.measures.pricing import find_pricing
 from masking.measures.windows import find_window, fits_window
 
@@ -43,6 +43,25 @@ def test_what_costs_nothing_has_a_window_and_a_list_of_ones_own_holds(tmp_path: 
     settings = PriceSettings(price_list=str(path))
     assert 32_000 == find_window("shop.test", "m", settings)
     assert None is find_window(OPEN_AI, "gpt-5", settings)
+
+
+@pytest.mark.parametrize(
+    ("host", "model", "expected"),
+    [
+        pytest.param("localhost", "qwen3-coder", 32_768, id="by the model"),
+        pytest.param("127.0.0.1", "gpt-5", 9_000, id="by the host"),
+        pytest.param("127.0.0.1", None, 9_000, id="by the host alone"),
+        pytest.param("localhost", "gpt-5", 400_000, id="neither"),
+        pytest.param(None, None, None, id="nothing is known"),
+    ],
+)
+def test_what_a_user_says_of_windows_comes_first(
+    host: str | None, model: str | None, expected: int | None
+) -> None:
+    windows = (OwnWindow(model="Qwen3*", tokens=32_768), OwnWindow(host="127.*", tokens=9_000))
+    settings = PriceSettings(windows=windows)
+    assert expected == find_window(host, model, settings)
+    assert expected == find_pricing(settings, host, model).window
 
 
 @pytest.mark.parametrize(
