@@ -1,6 +1,9 @@
 """The board in the words and numbers of the page, as JSON: sums, rows, one conversation."""
 
+from itertools import accumulate
+
 from addon.dashboard.board import Conversation, Described, View
+from addon.dashboard.moves import find_moves
 from addon.dashboard.shown_request import ShownRequest
 from addon.metrics.holdout import Holdout
 from addon.metrics.holdout_words import NOTE, describe_groups
@@ -83,9 +86,15 @@ def describe_conversation(conversation: Conversation) -> Described:
         "forgotten": conversation.forgotten,
         "unit": unit,
         "saved": _accumulate(conversation),
+        "moves": _describe_moves(conversation, unit),
         "columns": ShownRequest._fields,
         "all": [list(request) for request in conversation.requests],
     }
+
+
+def _describe_moves(conversation: Conversation, unit: str) -> list[Described]:
+    moves = find_moves([*conversation.requests], _list_savings(conversation), unit)
+    return [move._asdict() for move in moves]
 
 
 def is_observed_only(tally: Tally) -> bool:
@@ -122,19 +131,21 @@ def _find_told(tally: Tally) -> Tally:
 
 def _accumulate(conversation: Conversation) -> list[float]:
     """Return what was saved up to each request that is kept, in the conversation's unit."""
+    bill, _ = find_bill(_find_told(conversation.tally))
+    steps = _list_savings(conversation)
+    before = bill.saved - sum(steps)  # what those saved that are not kept any more
+    return [round(before + total, 6) for total in accumulate(steps)]
+
+
+def _list_savings(conversation: Conversation) -> list[float]:
+    """Return what each request that is kept saved."""
     is_observed = is_observed_only(conversation.tally)
-    bill, unit = find_bill(_find_told(conversation.tally))
+    _, unit = find_bill(_find_told(conversation.tally))
     # What masking would have saved is no part of what was saved where some requests were masked.
-    steps = [
+    return [
         _save(request, unit) if is_observed or not request.observed else 0.0
         for request in conversation.requests
     ]
-    total = bill.saved - sum(steps)  # what those saved that are not kept any more
-    saved = []
-    for step in steps:
-        total += step
-        saved.append(round(total, 6))
-    return saved
 
 
 def _save(request: ShownRequest, unit: str) -> float:

@@ -22,6 +22,7 @@ class ShownRequest(NamedTuple):
     tokens_before, tokens_after, dollars_before, dollars_after: its bill, unmasked and as sent.
     parts: what `sent` is composed of, in the order of `PARTS`.
     moved: whether the boundary moved.
+    move_price: what that cost, in input tokens.
     row: its row of the masking map.
     """
 
@@ -41,6 +42,7 @@ class ShownRequest(NamedTuple):
     dollars_before: float | None
     dollars_after: float | None
     moved: bool
+    move_price: float | None
     row: str | None
 
     @property
@@ -70,6 +72,7 @@ def show(record: RequestRecord) -> ShownRequest:
         dollars_before=record.cost_dollars_before,
         dollars_after=record.cost_dollars_after,
         moved=bool(record.boundary_moved),
+        move_price=record.move_price_tokens,
         row=row if row is None or len(row) <= _MOST_LETTERS else None,
     )
 

@@ -28,6 +28,7 @@ def describe_entry(entry: Entry | None) -> Mapping[str, object]:
     return {
         "conversation": entry.conversation,
         "boundary_moved": entry.moved,
+        "move_price_tokens": entry.move_price and round(entry.move_price, _TOKEN_DIGITS),
         "boundary_held": entry.held,
         "predicted_cached_tokens": cost.predicted,
         "cached_tokens_basis": cost.basis,
@@ -71,7 +72,7 @@ def _round_dollars(dollars: float | None) -> float | None:
 
 
 _ENTRY_FIELDS = (
-    *("conversation", "boundary_moved", "boundary_held"),
+    *("conversation", "boundary_moved", "move_price_tokens", "boundary_held"),
     *("predicted_cached_tokens", "cached_tokens_basis"),
     *(
         f"cost_{unit}_{name}"

@@ -21,6 +21,7 @@ _NOTHING: Mapping[str, object] = {
     "reduction_status": None,
     "redaction_scenarios": None,
     "boundary_moved": False,
+    "move_price_tokens": None,
 }
 
 

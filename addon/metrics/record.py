@@ -227,6 +227,13 @@ class RequestRecord(BaseModel):
     boundary_moved: Annotated[
         bool | None, means("Whether more was masked than in the request before.")
     ] = None
+    move_price_tokens: Annotated[
+        float | None,
+        means(
+            "What that cost: what follows the newly masked results is written to the cache anew.",
+            "input tokens",
+        ),
+    ] = None
     boundary_held: Annotated[
         bool | None,
         means("Whether the boundary is held because the cache did not return after a move."),

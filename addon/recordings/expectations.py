@@ -30,13 +30,13 @@ _VOLATILE = (
     *("run", "tag", "label", "time", "hook_us", "first_chunk_seconds"),
     *("record_schema", "software_version", "config_digest", "price_list_date", "price_entry"),
     *("net_unpriced", "group", "observed"),
-    *("result_reasons", "composition", "rereads"),
+    *("result_reasons", "composition", "rereads", "move_price_tokens"),
     *("model_window_tokens", "fits_unmasked"),
 )
 """Fields of a record that depend on the run and the software rather than on the recording.
 
 The results are expected by their counts, and by the digests of the bodies, and so not by letters;
-the prompt by its tokens, and so not by its parts.
+the prompt by its tokens, and so not by its parts, and moves by the bills.
 """
 
 

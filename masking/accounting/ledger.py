@@ -17,6 +17,7 @@ from masking.accounting.cost import Cost, CountedRequest, PromptTokens, bill_req
 from masking.accounting.counts import Counts, take_counts
 from masking.accounting.latest_requests import LatestRequests, chain
 from masking.accounting.margin import NO_MARGIN, Margin
+from masking.accounting.move_price import price_move
 from masking.accounting.prefix_cache import Piece, PrefixCache, SentPrompt
 from masking.accounting.prompt import Prompt, digest_element
 from masking.conversation import Conversation
@@ -58,6 +59,7 @@ class ConversationState:
 
     share: the `usual_share` of its next request (see `masking.accounting.cost`).
     counts: what the provider counted.
+    cost: what its last request cost.
     """
 
     number: int
@@ -65,6 +67,7 @@ class ConversationState:
     masked: frozenset[int] | None = None
     share: float = 1.0
     counts: Counts | None = None
+    cost: Cost | None = None
     breaker: Breaker = field(default_factory=Breaker)
 
 
@@ -93,6 +96,7 @@ class Entry:
 
     savings, total: what has been saved up to it, in its conversation and in all.
     moved: whether more was masked than in the request before, if that is known.
+    move_price: what that cost, in input-token equivalents; None if nothing moved.
     masked_before: what the request before masked, if an answer to it is new in this one; else None.
     held: whether the boundary of the conversation is held.
     tripped: whether that begins with this request.
@@ -106,6 +110,7 @@ class Entry:
     masked_before: frozenset[int] | None
     held: bool
     tripped: bool
+    move_price: float | None = None
 
 
 class Ledger:
@@ -134,7 +139,8 @@ class Ledger:
         tripped = sent.is_masked and conversation.breaker.watch(
             cost.predicted, sent.usage.cached if sent.usage else None, moved=moved
         )
-        conversation.share = cost.share
+        move_price = price_move(conversation.cost, cost, pricing).price if moved else None
+        conversation.share, conversation.cost = cost.share, cost
         self._holds_any |= tripped
         for savings in (conversation.savings, self.total):
             savings.add(cost)
@@ -147,6 +153,7 @@ class Ledger:
             masked_before=before if is_answered else None,
             held=conversation.breaker.tripped,
             tripped=tripped,
+            move_price=move_price,
         )
 
     def find_hold(self, seed: bytes, request: Conversation) -> frozenset[int] | None:

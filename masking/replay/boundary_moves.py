@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, zip_longest
 
 from masking.accounting.cost import Bill, Cost
+from masking.accounting.move_price import price_move
 from masking.model import Reason
 from masking.replay.replay import ReplayedRequest
 
@@ -59,33 +60,18 @@ def find_moves(requests: Sequence[ReplayedRequest], value: Value) -> list[Bounda
 def _describe_move(
     place: int, before: ReplayedRequest | None, request: ReplayedRequest, value: Value
 ) -> BoundaryMove:
-    """Return a move as it stands at its own request.
-
-    Without the move the previous prompt would still have been cached, as far as the cache held
-    anything: in the share that it held of what was sent, and at most what it held of the longer
-    prompt.
-    """
+    """Return a move as it stands at its own request."""
     cost = request.entry.cost
-    last = before.entry.cost if before else None
-    removed = _removed(cost) - (_removed(last) if last else 0.0)
-    warm = min(last.after.prompt * cost.share, cost.before.cached) if last else 0.0
-    uncached = max(0.0, warm - cost.after.cached)
-    rewritten = max(0.0, uncached - removed)
-    pricing = request.pricing
-    price = (pricing.write - pricing.read) * pricing.find_factor(cost.after.prompt) * rewritten
+    priced = price_move(before.entry.cost if before else None, cost, request.pricing)
     return BoundaryMove(
         request=place,
         results=_count_new(before.reasons if before else (), request.reasons),
-        removed=removed,
-        uncached=uncached,
-        rewritten=rewritten,
-        price=price,
-        paid=price * value(cost.after) / cost.after.cost if cost.after.cost else 0.0,
+        removed=priced.removed,
+        uncached=priced.uncached,
+        rewritten=priced.rewritten,
+        price=priced.price,
+        paid=priced.price * value(cost.after) / cost.after.cost if cost.after.cost else 0.0,
     )
-
-
-def _removed(cost: Cost) -> float:
-    return cost.before.prompt - cost.after.prompt
 
 
 def _count_new(before: Sequence[Reason], reasons: Sequence[Reason]) -> int:

@@ -46,6 +46,15 @@ def test_a_moves_price_is_what_writing_anew_costs_beyond_reading() -> None:
     assert move.price == pytest.approx(move.paid)
 
 
+def test_the_ledger_has_the_same_price_at_once() -> None:
+    requests = replayed(Talk(), (0.4, 1.25)).chosen
+    prices = {move.request: move.price for move in find_moves(requests, in_tokens)}
+    assert any(prices.values())
+    assert [prices.get(at) for at in range(len(requests))] == [
+        request.entry.move_price for request in requests
+    ]
+
+
 def test_without_the_move_that_request_would_have_cost_its_price_less() -> None:
     """What was to be masked would have been read from the cache, and the new part written."""
     requests = replayed(Talk(), (0.4, 1.25)).chosen

@@ -16,7 +16,6 @@ const UNIT = { usd: "US dollars", input_tokens: "input tokens" };
 
 function showConversation(one) {
   const requests = readRequests(one);
-  const moves = findMoves(requests, saving(one));
   const parts = [html("h3", {}, one.names.join(", ")), html("p", {}, one.line)];
   parts.push(...[one.unfit, ...one.rereads].filter(Boolean)
     .map((note) => html("p", {}, `${note[0].toUpperCase()}${note.slice(1)}.`)));
@@ -30,14 +29,14 @@ function showConversation(one) {
       `${plural(one.forgotten, "earlier one")} are in the sums alone.`));
   }
   if (requests.length) {
-    parts.push(...showAmounts(one, requests, moves),
+    parts.push(...showAmounts(one, requests),
       ...showMap({ map: requests.map(({ row }) => row || "") }),
-      ...showMoves(moves, one.unit), showRequests(requests, one));
+      ...showMoves(one.moves, one.unit, requests.length), showRequests(requests, one));
   }
   return parts;
 }
 
-function showAmounts({ saved, unit }, requests, moves) {
+function showAmounts({ saved, unit, moves }, requests) {
   const amount = money(unit, highest(saved.map(Math.abs)));
   const last = requests.length - 1;
   const found = findParts(requests);
@@ -56,36 +55,30 @@ function showAmounts({ saved, unit }, requests, moves) {
     ...tellParts(requests, found)];
 }
 
-/* The requests at which more was masked, each with what it and those up to the next one saved. */
-function findMoves(requests, save) {
-  const moves = [];
-  requests.forEach((request, at) => {
-    if (request.moved) {
-      const before = at ? requests[at - 1] : { masked: 0, spared: 0 };
-      moves.push({ request: at, results: request.masked - before.masked,
-        removed: (request.spared || 0) - (before.spared || 0), first: save(request), later: 0 });
-    } else if (moves.length) {
-      moves.at(-1).later += save(request);
-    }
-  });
-  return moves;
-}
-
-function showMoves(moves, unit) {
+function showMoves(moves, unit, count) {
   const title = html("h3", {}, "Moves of the boundary");
   if (!moves.length) return [title, html("p", {}, "The boundary has not moved.")];
-  const all = moves.flatMap(({ first, later }) => [first, later, first + later]);
-  const amount = money(unit, highest(all.map(Math.abs)));
-  const rows = moves.map(({ request, results, removed, first, later }) =>
-    [whole(request + 1), whole(results), whole(removed), loss(first, amount), loss(later, amount),
-      loss(first + later, amount)]);
+  const amount = money(unit, highest(moves.map(({ saved }) => Math.abs(saved))));
+  const price = money(unit, highest(moves.map((move) => move.price)));
+  const repaid = ({ request, repaid_at: at }) => {
+    if (at === null) return "not yet";
+    return at === request ? "at once" : `at request ${whole(at + 1)}`;
+  };
+  const net = (move) => move.saved - move.price;
+  const rows = moves.map((move) => [whole(move.request + 1), whole(move.results),
+    whole(move.removed), price(move.price), loss(move.saved, amount), loss(net(move), amount),
+    repaid(move)]);
+  const all = (read) => sum(moves.map(read));
+  const foot = ["All", whole(all(({ results }) => results)), whole(all(({ removed }) => removed)),
+    price(all((move) => move.price)), loss(all(({ saved }) => saved), amount),
+    loss(all(net), amount), ""];
   return [title, html("p", { class: "note" },
-    "At the request of a move, what follows the newly masked results is written to the cache anew: " +
-    `a loss there is the price of the move. All amounts are in ${UNIT[unit]}.`),
-    table("Moves of the boundary, and what they cost and earned",
-      ["At request", "Newly masked", "Tokens taken out", "Saved at that request",
-        "Saved since, up to the next move", "Together"], rows,
-      { wide: ["Newly masked", "Tokens taken out"] })];
+    "A move masks more results, so what follows them is written to the cache anew: that is its " +
+    `price. Price, saved since and net are in ${UNIT[unit]}, up to the last of ` +
+    `${plural(count, "request")}.`),
+    table("Moves of the boundary, and what they cost and saved",
+      ["At request", "Results newly masked", "Tokens taken out", "Price", "Saved since", "Net",
+        "Paid off"], rows, { foot, wide: ["Results newly masked", "Tokens taken out"] })];
 }
 
 function describeOutcome({ failed, why, masked, results, observed }) {

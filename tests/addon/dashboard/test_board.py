@@ -113,6 +113,20 @@ def test_what_was_observed_only_is_told_apart(
     assert (is_observed, net, saved) == (told["is_observed"], told["net"], told["saved"])
 
 
+def test_a_move_is_told_with_its_price() -> None:
+    moved = {"boundary_moved": True, "move_price_tokens": 2.0, "masked": 3}
+    board = filled({**A, **bill(4, 4)}, {**A, **bill(4, 5), **moved}, {**A, **bill(4, 1)})
+    (move,) = describe_conversation(board.look().conversations[0])["moves"]
+    assert {
+        "request": 1,
+        "results": 3,
+        "removed": 0,
+        "price": 2.0,
+        "saved": 4.0,
+        "repaid_at": 2,
+    } == move
+
+
 def test_what_forgotten_requests_saved_is_in_the_sums() -> None:
     board = filled(*({**A, **bill(4, 3)} for _ in range(5)), kept=2)
     assert [4, 5] == describe_conversation(board.look().conversations[0])["saved"]
