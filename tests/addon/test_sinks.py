@@ -23,6 +23,7 @@ from addon.metrics.stages import (
     Run,
 )
 from addon.metrics.totals import Totals
+from masking.accounting.ledger import Ledger, Sent
 from masking.accounting.prompt import read_prompt
 from masking.accounting.sizes import measure
 from masking.config import Settings
@@ -37,6 +38,8 @@ from masking.wire.chat import CHAT
 from masking.wire.usage import Usage
 from tests.builders import MASK_ALL
 from tests.live.harness import conversation, encoded
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -185,6 +188,35 @@ def test_a_record_tells_when_a_streamed_answer_began(
 ) -> None:
     answered = Answered(rewritten=rewritten(), status=status, first_chunk_seconds=seconds)
     assert make_record(answered, None).first_chunk_seconds == expected
+
+
+@pytest.mark.parametrize(
+    ("masked_before", "expected"),
+    [
+        pytest.param(frozenset({0, 1}), 2, id="all that is repeated was masked"),
+        pytest.param(frozenset({0}), 1, id="one of two was seen"),
+        pytest.param(None, 0, id="the request before is not known"),
+    ],
+)
+def test_a_record_counts_calls_that_repeat_what_was_masked(
+    masked_before: frozenset[int] | None, expected: int
+) -> None:
+    body = encoded(conversation())
+    rewrite = change_request(body, read_request(body), Strategies(schema1=MASK_ALL))
+    counter = TokenCounter()
+    prompt = read_prompt(rewrite, counter)
+    repeated = ((0,), (0, 1))
+    measured = Measured(
+        sizes=measure(rewrite, body), conversation_id="", prompt=prompt, repeated=repeated
+    )
+    answered = Answered(rewritten=rewritten(), measured=measured)
+    sent = Sent(
+        seed=b"", prompt=prompt, masked=rewrite.masked, usage=None, when=NOON, is_masked=True
+    )
+    entry = Ledger().enter(sent, Pricing(0.1, 1.0))
+    known = dataclasses.replace(entry, masked_before=masked_before)
+    assert expected == make_record(answered, known).rereads
+    assert make_record(answered, None).rereads is None
 
 
 # What is said of a boundary that is held

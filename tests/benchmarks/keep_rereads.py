@@ -24,6 +24,7 @@ from masking.replay.session_index import index_session
 from masking.strategies.policy import MaskPolicy
 from masking.tune.fast_replay import FastReplay
 from tests.benchmarks.assumed import TRUE_PRICES, read_shipped
+from tests.benchmarks.peers_rule import set_price
 
 
 class Paid(NamedTuple):
@@ -41,16 +42,17 @@ def measure(session: Session) -> list[Pair]:
     """Return what a session pays at each price; it is one conversation."""
     policy, counter = read_shipped().schema1, TokenCounter()
     without, keeping = (replace(policy, keep_rereads=keeps) for keeps in (False, True))
-    return [
-        (_pay(session, without, price, counter), _pay(session, keeping, price, counter))
-        for price in TRUE_PRICES
-    ]
+    index = index_session(session, ReplaySettings(policy=policy), counter)
+    found = []
+    for price in TRUE_PRICES:
+        fast_replay = FastReplay(set_price(index, price), counter)
+        found.append((_pay(fast_replay, without, price), _pay(fast_replay, keeping, price)))
+    return found
 
 
-def _pay(session: Session, policy: MaskPolicy, price: Pricing, counter: TokenCounter) -> Paid:
-    settings = ReplaySettings(policy=policy, price_settings=PriceSettings(price.ratios))
-    fast_replay = FastReplay(index_session(session, settings, counter), counter)
-    billed = fast_replay.replay(settings)
+def _pay(fast_replay: FastReplay, policy: MaskPolicy, price: Pricing) -> Paid:
+    price_settings = PriceSettings(price.ratios)
+    billed = fast_replay.replay(ReplaySettings(policy=policy, price_settings=price_settings))
     whole = sum(request.cost for request in fast_replay.plain)
     cost = sum(request.cost for request in billed.requests)
     return Paid(cost / whole if whole else 1.0, billed.rereads.repeated)

@@ -111,7 +111,7 @@ def measure(session: Session) -> list[dict[str, Sum]]:
 def _measure(
     index: SessionIndex, price: Pricing, policy: MaskPolicy, counter: TokenCounter
 ) -> dict[str, Sum]:
-    fast_replay = FastReplay(_price(index, price), counter)
+    fast_replay = FastReplay(set_price(index, price), counter)
     whole = sum(request.cost for request in fast_replay.plain)
 
     def sum_up(billed: BilledSession) -> Sum:
@@ -128,7 +128,8 @@ def _measure(
     return found
 
 
-def _price(index: SessionIndex, price: Pricing) -> SessionIndex:
+def set_price(index: SessionIndex, price: Pricing) -> SessionIndex:
+    """Return a session as if all of it had been billed at these ratios."""
     segments = (
         replace(each, pricing=replace(price, cache=each.pricing.cache)) for each in index.segments
     )
