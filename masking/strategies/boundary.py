@@ -151,16 +151,10 @@ def allows_whole(
     """
     if policy.slides:
         return True
-    fold = _Fold(policy, marked)
-    for number, request in enumerate(requests):
-        fold.begin(request)
-        if made is not None:
-            fold.take_move(made.masked.get(number, ()), results)
-        if number == len(requests) - 1:
-            break
-        if made is None:
-            fold.decide(request)
-        fold.send(request, results)
+    fold = _go_on(requests[:-1], results, policy, marked, made, None)
+    fold.begin(requests[-1])
+    if made is not None:
+        fold.take_move(made.masked.get(len(requests) - 1, ()), results)
     return fold.covers_whole(requests[-1])
 
 
