@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 
 from mitmproxy import ctx, exceptions, http
 from mitmproxy.addonmanager import Loader
+from mitmproxy.connection import Client
 
 from addon.dashboard.page_server import PageServer
 from addon.metrics.loop_log import LoopLog
@@ -35,10 +36,11 @@ from addon.proxy.config_places import find_config
 from addon.proxy.config_watch import ConfigWatch
 from addon.proxy.flow_stages import find_interruption, read_answer, read_received
 from addon.proxy.health import answer, is_for_proxy
-from addon.proxy.masker import Masker
+from addon.proxy.masker import Masker, WholeRequest
 from addon.proxy.mcp_responses import Mcp
 from addon.proxy.own_ports import OwnPorts
 from addon.proxy.requests import find_wire_format, is_bulk, is_event_stream
+from addon.proxy.resending import Resending, is_refused
 from addon.proxy.response_copy import ResponseCopy
 from addon.proxy.standard_output import print_any_character
 from addon.proxy.startup import (
@@ -63,11 +65,15 @@ _SETTLE_SECONDS = 5.0
 
 
 class _Open(NamedTuple):
-    """A request on its way; `measuring` is None if there is nothing to measure, or not yet."""
+    """A request on its way; `measuring` is None if there is nothing to measure, or not yet.
+
+    `whole` is what may be sent once if it is refused; None for nothing.
+    """
 
     rewritten: Rewritten
     copy: ResponseCopy
     measuring: Measuring | None = None
+    whole: WholeRequest | None = None
 
 
 class ObservationMasking:
@@ -82,6 +88,7 @@ class ObservationMasking:
         self._open: WeakKeyDictionary[http.HTTPFlow, _Open] = WeakKeyDictionary()
         self._masker = Masker(lambda: default_path().parent)
         self._metrics = Metrics(self._masker.enter)
+        self._resending = Resending(self._masker, self._metrics)
         self._page: PageServer | None = None
         self._websockets = Websockets(
             self._masker, self._metrics, self._read_settings, lambda: self._run
@@ -155,6 +162,8 @@ class ObservationMasking:
         if flow.response is None or flow.response.stream:
             return
         if found := self._open.get(flow):
+            if is_refused(flow, found.whole):
+                return  # another answer may take the place of this one
             # A stream can be an array, or lines of JSON. A request that could not be read may ask
             # for one, too.
             priced = found.rewritten.priced
@@ -165,15 +174,20 @@ class ObservationMasking:
 
     async def response(self, flow: http.HTTPFlow) -> None:
         await self._mcp.response(flow)
+        await self._resend(flow)
         self._finish(flow, None)
 
     def error(self, flow: http.HTTPFlow) -> None:
         self._mcp.error(flow)
         self._finish(flow, find_interruption(flow))
 
+    def client_disconnected(self, client: Client) -> None:
+        self._resending.leave(client)
+
     def done(self) -> None:
         if self._config is None:
             return
+        self._resending.done()
         if self._watch:
             self._watch.close()
         for flow in tuple(self._open):
@@ -196,13 +210,24 @@ class ObservationMasking:
             return
         received, carrier = read_received(flow, settings, match, self._run), HttpCarrier(flow)
         self._open[flow] = found = _Open(leave_untouched(carrier, received), ResponseCopy())
-        rewritten, rewrite, original = await self._masker.mask(carrier, received)
+        rewritten, rewrite, original, whole = await self._masker.mask(carrier, received)
         rewritten = replace(rewritten, hook_us=(time.perf_counter_ns() - started) // 1000)
         measuring = None
         if rewrite:
             measuring = self._metrics.measure(rewrite, original, observed=rewritten.observed)
         if flow in self._open:  # else the proxy ended meanwhile
-            self._open[flow] = _Open(rewritten, found.copy, measuring)
+            self._open[flow] = _Open(rewritten, found.copy, measuring, whole)
+
+    async def _resend(self, flow: http.HTTPFlow) -> None:
+        """Send a masked request whole if it was refused, and may be."""
+        found = self._open.get(flow)
+        if found is None or found.whole is None or not is_refused(flow, found.whole):
+            return
+        resent = await self._resending.resend(flow, found.whole, found.rewritten)
+        if resent and flow in self._open:
+            rewritten, measuring = resent
+            measured = measuring or found.measuring
+            self._open[flow] = found._replace(rewritten=rewritten, measuring=measured)
 
     async def _describe(self, config: ConfigFile) -> Mapping[str, object]:
         """Return how the proxy is, once the records of all that came to its end are written."""

@@ -57,6 +57,7 @@ class Settings:
     schema1: MaskPolicy = _SCHEMA1
     cache_pricing: CachePricing = _SHIPPED.schema1.cache_pricing
     assumed_prices: tuple[float, float] = _SHIPPED.schema1.assumed_prices
+    resend_on_400: bool = _SHIPPED.schema1.resend_on_400
     prices: tuple[OwnPrice, ...] = _SHIPPED.prices
     price_list: str = ""
     windows: tuple[OwnWindow, ...] = _SHIPPED.windows
@@ -198,6 +199,7 @@ def _make(tables: Tables, label: str = "") -> Settings:
         schema1=tables.schema1.to_policy(),
         cache_pricing=tables.schema1.cache_pricing,
         assumed_prices=tables.schema1.assumed_prices,
+        resend_on_400=tables.schema1.resend_on_400,
         prices=tables.prices,
         windows=tables.windows,
         redaction=replace(

@@ -54,7 +54,10 @@ class _Table(BaseModel):
 
 
 class Schema1Table(_Table):
-    """`MaskPolicy` and where its prices come from. The descriptions are what a user reads."""
+    """`MaskPolicy`, where its prices come from, and what follows a 400.
+
+    The descriptions are what a user reads.
+    """
 
     enabled: bool = Field(default=True, description="Mask old tool results.")
     window_turns: int = Field(
@@ -113,6 +116,7 @@ class Schema1Table(_Table):
     min_chars: int = Field(
         default=0, description="Leave results alone that are shorter than N characters."
     )
+    resend_on_400: bool = False
     cache_pricing: CachePrices = "auto"
     assumed_prices: Prices = PriceSettings().assumed
     max_loss: float = Field(

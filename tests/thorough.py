@@ -51,6 +51,7 @@ _THOROUGH = re.compile(
             r"test_(?:doctor|network|observe|recall|records|rereads|rules)_live\.py",
             r"test_run_live\.py::(?!test_(?:an_agent_is_masked|nothing_is|ctrl_c|sigterm|what_goes))",
             r"test_metrics\.py::test_records_that_hang",
+            r"test_resend_live\.py::(?!test_a_conversation_that_is_refused)",
             r"test_page_server\.py::test_a_reader_that_does_not_read",
             r"test_messages_live\.py::test_no_request_is_refused\w*\[(?:from|configured)",
             r"_live\.py::test_a_session_ends_\w+\[(?!whole answers|events|stream)",

@@ -55,6 +55,7 @@ def describe_tally(tally: Tally) -> Mapping[str, object]:
         "conversations": len(tally.conversations),
         "conversations_that_need_masking": len(tally.outgrown),
         "observed_as_if_masked": tally.observed and describe_tally(tally.observed),
+        "resent_requests_by_outcome": dict(tally.resent),
         "passed_through_requests": dict(tally.passed_through),
         "tool_results": tally.results,
         "masked_results": tally.masked,

@@ -24,6 +24,7 @@ from addon.metrics.tally_line import (
     render_bill,
     render_observed,
     render_outgrown,
+    render_resent,
 )
 
 Rows = Iterator[str]
@@ -98,6 +99,11 @@ def _describe_failures(tally: Tally) -> Rows:
             causes = Counter({why: n for (m, why), n in tally.failures.items() if m == masking})
             rate = f" ({failed / requests:.1%}): {render_counts(causes)}" if failed else ""
             yield f"masking {masking:{width}} {failed:,} of {count_requests(requests)}{rate}"
+
+
+def _describe_resent(tally: Tally) -> Rows:
+    if tally.resent:
+        yield render_resent(tally)
 
 
 def _describe_dearest(tally: Tally) -> Rows:
@@ -192,6 +198,7 @@ _ROWS: Mapping[str, Callable[[Tally], Rows]] = {
     "": _describe_untouched,
     "Observed": _describe_observed,
     "Failed": _describe_failures,
+    "Sent again": _describe_resent,
     "Dearest request": _describe_dearest,
     "Redacted": _describe_redaction,
     "Reduced": _describe_reduction,

@@ -64,6 +64,7 @@ def _describe_rewritten(rewritten: Rewritten) -> dict[str, object]:
         "masking": _find_masking(rewritten),
         "group": rewritten.group,
         "passed_through": rewritten.passed_through,
+        "resent": rewritten.resent,
         "prefix": rewritten.prefix,
         "binding": rewritten.binding,
         "bytes_before": rewritten.bytes_before,

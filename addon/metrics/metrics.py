@@ -21,6 +21,7 @@ from addon.metrics.price_warnings import PriceWarnings
 from addon.metrics.record import RequestRecord
 from addon.metrics.record_file import RecordFile
 from addon.metrics.redaction_trace import RedactionTrace
+from addon.metrics.resend_warnings import ResendWarnings
 from addon.metrics.software import describe_software
 from addon.metrics.stages import Answered, Interruption, Measured, Rewritten, Run
 from addon.metrics.tally_line import render_tally
@@ -78,6 +79,7 @@ class Metrics:
         self._trace = RedactionTrace(self._log.log)
         price_warnings, hold_warnings = PriceWarnings(), HoldWarnings()
         untouched_warnings, window_warnings = UntouchedWarnings(), WindowWarnings()
+        resend_warnings = ResendWarnings()
         self.sinks: list[Sink] = [
             self.totals.add,
             lambda record: self._file.write(record.model_dump()),
@@ -86,6 +88,7 @@ class Metrics:
             lambda record: self._log.warn(hold_warnings.find(record)),
             lambda record: self._log.warn(untouched_warnings.find(record)),
             lambda record: self._log.warn(window_warnings.find(record)),
+            lambda record: self._log.warn(resend_warnings.find(record)),
         ]
         self._counter = TokenCounter()
         self._worker = Worker("metrics")

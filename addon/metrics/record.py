@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict
 
 from addon.metrics.record_fields import means
-from addon.metrics.stages import Group, Interruption
+from addon.metrics.stages import Group, Interruption, Resent
 from masking.accounting.cost import Basis
 from masking.measures.pricing import Source
 from masking.memory.boundary_memory import PrefixState
@@ -75,6 +75,14 @@ class RequestRecord(BaseModel):
         means("`holdout` if its conversation is observed only to compare the others with it."),
     ] = None
     passed_through: Annotated[str | None, means("Why the request was sent untouched.")] = None
+    resent: Annotated[
+        Resent | None,
+        means(
+            "What came of sending the request as the agent wrote it, after a 400 to the masked "
+            "one; `refused` also where no answer came. What it says of masking is then true of "
+            "the one that was taken."
+        ),
+    ] = None
     replay: Annotated[bool, means("Whether the request comes from a recording.")] = False
     prefix: Annotated[
         PrefixState | None,

@@ -22,6 +22,9 @@ from masking.wire_format import Binding, Purpose, WireFormat
 Group = Literal["holdout"]
 """The group of a conversation that is observed only, so that the others can be compared with it."""
 
+Resent = Literal["accepted", "refused"]
+"""What came of sending a request as the client wrote it after a 400; no answer is a refusal."""
+
 Interruption = Literal["client left", "provider failed", "proxy ended"]
 """Why an answer did not come to its end."""
 
@@ -101,6 +104,7 @@ class Rewritten:
         reckoned.
     group: the group of its conversation, where there is a hold-out; None if it is masked.
     hook_us: the microseconds that it waited for the addon.
+    resent: what came of sending it whole once it was refused masked; None if it was sent once.
     """
 
     received: Received
@@ -115,6 +119,7 @@ class Rewritten:
     observed: bool = False
     group: Group | None = None
     hook_us: int | None = None
+    resent: Resent | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from addon.metrics.observed import as_masked, as_sent
 from addon.metrics.record import RequestRecord
+from addon.metrics.stages import Resent
 from addon.metrics.sums import BillSum, RedactionSum, Waits
 from masking.accounting.margin import read_margin
 from masking.wire_format import Binding
@@ -26,6 +27,7 @@ class Tally:
 
     requests: by whether masking is on, off or observed.
     failures: by that, and by the status or by why the answer did not come to its end.
+    resent: requests that were sent whole once they were refused masked, by what came of that.
     passed_through: requests that went untouched, by why.
     passed_bound: those of them whose reasoning is bound, by why and by what the provider would do.
         All that follows is of the others.
@@ -50,6 +52,7 @@ class Tally:
 
     requests: Counter[str] = field(default_factory=Counter)
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+    resent: Counter[Resent] = field(default_factory=Counter)
     passed_through: Counter[str] = field(default_factory=Counter)
     passed_bound: Counter[tuple[str, Binding]] = field(default_factory=Counter)
     results: int = 0
@@ -91,6 +94,8 @@ class Tally:
         if record.failed:
             cause = str(record.status) if (record.status or 0) >= 400 else str(record.error)
             self.failures[record.masking, cause] += 1
+        if record.resent is not None:
+            self.resent[record.resent] += 1
         if record.passed_through is not None:
             why = _PLACE.sub("[]", record.passed_through)
             self.passed_through[why] += 1

@@ -140,6 +140,12 @@ def _count_calls(count: int) -> str:
     return f"{count:,} call{'' if count == 1 else 's'}"
 
 
+def render_resent(tally: Tally) -> str:
+    """Return what came of requests that were refused masked, and sent as the agent wrote them."""
+    taken = tally.resent["accepted"]
+    return f"{count_requests(tally.resent.total())} refused masked and sent whole, {taken} taken so"
+
+
 def find_form(dollars: float) -> str:
     """Return how to write amounts of up to so many dollars."""
     return "${:,.2f}" if dollars >= _MANY_DOLLARS else "${:,.4f}"

@@ -5,7 +5,12 @@ from dataclasses import dataclass, field
 from addon.metrics.amounts import Savings, read_total_savings, render_change, render_savings
 from addon.metrics.record import RequestRecord
 from addon.metrics.tally import Tally
-from addon.metrics.tally_line import count_summaries, render_observed, render_outgrown
+from addon.metrics.tally_line import (
+    count_summaries,
+    render_observed,
+    render_outgrown,
+    render_resent,
+)
 
 
 @dataclass(slots=True)
@@ -39,6 +44,7 @@ class _RunTally:
             + (f"; net {render_savings(self.savings)}" if self.savings.tokens else "")
             + (f"; {len(self.held)} conversations with a held boundary" if self.held else "")
             + (f"; {render_outgrown(tally)}" if tally.outgrown else "")
+            + (f"; {render_resent(tally)}" if tally.resent else "")
             + (f"; passed through: {passed}" if passed else "")
             + (f"; observed: {render_observed(tally.observed)}" if tally.observed else "")
         )

@@ -18,7 +18,8 @@ from masking.model import Decision
 class Carrier(Protocol):
     """A request on its way, which can be read, and replaced by another.
 
-    `size` is in bytes as on the wire, but for the compression of a WebSocket.
+    `size` is in bytes as on the wire, but for the compression of a WebSocket. `wire_body` is the
+    body as on the wire, where another request with it can be sent; None where none can be.
     """
 
     @property
@@ -27,6 +28,9 @@ class Carrier(Protocol):
     @property
     def most_bytes(self) -> int:
         """About how long the body is at most, decoded."""
+
+    @property
+    def wire_body(self) -> bytes | None: ...
 
     def read(self) -> bytes:
         """Return the decoded body. Raises WireError if it must not or cannot be read."""
@@ -54,6 +58,10 @@ class HttpCarrier:
     @property
     def most_bytes(self) -> int:
         return estimate_bytes(self._flow.request)
+
+    @property
+    def wire_body(self) -> bytes | None:
+        return self._flow.request.raw_content
 
     def read(self) -> bytes:
         return read_body(self._flow.request)
@@ -84,6 +92,10 @@ class MessageCarrier:
     @property
     def most_bytes(self) -> int:
         return self.size
+
+    @property
+    def wire_body(self) -> None:
+        return None
 
     def read(self) -> bytes:
         return self._message.content

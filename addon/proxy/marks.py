@@ -24,6 +24,11 @@ def mark(flow: http.HTTPFlow, decisions: Sequence[Decision]) -> None:
             flow.comment += f", {images} images"
 
 
+def mark_resent(flow: http.HTTPFlow) -> None:
+    """Say in the flow's comment that its request was taken as the client wrote it."""
+    flow.comment = "sent as the client wrote it, after a 400 to the masked request"
+
+
 def was_changed(flow: http.HTTPFlow) -> bool:
     """Whether the flow's mark says that anything in its request was changed."""
     marked = flow.metadata.get(METADATA)

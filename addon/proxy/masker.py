@@ -15,9 +15,11 @@ from addon.metrics.names import printable
 from addon.metrics.stages import Answered, Group, Priced, Received, Rewritten
 from addon.proxy.carriers import Carrier, leave_untouched
 from addon.proxy.extent import check_elements, check_values
+from addon.proxy.going_whole import leave_whole, may_go_whole
 from addon.proxy.memories import Memories, MemoryFiles
 from addon.proxy.pool import Pool
 from addon.proxy.recall_writer import RecallWriter
+from addon.proxy.refusals import Refusals
 from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.config import Settings
 from masking.conversation import Conversation, read_decoded
@@ -33,12 +35,27 @@ from masking.strategies.order import Strategies
 from masking.strategies.policy import apply_pricing
 
 
+class WholeRequest(NamedTuple):
+    """A masked request as its client sent it; bodies are as on the wire.
+
+    `conversation` tells its conversation apart. `masked` is the body that was sent.
+    """
+
+    conversation: bytes
+    body: bytes
+    masked: bytes | None = None
+
+
 class Outcome(NamedTuple):
-    """How a request goes on; without a `rewrite` it goes on as it came."""
+    """How a request goes on; without a `rewrite` it goes on as it came.
+
+    `whole` is what is to be sent once if the provider refuses it with a 400; None for nothing.
+    """
 
     rewritten: Rewritten
     rewrite: Rewrite | None = None
     original: bytes = b""
+    whole: WholeRequest | None = None
 
 
 class Masker:
@@ -46,6 +63,7 @@ class Masker:
 
     Replayed recordings have a ledger of their own and no memory, because what was sent then must
     not change what is sent now. What is observed has its own, too: nothing of it was saved.
+    `refusals` has the conversations that a provider refused masked.
     """
 
     def __init__(self, folder: Callable[[], Path]) -> None:
@@ -56,6 +74,7 @@ class Masker:
         self._recall = RecallWriter()
         self._pool = Pool()
         self._table = KnownTable()
+        self.refusals = Refusals()
 
     async def mask(self, carrier: Carrier, received: Received) -> Outcome:
         """Mask a request in place, in a thread, or leave it as it is where it is only observed."""
@@ -121,16 +140,21 @@ class Masker:
             occasion = _find_occasion(rewritten, priced, conversation, strategies, memories)
             rewritten = replace(rewritten, prefix=occasion and occasion.state)
             rewrite = change_request(original, conversation, strategies, only, occasion)
+            opening = _find_resendable(rewritten, conversation)
+            if self._goes_whole(opening, rewritten, rewrite):
+                rewrite = leave_whole(original, conversation)
+                occasion = _find_occasion(rewritten, priced, conversation, Strategies(), memories)
+                rewritten = replace(rewritten, prefix=None)
             if memories is not None and occasion is not None and received.purpose == "answer":
                 memories.keep(occasion, rewrite.past, observed=observed)
             if not observed:
                 carrier.mark(rewrite.decisions)
             is_changed = rewrite.body is not original
+            whole = None
             if is_changed and not observed:
-                carrier.replace(rewrite.body, received)
-                if received.purpose == "answer" and not received.replay:
-                    recall = received.settings.recall
-                    self._recall.keep(rewrite.decisions, len(original), recall)
+                whole = self._offer_whole(opening, carrier, rewritten, rewrite)
+                self._replace(carrier, received, rewrite, len(original))
+                whole = whole and whole._replace(masked=carrier.wire_body)
             is_reckoned = is_changed and observed
             bytes_after = carrier.measure(rewrite.body) if is_reckoned else carrier.size
         except WireError as error:
@@ -146,7 +170,29 @@ class Masker:
             binding=rewrite.binding,
             bytes_after=bytes_after,
         )
-        return Outcome(rewritten, rewrite, original)
+        return Outcome(rewritten, rewrite, original, whole)
+
+    def _replace(self, carrier: Carrier, received: Received, rewrite: Rewrite, size: int) -> None:
+        """Send the masked request in place of the client's, and keep what it leaves out."""
+        carrier.replace(rewrite.body, received)
+        if received.purpose == "answer" and not received.replay:
+            self._recall.keep(rewrite.decisions, size, received.settings.recall)
+
+    def _goes_whole(self, opening: bytes | None, rewritten: Rewritten, rewrite: Rewrite) -> bool:
+        """Whether a conversation goes out whole since its provider refused it masked."""
+        is_accepted = opening is not None and self.refusals.goes_whole(opening)
+        return is_accepted and may_go_whole(rewrite, _find_window(rewritten))
+
+    def _offer_whole(
+        self, opening: bytes | None, carrier: Carrier, rewritten: Rewritten, rewrite: Rewrite
+    ) -> WholeRequest | None:
+        """Return what may be sent once if the provider refuses a request with a 400."""
+        body = carrier.wire_body
+        is_answer = rewritten.received.purpose == "answer"
+        if opening is None or body is None or not is_answer or self.refusals.is_tried(opening):
+            return None
+        may_go = may_go_whole(rewrite, _find_window(rewritten))
+        return WholeRequest(opening, body) if may_go else None
 
 
 def _find_model(received: Received, document: Mapping[str, object]) -> str | None:
@@ -179,6 +225,18 @@ def _price(
         lifetime=find_lifetime(marks, pricing.cache.lifetime),
     )
     return priced, replace(settings.strategies, schema1=policy)
+
+
+def _find_resendable(rewritten: Rewritten, conversation: Conversation) -> bytes | None:
+    """Return what tells a conversation apart that goes out whole after a 400; None if none does."""
+    received = rewritten.received
+    if not received.settings.resend_on_400 or received.replay or rewritten.observed:
+        return None
+    return received.account + digest_opening(conversation)
+
+
+def _find_window(rewritten: Rewritten) -> int | None:
+    return rewritten.priced.pricing.window if rewritten.priced else None
 
 
 def _find_group(settings: Settings, conversation: Conversation) -> Group | None:

@@ -25,6 +25,11 @@ def keep_original(flow: http.HTTPFlow, body: bytes) -> None:
     flow.metadata.setdefault(METADATA, zlib.compress(body, _LEVEL))
 
 
+def drop_original(flow: http.HTTPFlow) -> None:
+    """Drop what was kept of a request that went out as the client wrote it after all."""
+    flow.metadata.pop(METADATA, None)
+
+
 def keep_original_message(flow: http.HTTPFlow, place: int, body: bytes) -> None:
     """Keep the client's own body of the WebSocket message at a place of the flow's messages."""
     kept = flow.metadata.setdefault(METADATA_MESSAGES, {})

@@ -129,7 +129,7 @@ class Websockets:
         carrier = MessageCarrier(flow, message, place)
         waiting = self._asked.setdefault(flow, deque())
         waiting.append(_Asked(started, leave_untouched(carrier, received)))
-        rewritten, rewrite, original = await self._masker.mask(carrier, received)
+        rewritten, rewrite, original, _ = await self._masker.mask(carrier, received)
         if _HELD_BY in (rewritten.passed_through or ""):
             rewritten = replace(rewritten, passed_through=HELD)
             self._tell(received)

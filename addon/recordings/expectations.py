@@ -29,7 +29,7 @@ _RECORDS = "requests.jsonl"
 _VOLATILE = (
     *("run", "tag", "label", "time", "hook_us", "first_chunk_seconds"),
     *("record_schema", "software_version", "config_digest", "price_list_date", "price_entry"),
-    *("net_unpriced", "group", "observed"),
+    *("net_unpriced", "group", "observed", "resent"),
     *("result_reasons", "composition", "rereads", "move_price_tokens"),
     *("model_window_tokens", "fits_unmasked"),
 )

@@ -341,6 +341,12 @@ MEASURED: dict[str, object] = {
             id="why requests passed through",
         ),
         pytest.param(
+            [{"resent": "accepted"}, {"resent": "refused"}, {}],
+            "3 requests: 3 with masking on (0 failed); 0 results masked, 0 tokens; "
+            "2 requests refused masked and sent whole, 1 taken so",
+            id="what was sent again",
+        ),
+        pytest.param(
             [{"masked": 1, "kept": {"bound": 2, "error": 1}}, {"kept": {"bound": 3}}],
             "2 requests: 2 with masking on (0 failed); 1 results masked, 0 tokens; "
             "5 results kept for bound reasoning",

@@ -187,6 +187,12 @@ def test_the_page_tells_what_the_requests_came_to(
             id="conversations that need masking",
         ),
         pytest.param(
+            [REQUEST | {"resent": "accepted"}],
+            "Sent again",
+            ["1 request refused masked and sent whole, 1 taken so"],
+            id="a request that was sent again",
+        ),
+        pytest.param(
             [REQUEST, REQUEST | {"passed_through": "streamed past the addon"}],
             "Passed untouched",
             ["1 request: streamed past the addon"],

@@ -1,0 +1,41 @@
+"""What is remembered of conversations that a provider refused masked."""
+
+from addon.proxy.refusals import Refusals
+
+ONE, OTHER = b"one", b"other"
+
+
+def test_a_conversation_is_tried_by_one_request() -> None:
+    refusals = Refusals()
+    assert (False, True, False) == (
+        refusals.is_tried(ONE),
+        refusals.begin(ONE),
+        refusals.begin(ONE),
+    )
+    assert (True, False) == (refusals.is_tried(ONE), refusals.is_tried(OTHER))
+    assert not refusals.goes_whole(ONE)
+
+
+def test_what_was_taken_goes_whole_and_what_was_refused_does_not() -> None:
+    refusals = Refusals()
+    refusals.begin(ONE)
+    refusals.begin(OTHER)
+    refusals.settle(ONE, "accepted")
+    refusals.settle(OTHER, "refused")
+    assert (True, False) == (refusals.goes_whole(ONE), refusals.goes_whole(OTHER))
+    assert (False, False) == (refusals.begin(ONE), refusals.begin(OTHER))
+
+
+def test_what_says_nothing_allows_another_try() -> None:
+    refusals = Refusals()
+    refusals.begin(ONE)
+    refusals.settle(ONE, None)
+    assert (False, True) == (refusals.is_tried(ONE), refusals.begin(ONE))
+
+
+def test_the_longest_unused_is_forgotten() -> None:
+    refusals = Refusals(max_conversations=1)
+    for conversation in (ONE, OTHER):
+        refusals.begin(conversation)
+        refusals.settle(conversation, "accepted")
+    assert (False, True) == (refusals.goes_whole(ONE), refusals.goes_whole(OTHER))

@@ -1,0 +1,79 @@
+"""A request that is sent a second time: it has an end, whatever the server does."""
+
+import asyncio
+
+import pytest
+from mitmproxy import http
+from mitmproxy.addons.proxyserver import Proxyserver
+from mitmproxy.connection import Server
+from mitmproxy.test import taddons, tflow
+
+from addon.proxy.second_try import SecondTry
+
+
+def make_flow(port: int) -> http.HTTPFlow:
+    flow = tflow.tflow(server_conn=Server(address=("127.0.0.1", port)))
+    flow.request.headers["content-length"] = "5"
+    return flow
+
+
+async def send(answer: bytes | None, seconds: float = 600.0) -> tuple[int | None, bytes | None]:
+    """Send a request to a server that says this and hangs up, or says nothing.
+
+    Returns the status and the body of its answer.
+    """
+    left = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"own bytes")
+        writer.write(answer or b"")
+        if answer is None:
+            await reader.read()
+        writer.close()
+        left.set()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    with taddons.context(Proxyserver()) as context:
+        tried = SecondTry(make_flow(port), b"own bytes", context.options)
+        response = await tried.send(seconds)
+    await left.wait()
+    server.close()
+    return tried.status, response.raw_content if response else None
+
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param(HEAD + b"Yes.", (200, b"Yes."), id="an answer"),
+        pytest.param(HEAD + b"Ye", (200, None), id="an answer that is cut off"),
+        pytest.param(b"", (None, None), id="a server that hangs up"),
+        pytest.param(b"nonsense\r\n\r\n", (None, None), id="a server that says nonsense"),
+    ],
+)
+def test_what_comes_of_it(answer: bytes, expected: tuple[int | None, bytes | None]) -> None:
+    assert expected == asyncio.run(send(answer))
+
+
+def test_a_server_that_says_nothing_is_not_waited_for_without_end() -> None:
+    assert (None, None) == asyncio.run(send(None, seconds=0.2))
+
+
+def test_nobody_may_be_there() -> None:
+    async def send_to_nobody() -> http.Response | None:
+        with taddons.context(Proxyserver()) as context:
+            return await SecondTry(make_flow(1), b"own bytes", context.options).send()
+
+    assert asyncio.run(send_to_nobody()) is None
+
+
+def test_a_fault_of_mitmproxy_ends_it(caplog: pytest.LogCaptureFixture) -> None:
+    async def send_without_options() -> http.Response | None:
+        with taddons.context() as context:
+            return await SecondTry(make_flow(1), b"own bytes", context.options).send()
+
+    assert asyncio.run(send_without_options()) is None
+    assert "mitmproxy has crashed" in caplog.text
