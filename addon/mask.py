@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from mitmproxy import ctx, exceptions, http
+from mitmproxy import ctx, exceptions, http, tcp
 from mitmproxy.addonmanager import Loader
 from mitmproxy.connection import Client
 
@@ -39,6 +39,8 @@ from addon.proxy.health import answer, is_for_proxy
 from addon.proxy.masker import Masker, WholeRequest
 from addon.proxy.mcp_responses import Mcp
 from addon.proxy.own_ports import OwnPorts
+from addon.proxy.pool import share_interpreter
+from addon.proxy.raw_tcp import RawTcp, find_host
 from addon.proxy.requests import find_wire_format, is_bulk, is_event_stream
 from addon.proxy.resending import Resending, is_refused
 from addon.proxy.response_copy import ResponseCopy
@@ -95,6 +97,7 @@ class ObservationMasking:
         )
         self._passthrough = Passthrough(lambda: self._read_settings().hosts)
         self._unserved = Unserved()
+        self._raw_tcp = RawTcp()
         self._mcp = Mcp(lambda record: self._metrics.note(record, self._read_settings(), self._run))
         self.addons = [self._passthrough, OwnPorts()]
 
@@ -102,6 +105,7 @@ class ObservationMasking:
         loader.add_option("mask_config", str, "", "The configuration file of observation-masking.")
         loader.add_option("mask_set", Sequence[str], [], "Settings, as schema1.window_turns=4.")
         loader.add_option("mask_tag", str, "", "A tag for the records of this run.")
+        share_interpreter()
         send_messages_whole()
         leave_out_cancelled()
         print_any_character()
@@ -153,6 +157,11 @@ class ObservationMasking:
     async def websocket_message(self, flow: http.HTTPFlow) -> None:
         if self._config is not None:
             await self._websockets.message(flow)
+
+    def tcp_start(self, flow: tcp.TCPFlow) -> None:
+        host, settings = find_host(flow), self._read_settings()
+        if settings.decide_some and is_opened(host, settings.hosts):
+            self._raw_tcp.note(host)
 
     def websocket_end(self, flow: http.HTTPFlow) -> None:
         self._websockets.end(flow)

@@ -185,20 +185,29 @@ def test_a_recording_keeps_the_clients_own_body(
 
 
 @pytest.mark.parametrize(
-    ("message", "connected", "expected"),
+    ("message", "version", "connected", "expected"),
     [
-        ("stream reset by client (CANCEL)", True, "client left"),
-        ("stream closed by client (H3_REQUEST_CANCELLED)", True, "client left"),
-        ("Client disconnected.", False, "client left"),
-        ("server closed connection", True, "provider failed"),
-        ("stream reset by server (REFUSED_STREAM)", True, "provider failed"),
-        ("peer closed connection", True, "provider failed"),
+        ("stream reset by client (CANCEL)", "HTTP/2.0", True, "client left"),
+        ("stream reset by client (CANCEL)", "HTTP/1.1", True, "provider failed"),
+        ("stream reset by client (INTERNAL_ERROR)", "HTTP/2.0", True, "provider failed"),
+        ("stream closed by client (H3_REQUEST_CANCELLED)", "HTTP/3", True, "client left"),
+        ("Client disconnected.", "HTTP/1.1", False, "client left"),
+        ("server closed connection", "HTTP/1.1", True, "provider failed"),
+        ("stream reset by server (REFUSED_STREAM)", "HTTP/2.0", True, "provider failed"),
+        ("bad status line: stream reset by client (CANCEL)", "HTTP/2.0", True, "provider failed"),
+        ("peer closed connection", "HTTP/1.1", True, "provider failed"),
     ],
 )
 def test_an_error_is_put_down_to_the_one_who_caused_it(
-    addon: ObservationMasking, tmp_path: Path, message: str, connected: bool, expected: str
+    addon: ObservationMasking,
+    tmp_path: Path,
+    message: str,
+    version: str,
+    connected: bool,
+    expected: str,
 ) -> None:
     flow = chat_flow()
+    flow.request.http_version = version
     run(addon, flow)
     flow.error = tflow.terr(message)
     if not connected:
@@ -206,6 +215,19 @@ def test_an_error_is_put_down_to_the_one_who_caused_it(
     addon.error(flow)
     addon.done()
     assert [record["error"] for record in read_records(tmp_path)] == [expected]
+
+
+def test_a_connection_that_is_taken_for_raw_tcp_is_named_once(
+    addon: ObservationMasking, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    caplog.clear()
+    for _ in range(2):
+        addon.tcp_start(tflow.ttcpflow())
+    assert [
+        "address: a connection does not begin like HTTP, so that mitmproxy passes it on as raw "
+        "TCP: nothing on it is masked or recorded"
+    ] == caplog.messages
 
 
 def test_an_exchange_is_recorded_once_however_it_ends(
