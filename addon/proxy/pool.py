@@ -19,8 +19,8 @@ _LARGE_BYTES = 2_000_000
 _THREADS = 2
 
 _SWITCH_SECONDS = 0.0005
-"""How long the event loop waits for each of its turns while a body is worked on. Python has ten times
-as long, and an exchange takes many turns."""
+"""How long the event loop waits for each of its turns while a body is worked on; an exchange takes
+many. Python has it wait ten times as long."""
 
 _Result = TypeVar("_Result")
 
