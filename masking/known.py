@@ -10,7 +10,38 @@ from typing import Any, NamedTuple
 from masking.elements import Element, ElementSize
 from masking.folds import Progress
 from masking.frames import Frame
-from masking.model import Replacement
+from masking.model import Path, Replacement
+
+
+class CountedElement(NamedTuple):
+    """An element as a provider's cache sees it; tokens are counted, not estimated.
+
+    digest: of its content, the same whatever cache marks it carries.
+    blocks: how many blocks of content it has.
+    is_marked: whether it carries a cache mark.
+    results: the tokens of each of its tool results.
+    """
+
+    digest: bytes
+    tokens: int
+    blocks: int
+    is_marked: bool
+    results: tuple[int, ...]
+
+
+class CountedPlaceholders(NamedTuple):
+    """What replacing texts of a tool result comes to in tokens.
+
+    edits: the path within the element, the text, and the placeholder of each.
+    digest_before, digest: of the element before them and after.
+    replaced, placeholders: the tokens that they take away, and those that they bring.
+    """
+
+    edits: tuple[tuple[Path, str, str], ...]
+    digest_before: bytes
+    digest: bytes
+    replaced: int
+    placeholders: int
 
 
 class Known:
@@ -23,14 +54,19 @@ class Known:
 
     item, element: as decoded, and as the format reads it.
     size: what `WireFormat.measure_element` returns.
+    counted: what it comes to in tokens.
+    placeholders: for each result, by the first slot of it that was replaced, what its latest
+        placeholders come to; these depend on settings, and are kept with what they depend on.
     """
 
-    __slots__ = ("__weakref__", "element", "item", "size")
+    __slots__ = ("__weakref__", "counted", "element", "item", "placeholders", "size")
 
     def __init__(self, item: object, element: Element) -> None:
         self.item = item
         self.element = element
         self.size: ElementSize | None = None
+        self.counted: CountedElement | None = None
+        self.placeholders: dict[Path, CountedPlaceholders] = {}
 
 
 class Edited(NamedTuple):

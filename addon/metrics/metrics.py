@@ -249,7 +249,7 @@ def _render_unfinished(records: int) -> str:
 def _measure(rewrite: Rewrite, original: bytes, counter: TokenCounter | None) -> Measured:
     prompt = read_prompt(rewrite, counter) if counter else None
     return Measured(
-        sizes=measure(rewrite, original, prompt, counter),
+        sizes=measure(rewrite, original, prompt),
         conversation_id=digest_opening(rewrite.conversation).hex(),
         prompt=prompt,
         repeated=find_repeated(rewrite.conversation),

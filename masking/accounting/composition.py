@@ -4,9 +4,8 @@ The parts are shares of the pieces that were counted already, so no text is coun
 they add up to the whole prompt.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Literal
 
 from masking.accounting.prompt import Prompt
 from masking.elements import Element, Speaker
@@ -34,27 +33,16 @@ _OF_SPEAKERS: Mapping[Speaker, Part] = {
 }
 
 
-class ResultTokens(NamedTuple):
-    """The tokens that are left of a tool result's content.
-
-    element: the position of its element in the request's list.
-    placeholders: those of them that are placeholders.
-    """
-
-    element: int
-    left: int
-    placeholders: int
-
-
-def compose(rewrite: Rewrite, prompt: Prompt, results: Iterable[ResultTokens]) -> dict[str, int]:
+def compose(rewrite: Rewrite, prompt: Prompt) -> dict[str, int]:
     """Return the tokens of each part of the prompt as it leaves; a part without any is left out."""
     elements = rewrite.conversation.elements
-    contents, placeholders = Counter[int](), Counter[int]()
-    for element, left, stand_ins in results:
+    contents, placeholders = [0] * len(elements), [0] * len(elements)
+    for element, _, left, stand_ins in prompt.results:
         contents[element] += left
         placeholders[element] += stand_ins
     head, *pieces = prompt.after
-    parts = Counter[Part](tools=prompt.tools, system=head.tokens - prompt.tools)
+    parts: dict[Part, int] = dict.fromkeys(PARTS, 0)
+    parts["tools"], parts["system"] = prompt.tools, head.tokens - prompt.tools
     for at, piece in zip(rewrite.edits.order(len(elements)), pieces, strict=True):
         if at is None:  # a summary of what was dropped
             parts["user"] += piece.tokens

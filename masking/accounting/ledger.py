@@ -14,12 +14,13 @@ from itertools import count
 from masking.accounting.breaker import Breaker
 from masking.accounting.cache_points import find_points, find_writable
 from masking.accounting.cost import Cost, CountedRequest, PromptTokens, bill_request, drop_slips
+from masking.accounting.counted import digest_elements
 from masking.accounting.counts import Counts, take_counts
 from masking.accounting.latest_requests import LatestRequests, chain
 from masking.accounting.margin import NO_MARGIN, Margin
 from masking.accounting.move_price import price_move
 from masking.accounting.prefix_cache import Piece, PrefixCache, SentPrompt
-from masking.accounting.prompt import Prompt, digest_element
+from masking.accounting.prompt import Prompt
 from masking.conversation import Conversation
 from masking.measures.pricing import Pricing
 from masking.wire.usage import Usage
@@ -164,7 +165,7 @@ class Ledger:
         """
         if not self._holds_any:
             return None
-        prefixes = chain(seed, [digest_element(request.wire, item) for item in request.items])
+        prefixes = chain(seed, digest_elements(request))
         with self._lock:
             continued = self._latest.find(prefixes)
             if continued is None or not continued.conversation.breaker.tripped:

@@ -1,15 +1,14 @@
 """What a request measures, before and after masking: counts, characters, tokens."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypedDict
 
-from masking.accounting.composition import ResultTokens, compose
+from masking.accounting.composition import compose
 from masking.accounting.prompt import Prompt
 from masking.accounting.reason_row import spell_reasons
-from masking.measures.tokens import TokenCounter
-from masking.model import Decision, ToolResult
+from masking.model import Decision
 from masking.rewrite import Rewrite
 from masking.strategies.redaction import count_redactions
 from masking.strategies.reduction_plan import InvariantStatus, ReductionStage
@@ -48,12 +47,13 @@ def measure(
     rewrite: Rewrite,
     original: bytes,
     prompt: Prompt | None = None,
-    counter: TokenCounter | None = None,
 ) -> Sizes:
-    """Measure a request, before and after; without a prompt and a counter, all but its tokens."""
+    """Measure a request, before and after; without its prompt, all but its tokens."""
     decisions, plan = rewrite.decisions, rewrite.plan
     reasons: Counter[str] = Counter(decision.reason for decision in decisions)
-    counted: _Tokens = {} if prompt is None or counter is None else _count(rewrite, prompt, counter)
+    counted: _Tokens = {} if prompt is None else _count(rewrite, prompt)
+    chars_before, chars_after = _count_texts(decisions)
+    json_chars = count_chars(original)
     return Sizes(
         messages=len(rewrite.conversation.items),
         tool_turns=rewrite.conversation.turns,
@@ -65,10 +65,10 @@ def measure(
         dropped=reasons.pop("dropped", 0),
         kept=dict(reasons),
         result_reasons=spell_reasons(decision.reason for decision in decisions),
-        tool_chars_before=sum(d.chars_before for d in decisions),
-        tool_chars_after=sum(d.chars_after for d in decisions),
-        json_chars_before=_count_chars(original),
-        json_chars_after=_count_chars(rewrite.body),
+        tool_chars_before=chars_before,
+        tool_chars_after=chars_after,
+        json_chars_before=json_chars,
+        json_chars_after=json_chars if rewrite.body is original else count_chars(rewrite.body),
         **counted,
         redaction_scenarios=_count_scenarios(rewrite),
         reduction_stage=None if plan is None else plan.stage,
@@ -87,34 +87,25 @@ class _Tokens(TypedDict, total=False):
     composition: Mapping[str, int]
 
 
-def _count(rewrite: Rewrite, prompt: Prompt, counter: TokenCounter) -> _Tokens:
-    before = [_count_content(decision.result, counter) for decision in rewrite.decisions]
-    after = [_count_left(d, n, counter) for d, n in zip(rewrite.decisions, before, strict=True)]
+def _count(rewrite: Rewrite, prompt: Prompt) -> _Tokens:
     return {
-        "tool_tokens_before": sum(before),
-        "tool_tokens_after": sum(result.left for result in after),
+        "tool_tokens_before": sum([result.whole for result in prompt.results]),
+        "tool_tokens_after": sum([result.left for result in prompt.results]),
         "request_tokens_before": prompt.tokens_before,
         "request_tokens_after": prompt.tokens_after,
-        "composition": compose(rewrite, prompt, after),
+        "composition": compose(rewrite, prompt),
     }
 
 
-def _count_content(result: ToolResult, counter: TokenCounter) -> int:
-    """Return the tokens of a result's texts and images."""
-    images = sum(image.tokens for image in result.images)
-    return sum(map(counter.count, result.texts)) + images
-
-
-def _count_left(decision: Decision, tokens: int, counter: TokenCounter) -> ResultTokens:
-    at = decision.result.element
-    if decision.reason == "dropped":
-        return ResultTokens(at, 0, 0)
-    if decision.reason == "already_masked":
-        return ResultTokens(at, tokens, tokens)
-    placeholders = sum(counter.count(r.placeholder) for r in decision.replacements)
-    replaced = sum(r.count_replaced(counter.count) for r in decision.replacements)
-    left = tokens - replaced + placeholders
-    return ResultTokens(at, left, min(left, placeholders))
+def _count_texts(decisions: Iterable[Decision]) -> tuple[int, int]:
+    """Return the code points of all tool results, before and after."""
+    before = after = 0
+    for decision in decisions:
+        chars = decision.chars_before
+        is_whole = not decision.replacements and decision.reason != "dropped"
+        before += chars
+        after += chars if is_whole else decision.chars_after
+    return before, after
 
 
 def _count_scenarios(rewrite: Rewrite) -> tuple[int, ...] | None:
@@ -122,5 +113,6 @@ def _count_scenarios(rewrite: Rewrite) -> tuple[int, ...] | None:
     return None if redactions is None else count_redactions(redactions.decisions).scenarios
 
 
-def _count_chars(body: bytes) -> int:
-    return len(body.decode("utf-8", "replace"))
+def count_chars(body: bytes) -> int:
+    """Return the code points of a body in UTF-8; what is not UTF-8 counts as U+FFFD."""
+    return len(body) if body.isascii() else len(body.decode("utf-8", "replace"))

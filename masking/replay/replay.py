@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
+from masking.accounting.counted import digest_of
 from masking.accounting.ledger import Entry, Ledger, Sent
-from masking.accounting.prompt import digest_of, read_prompt
+from masking.accounting.prompt import read_prompt
 from masking.accounting.sizes import Sizes, measure
 from masking.conversation import Conversation
 from masking.errors import WireError
@@ -188,7 +189,7 @@ def _replay_request(
     return ReplayedRequest(
         model=model,
         pricing=pricing,
-        sizes=measure(outcome, recorded.body, prompt, counter),
+        sizes=measure(outcome, recorded.body, prompt),
         reasons=tuple(decision.reason for decision in outcome.decisions),
         entry=ledger.enter(sent, pricing),
     )

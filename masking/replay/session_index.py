@@ -14,12 +14,11 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from masking.accounting.cache_points import find_points
+from masking.accounting.counted import digest_elements, digest_of
 from masking.accounting.latest_requests import LatestRequests, chain
 from masking.accounting.prefix_cache import CachePoints, Piece
 from masking.accounting.prompt import (
-    digest_element,
     digest_head,
-    digest_of,
     find_marked,
     read_pieces,
 )
@@ -205,8 +204,7 @@ class _Indexer:
         """Add the next request of the session."""
         model = self._settings.model or conversation.model
         seed = digest_of([recorded.host, model, recorded.account])
-        wire = conversation.wire
-        prefixes = chain(seed, [digest_element(wire, item) for item in conversation.items])
+        prefixes = chain(seed, digest_elements(conversation))
         continued = self._latest.find(prefixes)
         found = None if continued is None else continued.conversation
         head = digest_head(conversation)

@@ -150,7 +150,7 @@ def test_a_record_says_whether_the_request_would_fit_unmasked(
             ),
             None,
         )
-        for sizes in (measure(rewrite, body, read, counter), measure(rewrite, body))
+        for sizes in (measure(rewrite, body, read), measure(rewrite, body))
     ]
     found = [(record.model_window_tokens, record.fits_unmasked) for record in answered]
     assert [expected, (window, None)] == found  # the second was not counted

@@ -41,7 +41,7 @@ EVERY = pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.nam
 def measure_parts(told: Told, strategies: Strategies = OFF) -> tuple[Sizes, Mapping[str, int]]:
     """Return the sizes of a request, and of its parts, which add up to it."""
     found = change_request(told.body, told.read(), strategies)
-    sizes = measure(found, told.body, read_prompt(found, COUNTER), COUNTER)
+    sizes = measure(found, told.body, read_prompt(found, COUNTER))
     assert sizes.composition is not None
     assert sizes.request_tokens_after == sum(sizes.composition.values())
     return sizes, sizes.composition
@@ -72,7 +72,7 @@ def test_a_placeholder_that_the_client_sends_is_one(writer: Writer) -> None:
     masked = change_request(told.body, told.read(), Strategies(schema1=MASK_ALL))
     again = read_request(masked.body, writer.wire, writer.path)
     found = change_request(masked.body, again, Strategies(schema1=MASK_ALL))
-    sizes = measure(found, masked.body, read_prompt(found, COUNTER), COUNTER)
+    sizes = measure(found, masked.body, read_prompt(found, COUNTER))
     assert {"already_masked": 1, "in_window": 1} == sizes.kept
     assert measure_parts(told, Strategies(schema1=MASK_ALL))[1] == sizes.composition
 
@@ -114,7 +114,7 @@ def test_what_stands_before_the_list_is_system_and_tools(
     document = {**told.document, **extra}
     body = spell(document).encode()
     found = change_request(body, read_request(body, told.wire, told.writer.path), OFF)
-    parts = measure(found, body, read_prompt(found, COUNTER), COUNTER).composition or {}
+    parts = measure(found, body, read_prompt(found, COUNTER)).composition or {}
     assert expected == {*parts} - {*plain}
     assert plain == {part: tokens for part, tokens in parts.items() if part not in expected}
     if "tools" in expected:
@@ -164,7 +164,7 @@ def test_the_parts_add_up(document: Mapping[str, object], chosen: MaskPolicy) ->
     body = spell(document).encode()
     conversation = read_request(body, chat.wire, chat.path)
     found = change_request(body, conversation, Strategies(schema1=chosen))
-    sizes = measure(found, body, read_prompt(found, COUNTER), COUNTER)
+    sizes = measure(found, body, read_prompt(found, COUNTER))
     parts = sizes.composition or {}
     assert sum(parts.values()) == sizes.request_tokens_after
     assert [part for part in PARTS if part in parts] == [*parts]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from addon.recordings.provider.completions import PromptCache
 from addon.recordings.provider.received import Received
 from addon.recordings.provider.script import Reply
+from masking.accounting.counted import digest_of
 from masking.accounting.counts import (
     DEFAULT_SPREAD,
     Counts,
@@ -24,7 +25,7 @@ from masking.accounting.counts import (
 )
 from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.accounting.prefix_cache import Piece
-from masking.accounting.prompt import Prompt, digest_of, read_prompt
+from masking.accounting.prompt import Prompt, read_prompt
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.rewrite import change_request, read_request

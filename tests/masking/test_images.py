@@ -357,7 +357,7 @@ def test_masked_images_are_measured(writer: Writer) -> None:
     found = rewrite(browse(writer))
     counter = TokenCounter()
     prompt = read_prompt(found, counter)
-    sizes = measure(found, found.body, prompt, counter)
+    sizes = measure(found, found.body, prompt)
     tokens = sum(d.result.images[0].tokens for d in found.decisions[:4])
     assert (4, 4) == (sizes.masked, sizes.masked_images)
     assert sizes.tool_tokens_before is not None
