@@ -41,7 +41,8 @@ def is_summary_request(conversation: Conversation) -> bool:
     texts = _find_last_said(conversation)
     if any(text[:_LOOKED_AT].lstrip().startswith(_OPENINGS) for text in texts):
         return True
-    return any(map(_asks, texts)) and (not wire.find_tools(body) or wire.forbids_tools(body))
+    can_call = wire.find_tools(body) and not wire.forbids_tools(body)
+    return not can_call and any(map(_asks, texts))
 
 
 def _find_last_said(conversation: Conversation) -> Sequence[str]:

@@ -162,3 +162,24 @@ def test_two_conversations_with_one_opening_do_not_disturb_each_other(
         both = [(send(live, n, "One."), send(live, n, "Other.")) for n in range(12)]
         assert [one for one, _ in both] == [other for _, other in both]
         assert both[-1][0]
+
+
+def test_a_request_for_a_summary_goes_out_whole_and_leaves_no_trace(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    with running_addon(tmp_path, upstream, config=GENEROUS) as live:
+        masked = play(live, range(14))
+        asks = conversation(turns=13, text="a line of output\n" * 60)
+        asks["messages"][0]["content"] = "Go on."
+        asks["messages"].append({"role": "user", "content": "Provide a summary of our work."})
+        body = encoded({name: value for name, value in asks.items() if name != "tools"})
+        assert body == live.send(CHAT, body).body
+        assert masked == send(live, 13)
+        asked, after = wait_for_records(live, 16)[-2:]
+        assert masked
+        assert {"summary": asked["tool_results"]} == asked["kept"]
+        assert (0, False, False) == (
+            asked["masked"],
+            asked["boundary_moved"],
+            after["boundary_moved"],
+        )
