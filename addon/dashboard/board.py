@@ -20,7 +20,7 @@ Described = Mapping[str, Any]
 
 MAX_CONVERSATIONS = 200
 MAX_REQUESTS = 6_000
-"""Of all conversations together: some 14 MB at most."""
+"""Of all conversations together: some 5 MB, and 25 if they all have the longest masking maps."""
 
 MAX_COMPARED = 4_000
 """The first conversations, of which those held out are compared with the others."""

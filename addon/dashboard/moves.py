@@ -44,7 +44,8 @@ def find_moves(
             total += _weight(move)
             price = move.price
         by_token.append((amount + price) / total if total > 0 else 0.0)
-    return [_add_saved(move, by_token[move.request :]) for move in moves]
+    sums = [0.0, *accumulate(by_token)]
+    return [_add_saved(move, sums) for move in moves]
 
 
 def _read_move(at: int, requests: Sequence[ShownRequest], unit: str) -> ShownMove:
@@ -62,8 +63,9 @@ def _weight(move: ShownMove) -> float:
     return max(1.0, move.removed)  # placeholders can be longer than what they replace
 
 
-def _add_saved(move: ShownMove, by_token: Sequence[float]) -> ShownMove:
-    """Return a move with what it has saved, given what each token saved at each request since."""
-    sums = [*accumulate(_weight(move) * each for each in by_token)]
-    repaid = (move.request + n for n, saved in enumerate(sums) if saved >= move.price)
-    return move._replace(saved=sums[-1], repaid_at=next(repaid, None))
+def _add_saved(move: ShownMove, sums: Sequence[float]) -> ShownMove:
+    """Return a move with what it has saved, given what a token saved up to each request."""
+    start, weight = sums[move.request], _weight(move)
+    later = enumerate(sums[move.request + 1 :], move.request)
+    repaid = (at for at, reached in later if weight * (reached - start) >= move.price)
+    return move._replace(saved=weight * (sums[-1] - start), repaid_at=next(repaid, None))

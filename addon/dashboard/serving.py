@@ -7,6 +7,7 @@ not. Policies keep the page to what is served here, and others from framing or r
 
 import asyncio
 import contextlib
+import json
 import logging
 import socket
 import threading
@@ -77,8 +78,16 @@ class Served:
         run = self.describe_run()
         with self.board.lock:
             view = self.board.look(since)
-            told = orjson.dumps({"run": run, **describe_view(view)})
+            told = spell({"run": run, **describe_view(view)})
         return view.version, told
+
+
+def spell(told: Described) -> bytes:
+    """Return what is told as JSON, on one line."""
+    try:
+        return orjson.dumps(told)
+    except TypeError:  # a provider's count beyond 64 bits, a model's name with a lone surrogate
+        return json.dumps(told).encode()
 
 
 async def serve(served: Served, listening: socket.socket, waker: socket.socket) -> None:
@@ -186,7 +195,7 @@ class _Conversation(_Handler):
         with self.served.board.lock:
             if (found := self.served.board.find(key)) is None:
                 raise HTTPError(404)
-            told = orjson.dumps(describe_conversation(found))
+            told = spell(describe_conversation(found))
         self.set_header("Content-Type", "application/json")
         self.write(told)
 

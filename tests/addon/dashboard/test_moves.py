@@ -37,23 +37,23 @@ def tell(*requests: object, unit: str = "usd") -> list[ShownMove]:
         pytest.param([], [], id="no request"),
         pytest.param([request(0, 0.0), request(0, 0.0)], [], id="no move"),
         pytest.param(
-            [request(0, 0.0), request(30, -4.0, 5.0), request(30, 2.0), request(30, 2.0)],
-            [ShownMove(1, 3, 30, 5.0, 5.0, 3)],
+            [request(0, 0.0), request(32, -4.0, 5.0), request(32, 2.0), request(32, 2.0)],
+            [ShownMove(1, 3, 32, 5.0, 5.0, 3)],
             id="one move",
         ),
         pytest.param(
-            [request(0, 0.0), request(30, -4.0, 5.0), request(30, 2.0)],
-            [ShownMove(1, 3, 30, 5.0, 3.0, None)],
+            [request(0, 0.0), request(32, -4.0, 5.0), request(32, 2.0)],
+            [ShownMove(1, 3, 32, 5.0, 3.0, None)],
             id="not paid off yet",
         ),
         pytest.param(
-            [request(30, 3.0, 0.0), request(60, 2.0, 4.0), request(60, 6.0)],
-            [ShownMove(0, 3, 30, 0.0, 9.0, 0), ShownMove(1, 3, 30, 4.0, 6.0, 2)],
+            [request(32, 3.0, 0.0), request(64, 2.0, 4.0), request(64, 6.0)],
+            [ShownMove(0, 3, 32, 0.0, 9.0, 0), ShownMove(1, 3, 32, 4.0, 6.0, 2)],
             id="a second move shares what is saved from there on",
         ),
         pytest.param(
-            [request(30, 3.0), request(60, 2.0, 4.0), request(60, 6.0)],
-            [ShownMove(1, 3, 30, 4.0, 6.0, 2)],
+            [request(32, 3.0), request(64, 2.0, 4.0), request(64, 6.0)],
+            [ShownMove(1, 3, 32, 4.0, 6.0, 2)],
             id="an earlier move that is forgotten has its share",
         ),
         pytest.param(
@@ -62,7 +62,7 @@ def tell(*requests: object, unit: str = "usd") -> list[ShownMove]:
             id="placeholders that are longer",
         ),
         pytest.param(
-            [request(0, 0.0), request(30, 1.0, 0.0, request_tokens_before=None)],
+            [request(0, 0.0), request(32, 1.0, 0.0, request_tokens_before=None)],
             [ShownMove(1, 3, 0, 0.0, 1.0, 1)],
             id="tokens that were not counted",
         ),
@@ -75,8 +75,8 @@ def test_each_move_has_its_price_and_its_share_of_what_was_saved(
 
 
 def test_a_price_in_dollars_is_that_of_the_request() -> None:
-    (move,) = tell(request(30, 1.0, 4.0, cost_dollars_after=0.5))
-    (in_tokens,) = tell(request(30, 1.0, 4.0, cost_dollars_after=0.5), unit="input_tokens")
+    (move,) = tell(request(32, 1.0, 4.0, cost_dollars_after=0.5))
+    (in_tokens,) = tell(request(32, 1.0, 4.0, cost_dollars_after=0.5), unit="input_tokens")
     assert (1.0, 4.0) == (move.price, in_tokens.price)
-    (unpriced,) = tell(request(30, 1.0, 4.0, cost_dollars_after=None))
+    (unpriced,) = tell(request(32, 1.0, 4.0, cost_dollars_after=None))
     assert 0.0 == unpriced.price

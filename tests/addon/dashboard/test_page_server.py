@@ -75,6 +75,21 @@ def test_prometheus_scrapes_loopback_and_else_where_it_was_asked_for(
     assert (status == 200) == ('outcome="masked"} 1.0' in answer.text)
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [{"prompt_tokens": 10**30}, {"model": "\ud800"}],
+    ids=["a huge count", "half a character"],
+)
+def test_what_others_report_is_told_however_odd(server: PageServer, odd: dict[str, Any]) -> None:
+    server.add(record(conversation_id="odd", **odd))
+    with httpx.stream("GET", f"{server.url}events", trust_env=False) as answer:
+        told = read_event(answer.iter_lines())
+    assert ["a", "odd"] == [each["key"] for each in told["conversations"]]
+    one = ask(server, "conversations/odd").json()
+    (request,) = (dict(zip(one["columns"], values, strict=True)) for values in one["all"])
+    assert odd.get("prompt_tokens") == request["prompt"]
+
+
 def test_every_answer_keeps_others_out(server: PageServer) -> None:
     for path in ("", "assets/live.js", "conversations/a", "nowhere"):
         headers = ask(server, path).headers
