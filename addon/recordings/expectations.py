@@ -30,7 +30,7 @@ _VOLATILE = (
     *("run", "tag", "label", "time", "hook_us", "first_chunk_seconds"),
     *("record_schema", "software_version", "config_digest", "price_list_date", "price_entry"),
     *("net_unpriced", "group", "observed", "resent"),
-    *("result_reasons", "composition", "rereads", "move_price_tokens"),
+    *("result_reasons", "composition", "move_price_tokens"),
     *("model_window_tokens", "fits_unmasked"),
 )
 """Fields of a record that depend on the run and the software rather than on the recording.
