@@ -1,10 +1,9 @@
 """The sizes in a request: what stands before each request of the conversation, and each result."""
 
-from copy import copy
 from typing import Self
 
 from masking.conversation import Conversation
-from masking.folds import MARKED_ELEMENTS, fold, map_each
+from masking.folds import MARKED_ELEMENTS, duplicate, fold, map_each
 from masking.known import Known
 from masking.model import Layout, Request
 from masking.wire_format import HeadSize, WireFormat
@@ -58,7 +57,7 @@ class _Layout:
 
     def copy(self) -> Self:
         """Return another one that goes on by itself."""
-        other = copy(self)
+        other = duplicate(self)
         other.requests, other.offsets = [*self.requests], [*self.offsets]
         other.turns_before, other.sizes = [*self.turns_before], [*self.sizes]
         return other

@@ -2,13 +2,12 @@
 
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from copy import copy
 from typing import Self
 
 import orjson
 
 from masking.elements import Call, Element, Result
-from masking.folds import MARKED_ELEMENTS, Progress, fold
+from masking.folds import MARKED_ELEMENTS, Progress, duplicate, fold
 from masking.model import Path, Target, ToolResult, make
 from masking.wire_format import WireFormat
 
@@ -54,7 +53,7 @@ class _Binder:
 
     def copy(self) -> Self:
         """Return another one that goes on by itself."""
-        other = copy(self)
+        other = duplicate(self)
         other.results = [*self.results]
         other._declared = {**self._declared}
         other._waiting = {call_id: [*places] for call_id, places in self._waiting.items()}
@@ -131,7 +130,7 @@ class _OpenCalls:
 
     def copy(self) -> Self:
         """Return another one that goes on by itself."""
-        other = copy(self)
+        other = duplicate(self)
         other._open = {**self._open}
         queues = {key: deque(queue) for key, queue in self._queues.items()}
         other._queues = defaultdict(deque, queues)

@@ -5,7 +5,6 @@ in one request and a list of parts in the next.
 """
 
 from collections.abc import Iterable, Iterator
-from copy import copy
 from hashlib import blake2b
 from typing import Self
 
@@ -13,7 +12,7 @@ import orjson
 
 from masking.conversation import Conversation, find_opening
 from masking.elements import Element
-from masking.folds import MARKED_ELEMENTS, fold
+from masking.folds import MARKED_ELEMENTS, duplicate, fold
 
 _BILLING_HEADER = "x-anthropic-billing-header:"
 """claude-code begins a system text with this; the rest of it differs in every request."""
@@ -60,7 +59,7 @@ class _Chain:
 
     def copy(self) -> Self:
         """Return another one that goes on by itself."""
-        other = copy(self)
+        other = duplicate(self)
         other.digests, other._answer = [*self.digests], [*self._answer]
         return other
 

@@ -13,10 +13,9 @@ last request is decided.
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from copy import copy
 from typing import NamedTuple, Self
 
-from masking.folds import Progress
+from masking.folds import Progress, duplicate
 from masking.measures.cache_rules import LATEST_ENDS
 from masking.model import Maskable, Request
 from masking.strategies.lookahead import Outlook, pays_now
@@ -231,7 +230,7 @@ class _Fold:
 
     def copy(self) -> Self:
         """Return another one that goes on by itself."""
-        other = copy(self)
+        other = duplicate(self)
         other._ripening = self._ripening.copy()
         other._ends = [*self._ends]
         other._taken = {**self._taken}

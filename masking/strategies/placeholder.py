@@ -4,6 +4,7 @@ A template is filled by plain substitution. There are no attributes, indices or 
 specifications, so a template can reach nothing but these values.
 """
 
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -127,6 +128,7 @@ def is_placeholder(result: ToolResult, place: int, template: Template) -> bool:
     return is_own or describes_image(text)
 
 
+@functools.lru_cache(64)
 def parse_template(template: str, arguments_chars: int = DEFAULT_CHARS) -> Template:
     """Parse a template. Raises ConfigError for an unknown field or a blank template.
 

@@ -11,12 +11,12 @@ earlier bucket at most once, so the work is linear in the conversation.
 import math
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import accumulate
 from typing import Self
 
+from masking.folds import duplicate
 from masking.model import Maskable, Target
 from masking.strategies.policy import MaskPolicy
 
@@ -65,7 +65,7 @@ class Ripening:
 
     def copy(self) -> Self:
         """Return another one that goes on by itself."""
-        other = copy(self)
+        other = duplicate(self)
         other._results = [*self._results]
         other._ripe = [*self._ripe]
         other._counted = {*self._counted}
