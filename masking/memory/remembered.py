@@ -164,8 +164,9 @@ def _mask_again(
         if move.rendering == words:
             kept = {n: judged[n] for n in places if judged[n].reason == "masked"}
         others = [n for n in places if n not in kept]
-        decisions = mask_again([conversation.results[n] for n in others], move.rendering)
-        kept |= {n: d for n, d in zip(others, decisions, strict=True) if d.reason == "masked"}
+        if others:
+            decisions = mask_again([conversation.results[n] for n in others], move.rendering)
+            kept |= {n: d for n, d in zip(others, decisions, strict=True) if d.reason == "masked"}
         again |= kept
         masked[move.anchor.answers] = [*masked.get(move.anchor.answers, ()), *kept]
     return again, masked

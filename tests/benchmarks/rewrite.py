@@ -3,6 +3,10 @@
 The body is what an agent sends after 200 tool turns: source code, logs, JSON and listings, 1 MB
 together; there is a line for each wire format. Every round times all the functions, one after the
 other, and the fastest counts, because the machine may be shared.
+
+A second table has a session that grows by a turn a request, in a process that remembers what it has
+read: what it takes to decode a request, to decide, and to cut. Its last requests are timed, in CPU
+time of the thread.
 """
 
 import inspect
@@ -14,16 +18,19 @@ from argparse import Namespace
 from asyncio import base_events, tasks
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from statistics import median
 
 import orjson
 
 from masking.config import parse_settings
+from masking.known_table import KnownTable
+from masking.memory.boundary_memory import BoundaryMemory
 from masking.rewrite import change_request, read_request, rewrite_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.reduction import ReductionOptions
 from tests.places import CONFIG
-from tests.wire_conversations import WRITERS, Ask, Give, Model, Step, Tools, User, Writer
+from tests.wire_conversations import WRITERS, Ask, Give, Model, Step, Told, Tools, User, Writer
 
 TURNS = 200
 TOTAL_CHARS = 1_000_000
@@ -41,16 +48,24 @@ reduction, and a window that nothing has left."""
 
 def build_body(writer: Writer = WRITERS[0], turns: int = TURNS) -> bytes:
     """Return a request of so many tool turns, as JavaScript and Python clients spell it."""
+    return _spell(_tell(writer, turns, TOTAL_CHARS))
+
+
+def _spell(told: Told) -> bytes:
+    request = {**told.document, "stream": True}
+    return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _tell(writer: Writer, turns: int, chars: int) -> Told:
     random_ = random.Random(8)
     sizes = [random_.lognormvariate(0, 1) for _ in range(turns)]
     texts = _tool_outputs(random_)
     steps: list[Step] = [User("You are an agent. " * 200 + "Mend the failing tests.")]
     for turn, size in enumerate(sizes):
         call = Ask(f"call_{turn}", "shell", {"command": f"sed -n {turn}p file"})
-        text = next(texts)[: max(20, int(size / sum(sizes) * TOTAL_CHARS))]
+        text = next(texts)[: max(20, int(size / sum(sizes) * chars))]
         steps += [Model((call,)), Tools((Give(f"call_{turn}", text),))]
-    request = {**writer.tell(*steps).document, "stream": True}
-    return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode()
+    return writer.tell(*steps)
 
 
 def _tool_outputs(random_: random.Random) -> Iterator[str]:
@@ -105,6 +120,72 @@ def measure(writer: Writer) -> dict[str, float]:
     return {name: times[name] / times[base] for name, base in BASES.items()}
 
 
+GROWING = {"45 kB": (25, 35_000), "0.95 MB": (200, 810_000)}
+"""By its size, the turns and the characters of a session."""
+
+REQUESTS = 12
+"""How many of a session's last requests are timed."""
+
+
+def grow(writer: Writer, turns: int, chars: int) -> list[bytes]:
+    """Return the last requests of a session."""
+    whole = _tell(writer, turns, chars)
+    step = (len(whole.items) - 1) // turns
+    ends = (len(whole.items) - step * left for left in range(REQUESTS, -1, -1))
+    return [_spell(whole.until(end)) for end in ends]
+
+
+def play(
+    bodies: list[bytes], writer: Writer, policy: MaskPolicy, memory: BoundaryMemory | None
+) -> tuple[float, float]:
+    """Return the CPU time of the first request, and that of a later one: the median."""
+    table, strategies, times = KnownTable(), Strategies(schema1=policy), []
+    for now, body in enumerate(bodies):
+        start = time.thread_time()
+        conversation = read_request(body, writer.wire, writer.path, table)
+        occasion = memory.meet(conversation, float(now), math.inf) if memory else None
+        rewrite = change_request(body, conversation, strategies, occasion=occasion)
+        if memory and occasion:
+            memory.keep(occasion, rewrite.past)
+        times.append(time.thread_time() - start)
+    return times[0], median(times[1:])
+
+
+def measure_growing(writer: Writer, turns: int, chars: int) -> list[float]:
+    """Return how long each case takes, as a multiple of `orjson.loads` of the last body."""
+    settings = parse_settings(CONFIG.read_bytes()) or Namespace(schema1=MaskPolicy())
+    slides = replace(settings.schema1, cache_read_ratio=1.0, cache_write_ratio=1.0)
+    priced = replace(slides, cache_read_ratio=0.1, cache_write_ratio=1.25)
+    bodies = grow(writer, turns, chars)
+    base, found = math.inf, [math.inf] * 5
+    for _ in range(SESSIONS):
+        start = time.thread_time()
+        orjson.loads(bodies[-1])
+        base = min(base, time.thread_time() - start)
+        plays = [
+            play(bodies, writer, policy, memory)
+            for policy in (slides, priced)
+            for memory in (None, BoundaryMemory())
+        ]
+        now = [*(later for _, later in plays), min(first for first, _ in plays[2:])]
+        found = [*map(min, found, now)]
+    return [each / base for each in found]
+
+
+SESSIONS = 8
+
+
+def show_growing() -> None:
+    heads = ("slides", "and memory", "priced", "and memory", "priced, first met")
+    for size, (turns, chars) in GROWING.items():
+        print(f"\na session of {size}, warm; in multiples of orjson.loads")
+        print(f"{'':18}  " + "  ".join(heads))
+        for writer in WRITERS:
+            found = zip(measure_growing(writer, turns, chars), heads, strict=True)
+            cells = (f"{each:{len(head)}.2f}" for each, head in found)
+            print(f"{writer.name:18}  " + "  ".join(cells), flush=True)
+
+
 def main() -> None:
     heads = [f"{name} / {base}" for name, base in BASES.items()]
     print(f"{TURNS} tool turns, {TOTAL_CHARS:,} characters; in multiples of what stands behind /")
@@ -113,6 +194,7 @@ def main() -> None:
         found = measure(writer)
         cells = (f"{found[name]:{len(head)}.2f}" for name, head in zip(BASES, heads, strict=True))
         print(f"{writer.name:18}  " + "  ".join(cells), flush=True)
+    show_growing()
 
 
 if __name__ == "__main__":
