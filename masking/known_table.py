@@ -27,14 +27,17 @@ from masking.known import Remembered, RememberedList
 from masking.wire_format import WireFormat
 
 MAX_BYTES = 64 << 20
-"""About how much memory all lists together take: some thirty conversations of 1 MB each, or three
+"""About how much memory all lists together take: some twenty conversations of 1 MB each, or two
 hundred of 100 kB."""
 
 _MAX_ELEMENTS = 20_000
 """A list of more is odd: no model's window holds one."""
 
-_ELEMENT_BYTES = 1_000
-"""What an element takes beside its bytes and its texts."""
+_ELEMENT_BYTES = 2_500
+"""What an element takes beside its bytes and its texts, with what was worked out from it."""
+
+_ASCII, _WIDE = 2, 6
+"""How many times its size a body takes, with its texts decoded: one or four bytes a character."""
 
 _MAX_FOLLOWERS = 256
 """Conversations that begin alike part after the same element."""
@@ -118,7 +121,7 @@ class KnownTable:
 
     def decode(self, body: bytes, wire: WireFormat) -> Decoded | None:
         """Decode a request; None if its body is odd, or too large to be remembered."""
-        if 2 * len(body) > self._max_bytes:
+        if _ASCII * len(body) > self._max_bytes:
             return None
         for head in find_heads(body, wire.list_paths):
             try:
@@ -157,8 +160,7 @@ class KnownTable:
 
     def _find(self, data: bytes, wire: WireFormat) -> Remembered:
         """Return an element by its bytes, wherever it stood before; a new one if it did not."""
-        middle = len(data) // 2
-        sample = wire.name, len(data), data[-64:], data[middle : middle + 64]
+        sample = wire.name, len(data), data[:96], data[-64:]
         ref = self._by_sample.get(sample)
         found = None if ref is None else ref()
         if found is None or found.data != data:
@@ -199,7 +201,9 @@ class KnownTable:
             if found in self._lists:
                 self._bytes -= found.weight
             found.known, found.frame = known, frame
-            found.weight = (2 if body.isascii() else 5) * len(body) + _ELEMENT_BYTES * len(known)
+            found.weight = (_ASCII if body.isascii() else _WIDE) * len(body) + _ELEMENT_BYTES * len(
+                known
+            )
             self._bytes += found.weight
             self._lists[found] = None
             self._lists.move_to_end(found)
