@@ -100,7 +100,7 @@ REASONS: Mapping[Reason, ReasonInfo] = {
     "reread": ReasonInfo("schema1", "its call repeats one whose result had left the window", "q"),
     "bound": ReasonInfo("schema1", "later reasoning is bound to it as it was sent", "g"),
     "summary": ReasonInfo("schema1", "in an agent's request for a summary, left whole", "y"),
-    "refused": ReasonInfo("schema1", "in a conversation that its provider refused masked", "q"),
+    "refused": ReasonInfo("schema1", "in a conversation that its provider refused masked", "j"),
     "error": ReasonInfo("schema1", "looks like an error", "e"),
     "not_string": ReasonInfo("schema1", "not text", "n"),
     "already_masked": ReasonInfo("schema1", "already a placeholder", "a"),
