@@ -39,7 +39,7 @@ from addon.proxy.health import answer, is_for_proxy
 from addon.proxy.masker import Masker, WholeRequest
 from addon.proxy.mcp_responses import Mcp
 from addon.proxy.own_ports import OwnPorts
-from addon.proxy.pool import share_interpreter
+from addon.proxy.pool import Pool, share_interpreter
 from addon.proxy.raw_tcp import RawTcp, find_host
 from addon.proxy.requests import find_wire_format, is_bulk, is_event_stream
 from addon.proxy.resending import Resending, is_refused
@@ -88,7 +88,8 @@ class ObservationMasking:
         self._log = LoopLog()
         self._is_running = False
         self._open: WeakKeyDictionary[http.HTTPFlow, _Open] = WeakKeyDictionary()
-        self._masker = Masker(lambda: default_path().parent)
+        self._pool = Pool()
+        self._masker = Masker(lambda: default_path().parent, self._pool)
         self._metrics = Metrics(self._masker.enter)
         self._resending = Resending(self._masker, self._metrics)
         self._page: PageServer | None = None
@@ -98,7 +99,9 @@ class ObservationMasking:
         self._passthrough = Passthrough(lambda: self._read_settings().hosts)
         self._unserved = Unserved()
         self._raw_tcp = RawTcp()
-        self._mcp = Mcp(lambda record: self._metrics.note(record, self._read_settings(), self._run))
+        self._mcp = Mcp(
+            lambda record: self._metrics.note(record, self._read_settings(), self._run), self._pool
+        )
         self.addons = [self._passthrough, OwnPorts()]
 
     def load(self, loader: Loader) -> None:
@@ -166,7 +169,7 @@ class ObservationMasking:
     def websocket_end(self, flow: http.HTTPFlow) -> None:
         self._websockets.end(flow)
 
-    def responseheaders(self, flow: http.HTTPFlow) -> None:
+    async def responseheaders(self, flow: http.HTTPFlow) -> None:
         """Stream event streams and downloads; keep a copy of those that are to be read."""
         if flow.response is None or flow.response.stream:
             return
@@ -178,7 +181,7 @@ class ObservationMasking:
             priced = found.rewritten.priced
             if priced is None or priced.stream or is_event_stream(flow.response):
                 flow.response.stream = found.copy
-        elif not self._masks_response(flow):
+        elif not await self._masks_response(flow):
             flow.response.stream = is_event_stream(flow.response) or is_bulk(flow.response)
 
     async def response(self, flow: http.HTTPFlow) -> None:
@@ -203,6 +206,7 @@ class ObservationMasking:
             self._finish(flow, "proxy ended")
         self._websockets.done()
         self._mcp.done()
+        self._pool.close()
         self._masker.close()
         self._metrics.close()
         if self._page:
@@ -291,11 +295,11 @@ class ObservationMasking:
         settings = self._read_settings()
         return settings.decide_some and is_opened(flow.request.pretty_host, settings.hosts)
 
-    def _masks_response(self, flow: http.HTTPFlow) -> bool:
+    async def _masks_response(self, flow: http.HTTPFlow) -> bool:
         """Whether a response comes from an MCP server and is to be masked."""
         settings = self._read_settings()
         is_there = is_opened(flow.request.pretty_host, settings.hosts)
-        return is_there and self._mcp.responseheaders(
+        return is_there and await self._mcp.responseheaders(
             flow, settings.mcp, observed=settings.mode == "observe"
         )
 

@@ -66,13 +66,13 @@ class Masker:
     `refusals` has the conversations that a provider refused masked.
     """
 
-    def __init__(self, folder: Callable[[], Path]) -> None:
+    def __init__(self, folder: Callable[[], Path], pool: Pool) -> None:
         numbers = count(1)
         self._sent, self._observed = Ledger(numbers=numbers), Ledger(numbers=numbers)
         self._replayed = Ledger()
         self._memory_files = MemoryFiles(folder)
         self._recall = RecallWriter()
-        self._pool = Pool()
+        self._pool = pool
         self._table = KnownTable()
         self.refusals = Refusals()
 
@@ -111,7 +111,6 @@ class Masker:
 
     def close(self) -> None:
         """Write what is remembered to its file, and what is still to be kept for recall."""
-        self._pool.close()
         self._memory_files.close()
         self._recall.close()
 

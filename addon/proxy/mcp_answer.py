@@ -26,6 +26,7 @@ class Answer:
 
     def __init__(self, policy: PayloadPolicy, methods: Methods, *, observed: bool = False) -> None:
         self.observed = observed
+        self.max_chars = policy.max_chars
         self.strings = self.chars_before = self.chars_after = 0
         self.failures: Counter[str] = Counter()
         self._policy = policy
@@ -49,7 +50,8 @@ class AnswerStream:
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
-        self._events = EventStream(answer.mask)
+        # What is no longer in bytes than a string may be in characters holds none that is cut.
+        self._events = EventStream(answer.mask, min_bytes=answer.max_chars)
         self._sent = ResponseCopy()
 
     def __call__(self, chunk: bytes) -> list[bytes]:

@@ -1,6 +1,6 @@
 """Cuts long strings in the answers of MCP servers; if anything goes wrong, their bytes go on."""
 
-import asyncio
+import functools
 import logging
 from collections import Counter
 from collections.abc import Callable
@@ -11,13 +11,19 @@ from weakref import WeakKeyDictionary
 from mitmproxy import http
 
 from addon.metrics.names import printable
+from addon.proxy.decoding import estimate_bytes
 from addon.proxy.flow_stages import is_replayed
 from addon.proxy.mcp_answer import Answer, AnswerStream, mask_whole
 from addon.proxy.mcp_recognition import find_delivery, find_methods, find_obstacle
+from addon.proxy.pool import Pool
 from addon.proxy.requests import path_of
+from masking.strategies.mcp_payload import Methods
 from masking.strategies.mcp_requests import McpSettings
 
 logger = logging.getLogger("observation_masking")
+
+_SMALL_BYTES = 50_000
+"""A request up to here is read at once: handing it over would take as long."""
 
 
 @dataclass(slots=True)
@@ -63,12 +69,15 @@ Fields = dict[str, object]
 class Mcp:
     """The hooks for responses. Each that has come to its end is counted and given to `record`."""
 
-    def __init__(self, record: Callable[[Fields], object] = lambda _: None) -> None:
+    def __init__(
+        self, record: Callable[[Fields], object] = lambda _: None, pool: Pool | None = None
+    ) -> None:
         self.totals = McpTotals()
         self._record = record
+        self._pool = pool or Pool()
         self._open: WeakKeyDictionary[http.HTTPFlow, Answer | AnswerStream] = WeakKeyDictionary()
 
-    def responseheaders(
+    async def responseheaders(
         self, flow: http.HTTPFlow, settings: McpSettings, *, observed: bool = False
     ) -> bool:
         """Return whether a response is handled here, and settle how it streams.
@@ -76,7 +85,7 @@ class Mcp:
         If it is `observed`, it is only counted what would be cut.
         """
         try:
-            return settings.cuts and self._take(flow, settings, observed=observed)
+            return settings.cuts and await self._take(flow, settings, observed=observed)
         except Exception as error:  # noqa: BLE001 - the server's bytes go on, whatever happened
             self._refuse(flow, f"internal error ({type(error).__name__})")
             return False
@@ -85,7 +94,8 @@ class Mcp:
         """Mask what was collected, and note what was streamed."""
         found = self._open.get(flow)
         if isinstance(found, Answer) and flow.response is not None:
-            await asyncio.to_thread(mask_whole, flow.response, found)
+            work = functools.partial(mask_whole, flow.response, found)
+            await self._pool.run(estimate_bytes(flow.response), work)
         self._finish(flow)
 
     def error(self, flow: http.HTTPFlow) -> None:
@@ -96,11 +106,11 @@ class Mcp:
         for flow in tuple(self._open):
             self._finish(flow)
 
-    def _take(self, flow: http.HTTPFlow, settings: McpSettings, *, observed: bool) -> bool:
+    async def _take(self, flow: http.HTTPFlow, settings: McpSettings, *, observed: bool) -> bool:
         delivery = find_delivery(flow.response) if flow.response else None
         if flow.response is None or delivery is None:
             return False
-        methods = find_methods(flow.request, settings.endpoints)
+        methods = await self._find_methods(flow.request, settings.endpoints)
         if methods is None:
             return False
         if obstacle := find_obstacle(flow.response, delivery):
@@ -112,6 +122,15 @@ class Mcp:
         else:
             self._open[flow] = answer
         return True
+
+    async def _find_methods(
+        self, request: http.Request, endpoints: tuple[str, ...]
+    ) -> Methods | None:
+        """Return what a client asks for; any POST may have to be decoded for that."""
+        size = estimate_bytes(request)
+        if size <= _SMALL_BYTES:
+            return find_methods(request, endpoints)
+        return await self._pool.run(size, functools.partial(find_methods, request, endpoints))
 
     def _refuse(self, flow: http.HTTPFlow, reason: str) -> None:
         self.totals.responses += 1

@@ -236,7 +236,7 @@ def test_an_exchange_is_recorded_once_however_it_ends(
     flow = chat_flow()
     run(addon, flow)
     flow.response = tutils.tresp()
-    addon.responseheaders(flow)
+    asyncio.run(addon.responseheaders(flow))
     asyncio.run(addon.response(flow))
     flow.error = tflow.terr()
     addon.error(flow)
@@ -249,14 +249,14 @@ def test_a_stream_that_another_addon_has_claimed_stays_its_own(addon: Observatio
     run(addon, flow)
     flow.response = tutils.tresp(headers=http.Headers(content_type="text/event-stream"))
     flow.response.stream = claimed = bytes.upper
-    addon.responseheaders(flow)
+    asyncio.run(addon.responseheaders(flow))
     assert flow.response.stream is claimed
 
 
 def test_without_a_configuration_everything_passes() -> None:
     addon, flow = ObservationMasking(), chat_flow()
     assert run(addon, flow) == BODY
-    addon.responseheaders(flow)
+    asyncio.run(addon.responseheaders(flow))
     asyncio.run(addon.response(flow))
     addon.done()
 

@@ -3,9 +3,9 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pytest
 from hypothesis import given
@@ -17,10 +17,13 @@ from mitmproxy.test import tflow, tutils
 from addon.proxy.mcp_answer import Answer
 from addon.proxy.mcp_recognition import Delivery, find_delivery, find_methods, find_obstacle
 from addon.proxy.mcp_responses import Mcp
+from addon.proxy.pool import Pool
 from masking import ConfigError
 from masking.strategies.mcp_payload import UNKNOWN, Methods, mask_payload_bytes
 from masking.strategies.mcp_requests import McpSettings, read_methods
 from masking.wire.sse import EventStream
+
+_Result = TypeVar("_Result")
 
 SETTINGS = McpSettings(enabled=True, max_chars=100, head_chars=3, tail_chars=2)
 LONG = "abc" + "." * 195 + "yz"
@@ -232,7 +235,7 @@ def flow_of(answered: http.Response | None, asked: http.Request | None = None) -
 
 def run(mcp: Mcp, flow: http.HTTPFlow, settings: McpSettings = SETTINGS) -> tuple[bool, bytes]:
     """Let a response pass that is all there; whether it was taken charge of, and its body."""
-    taken = mcp.responseheaders(flow, settings)
+    taken = asyncio.run(mcp.responseheaders(flow, settings))
     asyncio.run(mcp.response(flow))
     assert flow.response is not None
     return taken, flow.response.raw_content or b""
@@ -243,7 +246,7 @@ def run_stream(
 ) -> Sequence[object]:
     """Let a response stream by, as mitmproxy would; what goes on at each chunk, and at the end."""
     assert flow.response is not None
-    assert mcp.responseheaders(flow, settings)
+    assert asyncio.run(mcp.responseheaders(flow, settings))
     assert callable(flow.response.stream)
     sent = [flow.response.stream(chunk) for chunk in (*chunks, b"")]
     asyncio.run(mcp.response(flow))
@@ -294,7 +297,7 @@ def test_an_observed_answer_goes_on_as_it_came_and_is_counted(kind: str) -> None
     mcp = Mcp(records.append)
     whole = ANSWER if kind == "application/json" else events(ANSWER)
     flow = flow_of(response(whole, kind))
-    assert mcp.responseheaders(flow, SETTINGS, observed=True)
+    assert asyncio.run(mcp.responseheaders(flow, SETTINGS, observed=True))
     asyncio.run(mcp.response(flow))
     assert flow.response is not None
     assert whole == flow.response.raw_content
@@ -303,10 +306,40 @@ def test_an_observed_answer_goes_on_as_it_came_and_is_counted(kind: str) -> None
     )
 
 
+class _Watched(Pool):
+    """A pool that says what it was given to work on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    async def run(self, size: int, work: Callable[[], _Result]) -> _Result | None:
+        self.sizes.append(size)
+        return await super().run(size, work)
+
+
+def test_a_large_request_is_read_beside_the_event_loop() -> None:
+    asked = [request(call()), request(call(params="x" * 50_000)), request(b"x" * 60_000)]
+    pool = _Watched()
+    mcp = Mcp(pool=pool)
+    flows = [flow_of(response(), each) for each in asked]
+    assert [True, True, False] == [
+        asyncio.run(mcp.responseheaders(flow, SETTINGS)) for flow in flows
+    ]
+    assert [len(each.raw_content or b"") for each in asked[1:]] == pool.sizes
+
+
+def test_tiny_events_of_a_stream_are_not_looked_into() -> None:
+    mcp, flow = Mcp(), flow_of(response(None, "text/event-stream"))
+    tiny = events(*[b"no JSON"] * 3)
+    assert [[tiny + events(MASKED)], []] == run_stream(mcp, flow, tiny + events(ANSWER))
+    assert Counter() == mcp.totals.failures
+
+
 def test_an_observed_stream_is_not_held_back() -> None:
     mcp = Mcp()
     flow = flow_of(response(None, "text/event-stream"))
-    assert mcp.responseheaders(flow, SETTINGS, observed=True)
+    assert asyncio.run(mcp.responseheaders(flow, SETTINGS, observed=True))
     assert flow.response is not None
     stream = flow.response.stream
     assert callable(stream)
@@ -330,7 +363,7 @@ def test_nothing_is_sent_where_there_is_nothing_to_send() -> None:
 def test_a_stream_that_ends_with_its_headers_stays_empty() -> None:
     flow = flow_of(response(None, "text/event-stream"))
     mcp = Mcp()
-    assert mcp.responseheaders(flow, SETTINGS)
+    assert asyncio.run(mcp.responseheaders(flow, SETTINGS))
     assert flow.response is not None
     flow.response.data.content = b""
     asyncio.run(mcp.response(flow))
@@ -354,7 +387,7 @@ def test_what_is_none_of_ours_is_left_to_others(
 ) -> None:
     mcp = Mcp()
     flow = flow_of(answered, asked)
-    assert not mcp.responseheaders(flow, settings)
+    assert not asyncio.run(mcp.responseheaders(flow, settings))
     asyncio.run(mcp.response(flow))
     mcp.error(flow)
     assert str(mcp.totals).startswith("0 MCP responses")
@@ -386,7 +419,7 @@ def test_a_document_that_cannot_be_masked_goes_on_untouched(
 def test_a_compressed_stream_is_left_to_others() -> None:
     mcp = Mcp()
     flow = flow_of(response(None, "text/event-stream", content_encoding="gzip"))
-    assert not mcp.responseheaders(flow, SETTINGS)
+    assert not asyncio.run(mcp.responseheaders(flow, SETTINGS))
     assert mcp.totals.failures == {"compressed event stream": 1}
 
 
@@ -429,7 +462,7 @@ def test_what_comes_to_no_end_is_counted() -> None:
     flows = [flow_of(response(None, "text/event-stream")) for _ in range(2)]
     for flow in flows:
         assert flow.response is not None
-        assert mcp.responseheaders(flow, SETTINGS)
+        assert asyncio.run(mcp.responseheaders(flow, SETTINGS))
         assert callable(flow.response.stream)
         flow.response.stream(events(ANSWER))
     mcp.error(flows[0])

@@ -16,8 +16,8 @@ def edit(data: bytes) -> bytes:
     return data.replace(b"long", b"cut")
 
 
-def transform(chunks: Iterable[bytes], max_bytes: int = 10_000) -> bytes:
-    stream = EventStream(edit, max_bytes=max_bytes)
+def transform(chunks: Iterable[bytes], max_bytes: int = 10_000, min_bytes: int = 0) -> bytes:
+    stream = EventStream(edit, min_bytes=min_bytes, max_bytes=max_bytes)
     return b"".join([*map(stream.feed, chunks), stream.end()])
 
 
@@ -208,6 +208,15 @@ def test_no_more_is_held_than_the_bound() -> None:
 # When something goes wrong
 
 
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r"])
+def test_an_event_that_is_too_short_goes_by_untouched(end: bytes) -> None:
+    short, long = b"data: long" + end, b"data: a long" + end
+    source = short * 3 + KEEP_ALIVE + long + short
+    expected = source.replace(b"a long", b"a cut")
+    assert expected == transform([source], min_bytes=len(short))
+    assert expected == transform(bytewise(source), min_bytes=len(short))
+
+
 def test_once_an_edit_fails_everything_passes_unchanged() -> None:
     def fail_at_bad(data: bytes) -> bytes:
         if b"bad" in data:
@@ -265,11 +274,14 @@ def chunked(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
     return source, [source[a:b] for a, b in zip([0, *cuts], [*cuts, len(source)], strict=True)]
 
 
-@given(chunked(), st.integers(0, 60))
-def test_chunks_make_no_difference(given: tuple[bytes, list[bytes]], max_bytes: int) -> None:
+@given(chunked(), st.integers(0, 60), st.integers(0, 30))
+def test_chunks_make_no_difference(
+    given: tuple[bytes, list[bytes]], max_bytes: int, min_bytes: int
+) -> None:
     source, chunks = given
-    assert transform([source], max_bytes) == transform(chunks, max_bytes)
-    assert transform([source], max_bytes) == transform(bytewise(source), max_bytes)
+    whole = transform([source], max_bytes, min_bytes)
+    assert whole == transform(chunks, max_bytes, min_bytes)
+    assert whole == transform(bytewise(source), max_bytes, min_bytes)
 
 
 @given(chunked())
