@@ -20,10 +20,10 @@ from addon.metrics.tally_line import (
     explain_passed,
     find_form,
     find_why_untouched,
+    list_outgrown,
     list_rereads,
     render_bill,
     render_observed,
-    render_outgrown,
     render_resent,
 )
 
@@ -155,11 +155,6 @@ def _describe_summaries(tally: Tally) -> Rows:
         yield count_summaries(tally.summaries)
 
 
-def _describe_window(tally: Tally) -> Rows:
-    if tally.outgrown:
-        yield render_outgrown(tally)
-
-
 def _describe_waits(tally: Tally) -> Rows:
     if tally.waits.seconds:
         yield _render_waits(tally.waits)
@@ -204,7 +199,7 @@ _ROWS: Mapping[str, Callable[[Tally], Rows]] = {
     "Reduced": _describe_reduction,
     "Re-reads": list_rereads,
     "Summaries": _describe_summaries,
-    "Model's window": _describe_window,
+    "Model's window": list_outgrown,
     "Answer begins": _describe_waits,
     "Passed untouched": _describe_passed,
     "Kept results": _describe_bound,

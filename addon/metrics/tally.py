@@ -42,7 +42,7 @@ class Tally:
         input tokens where it is not.
     subscriptions: requests with a bill in dollars that a subscription pays for.
     conversations: the ids of the conversations.
-    outgrown: those of them that no longer fit their model without masking.
+    outgrown: those of them that no longer fit their model without masking, with a request of each.
     assumed: requests by host, where the prices are assumed.
     dearest: the request with the highest bill, by dollars or else by input tokens.
     observed: what those that were observed only would come to if they had been masked; None if
@@ -77,7 +77,7 @@ class Tally:
     unpriced: BillSum = field(default_factory=BillSum)
     subscriptions: int = 0
     conversations: set[str] = field(default_factory=set)
-    outgrown: set[str] = field(default_factory=set)
+    outgrown: dict[str, RequestRecord] = field(default_factory=dict)
     assumed: Counter[str] = field(default_factory=Counter)
     dearest: RequestRecord | None = None
     observed: "Tally | None" = None
@@ -108,7 +108,7 @@ class Tally:
         if record.conversation_id is not None:
             self.conversations.add(record.conversation_id)
             if record.outgrew:
-                self.outgrown.add(record.conversation_id)
+                self.outgrown[record.conversation_id] = record
         if record.boundary_moved is not None and record.first_chunk_seconds is not None:
             waits = self.waits_after_move if record.boundary_moved else self.waits
             waits.seconds.append(record.first_chunk_seconds)

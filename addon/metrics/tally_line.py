@@ -12,6 +12,9 @@ from masking.wire_format import Binding
 
 _MANY_DOLLARS = 10
 
+_NAMED = 3
+"""So many conversations are named at most."""
+
 
 class Untouched(NamedTuple):
     """Why nothing was masked, and the setting that would change it; None if there is none."""
@@ -169,6 +172,17 @@ def render_outgrown(tally: Tally) -> str:
         f"{count:,} {fit} model without masking: switch it off only after the agent has made a "
         "summary (/compact)"
     )
+
+
+def list_outgrown(tally: Tally) -> Iterator[str]:
+    """Yield `render_outgrown`, if there are any, then a line for each of the last few."""
+    if not tally.outgrown:
+        return
+    yield render_outgrown(tally)
+    for record in [*tally.outgrown.values()][-_NAMED:]:
+        tokens, window = record.request_tokens_before, record.model_window_tokens
+        sizes = "" if tokens is None or window is None else f", {tokens:,} tokens for {window:,}"
+        yield f"{printable(record.model or '?')} at {printable(record.host)}{sizes}"
 
 
 def _render_parts(tally: Tally, untouched: Untouched | None) -> Iterator[str]:

@@ -25,7 +25,7 @@ _ASKS = re.compile(
       | \bsummari[sz]e\b [^\n]{0,60}? \b(?:conversation|session|history|chat|above|so\ far)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""What a text asks for where no tool can be called, as in qwen-code, gemini-cli and opencode."""
+"""What a text asks for where no tool can be called, as in qwen-code and gemini-cli."""
 
 _LOOKED_AT = 2_000
 """In characters: so much of a text's beginning, and of its end, is looked at."""

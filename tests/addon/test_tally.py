@@ -283,4 +283,4 @@ def test_conversations_that_need_masking_are_counted_once_and_so_is_each_summary
         {"conversation_id": "c", "kept": {"summary": 9}},
         {"conversation_id": "c", "kept": {"summary": 9}, "masking": "observed"},
     )
-    assert ({"a"}, 1) == (counted.outgrown, counted.summaries)
+    assert (["a"], 1) == ([*counted.outgrown], counted.summaries)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from addon.commands.diagnosis.finding import Finding, note
 from addon.metrics.record import RequestRecord
 from addon.metrics.tally import Tally
-from addon.metrics.tally_line import explain_passed, render_outgrown
+from addon.metrics.tally_line import explain_passed, list_outgrown
 
 
 def check_passed(records: Sequence[RequestRecord]) -> Iterator[Finding]:
@@ -34,9 +34,8 @@ def check_bound(records: Sequence[RequestRecord]) -> Iterator[Finding]:
 
 def check_windows(records: Sequence[RequestRecord]) -> Iterator[Finding]:
     """Yield how many conversations no longer fit their model without masking."""
-    tally = _count(records)
-    if tally.outgrown:
-        yield note(render_outgrown(tally))
+    if told := [*list_outgrown(_count(records))]:
+        yield note("; ".join(told))
 
 
 def _count(records: Sequence[RequestRecord]) -> Tally:

@@ -18,7 +18,14 @@ def test_a_session_that_must_not_change_sides_is_told_once() -> None:
 
 
 def test_conversations_that_need_masking_are_counted() -> None:
-    grew = record(masked=1, fits_unmasked=False, conversation_id="a")
+    grew = record(
+        masked=1,
+        fits_unmasked=False,
+        conversation_id="a",
+        request_tokens_before=300_000,
+        model_window_tokens=400_000,
+    )
     (found,) = check_windows([grew, grew, record(masked=1, fits_unmasked=True)])
     assert found.says.startswith("1 conversation no longer fits its model without masking")
+    assert found.says.endswith("; gpt-5 at api.openai.com, 300,000 tokens for 400,000")
     assert [] == list(check_windows([record()]))

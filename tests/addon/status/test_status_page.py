@@ -182,7 +182,9 @@ def test_the_page_tells_what_the_requests_came_to(
             "Model's window",
             [
                 "2 conversations no longer fit their model without masking: switch it off only "
-                "after the agent has made a summary (/compact)"
+                "after the agent has made a summary (/compact)",
+                "m at h",
+                "m at h",
             ],
             id="conversations that need masking",
         ),
