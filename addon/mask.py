@@ -41,6 +41,7 @@ from addon.proxy.mcp_responses import Mcp
 from addon.proxy.own_ports import OwnPorts
 from addon.proxy.pool import Pool, share_interpreter
 from addon.proxy.raw_tcp import RawTcp, find_host
+from addon.proxy.recall_folder import find_kept_folder
 from addon.proxy.requests import find_wire_format, is_bulk, is_event_stream
 from addon.proxy.resending import Resending, is_refused
 from addon.proxy.response_copy import ResponseCopy
@@ -258,6 +259,7 @@ class ObservationMasking:
             "unopened": self._passthrough.passed,
             "unserved": self._unserved.counts.total(),
             "page": self._page.url if self._page else None,
+            "recall_folder": find_kept_folder(settings.recall),
         }
 
     async def _settle(self) -> str | None:

@@ -9,13 +9,14 @@ import click
 from addon.commands.options import config_option
 from addon.proxy.config_file import ConfigFile
 from addon.proxy.config_places import find_config
-from addon.proxy.recall_folder import Kept, RecallFolder, find_folder
+from addon.proxy.recall_folder import ENVIRONMENT, Kept, RecallFolder, find_folder
 
 folder_option = click.option(
     "--folder",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="The folder; default: that of the configuration.",
+    envvar=ENVIRONMENT,
+    help=f"The folder; default: ${ENVIRONMENT}, which run sets, else that of the configuration.",
 )
 
 _AGES = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))

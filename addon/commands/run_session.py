@@ -17,6 +17,7 @@ from addon.proxy.environment import client_environment
 from addon.proxy.health_check import Address, Health, check_health
 from addon.proxy.network import find_upstream
 from addon.proxy.proxy_process import ProxyProcess
+from addon.proxy.recall_folder import ENVIRONMENT
 from addon.proxy.run_logs import open_log
 
 _MAX_RESTARTS = 20
@@ -59,6 +60,7 @@ class OwnProxy:
             **os.environ,
             **client_environment(self._proxy.address.url, bundle, os.environ),
             **self._find_base_urls(),
+            **_lead_to_recall(self._healths[-1]),
             **(wishes.client_variables or {}),
         }
 
@@ -111,7 +113,7 @@ class RunningProxy:
             )
         self._address, self._since, self._health = address, datetime.now(UTC), health
         told = client_environment(address.url, user_bundle(), os.environ)
-        self.environment = {**os.environ, **told}
+        self.environment = {**os.environ, **told, **_lead_to_recall(health)}
 
     def __enter__(self) -> "RunningProxy":
         return self
@@ -133,6 +135,11 @@ class RunningProxy:
         tally = _count(health.records, {self._health.run}, self._since)
         line = render_end(tally, health, changes_client=True, deaths=0, log=None)
         return f"through {self._address.url} meanwhile: {line}"
+
+
+def _lead_to_recall(health: Health) -> Mapping[str, str]:
+    """Return what leads the agent's `obsmask recall` to the proxy's folder, if it has one."""
+    return {ENVIRONMENT: health.recall_folder} if health.recall_folder else {}
 
 
 def _check(address: Address) -> Health | None:

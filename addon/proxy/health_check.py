@@ -35,6 +35,7 @@ class Health(BaseModel):
     unopened: the connections that passed unopened for lack of trust, by host.
     unserved: the requests that passed because their format is not masked.
     page: where its live page is; None if it has none.
+    recall_folder: where it keeps what is masked; None if it keeps nothing.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -50,6 +51,7 @@ class Health(BaseModel):
     unopened: Mapping[str, int]
     unserved: int
     page: str | None = None
+    recall_folder: str | None = None
 
 
 def read_address(text: str) -> Address:

@@ -28,6 +28,10 @@ _NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
+ENVIRONMENT = "OBSMASK_RECALL_FOLDER"
+"""The variable that leads an agent's `obsmask recall` to the folder of its proxy."""
+
+
 class Kept(NamedTuple):
     """A file: its id, its size in bytes, when it was last read or masked (seconds, as `time`)."""
 
@@ -41,6 +45,14 @@ def find_folder(settings: RecallSettings) -> Path:
     if settings.folder:
         return Path(settings.folder).expanduser()
     return default_path().parent / "recall"
+
+
+def find_kept_folder(settings: RecallSettings) -> str | None:
+    """Return the full path of the folder; None if nothing is kept, or there is no such place."""
+    with contextlib.suppress(RuntimeError, OSError):  # no home, or no working directory
+        if settings.enabled:
+            return str(find_folder(settings).absolute())
+    return None
 
 
 def describe_folder(settings: RecallSettings) -> str:

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from addon.proxy.recall_folder import Kept, RecallFolder, find_folder
+from addon.commands.main import main
+from addon.proxy.recall_folder import (
+    ENVIRONMENT,
+    Kept,
+    RecallFolder,
+    find_folder,
+    find_kept_folder,
+)
 from masking.config_tables import RecallSettings
 from masking.strategies.recall import encode, recall_id
 
@@ -190,3 +197,26 @@ def test_only_its_own_files_are_deleted(folder: RecallFolder) -> None:
     folder.trim(max_bytes=1, oldest=9_000, now=10_000)
     left = {path.name for path in folder.path.iterdir()}
     assert {*others} - {".unfinished-old"} == left
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        pytest.param(RecallSettings(enabled=True, folder="/kept"), "/kept", id="it is named"),
+        pytest.param(RecallSettings(folder="/kept"), None, id="nothing is kept"),
+        pytest.param(RecallSettings(enabled=True, folder="~nobody-at-all/x"), None, id="nowhere"),
+    ],
+)
+def test_a_proxy_tells_where_it_keeps(settings: RecallSettings, expected: str | None) -> None:
+    assert expected == find_kept_folder(settings)
+
+
+def test_the_environment_names_it(
+    folder: RecallFolder,
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    folder.write(ID, DATA)
+    monkeypatch.setenv(ENVIRONMENT, str(folder.path))
+    assert 0 == main(["recall", ID])
+    assert capsysbinary.readouterr().out == DATA

@@ -3,9 +3,13 @@
 An agent is tested where `obsmask record` has installed it.
 """
 
+import functools
+import json
 import os
+import re
 import sys
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +18,9 @@ import pytest
 from addon.proxy.authorities import write_bundle
 from addon.proxy.launch import running_proxy
 from addon.recordings.provider.provider import HOST, Provider
-from addon.recordings.studio.client import TOUR
+from addon.recordings.provider.received import Received
+from addon.recordings.provider.script import Reply, Script, ScriptedReplies, call
+from addon.recordings.studio.client import TOUR, Client
 from addon.recordings.studio.clients import CLIENTS
 from addon.recordings.studio.recorder import (
     REDIRECT,
@@ -69,33 +75,113 @@ CASES = (
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join((case.name, *case.options)))
 def test_a_real_agent_gets_to_its_end_under_obsmask_run(case: Case, tmp_path: Path) -> None:
-    client = replace(CLIENTS[case.name], scenario=TOUR)
-    package = find_installed(client)
-    if package is None:
-        pytest.skip(
-            f"{case.name} is not installed: obsmask record {case.name} OUT.flow installs it"
-        )
+    client = prepare(case.name)
+    session = run_agent(client, (*MASKING, *case.options), tmp_path, lambda replies: replies)
+    assert [] == session.provider.refusals
+    last = len(session.replies.replies) - 1
+    assert last == max(session.replies.place(each.said) for each in session.provider.requests)
+    line = session.said.rstrip().splitlines()[-1]
+    assert line.startswith("obsmask: ")
+    assert [] == [words for words in case.said if words not in line], line
+
+
+class Session(NamedTuple):
+    """What a session leaves: the provider, its script, and what the agent printed."""
+
+    provider: Provider
+    replies: ScriptedReplies
+    said: str
+
+
+def prepare(name: str) -> Client:
+    """Return an agent as its user has it."""
+    client = replace(CLIENTS[name], scenario=TOUR)
     own = {name: value for name, value in (client.environment or {}).items() if name != UNCHANGED}
     if "PYTHONPATH" in os.environ:
         own["PYTHONPATH"] = os.environ["PYTHONPATH"]
-    client = replace(client, environment=own)
-    workspace = Workspace(tmp_path)
+    return replace(client, environment=own)
+
+
+def run_agent(
+    client: Client,
+    options: Sequence[str],
+    folder: Path,
+    wrap: Callable[[ScriptedReplies], Script],
+) -> Session:
+    """Let an agent work through a scenario under `obsmask run`, before a strict provider."""
+    package = find_installed(client)
+    if package is None:
+        pytest.skip(f"{client.packages[0]} is not installed: obsmask record installs it")
+    workspace = Workspace(folder)
     write_project(client.scenario.project, workspace.work)
     replies = script_replies(client, workspace.work)
-    (tmp_path / "outer").mkdir()
-    with Provider(replies, tls_folder=tmp_path / "tls", strict=True) as provider:
-        options = (
+    (folder / "outer").mkdir()
+    with Provider(wrap(replies), tls_folder=folder / "tls", strict=True) as provider:
+        behind = (
             *("--set", "connection_strategy=lazy"),
             *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
             *("--set", f"provider={HOST}:{provider.port}"),
         )
-        with running_proxy(tmp_path / "outer", *options, script=REDIRECT) as outer:
+        with running_proxy(folder / "outer", *behind, script=REDIRECT) as outer:
             write_bundle(workspace.bundle, [outer.ca])
-            launcher = (*RUN, *MASKING, *case.options, "--")
+            launcher = (*RUN, *options, "--")
             said = run_client(client, package, workspace, outer.url, SECONDS, launcher)
-    assert [] == provider.refusals
-    last = len(replies.replies) - 1
-    assert last == max(replies.place(each.said) for each in provider.requests), said
-    line = said.rstrip().splitlines()[-1]
-    assert line.startswith("obsmask: ")
-    assert [] == [words for words in case.said if words not in line], line
+    return Session(provider, replies, said)
+
+
+RECALL = """[observation_masking.schema1]
+window_turns = 4
+cache_pricing = "none"
+placeholder_template = "[{{tool_name}}: {{original_chars}} masked; obsmask recall {{recall}}]"
+
+[observation_masking.recall]
+enabled = true
+folder = "{folder}"
+"""
+_READ_BACK = re.compile(r"obsmask recall ([0-9a-f]{16})")
+
+
+@dataclass(frozen=True)
+class Recalling:
+    """A model that reads the first masked result back, as its placeholder says, and goes on."""
+
+    client: Client
+    replies: ScriptedReplies
+
+    def __call__(self, received: Received) -> Reply:
+        told = json.dumps(received.request)
+        found = _READ_BACK.search(told)
+        if found is None or "call_of_recall" in told:
+            return self.replies(received)
+        shell = self.client.shell
+        assert not isinstance(shell.arguments, str)
+        arguments = {
+            name: found[0] if value == "{what}" else value
+            for name, value in shell.arguments.items()
+        }
+        return Reply(calls=(call("call_of_recall", shell.name, **arguments),))
+
+
+@pytest.mark.parametrize("name", ["mini-swe-agent", "qwen-code"])
+def test_a_real_agent_reads_back_what_was_masked(name: str, tmp_path: Path) -> None:
+    """Its `obsmask recall` finds the folder of a configuration that only `run` was told of."""
+    client, kept = prepare(name), tmp_path / "kept"
+    config = tmp_path / "own.toml"
+    config.write_text(RECALL.format(folder=kept))
+    options = ("--config", str(config))
+    session = run_agent(client, options, tmp_path, functools.partial(Recalling, client))
+    assert [] == session.provider.refusals
+    (told, *_) = (
+        json.dumps(message)
+        for each in session.provider.requests
+        for message in each.request["messages"]
+        if message.get("tool_call_id") == "call_of_recall"
+    )
+    (asked, *_) = (
+        found
+        for each in session.provider.requests
+        if (found := _READ_BACK.search(json.dumps(each.request)))
+    )
+    names = set(re.findall(r"\w+\.py", (kept / asked[1]).read_text()))
+    assert len(names) > 20
+    assert names == set(re.findall(r"\w+\.py", told))
