@@ -12,7 +12,7 @@ from tests.thorough import is_thorough
 # deep one (`--hypothesis-profile=deep`) looks for new ones, and prints what reproduces a failure.
 # Neither has a clock, nor files of examples, which take long to write.
 settings.register_profile("quick", deadline=None, max_examples=30, derandomize=True)
-settings.register_profile("deep", deadline=None, max_examples=300, print_blob=True, database=None)
+settings.register_profile("deep", deadline=None, max_examples=200, print_blob=True, database=None)
 settings.load_profile("quick")
 
 

@@ -126,7 +126,7 @@ def _make_file(path: Path) -> None:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(path, PATIENCE, check_same_thread=False)
+    database = sqlite3.connect(path, timeout=PATIENCE, check_same_thread=False)
     database.execute("PRAGMA synchronous = OFF")  # a lost memory is cheap, a slow disk is not
     database.text_factory = bytes  # what is not text costs its own row, not all of them
     with database:
