@@ -38,6 +38,7 @@ class SharedFile:
         self._path, self._max_bytes = path, max_bytes
         self._patience = _PATIENCE
         self._was_written = False
+        self._lock: FileLock | None = None
 
     def append(self, line: bytes) -> list[str]:
         """Append a line, which has its end; return what the user should know of the file.
@@ -52,7 +53,7 @@ class SharedFile:
             return []
         notices = []
         make_folder(path.parent)
-        with self._lock(path) as problem:
+        with self._locked(path) as problem:
             is_locked = problem is None
             size = _measure(path)
             if self._was_written and size is None:
@@ -67,9 +68,11 @@ class SharedFile:
         return notices
 
     @contextlib.contextmanager
-    def _lock(self, path: Path) -> Iterator[str | None]:
+    def _locked(self, path: Path) -> Iterator[str | None]:
         """Hold the writers' lock; give the reason if it cannot be had."""
-        lock = FileLock(f"{path}.lock", mode=FILE_MODE)
+        lock, name = self._lock, f"{path}.lock"
+        if lock is None or lock.lock_file != name:  # to make one takes longer than to hold it
+            lock = self._lock = FileLock(name, mode=FILE_MODE)
         try:
             lock.acquire(timeout=self._patience, poll_interval=_POLL)
         except OSError as error:

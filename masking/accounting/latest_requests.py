@@ -14,6 +14,8 @@ from cachetools import LRUCache
 
 _Conversation = TypeVar("_Conversation")
 
+_MAX_CHAINS = 64
+
 
 class Continued(NamedTuple, Generic[_Conversation]):
     """A conversation that a request continues, and how many messages its latest request had."""
@@ -53,6 +55,35 @@ class LatestRequests(Generic[_Conversation]):
             del self._latest[prefixes[continued.messages - 1]]
         if prefixes:
             self._latest[prefixes[-1]] = conversation
+
+
+class Chains:
+    """What `chain` returns, worked out anew only from where a request parts from a recent one.
+
+    It remembers the digests of at most `max_requests` requests, with different beginnings.
+    """
+
+    def __init__(self, max_requests: int = _MAX_CHAINS) -> None:
+        self._recent: LRUCache[bytes, tuple[Sequence[bytes], list[bytes]]] = LRUCache(max_requests)
+
+    def chain(self, seed: bytes, digests: Sequence[bytes]) -> list[bytes]:
+        """Return a digest of every prefix of a sequence, as the function of that name does."""
+        if not digests:
+            return []
+        beginning = _extend(seed, digests[0])
+        known, prefixes = self._recent.get(beginning, (digests[:1], [beginning]))
+        common = _count_common(known, digests)
+        found = prefixes[:common]
+        found += chain(found[-1], digests[common:])
+        self._recent[beginning] = (digests, found)
+        return found
+
+
+def _count_common(one: Sequence[bytes], other: Sequence[bytes]) -> int:
+    size = min(len(one), len(other))
+    if one[:size] == other[:size]:  # as long as a conversation only grows
+        return size
+    return next(at for at in range(size) if one[at] != other[at])
 
 
 def chain(seed: bytes, digests: Sequence[bytes]) -> list[bytes]:

@@ -16,7 +16,7 @@ from masking.accounting.cache_points import find_points, find_writable
 from masking.accounting.cost import Cost, CountedRequest, PromptTokens, bill_request, drop_slips
 from masking.accounting.counted import digest_elements
 from masking.accounting.counts import Counts, take_counts
-from masking.accounting.latest_requests import LatestRequests, chain
+from masking.accounting.latest_requests import Chains, LatestRequests, chain
 from masking.accounting.margin import NO_MARGIN, Margin
 from masking.accounting.move_price import price_move
 from masking.accounting.prefix_cache import Piece, PrefixCache, SentPrompt
@@ -127,6 +127,7 @@ class Ledger:
     ) -> None:
         self.total = Savings()
         self._latest: LatestRequests[ConversationState] = LatestRequests(max_conversations)
+        self._chains = Chains()
         self._cache_before, self._cache_after = PrefixCache(), PrefixCache()
         self._numbers = count(1) if numbers is None else numbers
         self._holds_any = False
@@ -182,7 +183,7 @@ class Ledger:
         Its new end and what is masked now are remembered at once, because `find_hold` must not
         find one without the other.
         """
-        prefixes = chain(sent.seed, [piece.digest for piece in sent.prompt.before[1:]])
+        prefixes = self._chains.chain(sent.seed, [p.digest for p in sent.prompt.before[1:]])
         with self._lock:
             continued = self._latest.find(prefixes)
             if continued is None:

@@ -192,9 +192,9 @@ def mask_pieces(
             counts.append(None)
             continue
         at = decision.result.element
-        piece = masked[at + 1]
-        found = count_placeholders(known[at], decision, piece.digest, counter)
-        tokens = piece.tokens - found.replaced + found.placeholders
-        masked[at + 1] = piece._replace(digest=found.digest, tokens=tokens)
+        digest, tokens, *others = masked[at + 1]
+        found = count_placeholders(known[at], decision, digest, counter)
+        tokens += found.placeholders - found.replaced
+        masked[at + 1] = make(Piece, (found.digest, tokens, *others))
         counts.append(found)
     return MaskedPieces(masked, counts)

@@ -59,7 +59,7 @@ def measure(
         tool_turns=rewrite.conversation.turns,
         tool_results=len(decisions),
         masked=reasons.pop("masked", 0),
-        masked_images=sum(decision.images_masked for decision in decisions),
+        masked_images=sum([d.images_masked for d in decisions if d.replacements]),
         redacted=reasons.pop("redacted", 0),
         reduced=reasons.pop("reduced", 0),
         dropped=reasons.pop("dropped", 0),
