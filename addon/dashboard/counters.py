@@ -117,6 +117,11 @@ class Counters:
             "Requests that fitted their model's window only because they were masked.",
             _NAMED,
         )
+        self.resent = CounterOf(
+            f"{_OWN}_requests_resent",
+            "Requests sent once more as the agent wrote them, after a 400: accepted, refused.",
+            (*_NAMED, "answer"),
+        )
         self.usage = HistogramOf(
             "gen_ai_client_token_usage",
             "Tokens of a request and of its answer, as the provider counted them.",
@@ -139,7 +144,7 @@ class Counters:
         """Yield every metric, under `lock`."""
         yield from (self.requests, self.results, self.tokens, self.cached, self.dollars)
         yield from (self.input_tokens, self.parts, self.moves, self.rereads, self.unfit)
-        yield from (self.usage, self.hook, self.wait)
+        yield from (self.resent, self.usage, self.hook, self.wait)
 
     def add(self, record: RequestRecord) -> None:
         """Count a request that has come to its end, as it was sent; not those of a recording."""
@@ -150,6 +155,7 @@ class Counters:
         with self.lock:
             named = self._name(record)
             self.requests.add(1, *named, outcome)
+            self.resent.add(record.resent is not None, *named, record.resent or "")
             self._add_results(record)
             self._add_amounts(record, named)
             self._observe(record, *named)

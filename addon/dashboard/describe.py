@@ -1,5 +1,6 @@
 """The board in the words and numbers of the page, as JSON: sums, rows, one conversation."""
 
+from collections.abc import Iterator
 from itertools import accumulate
 
 from addon.dashboard.board import Conversation, Described, View
@@ -13,6 +14,7 @@ from addon.metrics.tally_line import (
     find_form,
     find_why_untouched,
     list_rereads,
+    render_resent,
     render_tally,
 )
 
@@ -60,7 +62,7 @@ def describe_sums(tally: Tally) -> Described:
 
     If all of them were observed only, the numbers are what masking would have come to.
     """
-    line, rereads = render_tally(tally), [*list_rereads(tally)]
+    line, notes = render_tally(tally), [*_list_notes(tally)]
     is_observed, tally = is_observed_only(tally), _find_told(tally)
     bill, unit = find_bill(tally)
     return {
@@ -73,7 +75,7 @@ def describe_sums(tally: Tally) -> Described:
         "net": render_net(bill, unit),
         "is_loss": bill.is_telling and bill.saved < 0,
         "line": line,
-        "rereads": rereads,
+        "notes": notes,
         "why": find_why_untouched(tally).explain() if tally.count and not tally.changed else None,
     }
 
@@ -90,6 +92,12 @@ def describe_conversation(conversation: Conversation) -> Described:
         "columns": ShownRequest._fields,
         "all": [list(request) for request in conversation.requests],
     }
+
+
+def _list_notes(tally: Tally) -> Iterator[str]:
+    if tally.resent:
+        yield render_resent(tally)
+    yield from list_rereads(tally)
 
 
 def _describe_moves(conversation: Conversation, unit: str) -> list[Described]:

@@ -17,6 +17,7 @@ class ShownRequest(NamedTuple):
     observed: whether it left as the agent wrote it, and the rest says what masking would have done.
     failed: the status or the interruption, if it failed.
     why: why it went on untouched.
+    resent: what came of sending it once more as the agent wrote it, if it was.
     sent, spared: the tokens that were sent, and those that masking took out.
     prompt, cached: the tokens that the provider reported.
     tokens_before, tokens_after, dollars_before, dollars_after: its bill, unmasked and as sent.
@@ -30,6 +31,7 @@ class ShownRequest(NamedTuple):
     observed: bool
     failed: str | None
     why: str | None
+    resent: str | None
     results: int
     masked: int
     sent: int | None
@@ -60,6 +62,7 @@ def show(record: RequestRecord) -> ShownRequest:
         observed=record.masking == "observed",
         failed=str(record.error or record.status) if record.failed else None,
         why=record.passed_through and printable(record.passed_through),
+        resent=record.resent,
         results=record.tool_results or 0,
         masked=sum(filter(None, (record.masked, record.redacted, record.reduced, record.dropped))),
         sent=after,

@@ -17,11 +17,16 @@ const UNIT = { usd: "US dollars", input_tokens: "input tokens" };
 function showConversation(one) {
   const requests = readRequests(one);
   const parts = [html("h3", {}, one.names.join(", ")), html("p", {}, one.line)];
-  parts.push(...[one.unfit, ...one.rereads].filter(Boolean)
+  parts.push(...[one.unfit, ...one.notes].filter(Boolean)
     .map((note) => html("p", {}, `${note[0].toUpperCase()}${note.slice(1)}.`)));
   if (one.is_observed) {
     parts.push(html("p", { class: "warning" }, "These requests left as the agent wrote them: what " +
       "follows is what masking would have done, and would have saved."));
+  }
+  const observed = requests.filter((request) => request.observed).length;
+  if (observed && !one.is_observed) {
+    parts.push(html("p", { class: "warning" }, `Of these, ${plural(observed, "request")} left as the ` +
+      "agent wrote them: what follows is what masking would have done to them, without its savings."));
   }
   if (one.forgotten) {
     parts.push(html("p", { class: "note" },
@@ -81,7 +86,8 @@ function showMoves(moves, unit, count) {
         "Paid off"], rows, { foot, wide: ["Results newly masked", "Tokens taken out"] })];
 }
 
-function describeOutcome({ failed, why, masked, results, observed }) {
+function describeOutcome({ failed, why, masked, results, observed, resent }) {
+  if (resent) return `refused masked, and sent whole: ${resent}`;
   if (failed) return `failed: ${failed}`;
   if (observed) return `observed: ${whole(masked)} of ${plural(results, "result")} would be masked`;
   return why ? `untouched: ${why}` : `${whole(masked)} of ${plural(results, "result")} masked`;

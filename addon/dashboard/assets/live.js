@@ -29,7 +29,7 @@ function fillRow(node, one) {
   const about = [html("small", {}, others.join(", "))];
   if (one.label) about.push(html("small", { class: "narrow" }, `label: ${one.label}`));
   if (one.is_observed) about.push(html("small", { class: "why" }, "observed only: would be saved"));
-  const notes = [one.unfit, ...one.rereads].filter(Boolean);
+  const notes = [one.unfit, ...one.notes].filter(Boolean);
   about.push(...notes.map((note) => html("small", { class: "why" }, note)));
   if (one.why) about.push(html("small", { class: "why" }, `nothing masked: ${one.why}`));
   const cell = (content, name) => html("td", name ? { class: name } : {}, content);
@@ -87,7 +87,7 @@ function showTotal(total) {
     || `${saved} ${total.is_observed ? "would be " : ""}${total.is_loss ? "lost" : "saved"}`;
   document.title = `${place("net").textContent} - observation masking`;
   place("line").textContent = `${total.line}.`;
-  fill("rereads", total.rereads.map((each) => `${each}.`).join(" "));
+  fill("notes", total.notes.map((each) => `${each}.`).join(" "));
   fill("unfit", nameUnfit([...rows.values()].map(({ one }) => one).filter(({ unfit }) => unfit)));
   place("many").hidden = false;
   place("all").classList.toggle("labelled", [...rows.values()].some(({ one }) => one.label));

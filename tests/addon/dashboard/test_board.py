@@ -143,7 +143,7 @@ def test_a_row_has_the_label_of_the_latest_request_and_the_rereads_of_all() -> N
     board = filled({**A, "label": "web", "rereads": 1}, {**A, "label": "ops", "rereads": 1})
     row = describe_row(board.look().conversations[0])
     assert ("ops", ["2 calls repeated one whose result was masked"]) == (
-        row["label"], row["rereads"],
+        row["label"], row["notes"],
     )  # fmt: skip
 
 

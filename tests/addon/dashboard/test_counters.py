@@ -117,6 +117,14 @@ def test_rereads_and_requests_that_fit_only_masked_are_counted() -> None:
     )
 
 
+def test_requests_that_were_sent_once_more_are_counted_by_the_answer() -> None:
+    found = scrape({**WHO, "resent": "accepted"}, {**WHO, "resent": "refused"}, WHO)
+    name = "observation_masking_requests_resent_total"
+    assert {"accepted": 1, "refused": 1} == {
+        dict(labels)["answer"]: count for (each, labels), count in found.items() if each == name
+    }
+
+
 def test_of_many_combinations_the_first_thousand_are_told_apart() -> None:
     found = scrape(
         *({"model": f"m{n % 50}", "client": f"c{n // 50}"} for n in range(1_500)), {"model": "m0"}

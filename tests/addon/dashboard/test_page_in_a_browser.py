@@ -157,11 +157,22 @@ def test_groups_labels_and_conversations_that_would_not_fit_are_shown(
         server.add(record(**{**next(session(1)), "conversation_id": f"c{at}", **fields}))
     page.goto(server.url)
     see(page, "unfit", "a conversation would no longer fit its model: 4 (pi).")
-    see(page, "rereads", "1 call repeated one whose result was masked.")
+    see(page, "notes", "1 call repeated one whose result was masked.")
     see(page, "compared-counts", "Held out: 1 of 4 conversations, too few to tell")
     see(page, "measures", "tool turns0.00.0")
     assert ["", "", "web", ""] == page.locator("#rows td.label").all_text_contents()
     assert [] == find_violations(page)
+
+
+def test_what_was_only_observed_or_sent_once_more_is_told(page: "Page", server: PageServer) -> None:
+    for fields in ({"masking": "observed"}, {"resent": "accepted"}, {"status": 529}):
+        server.add(record(**{**next(session(1)), **fields}))
+    page.goto(server.url)
+    see(page, "notes", "1 request refused masked and sent whole, 1 taken so.")
+    see(page, "one", "Of these, 1 request left as the agent wrote them")
+    page.get_by_text("Every request, as a table").click()
+    see(page, "one", "refused masked, and sent whole: accepted")
+    see(page, "one", "failed: 529")
 
 
 def test_the_keyboard_alone_leads_through_it(page: "Page", server: PageServer) -> None:
