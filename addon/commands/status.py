@@ -59,7 +59,7 @@ class Query(NamedTuple):
     default="day",
     show_default=True,
     metavar="WHAT",
-    help="What has a row of its own: day, model, host, client or tag.",
+    help="What has a row of its own: day, model, host, client, label or tag.",
 )
 @click.option("--tag", metavar="NAME", help="Only requests of runs with this tag.")
 @click.option("--replayed", is_flag=True, help="Only requests of recordings that were played.")

@@ -1,4 +1,4 @@
-"""`obsmask status`: a row and a bar for each day, model, host, client or tag."""
+"""`obsmask status`: a row and a bar for each day, model, host, client, label or tag."""
 
 from collections.abc import Iterable
 from datetime import date
