@@ -232,6 +232,8 @@ def _continues(known: Sequence[Remembered], earlier: Sequence[Remembered]) -> bo
 
 
 def _put_first(refs: _Refs, known: Remembered) -> None:
+    if known.ref in refs:
+        return
     if len(refs) >= _MAX_FOLLOWERS:
         refs[:] = [ref for ref in refs if ref() is not None][: _MAX_FOLLOWERS - 1]
     refs.insert(0, known.ref)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from mitmproxy import http
 from addon.proxy.config_file import ConfigFile
 from addon.proxy.requests import is_event_stream
 from addon.proxy.shipped import recordings, shipped
+from addon.recordings.exchanges import find_exchanges
 from addon.recordings.expectations import expectation_file, find_configs, replay_recording
 from addon.recordings.flows import read_flows
 from addon.recordings.studio.scenario import write_project
+from masking.known_table import KnownTable
 from masking.model import replacements_of
 from masking.rewrite import change_request, read_request
 from masking.strategies.dispatch_blocks import find_blocks
@@ -50,6 +53,21 @@ def beside(name: str) -> Path:
 @cases(recordings())
 def test_a_replay_yields_what_is_expected(recording: Path, config: Path | None) -> None:
     assert expected(recording, config) == replay_recording(recording, config)
+
+
+@pytest.mark.parametrize("recording", CHATS, ids=lambda path: path.stem)
+def test_a_process_that_remembers_masks_a_recording_as_any_other(recording: Path) -> None:
+    settings = ConfigFile(shipped("config.toml"), ()).settings.strategies
+    priced = replace(settings.schema1, cache_read_ratio=0.1, cache_write_ratio=1.25)
+    strategies, table = replace(settings, schema1=priced), KnownTable()
+    found = [exchange for flow in read_flows(recording) for exchange in find_exchanges(flow)]
+    bodies = [(each.body, each.match.wire) for each in found if each.body]
+    assert len(bodies) >= 15
+    for body, wire in bodies:
+        warm, cold = (read_request(body, wire, "", known) for known in (table, None))
+        assert warm.cut is not None
+        expected = change_request(body, cold, strategies)
+        assert expected == change_request(body, warm, strategies)
 
 
 @cases(CHATS)

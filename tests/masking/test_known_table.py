@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import orjson
@@ -217,7 +218,6 @@ ODD = {
     "no list": b'{"model": "m"}',
     "no object": b'["messages"]',
     "nothing": b"",
-    "a list of more elements than any model reads": chat(*({} for _ in range(20_001))),
 }
 
 READ = {
@@ -307,6 +307,7 @@ def test_elements_that_stand_out_are_all_that_a_function_of_a_document_looks_for
         {"type": "message", "role": "user", "content": [{"prompt_cache_breakpoint": True}]},
         {"type": "reasoning", "encrypted_content": "abc"},
     ]
+    assert not writer.wire.stands_out("Hi.")
     for each in marked:
         told = writer.tell(User("One."), User("Two."))
         body = told._replace(items=[told.items[0], each, told.items[1]]).body
@@ -340,8 +341,18 @@ def test_lists_are_forgotten_beyond_a_bound_the_longest_unused_first() -> None:
 
 
 def test_what_is_larger_than_the_bound_is_not_remembered() -> None:
+    assert None is KnownTable().decode(b'{"messages": [%b {}]}' % (b"{}," * 20_000), CHAT)
     assert None is KnownTable(max_bytes=1_000).decode(chat({"content": "x" * 600}), CHAT)
     assert KnownTable(max_bytes=1_000).decode(chat({"content": "x" * 300}), CHAT) is not None
+
+
+def test_elements_are_known_wherever_they_stood_however_many_there_were() -> None:
+    table = KnownTable(max_bytes=20_000_000)
+    for start in range(0, 24_000, 2_000):
+        messages = [{"role": "user", "content": str(start + n)} for n in range(2_000)]
+        known = read_request(chat(*messages), table=table).known
+        turned = read_request(chat(*messages[::-1]), table=table).known
+        assert [*map(id, known)] == [*map(id, turned[::-1])]
 
 
 def test_a_list_that_parts_from_another_leaves_that_one_known() -> None:
@@ -396,6 +407,18 @@ def test_the_answers_and_sizes_of_a_session_are_those_of_each_of_its_requests(
         assert [expected[at] for at in range(len(expected))] == [
             found[at] for at in range(len(found))
         ]
+
+
+def test_threads_share_a_table() -> None:
+    table, strategies = KnownTable(max_bytes=200_000), Strategies(schema1=PRICED)
+    told = [told for writer in WRITERS[:4] for told in grow(writer)]
+    found = [outcome(each.body, each.writer, strategies, None) for each in told]
+    with ThreadPoolExecutor(4) as pool:
+        plays = [
+            pool.map(lambda each: outcome(each.body, each.writer, strategies, table), told)
+            for _ in range(4)
+        ]
+        assert [found] * 4 == [[*play] for play in plays]
 
 
 def test_elements_are_edited_in_their_order() -> None:
