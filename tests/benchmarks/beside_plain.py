@@ -21,7 +21,6 @@ from addon.proxy.launch import ADDON, HOST, Proxy, running_proxy
 
 PATH = "/v1/chat/completions"
 ANSWER = b'{"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}'
-_BEGIN, _PIECE = 100, 1 << 20
 _PING_SECONDS = 0.02
 
 
@@ -39,27 +38,24 @@ class Answers(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    body, headers_of_it = ANSWER, (("content-type", "application/json"),)
+    body = ANSWER
+    headers_of_it: tuple[tuple[str, str], ...] = (("content-type", "application/json"),)
 
     def do_POST(self) -> None:
         left = int(self.headers["content-length"])
-        begin = self.rfile.read(min(left, _BEGIN))
-        left -= len(begin)
-        while left:
-            left -= len(self.rfile.read(min(left, _PIECE)))
-        self.reply(begin)
+        self.take(self.rfile.read(left))
+        self.answer(self.body)
 
     def do_GET(self) -> None:
-        self._answer(b"{}")
+        self.answer(b"{}")
 
-    def reply(self, begin: bytes) -> None:
-        """Answer a request, given its first bytes."""
-        self._answer(self.body)
+    def take(self, request: bytes) -> None:
+        """Take a request before it is answered."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the server's own name
         """Say nothing."""
 
-    def _answer(self, body: bytes) -> None:
+    def answer(self, body: bytes) -> None:
         self.send_response(200)
         for name, value in (*self.headers_of_it, ("content-length", str(len(body)))):
             self.send_header(name, value)

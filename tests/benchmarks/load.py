@@ -34,9 +34,14 @@ _STREAM = b'{"model": "gpt-4o", "stream": true, "messages": []}'
 class Streams(Answers):
     """A provider that streams where it is asked for that."""
 
-    def reply(self, begin: bytes) -> None:
-        if b'"stream": true' not in begin:
-            return super().reply(begin)
+    is_stream = False
+
+    def take(self, request: bytes) -> None:
+        self.is_stream = request == _STREAM
+
+    def answer(self, body: bytes) -> None:
+        if not self.is_stream:
+            return super().answer(body)
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")
