@@ -37,6 +37,12 @@ def _check_claude(environment: Mapping[str, str], settings: Settings) -> Iterato
         yield ok(f"{SIGNATURE}=0: claude-code does not sign its requests, and they can be masked")
     elif environment.get("ANTHROPIC_BASE_URL"):
         yield ok("claude-code signs nothing where ANTHROPIC_BASE_URL is set")
+    elif settings.mode == "observe":
+        yield note(
+            "claude-code signs what it sends to api.anthropic.com: what masking would save is not "
+            "reckoned, because a signed request is never masked",
+            "obsmask run --observe --client-changes -- claude",
+        )
     else:
         yield note(
             "claude-code signs what it sends to api.anthropic.com: that passes unmasked",

@@ -29,9 +29,15 @@ from addon.commands.diagnosis.proxies import (
     check_variables,
     reach,
 )
+from addon.commands.diagnosis.recall import check_recall
 from addon.commands.diagnosis.storage import check_folder, check_record_file, check_room
 from addon.commands.diagnosis.surroundings import Surroundings
-from addon.commands.diagnosis.traffic import check_bound, check_passed, check_windows
+from addon.commands.diagnosis.traffic import (
+    check_bound,
+    check_passed,
+    check_rules,
+    check_windows,
+)
 from addon.commands.diagnosis.trial import try_interpreter
 from addon.commands.diagnosis.trust import check_attempts, check_unasked
 from addon.commands.diagnosis.versions import check_installations, check_versions
@@ -49,6 +55,7 @@ _ADDRESS = "https://obsmask.test/health"
 
 def _examine_configuration(it: Surroundings) -> Iterator[Finding]:
     yield from check_configuration(it.configuration)
+    yield from check_rules(it.settings.rules, it.records)
     yield from check_local()
 
 
@@ -134,6 +141,7 @@ def _examine_storage(it: Surroundings) -> Iterator[Finding]:
     else:
         yield from check_record_file(it.record_file)
         yield from check_room(it.record_file)
+        yield from check_recall(it.settings.recall)
     for folder, is_private in (
         (platformdirs.user_state_path("observation-masking", appauthor=False), True),
         (platformdirs.user_data_path("observation-masking", appauthor=False), False),

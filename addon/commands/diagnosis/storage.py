@@ -18,7 +18,7 @@ _MOST_NAMED = 8
 
 def check_record_file(path: Path) -> Iterator[Finding]:
     """Yield whether records can be written, and who can read them."""
-    there = _find_existing(path.parent)
+    there = find_existing(path.parent)
     if path.exists() and not path.is_file():
         yield broken(
             f"{path} is no file: no records are kept", "obsmask config | grep metrics.path"
@@ -31,13 +31,13 @@ def check_record_file(path: Path) -> Iterator[Finding]:
     else:
         size = f", {render_size(path.stat().st_size)}" if path.exists() else ", none so far"
         yield ok(f"Records are kept in {path}{size}")
-    if path.is_file() and _is_open(path):
+    if path.is_file() and is_open(path):
         yield note(f"{path} can be read by others on this machine", f"chmod 600 {_quote(path)}")
 
 
 def check_room(path: Path) -> Iterator[Finding]:
     """Yield whether there is room on a file's disk."""
-    there = _find_existing(path.parent)
+    there = find_existing(path.parent)
     free = shutil.disk_usage(there).free
     if free < _MEGABYTE:
         yield broken(f"The disk of {there} is full: records are lost", f"df -h {_quote(there)}")
@@ -59,7 +59,7 @@ def check_folder(folder: Path, *, is_private: bool) -> Iterator[Finding]:
         names.append(f"{len(sizes) - _MOST_NAMED} more")
     total = f"{render_size(sizes.total())} in {pluralize(len(files), 'file')}"
     yield ok(f"{folder} " + (f"holds {total}: {', '.join(names)}" if files else "is empty"))
-    if is_private and _is_open(folder):
+    if is_private and is_open(folder):
         mend = f"chmod 700 {_quote(folder)}"
         yield note(f"{folder} can be read by others on this machine", mend)
 
@@ -71,7 +71,7 @@ def render_size(size: int) -> str:
     return f"{size / 1_000:.0f} kB" if size < _MEGABYTE else f"{size / _MEGABYTE:,.1f} MB"
 
 
-def _find_existing(folder: Path) -> Path:
+def find_existing(folder: Path) -> Path:
     """Return the innermost of a folder and those above it that is there."""
     return next((each for each in (folder, *folder.parents) if each.exists()), folder)
 
@@ -81,5 +81,6 @@ def _quote(path: Path) -> str:
     return shlex.quote(str(path))
 
 
-def _is_open(path: Path) -> bool:
+def is_open(path: Path) -> bool:
+    """Whether others on this machine may use a file or a folder in any way."""
     return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))

@@ -2,11 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from addon.commands.diagnosis.finding import Finding, note
 from addon.metrics.record import RequestRecord
 from addon.metrics.tally import Tally
 from addon.metrics.tally_line import explain_passed, list_outgrown
+from masking.report.text import pluralize
+from masking.rules import RequestFacts, Rule
 
 
 def check_passed(records: Sequence[RequestRecord]) -> Iterator[Finding]:
@@ -30,6 +33,21 @@ def check_bound(records: Sequence[RequestRecord]) -> Iterator[Finding]:
             f"{host} refuses a session with {model} whose earlier results were masked once they "
             "are sent whole: end such a session before you go on without the proxy"
         )
+
+
+def check_rules(
+    rules: Sequence[tuple[Rule, object]], records: Sequence[RequestRecord]
+) -> Iterator[Finding]:
+    """Yield the rules that fit no request in the records, which do not tell its headers."""
+    facts = {(each.host, each.model, each.path, each.client) for each in records}
+    for place, (rule, _) in enumerate(rules):
+        known = replace(rule, headers=())
+        if facts and not any(known.fits(RequestFacts(*each)) for each in facts):
+            yield note(
+                f"rules[{place}] fits none of the last {pluralize(len(records), 'request')}: see "
+                "the hosts, models, paths and clients that they name",
+                "obsmask status --by host",
+            )
 
 
 def check_windows(records: Sequence[RequestRecord]) -> Iterator[Finding]:

@@ -1,6 +1,12 @@
 """What the records say of requests that passed."""
 
-from addon.commands.diagnosis.traffic import check_bound, check_passed, check_windows
+from addon.commands.diagnosis.traffic import (
+    check_bound,
+    check_passed,
+    check_rules,
+    check_windows,
+)
+from masking.rules import Rule
 from tests.findings import mends, record
 
 
@@ -29,3 +35,16 @@ def test_conversations_that_need_masking_are_counted() -> None:
     assert found.says.startswith("1 conversation no longer fits its model without masking")
     assert found.says.endswith("; gpt-5 at api.openai.com, 300,000 tokens for 400,000")
     assert [] == list(check_windows([record()]))
+
+
+def test_a_rule_that_fits_no_request_is_named() -> None:
+    rules = [
+        (Rule(host="*.openai.com"), None),
+        (Rule(model="claude-*"), None),
+        (Rule(headers=(("x-team", "a"),)), None),
+        (Rule(client="mini", headers=(("x-team", "a"),)), None),
+    ]
+    found = list(check_rules(rules, [record(), record(client="qwen")]))
+    assert ["rules[1]", "rules[3]"] == [each.says.split()[0] for each in found]
+    assert "fits none of the last 2 requests" in found[0].says
+    assert [] == list(check_rules(rules, []))

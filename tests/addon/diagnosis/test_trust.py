@@ -12,7 +12,8 @@ from addon.commands.diagnosis.program import Interpreter, Program
 from addon.commands.diagnosis.trial import Attempt, Outcome
 from addon.commands.diagnosis.trust import check_attempts, check_unasked
 from masking.config import Settings, parse_settings
-from tests.findings import levels
+from masking.config_types import Mode
+from tests.findings import levels, mends
 
 NODE = Program("agent", Path("/bin/agent"), Interpreter("node", Path("/bin/node")))
 PROXIED = Interpreter("node", Path("/bin/node"))
@@ -97,6 +98,19 @@ def test_what_is_known_of_a_client_is_told(
     client, settings = find_client(name), parse_settings(config) or Settings()
     assert client is not None
     assert expected == levels(client.remarks(environment, settings))
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("on", "obsmask run --client-changes -- claude"),
+        ("observe", "obsmask run --observe --client-changes -- claude"),
+    ],
+)
+def test_a_client_that_signs_is_started_anew_in_the_same_mode(mode: Mode, expected: str) -> None:
+    claude = find_client("claude")
+    assert claude is not None
+    assert [expected] == mends(claude.remarks({}, Settings(mode=mode)))
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="only Linux tells")
