@@ -185,3 +185,23 @@ def test_a_real_agent_reads_back_what_was_masked(name: str, tmp_path: Path) -> N
     names = set(re.findall(r"\w+\.py", (kept / asked[1]).read_text()))
     assert len(names) > 20
     assert names == set(re.findall(r"\w+\.py", told))
+
+
+COMPACT = """
+"$0" --dangerously-skip-permissions --model "$2" -p "$1"
+"$0" --dangerously-skip-permissions --model "$2" --continue -p /compact
+"""
+ASKS = "CRITICAL: Respond with TEXT ONLY"
+
+
+def test_a_real_agents_request_for_a_summary_goes_out_whole(tmp_path: Path) -> None:
+    program, model = "{package}/node_modules/.bin/claude", "claude-sonnet-4-5"
+    client = prepare("claude-code")
+    client = replace(client, command=("bash", "-c", COMPACT, program, "{task}", model))
+    session = run_agent(client, (*MASKING, CHANGES), tmp_path, lambda replies: replies)
+    assert [] == session.provider.refusals
+    sent = [each.body.decode() for each in session.provider.requests]
+    first = next(place for place, body in enumerate(sent) if ASKS in body)
+    assert " chars masked]" in sent[first - 1]
+    assert " chars masked]" not in sent[first]
+    assert " left whole; " in session.said.rstrip().splitlines()[-1]
