@@ -149,6 +149,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "masking": "on",
         "group": None,
         "passed_through": None,
+        "resent": None,
         "replay": False,
         "prefix": "first met",
         "binding": None,
