@@ -13,8 +13,8 @@ _SPELLED_ANEW = 1_000
 of a file that is written, are equal if they are spelled alike: to decode them all at each request
 would cost more than it could tell."""
 
-_REMEMBERED = 4_096
-"""How many arguments are remembered as they are spelled here: a few megabytes at most."""
+_REMEMBERED = 2_048
+"""How many arguments are remembered as they are spelled here: some four megabytes at most."""
 
 
 def find_key(tool: str | None, arguments: object) -> CallKey:
