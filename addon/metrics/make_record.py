@@ -1,6 +1,6 @@
 """Makes the record of a request that has come to its end."""
 
-from dataclasses import asdict
+import dataclasses
 
 from addon.metrics.ledger_fields import describe_entry, describe_pricing
 from addon.metrics.record import RequestRecord
@@ -9,6 +9,7 @@ from addon.metrics.stages import Answered, Measured, Priced, Received, Rewritten
 from addon.metrics.window_fields import describe_window
 from masking.accounting.ledger import Entry
 from masking.accounting.repeated_calls import count_rereads
+from masking.accounting.sizes import Sizes
 from masking.measures.vocabulary import ENCODING_NAME, is_exact_for
 from masking.wire.usage import Usage
 
@@ -21,7 +22,7 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
         **_describe_received(rewritten.received),
         **_describe_rewritten(rewritten),
         **(_describe_priced(rewritten.priced) if rewritten.priced else {}),
-        **({} if measured is None else asdict(measured.sizes)),
+        **({} if measured is None else _describe_sizes(measured.sizes)),
         **{f"{name}_tokens": getattr(usage, name) for name in _USAGE_FIELDS},
         **describe_entry(entry),
         **describe_window(answered),
@@ -38,6 +39,7 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
     return RequestRecord.model_validate(fields)
 
 
+_SIZES = tuple(field.name for field in dataclasses.fields(Sizes))
 _SECOND_DIGITS = 3
 _FIRST_REFUSAL = 400
 _USAGE_FIELDS = ("prompt", "cached", "written", "written_long", "completion", "reasoning")
@@ -77,6 +79,10 @@ def _find_masking(rewritten: Rewritten) -> str:
     if not rewritten.received.settings.strategies.change:
         return "off"
     return "observed" if rewritten.observed else "on"
+
+
+def _describe_sizes(sizes: Sizes) -> dict[str, object]:
+    return {name: getattr(sizes, name) for name in _SIZES}
 
 
 def _count_rereads(measured: Measured | None, entry: Entry | None) -> int | None:
