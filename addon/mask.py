@@ -15,14 +15,13 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 from mitmproxy import ctx, exceptions, http, tcp
 from mitmproxy.addonmanager import Loader
 from mitmproxy.connection import Client
 
-from addon.dashboard.page_server import PageServer
 from addon.metrics.loop_log import LoopLog
 from addon.metrics.metrics import Measuring, Metrics
 from addon.metrics.names import printable
@@ -60,6 +59,9 @@ from addon.proxy.websocket import Websockets, send_messages_whole
 from masking.config import Settings
 from masking.errors import ConfigError
 from masking.wire.formats import Match
+
+if TYPE_CHECKING:
+    from addon.dashboard.page_server import PageServer
 
 logger = logging.getLogger("observation_masking")
 
@@ -273,6 +275,8 @@ class ObservationMasking:
         """Serve the page from now on, if it is wanted. What keeps it away is a warning."""
         if not config.settings.page.enabled or self._page is not None:
             return
+        from addon.dashboard.page_server import PageServer  # a proxy without a page needs none
+
         try:
             self._page = PageServer(config.settings.page, self._describe_run, self._log.log)
         except OSError as error:

@@ -58,3 +58,11 @@ def test_a_room_of_the_addon_loads_none_that_stands_above_it(room: str, unwanted
     loaded = load(room=room)
     assert f"{room}.{'metrics' if room == 'addon.metrics' else 'masker'}" in loaded
     assert set() == unwanted & loaded
+
+
+def test_a_proxy_that_shows_no_page_loads_none_of_it() -> None:
+    told = "import addon.mask, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, check=True, text=True)
+    loaded = {*done.stdout.split()}
+    assert {"addon.mask", "addon.metrics.metrics"} <= loaded
+    assert set() == {"addon.dashboard", "statistics"} & loaded
