@@ -44,7 +44,8 @@ class Resending:
         conversation was tried meanwhile.
         """
         refusals = self._masker.refusals
-        if not refusals.begin(whole.conversation):
+        # A request beside the one that was tried first was masked before that was known.
+        if not refusals.begin(whole.conversation) and not refusals.goes_whole(whole.conversation):
             return None
         status, response = await self._send(flow, whole)
         refusals.settle(whole.conversation, _find_verdict(status))

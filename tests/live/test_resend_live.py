@@ -1,5 +1,6 @@
 """`resend_on_400` behind a real mitmdump, before a provider that refuses masked requests."""
 
+import concurrent.futures
 import contextlib
 import gzip
 import json
@@ -310,6 +311,28 @@ def asking(live: Live, path: str) -> Iterator[ssl.SSLSocket]:
         eventually(lambda: tuple(h.body for h in live.sink.heard if h.path == path) == sent or None)
         yield tls
         tls.close()
+
+
+def test_a_request_beside_the_first_is_sent_again_once_that_was_taken(live: Live) -> None:
+    path, first_was_taken = f"/beside{CHAT}", threading.Event()
+    refused, taken = answer(status=400), answer(b'{"taken": 1}')
+    live.sink.answers[path] = InTurn([first_was_taken, *refused], refused, taken, taken)
+    body = ask("Both at once.")
+
+    def post() -> httpx.Response:
+        with live.client() as client:
+            return client.post(live.sink.url(path), content=body)
+
+    def find_heard() -> list[bytes]:
+        return [heard.body for heard in live.sink.heard if heard.path == path]
+
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        slow = thread.submit(post)
+        eventually(lambda: find_heard() or None)
+        assert 200 == post().status_code
+        first_was_taken.set()
+        assert 200 == slow.result().status_code
+    assert [masked(body), masked(body), body, body] == find_heard()
 
 
 def test_a_client_that_leaves_ends_what_is_sent_again(live: Live) -> None:
