@@ -47,7 +47,9 @@ EVERY = pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.nam
 
 SLIDING = policy(MASK_ALL, window_turns=2)
 PRICED = policy(SLIDING, cache_read_ratio=0.5, cache_write_ratio=1.0)
-KEEPING = policy(PRICED, keep_last_k_per_tool=1, keep_latest_turns=5, mask_images=True)
+KEEPING = policy(
+    PRICED, keep_last_k_per_tool=1, keep_latest_turns=5, mask_images=True, keep_rereads=True
+)
 POLICIES = {"sliding": SLIDING, "priced": PRICED, "keeping": KEEPING}
 
 TEXT = "A line of output.\n" * 40
