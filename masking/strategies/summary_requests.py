@@ -30,6 +30,9 @@ _ASKS = re.compile(
 _LOOKED_AT = 2_000
 """In characters: so much of a text's beginning, and of its end, is looked at."""
 
+_LAST_TEXTS = 4
+"""An instruction is in one of so many at the end: a message may have any number of them."""
+
 
 def is_summary_request(conversation: Conversation) -> bool:
     """Whether an agent asks for a summary of its history, to go on with that alone."""
@@ -42,7 +45,7 @@ def is_summary_request(conversation: Conversation) -> bool:
     if any(text[:_LOOKED_AT].lstrip().startswith(_OPENINGS) for text in texts):
         return True
     can_call = wire.find_tools(body) and not wire.forbids_tools(body)
-    return not can_call and any(map(_asks, texts))
+    return not can_call and any(map(_asks, texts[-_LAST_TEXTS:]))
 
 
 def _find_last_said(conversation: Conversation) -> Sequence[str]:

@@ -21,7 +21,7 @@ from masking.strategies.redaction import RedactionPolicy
 from masking.strategies.summary_requests import is_summary_request
 from masking.wire.messages import MESSAGES
 from masking.wire.responses import RESPONSES
-from tests.builders import OLD, TEMPLATE, policy, read, turn
+from tests.builders import OLD, TEMPLATE, parts, policy, read, turn
 from tests.masking.test_boundary import conversations, converse
 from tests.masking.test_boundary import policy as exact
 from tests.schedules import Conversation, bills, costs_at_entries, masks_of_rule
@@ -109,6 +109,13 @@ def test_an_instruction_to_summarise_is_one_to_write_down_the_history(
     text: str, expected: bool
 ) -> None:
     messages: list[ChatMessage] = [*turn("a"), {"role": "user", "content": text}]
+    assert expected == is_summary_request(read(messages))
+
+
+@pytest.mark.parametrize(("after", "expected"), [(3, True), (4, False)])
+def test_an_instruction_is_one_of_the_last_texts_of_a_message(after: int, expected: bool) -> None:
+    content = parts(SUMMARISE, *["A reminder."] * after)
+    messages: list[ChatMessage] = [*turn("a"), {"role": "user", "content": content}]
     assert expected == is_summary_request(read(messages))
 
 
