@@ -187,6 +187,7 @@ def check_signal(bench: Bench, number: signal.Signals, phase: str) -> bool:
             with contextlib.suppress(OSError):
                 while client.recv(65_536):
                     pass
+        wait_for(lambda: has_ended(proxy.pid))  # a second signal would meet mitmproxy's own end
     return is_sound(folder) and count_records(folder) >= 1
 
 
@@ -219,6 +220,10 @@ def is_sound(folder: Path) -> bool:
     if find_records(folder).exists():
         count_records(folder)
     return "Traceback" not in (folder / "mitmdump.log").read_text()
+
+
+def has_ended(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 def wait_for(holds: Callable[[], bool]) -> None:

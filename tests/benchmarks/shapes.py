@@ -38,16 +38,18 @@ POLICY = MaskPolicy(
 def main() -> int:
     worst = 0.0
     print(f"{'shape':38} {'kB':>7} {'ms':>8}   exponent")
-    for name, writer, build in _list_shapes():
+    for name, writer, build in list_shapes():
         bodies = [json.dumps(writer.wrap(build(size))).encode() for size in SIZES]
-        times = [_time(partial(rewrite_request, body, POLICY, writer.wire)) for body in bodies]
+        times = [
+            take_seconds(partial(rewrite_request, body, POLICY, writer.wire)) for body in bodies
+        ]
         exponent = _fit([len(body) for body in bodies], times)
         worst = max(worst, exponent)
         print(f"{name:38} {len(bodies[-1]) / 1000:7,.0f} {times[-1] * 1000:8,.1f}   {exponent:.2f}")
     return int(worst > LIMIT)
 
 
-def _list_shapes() -> Iterator[tuple[str, Writer, Callable[[int], list[Message]]]]:
+def list_shapes() -> Iterator[tuple[str, Writer, Callable[[int], list[Message]]]]:
     for name, build in SHAPES.items():
         yield name, WRITERS[0], build
     for name, tell in TOLD.items():
@@ -59,7 +61,7 @@ def _spell(writer: Writer, tell: Callable[[int], list[Step]], size: int) -> list
     return [item for step in tell(size) for item in writer.spell(step)]
 
 
-def _time(function: Callable[[], object]) -> float:
+def take_seconds(function: Callable[[], object]) -> float:
     times = []
     for _ in range(RUNS):
         start = time.process_time()
@@ -94,18 +96,18 @@ def _tell(call_id: str, content: object) -> Message:
 _TEXT = "a line of output\n" * 8
 
 
-def _small_turns(size: int) -> list[Message]:
+def small_turns(size: int) -> list[Message]:
     turns = ((_ask(_call(f"c{n}")), _tell(f"c{n}", _TEXT)) for n in range(size))
     return [message for turn in turns for message in turn]
 
 
-def _window_of_many_then_answers(size: int) -> list[Message]:
+def window_of_many_then_answers(size: int) -> list[Message]:
     """One turn of many results in the window, then plain answers: each request looks ahead."""
     opening = [_ask(_call("a")), _tell("a", "x" * 100 * size)]
     calls = [_call(f"c{n}") for n in range(size)]
     results = [_tell(f"c{n}", _TEXT) for n in range(size)]
     answers: list[Message] = [{"role": "assistant", "content": "Yes."} for _ in range(size)]
-    return [*opening, *_small_turns(9), _ask(*calls), *results, *answers]
+    return [*opening, *small_turns(9), _ask(*calls), *results, *answers]
 
 
 def _one_target(size: int) -> list[Message]:
@@ -123,22 +125,22 @@ def _many_targets_read_twice(size: int) -> list[Message]:
     return [*once, *(message for n in range(size // 2) for message in read(f"b{n}", n))]
 
 
-def _long_names(size: int) -> list[Message]:
+def long_names(size: int) -> list[Message]:
     """A tool's name and an id that are as long as the conversation."""
     name = "n" * size
     calls = [_call(name, name)]
     results = [_tell(name, _TEXT) for _ in range(100)]
-    return [_ask(*calls), *results, *_small_turns(40)]
+    return [_ask(*calls), *results, *small_turns(40)]
 
 
 def _many_parts(size: int) -> list[Message]:
     parts = [{"type": "text", "text": _TEXT} for _ in range(size)]
-    return [_ask(_call("a")), _tell("a", parts), *_small_turns(40)]
+    return [_ask(_call("a")), _tell("a", parts), *small_turns(40)]
 
 
 def _results_before_their_calls(size: int) -> list[Message]:
     early = [_tell(f"c{n}", _TEXT) for n in range(size)]
-    return [*early, *(_ask(_call(f"c{n}")) for n in range(size)), *_small_turns(40)]
+    return [*early, *(_ask(_call(f"c{n}")) for n in range(size)), *small_turns(40)]
 
 
 def _one_id_for_all(size: int) -> list[Message]:
@@ -163,11 +165,11 @@ TOLD = {"answered backwards": _answered_backwards, "many reminders": _many_remin
 """Shapes that every format is measured with."""
 
 SHAPES = {
-    "small turns": _small_turns,
-    "a full window, then answers": _window_of_many_then_answers,
+    "small turns": small_turns,
+    "a full window, then answers": window_of_many_then_answers,
     "one target again and again": _one_target,
     "many targets, read twice": _many_targets_read_twice,
-    "long names": _long_names,
+    "long names": long_names,
     "a result of many parts": _many_parts,
     "results before their calls": _results_before_their_calls,
     "one id for all": _one_id_for_all,

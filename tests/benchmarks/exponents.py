@@ -1,0 +1,148 @@
+"""How CPU time grows with each shape that once cost more than its size: 1 is linear.
+
+`python -m tests.benchmarks.exponents` doubles each shape three times, fits the exponent of the CPU
+time over the bytes, and exits with 1 if one exceeds 1.3. The shapes of `tests.benchmarks.shapes`
+are among them. The fastest of three runs counts, because the machine may be shared.
+"""
+
+import json
+import math
+import statistics
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from masking.accounting.prompt import read_prompt
+from masking.measures.tokens import TokenCounter
+from masking.rewrite import Rewrite, change_request, read_request
+from masking.strategies.mcp_payload import mask_payload_bytes
+from masking.strategies.mcp_requests import McpSettings
+from masking.strategies.order import Strategies
+from masking.strategies.policy import MaskPolicy
+from masking.strategies.reduction import ReductionOptions
+from masking.wire.sse import EventStream
+from tests.benchmarks.shapes import (
+    POLICY,
+    Message,
+    list_shapes,
+    long_names,
+    small_turns,
+    take_seconds,
+    window_of_many_then_answers,
+)
+from tests.wire_conversations import WRITERS, Writer
+
+LIMIT = 1.3
+SIZES = (2_000, 4_000, 8_000, 16_000)
+
+_MCP = McpSettings(enabled=True, max_chars=4_000)
+_DEPTH = 900
+
+
+class Work(NamedTuple):
+    """A shape of some size: its bytes, and what is done with it."""
+
+    size: int
+    run: Callable[[], object]
+
+
+def main() -> int:
+    worst = 0.0
+    print(f"{'shape':46} {'kB':>7} {'ms':>8}   exponent")
+    for name, build in _list_works():
+        works = [build(size) for size in SIZES]
+        times = [take_seconds(work.run) for work in works]
+        logs = [[math.log(work.size) for work in works], [math.log(each) for each in times]]
+        exponent = statistics.linear_regression(*logs).slope
+        worst = max(worst, exponent)
+        size, seconds = works[-1].size / 1000, times[-1] * 1000
+        print(f"{name:46} {size:7,.0f} {seconds:8,.1f}   {exponent:.2f}", flush=True)
+    return int(worst > LIMIT)
+
+
+def _list_works() -> Iterator[tuple[str, Callable[[int], Work]]]:
+    for name, writer, build in list_shapes():
+        yield name, partial(_rewrite, writer, build, Strategies(schema1=POLICY))
+    for name, (build, strategies) in REWRITTEN.items():
+        yield name, partial(_rewrite, WRITERS[0], build, strategies)
+    yield from OTHERS.items()
+
+
+def _rewrite(
+    writer: Writer, build: Callable[[int], list[Message]], strategies: Strategies, size: int
+) -> Work:
+    body = json.dumps(writer.wrap(build(size))).encode()
+
+    def run() -> Rewrite:
+        return change_request(body, read_request(body, writer.wire), strategies)
+
+    return Work(len(body), run)
+
+
+def _empty_messages(size: int) -> Work:
+    """Elements that are no messages, which are measured all the same."""
+    body = b'{"model": "gpt-4o", "messages": [' + b'"",' * 10 * size + b'""]}'
+
+    def run() -> None:
+        rewrite = change_request(body, read_request(body), Strategies(schema1=POLICY))
+        read_prompt(rewrite, TokenCounter())
+
+    return Work(len(body), run)
+
+
+def _deep_string(size: int) -> list[Message]:
+    """A result at depth 100, whose text stands there twice: the exact road reads it."""
+    deep: object = "text " * 10 * size
+    for _ in range(100):
+        deep = {"a": deep}
+    turns = small_turns(40)
+    turns[1]["deep"] = deep
+    turns[1]["content"] = "text " * 10 * size
+    return turns
+
+
+def _deep_payload(size: int) -> Work:
+    """An answer of many branches, each 900 deep."""
+    branch = b"[" * _DEPTH + b"]" * _DEPTH
+    branches = b",".join([branch] * (size // 100))
+    body = b'{"jsonrpc": "2.0", "id": 1, "result": [' + branches + b"]}"
+    return Work(len(body), partial(mask_payload_bytes, body, _MCP))
+
+
+def _tiny_events(size: int) -> Work:
+    stream = b"data: 1\n\n" * 50 * size
+    return Work(len(stream), lambda: EventStream(bytes, min_bytes=4_000).feed(stream))
+
+
+def _tiny_events_that_end_oddly(size: int) -> Work:
+    stream = b"data: 1\r\r" * size
+    return Work(len(stream), lambda: EventStream(bytes, min_bytes=4_000).feed(stream))
+
+
+_LIBRARY = MaskPolicy(True)
+_KEEPS_ALL = replace(POLICY, keep_last_k_per_tool=1_000_000)
+_SUMS_UP = ReductionOptions(enabled=True, max_input_chars=1_000, summary_max_chars=10_000_000)
+
+REWRITTEN: Mapping[str, tuple[Callable[[int], list[Message]], Strategies]] = {
+    "a full window, then answers, at 0.02": (
+        window_of_many_then_answers,
+        Strategies(schema1=replace(POLICY, cache_read_ratio=0.02, cache_write_ratio=1.0)),
+    ),
+    "long names, the library's placeholder": (long_names, Strategies(schema1=_LIBRARY)),
+    "the last million of each tool": (small_turns, Strategies(schema1=_KEEPS_ALL)),
+    "a summary without end": (small_turns, Strategies(reduction=_SUMS_UP)),
+    "a string at depth 100": (_deep_string, Strategies(schema1=POLICY)),
+}
+"""Requests, by how they are built and what is done with them."""
+
+OTHERS: Mapping[str, Callable[[int], Work]] = {
+    "elements that are no messages, counted": _empty_messages,
+    "an answer of MCP, 900 deep": _deep_payload,
+    "tiny events": _tiny_events,
+    "tiny events that end oddly": _tiny_events_that_end_oddly,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())
