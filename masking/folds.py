@@ -15,10 +15,11 @@ Contra = TypeVar("Contra", contravariant=True)
 MARKED_ELEMENTS = 4
 """How many of the last elements a client spells anew at the next request, to move a cache mark."""
 
-Progress = dict[Hashable, tuple[Sequence[Any], Any]]
-"""By what was worked out: the values that it was worked out from, and the outcome.
+Progress = dict[Hashable, tuple[object, Sequence[Any], Any]]
+"""By what was worked out: under what it was, the values that it was worked out from, the outcome.
 
-Threads may share one: what is in it is replaced, never changed.
+There is one outcome for each, however often settings change. Threads may share one: what is in it
+is replaced, never changed.
 """
 
 
@@ -39,22 +40,24 @@ def fold(
     progress: Progress | None = None,
     key: Hashable = None,
     left_out: int = 0,
+    under: object = None,
 ) -> F:
     """Return the fold over all values. It is the caller's own.
 
-    With `progress` it goes on from the outcome under `key`, if the values begin with those of that
-    outcome, and leaves there its own without the last `left_out` values, which may change.
+    With `progress` it goes on from the outcome at `key`, if that was worked out `under` the same
+    and the values begin with those of it, and leaves there its own without the last `left_out`
+    values, which may change.
     """
     if progress is None:
         return _take_all(start(), values)
-    known, found = progress.get(key, ((), None))
+    was, known, found = progress.get(key, (None, (), None))
     count = len(known)
-    if found is None or count > len(values) or known != values[:count]:
+    if found is None or was != under or count > len(values) or known != values[:count]:
         found, count = start(), 0
     outcome: F = found.copy()
     settled = max(count, len(values) - left_out)
     _take_all(outcome, values[count:settled])
-    progress[key] = (values[:settled], outcome)
+    progress[key] = (under, values[:settled], outcome)
     return _take_all(outcome.copy(), values[settled:])
 
 
@@ -63,20 +66,24 @@ def map_each(
     values: Sequence[T],
     progress: Progress | None = None,
     key: Hashable = None,
+    under: object = None,
 ) -> list[R]:
     """Return the outcome for each value; with `progress`, those that are known are not sought anew.
 
-    A value is known under `key` if the same one stood at its place.
+    A value is known if the same one stood at its place, and the outcomes at `key` were found
+    `under` the same.
     """
     if progress is None:
         return [*map(function, values)]
-    known, outcomes = progress.get(key, ((), ()))
+    then, known, outcomes = progress.get(key, (None, (), ()))
+    if then != under:
+        known, outcomes = (), ()
     found = [
         outcome if was is value or was == value else function(value)
         for was, outcome, value in zip(known, outcomes, values, strict=False)
     ]
     found += map(function, values[len(found) :])
-    progress[key] = (values, found)
+    progress[key] = (under, values, found)
     return [*found]
 
 

@@ -16,8 +16,9 @@ def lay_out(conversation: Conversation) -> Layout:
         lambda: _Layout(conversation.wire, head.total),
         conversation.known,
         conversation.progress,
-        ("layout", head.total),
+        "layout",
         MARKED_ELEMENTS,
+        under=head.total,
     )
     last = Request(laid.size, laid.turns, len(laid.offsets))
     return Layout(

@@ -170,11 +170,16 @@ def _go_on(
     They were sent with the moves that were `made`, or with those of the rule. What is remembered
     holds if it was worked out from the first of these requests, results and moves.
     """
-    key = "boundary", policy, marked, made is None
+    under = policy, marked, made is None
     known: Sequence[Request]
     fold: _Fold | None
-    known, fold = (progress or {}).get(key, ((), None))
-    if fold is None or known != requests[: len(known)] or not fold.continues(results, made):
+    was, known, fold = (progress or {}).get("boundary", (None, (), None))
+    if (
+        fold is None
+        or was != under
+        or known != requests[: len(known)]
+        or not fold.continues(results, made)
+    ):
         known, fold = (), _Fold(policy, marked)
     else:
         fold = fold.copy()
@@ -189,7 +194,7 @@ def _go_on(
             fold.take_move(made.masked.get(number, ()), results)
         fold.send(request, results)
     if progress is not None:
-        progress[key] = (requests, fold)
+        progress["boundary"] = (under, requests, fold)
         fold = fold.copy()
     return fold
 

@@ -114,7 +114,7 @@ def judge(
     if edge is not None:
         results = results[: _count_before(results, edge)]
     judged = map_each(
-        lambda result: _judge(result, view), results, conversation.progress, ("judged", policy)
+        lambda result: _judge(result, view), results, conversation.progress, "judged", policy
     )
     if policy.keep_rereads:
         for place in [*find_asked_again(judged, policy.window_turns)]:

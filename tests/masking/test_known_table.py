@@ -411,6 +411,21 @@ def test_the_answers_and_sizes_of_a_session_are_those_of_each_of_its_requests(
         ]
 
 
+def test_what_is_worked_out_is_kept_once_however_often_settings_and_head_change() -> None:
+    table, messages = KnownTable(), [USER, *TURN, {"role": "tool", "tool_call_id": "a"}]
+    kept = []
+    for n in range(9):
+        body = chat(*messages, tools=[{"name": "x" * 50 * n}])
+        request = read_request(body, CHAT, WRITERS[0].path, table)
+        strategies = Strategies(schema1=policy(PRICED, window_turns=n + 1))
+        assert outcome(body, WRITERS[0], strategies, None) == change_request(
+            body, request, strategies
+        )
+        assert request.progress is not None
+        kept.append(len(request.progress))
+    assert [kept[0]] * 9 == kept
+
+
 def test_threads_share_a_table() -> None:
     table, strategies = KnownTable(max_bytes=200_000), Strategies(schema1=PRICED)
     told = [told for writer in WRITERS[:4] for told in grow(writer)]
