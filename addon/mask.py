@@ -3,7 +3,7 @@
 Whatever goes wrong in here, the client's own bytes go out.
 """
 
-import addon.proxy.collector  # noqa: F401 - it spares work by being first
+import addon.proxy.process_memory  # noqa: F401 - it has to be the first
 
 # isort: split
 

@@ -41,6 +41,14 @@ def _decode(decode: Callable[[bytes, str], object], body: bytes, coding: str) ->
         return ValueError
 
 
+def _gunzip(body: bytes, _: str) -> bytes:
+    """Return what mitmproxy 11 does; 12 takes what is cut off for whole, and the first for all."""
+    try:
+        return gzip.decompress(body)
+    except (OSError, EOFError, zlib.error):
+        raise ValueError from None
+
+
 @given(
     st.one_of(st.binary(max_size=500), st.builds(bytes.__mul__, st.binary(), st.just(3_000))),
     st.sampled_from(CODINGS[:-1]),
@@ -51,7 +59,8 @@ def _decode(decode: Callable[[bytes, str], object], body: bytes, coding: str) ->
 @example(b"some text " * 200_000, "br", "none")
 def test_a_body_is_decoded_as_mitmproxy_does_it(plain: bytes, coding: str, damage: str) -> None:
     body = DAMAGES[damage](encoding.encode(plain, coding))
-    assert _decode(encoding.decode, body, coding) == _decode(decode_body, body, coding)
+    decode = _gunzip if coding == "gzip" else encoding.decode
+    assert _decode(decode, body, coding) == _decode(decode_body, body, coding)
 
 
 def test_a_coding_that_nobody_knows_is_an_error() -> None:
