@@ -53,6 +53,7 @@ _THOROUGH = re.compile(
             r"test_metrics\.py::test_records_that_hang",
             r"test_resend_live\.py::(?!test_a_conversation_that_is_refused)",
             r"test_page_server\.py::test_a_reader_that_does_not_read",
+            r"test_page_in_a_browser\.py::test_every\w+\[(?!400 \w+-(?:390-dark|1300-light))",
             r"test_messages_live\.py::test_no_request_is_refused\w*\[(?:from|configured)",
             r"_live\.py::test_a_session_ends_\w+\[(?!whole answers|events|stream)",
             r"test_memory_live\.py::test_(?:after_a_long_pause|two_proxies|a_lost_memory)",
