@@ -144,9 +144,9 @@ def _count_calls(count: int) -> str:
 
 
 def render_resent(tally: Tally) -> str:
-    """Return what came of requests that were refused masked, and sent as the agent wrote them."""
-    taken = tally.resent["accepted"]
-    return f"{count_requests(tally.resent.total())} refused masked and sent whole, {taken} taken so"
+    """Return how many requests were refused masked, and what came of sending them whole."""
+    count, accepted = tally.resent.total(), tally.resent["accepted"]
+    return f"{count_requests(count)} sent again whole after a 400 ({accepted:,} accepted)"
 
 
 def find_form(dollars: float) -> str:

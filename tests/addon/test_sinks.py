@@ -343,7 +343,7 @@ MEASURED: dict[str, object] = {
         pytest.param(
             [{"resent": "accepted"}, {"resent": "refused"}, {}],
             "3 requests: 3 with masking on (0 failed); 0 results masked, 0 tokens; "
-            "2 requests refused masked and sent whole, 1 taken so",
+            "2 requests sent again whole after a 400 (1 accepted)",
             id="what was sent again",
         ),
         pytest.param(

@@ -191,7 +191,7 @@ def test_the_page_tells_what_the_requests_came_to(
         pytest.param(
             [REQUEST | {"resent": "accepted"}],
             "Sent again",
-            ["1 request refused masked and sent whole, 1 taken so"],
+            ["1 request sent again whole after a 400 (1 accepted)"],
             id="a request that was sent again",
         ),
         pytest.param(
