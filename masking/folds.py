@@ -6,6 +6,7 @@ that of starting anew.
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from operator import eq, is_
 from typing import Any, Protocol, Self, TypeVar
 
 T = TypeVar("T")
@@ -46,13 +47,14 @@ def fold(
 
     With `progress` it goes on from the outcome at `key`, if that was worked out `under` the same
     and the values begin with those of it, and leaves there its own without the last `left_out`
-    values, which may change.
+    values, which may change. They must be the very objects: values that are equal may be spelled
+    otherwise, as 1, 1.0 and true are in a call's arguments.
     """
     if progress is None:
         return _take_all(start(), values)
     was, known, found = progress.get(key, (None, (), None))
     count = len(known)
-    if found is None or was != under or count > len(values) or known != values[:count]:
+    if found is None or was != under or count > len(values) or not all(map(is_, known, values)):
         found, count = start(), 0
     outcome: F = found.copy()
     settled = max(count, len(values) - left_out)
@@ -67,11 +69,12 @@ def map_each(
     progress: Progress | None = None,
     key: Hashable = None,
     under: object = None,
+    is_same: Callable[[T, T], bool] = eq,
 ) -> list[R]:
     """Return the outcome for each value; with `progress`, those that are known are not sought anew.
 
     A value is known if the same one stood at its place, and the outcomes at `key` were found
-    `under` the same.
+    `under` the same. `is_same` says so of two objects.
     """
     if progress is None:
         return [*map(function, values)]
@@ -79,7 +82,7 @@ def map_each(
     if then != under:
         known, outcomes = (), ()
     found = [
-        outcome if was is value or was == value else function(value)
+        outcome if was is value or is_same(was, value) else function(value)
         for was, outcome, value in zip(known, outcomes, values, strict=False)
     ]
     found += map(function, values[len(found) :])

@@ -114,13 +114,23 @@ def judge(
     if edge is not None:
         results = results[: _count_before(results, edge)]
     judged = map_each(
-        lambda result: _judge(result, view), results, conversation.progress, "judged", policy
+        lambda result: _judge(result, view),
+        results,
+        conversation.progress,
+        "judged",
+        policy,
+        _is_same,
     )
     if policy.keep_rereads:
         for place in [*find_asked_again(judged, policy.window_turns)]:
             if judged[place].reason not in _NAMED:
                 judged[place] = Decision(judged[place].result, "reread")
     return judged
+
+
+def _is_same(was: ToolResult, result: ToolResult) -> bool:
+    """Whether what was judged holds; equal arguments may be spelled otherwise in a placeholder."""
+    return was.arguments is result.arguments and was == result
 
 
 _NAMED = ("kept_tool", "unlisted_tool", "kept_argument")

@@ -455,6 +455,35 @@ def test_a_boundary_is_not_gone_on_with_from_other_results() -> None:
         assert find_boundary(requests, results, PRICED) == found
 
 
+@pytest.mark.parametrize("name", ["sliding", "priced"])
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        pytest.param('{"n": 1}', '{"n": true}', id="a number and a boolean"),
+        pytest.param('{"n": 1}', '{"n": 1.0}', id="a number in two spellings"),
+        pytest.param('{"n": 1, "m": 2}', '{"m": 2, "n": 1}', id="keys in another order"),
+    ],
+)
+def test_a_branch_with_equal_arguments_has_its_own_spelling_in_placeholders(
+    name: str, before: str, now: str
+) -> None:
+    writer = next(each for each in WRITERS if each.name == "messages")
+    template = "[{arguments}]"
+    strategies = Strategies(schema1=policy(POLICIES[name], placeholder_template=template))
+
+    def spell(arguments: str, later: int) -> bytes:
+        asked = Model((Ask("n", "read", {"n": "here"}),))
+        said = [*turns(4, "early"), asked, Tools((Give("n", TEXT),)), *turns(later)]
+        return writer.tell(User(), *said).body.replace(b'{"n" : "here"}', arguments.encode())
+
+    table = KnownTable()
+    outcome(spell(before, 2), writer, strategies, table)
+    found = outcome(spell(now, 9), writer, strategies, table)
+    assert isinstance(found, Rewrite)
+    assert json.dumps(f"[{now}]").encode() in found.body
+    assert outcome(spell(now, 9), writer, strategies, None) == found
+
+
 def test_a_text_that_occurs_twice_is_replaced_where_it_was_given() -> None:
     """In the element itself the text stands before the result, as an id."""
     long = "x" * 400
