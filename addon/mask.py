@@ -233,6 +233,9 @@ class ObservationMasking:
             measuring = self._metrics.measure(rewrite, original, observed=rewritten.observed)
         if flow in self._open:  # else the proxy ended meanwhile
             self._open[flow] = _Open(rewritten, found.copy, measuring, whole)
+        if received.replay and measuring:
+            # Nobody waits for it. So a replay does not outrun its records, and none is left out.
+            await asyncio.wrap_future(measuring)
 
     async def _resend(self, flow: http.HTTPFlow) -> None:
         """Send a masked request whole if it was refused, and may be."""

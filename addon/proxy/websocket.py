@@ -9,6 +9,7 @@ is only observed, it is not told.
 Whatever goes wrong in here, the client's own bytes go out.
 """
 
+import asyncio
 import logging
 import re
 from collections import deque
@@ -138,6 +139,8 @@ class Websockets:
             measuring = self._metrics.measure(rewrite, original, observed=rewritten.observed)
             self._histories[flow] = measuring
             waiting[-1] = waiting[-1]._replace(rewritten=rewritten, measuring=measuring)
+            if received.replay:
+                await asyncio.wrap_future(measuring)  # as a replayed POST does
         else:
             history = self._histories.get(flow) if rewritten.passed_through == HELD else None
             waiting[-1] = waiting[-1]._replace(rewritten=rewritten, history=history)

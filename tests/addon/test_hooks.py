@@ -5,6 +5,7 @@ import gzip
 import json
 import re
 import sys
+import time
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -17,6 +18,7 @@ from mitmproxy.connection import ConnectionState
 from mitmproxy.test import taddons, tflow, tutils
 
 from addon.mask import ObservationMasking
+from addon.metrics import metrics as metrics_module
 from addon.proxy.launch import ADDON
 from addon.proxy.original_body import find_original
 from addon.proxy.requests import find_wire_format, is_bulk, is_event_stream, is_signed, path_of
@@ -84,6 +86,19 @@ def test_a_mistake_while_running_is_refused_and_changes_nothing(
     with pytest.raises(exceptions.OptionsError, match=reason):
         context.configure(addon, **{option: value})
     assert run(addon, chat_flow()) == masked(BODY)
+
+
+# Replays
+
+
+def test_a_replay_does_not_outrun_its_records(
+    addon: ObservationMasking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics_module, "_MAX_COUNTED_BYTES", 1)
+    addon._metrics._worker.submit(lambda: time.sleep(0.2))  # whatever else the thread has to do
+    for _ in range(3):
+        run(addon, chat_flow())
+    assert "" == str(addon._metrics.left_out)
 
 
 # What it does not look into
