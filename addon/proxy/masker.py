@@ -116,52 +116,33 @@ class Masker:
 
     def _mask(self, carrier: Carrier, received: Received, memories: Memories | None) -> Outcome:
         # Each step adds to what is known, so that an exception does not lose what was known before.
-        rewritten = leave_untouched(carrier, received.choose_settings(None))
+        known = _Known(leave_untouched(carrier, received.choose_settings(None)))
         try:
-            original = carrier.read()
-            check_values(original)
-            decoded = decode_known(original, received.wire, self._table)
-            check_elements(decoded.document, received.wire)
-            document = decoded.outline  # all that a function of a document asks for
-            model = _find_model(received, document)
-            received = received.choose_settings(model)
-            rewritten = leave_untouched(carrier, received)
-            priced, strategies = _price(received, document, model)
-            binding = received.wire.find_binding(document, priced.model)
-            rewritten = replace(rewritten, priced=priced, binding=binding)
-            conversation = read_decoded(decoded, received.wire, received.path)
-            group = _find_group(received.settings, conversation)
-            observed = rewritten.observed or group == "holdout"
-            rewritten = replace(rewritten, group=group, observed=observed)
-            # No boundary is held because of what was not sent.
-            asks_hold = not (received.replay or observed)
-            only = self._sent.find_hold(priced.seed, conversation) if asks_hold else None
-            occasion = _find_occasion(rewritten, priced, conversation, strategies, memories)
-            rewritten = replace(rewritten, prefix=occasion and occasion.state)
-            rewrite = change_request(original, conversation, strategies, only, occasion)
-            opening = _find_resendable(rewritten, conversation)
-            if self._goes_whole(opening, rewritten, rewrite):
-                rewrite = leave_whole(original, conversation)
-                occasion = _find_occasion(rewritten, priced, conversation, Strategies(), memories)
-                rewritten = replace(rewritten, prefix=None)
-            if memories is not None and occasion is not None and received.purpose == "answer":
-                memories.keep(occasion, rewrite.past, observed=observed)
-            if not observed:
-                carrier.mark(rewrite.decisions)
-            is_changed = rewrite.body is not original
-            whole = None
-            if is_changed and not observed:
-                whole = self._offer_whole(opening, carrier, rewritten, rewrite)
-                self._replace(carrier, received, rewrite, len(original))
-                whole = whole and whole._replace(masked=carrier.wire_body)
-            is_reckoned = is_changed and observed
-            bytes_after = carrier.measure(rewrite.body) if is_reckoned else carrier.size
+            return self._change(carrier, received, known, memories)
         except WireError as error:
             problem = error.problem if error.path == "body" else str(error)
-            return Outcome(replace(rewritten, passed_through=problem))
         except Exception as error:  # noqa: BLE001 - the client's bytes go out, whatever happened
             problem = f"internal error ({type(error).__name__})"
-            return Outcome(replace(rewritten, passed_through=problem))
+        return Outcome(replace(known.rewritten, passed_through=problem))
+
+    def _change(
+        self, carrier: Carrier, received: Received, known: "_Known", memories: Memories | None
+    ) -> Outcome:
+        original = carrier.read()
+        conversation, strategies = self._read(original, carrier, received, known)
+        rewrite, opening = self._decide(original, conversation, strategies, known, memories)
+        rewritten = known.rewritten
+        is_changed = rewrite.body is not original
+        bytes_after, whole = carrier.size, None
+        if rewritten.observed:
+            bytes_after = carrier.measure(rewrite.body) if is_changed else bytes_after
+        else:
+            carrier.mark(rewrite.decisions)
+            if is_changed:
+                whole = self._offer_whole(opening, carrier, rewritten, rewrite)
+                self._replace(carrier, rewritten.received, rewrite, len(original))
+                whole = whole and whole._replace(masked=carrier.wire_body)
+                bytes_after = carrier.size
         rewritten = replace(
             rewritten,
             masked=rewrite.masked,
@@ -170,6 +151,53 @@ class Masker:
             bytes_after=bytes_after,
         )
         return Outcome(rewritten, rewrite, original, whole)
+
+    def _read(
+        self, original: bytes, carrier: Carrier, received: Received, known: "_Known"
+    ) -> tuple[Conversation, Strategies]:
+        """Read a request, and find its settings and its prices."""
+        check_values(original)
+        decoded = decode_known(original, received.wire, self._table)
+        check_elements(decoded.document, received.wire)
+        document = decoded.outline  # all that a function of a document asks for
+        model = _find_model(received, document)
+        received = received.choose_settings(model)
+        known.rewritten = leave_untouched(carrier, received)
+        priced, strategies = _price(received, document, model)
+        binding = received.wire.find_binding(document, priced.model)
+        known.rewritten = replace(known.rewritten, priced=priced, binding=binding)
+        conversation = read_decoded(decoded, received.wire, received.path)
+        group = _find_group(received.settings, conversation)
+        observed = known.rewritten.observed or group == "holdout"
+        known.rewritten = replace(known.rewritten, group=group, observed=observed)
+        return conversation, strategies
+
+    def _decide(
+        self,
+        original: bytes,
+        conversation: Conversation,
+        strategies: Strategies,
+        known: "_Known",
+        memories: Memories | None,
+    ) -> tuple[Rewrite, bytes | None]:
+        """Return what becomes of a request, and what tells a conversation apart that goes whole."""
+        rewritten = known.rewritten
+        received, observed = rewritten.received, rewritten.observed
+        only = None
+        if rewritten.priced and not (received.replay or observed):
+            # No boundary is held because of what was not sent.
+            only = self._sent.find_hold(rewritten.priced.seed, conversation)
+        occasion = _find_occasion(rewritten, conversation, strategies, memories)
+        known.rewritten = replace(rewritten, prefix=occasion and occasion.state)
+        rewrite = change_request(original, conversation, strategies, only, occasion)
+        opening = _find_resendable(rewritten, conversation)
+        if self._goes_whole(opening, rewritten, rewrite):
+            rewrite = leave_whole(original, conversation)
+            occasion = _find_occasion(rewritten, conversation, Strategies(), memories)
+            known.rewritten = replace(rewritten, prefix=None)
+        if memories is not None and occasion is not None and received.purpose == "answer":
+            memories.keep(occasion, rewrite.past, observed=observed)
+        return rewrite, opening
 
     def _replace(self, carrier: Carrier, received: Received, rewrite: Rewrite, size: int) -> None:
         """Send the masked request in place of the client's, and keep what it leaves out."""
@@ -192,6 +220,13 @@ class Masker:
             return None
         may_go = may_go_whole(rewrite, _find_window(rewritten))
         return WholeRequest(opening, body) if may_go else None
+
+
+class _Known:
+    """What is known of a request so far, as each step leaves it."""
+
+    def __init__(self, rewritten: Rewritten) -> None:
+        self.rewritten = rewritten
 
 
 def _find_model(received: Received, document: Mapping[str, object]) -> str | None:
@@ -248,16 +283,15 @@ def _find_group(settings: Settings, conversation: Conversation) -> Group | None:
 
 def _find_occasion(
     rewritten: Rewritten,
-    priced: Priced,
     conversation: Conversation,
     strategies: Strategies,
     memories: Memories | None,
 ) -> Occasion | None:
     """Return what is remembered of a request's conversation; forget it if all is sent whole."""
-    if memories is None:
+    if memories is None or rewritten.priced is None:
         return None
     if not strategies.schema1.masks:
         memories.forget(conversation)
         return None
     now = rewritten.received.time.timestamp()
-    return memories.meet(conversation, now, priced.lifetime, observed=rewritten.observed)
+    return memories.meet(conversation, now, rewritten.priced.lifetime, observed=rewritten.observed)
