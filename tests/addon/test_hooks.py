@@ -94,10 +94,12 @@ def test_a_mistake_while_running_is_refused_and_changes_nothing(
 def test_a_replay_does_not_outrun_its_records(
     addon: ObservationMasking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics_module, "_MAX_COUNTED_BYTES", 1)
+    monkeypatch.setattr(metrics_module, "_MAX_PENDING_BYTES", 1)
     addon._metrics._worker.submit(lambda: time.sleep(0.2))  # whatever else the thread has to do
     for _ in range(3):
-        run(addon, chat_flow())
+        flow = chat_flow()
+        flow.live = False
+        run(addon, flow)
     assert "" == str(addon._metrics.left_out)
 
 
