@@ -30,7 +30,7 @@ _MOST_HEADS = 8
 _OBJECT, _END, _NEXT = b"{"[0], b"]"[0], b","[0]
 
 _SHALLOW = 200
-"""How deep an element may be. orjson stops at 1,024 levels, those of the frame among them, and
+"""How deep an element may be, and a frame. orjson stops at 1,024 levels of both together, and
 Python's comparison of what was decoded somewhat earlier."""
 
 
@@ -99,8 +99,13 @@ def cut_elements(
 
 
 def make_frame(head: bytes, tail: bytes, list_paths: Sequence[Path]) -> Frame:
-    """Prove that a list stands between `head` and `tail`. Raises ValueError if none does."""
+    """Prove that a list stands between `head` and `tail`.
+
+    Raises ValueError if none does, or if what stands around it is so deep that it is odd.
+    """
     document: Any = orjson.loads(b'%b"%b"%b' % (head, _SENTINEL.encode(), tail))
+    if len(head) + len(tail) > 2 * _SHALLOW and _is_deep(document):
+        raise ValueError("deep")
     for path in list_paths:
         *parents, last = path
         holder = document
@@ -134,8 +139,8 @@ def decode_element(data: bytes) -> dict[str, Any]:
     return item
 
 
-def _is_deep(item: dict[str, Any]) -> bool:
-    level = [inner for inner in item.values() if isinstance(inner, (dict, list))]
+def _is_deep(value: dict[str, Any]) -> bool:
+    level = [inner for inner in value.values() if isinstance(inner, (dict, list))]
     for _ in range(_SHALLOW):
         if not level:
             return False

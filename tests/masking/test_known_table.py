@@ -212,6 +212,7 @@ ODD = {
     "a list among the elements": chat(USER, [USER]),
     "a deep element": chat(USER).replace(b'"Hi."', b"[" * 300 + b"]" * 300),
     "an element too deep": chat(USER).replace(b'"Hi."', b"[" * 9_000 + b"]" * 9_000),
+    "a deep field beside the list": chat(USER)[:-1] + b',"x":' + b"[" * 300 + b"]" * 300 + b"}",
     "a deep element of objects": b'{"messages": [%b]}' % (DEEP % (b'{"a":' * 300, b"}" * 300)),
     "no list but an empty one in another place": b'{"a": {"messages": []}}',
     "many lists of that name": b'{"a": [%b {}], "messages": []}' % (b'{"messages": [1]},' * 9),
