@@ -18,6 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from addon.metrics import quick_lock
 from addon.metrics.private_files import FILE_MODE, make_folder, open_private
 
 logging.getLogger("filelock").setLevel(logging.INFO)  # below, it says four lines for each of ours
@@ -46,13 +47,14 @@ class SharedFile:
         Raises OSError, or ValueError for what can be no path; then nothing of the line is left,
         or a part that no reader takes for a line.
         """
-        path = Path(os.path.realpath(self._path))  # a link stays where it is
-        if _is_device(path):
-            with _open(path) as file:
-                _write(file, line)
-            return []
-        notices = []
-        make_folder(path.parent)
+        path, notices = self._path, []
+        if not _is_regular(path):
+            path = Path(os.path.realpath(path))  # a link stays where it is
+            if _is_device(path):
+                with _open(path) as file:
+                    _write(file, line)
+                return []
+            make_folder(path.parent)
         with self._locked(path) as problem:
             is_locked = problem is None
             size = _measure(path)
@@ -70,7 +72,15 @@ class SharedFile:
     @contextlib.contextmanager
     def _locked(self, path: Path) -> Iterator[str | None]:
         """Hold the writers' lock; give the reason if it cannot be had."""
-        lock, name = self._lock, f"{path}.lock"
+        name = f"{path}.lock"
+        if (quick := quick_lock.take(name)) is not None:
+            self._patience = _PATIENCE
+            try:
+                yield None
+            finally:
+                quick_lock.release(quick)
+            return
+        lock = self._lock
         if lock is None or lock.lock_file != name:  # to make one takes longer than to hold it
             lock = self._lock = FileLock(name, mode=FILE_MODE)
         try:
@@ -84,6 +94,14 @@ class SharedFile:
             yield None
         finally:
             lock.release()
+
+
+def _is_regular(path: Path) -> bool:
+    """Whether a file is there and is no link. Raises OSError, or ValueError for no path."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def _is_device(path: Path) -> bool:

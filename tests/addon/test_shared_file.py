@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -121,6 +122,33 @@ def test_a_lock_that_is_never_let_go_costs_the_rotation_alone(held: Path) -> Non
     told = [*file.append(HALF), *file.append(HALF)]
     assert HALF * 2 == held.read_bytes()
     assert told == ["cannot be rotated, and grows: another process holds its lock"]
+
+
+def test_a_lock_is_waited_for_and_then_let_go(path: Path) -> None:
+    file = SharedFile(path, 1_000_000)
+    file.append(HALF)
+    lock = os.open(f"{path}.lock", os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    threading.Timer(0.1, os.close, (lock,)).start()
+    assert [] == file.append(HALF)
+    assert (HALF, HALF) == (path.with_name(f"{path.name}.1").read_bytes(), path.read_bytes())
+    lock = os.open(f"{path}.lock", os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(lock)
+
+
+@pytest.mark.parametrize("kind", ["the file", "its folder"])
+def test_a_link_stays_where_it_is_and_what_it_leads_to_is_rotated(
+    tmp_path: Path, kind: str
+) -> None:
+    folder, link = tmp_path / "real", tmp_path / "link"
+    target = folder / "requests.jsonl"
+    link.symlink_to(target if kind == "the file" else folder)
+    file = SharedFile(link if kind == "the file" else link / target.name, 1_000_000)
+    assert [[], []] == [file.append(HALF), file.append(HALF)]
+    assert link.is_symlink()
+    older = target.with_name(f"{target.name}.1")
+    assert (HALF, HALF) == (older.read_bytes(), target.read_bytes())
 
 
 def test_so_does_a_folder_that_takes_no_other_file(path: Path) -> None:
