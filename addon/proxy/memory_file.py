@@ -1,8 +1,11 @@
 """The file of remembered boundaries: a small private SQLite database in the user's state folder.
 
 It is read once, when it is first needed, and written by a thread of its own after requests have
-left. Whatever goes wrong with it is one warning. A memory that is lost costs at most one broken
-prefix for each conversation.
+left. What was masked is written at once. Where only the time and the place of the latest request
+are new, that waits up to a second for others, because a transaction costs more than all else here.
+
+Whatever goes wrong with it is one warning. A memory that is lost costs at most one broken prefix
+for each conversation.
 """
 
 import contextlib
@@ -27,6 +30,10 @@ OBSERVED = "observed.sqlite3"
 PATIENCE = 5.0
 """Seconds to wait for another process that is writing."""
 
+_WAIT = 1.0
+"""Seconds until a request is written that masked nothing new. A crash may lose that much of its
+time, of which minutes decide something, and nothing of what was masked."""
+
 _TABLE = """CREATE TABLE IF NOT EXISTS conversations
 (opening BLOB PRIMARY KEY, branches TEXT NOT NULL, sent REAL NOT NULL) WITHOUT ROWID"""
 _READ = "SELECT opening, branches FROM conversations ORDER BY sent"
@@ -44,11 +51,14 @@ class MemoryFile:
         self._database: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="memory")
         self._waiting: dict[bytes, Branches] = {}
+        self._written: dict[bytes, Branches] = {}
+        self._is_urgent = threading.Event()
         self._lock = threading.Lock()
         self._warned = False
 
     def read(self) -> list[tuple[bytes, Branches]]:
         """Return all conversations, the latest last, without those that cannot be read."""
+        self._hurry()
         rows = self._thread.submit(self._guard, self._read).result() or []
         return [(opening, branches) for opening, text in rows if (branches := decode(text))]
 
@@ -57,24 +67,35 @@ class MemoryFile:
         with self._lock:
             is_under_way = bool(self._waiting)
             self._waiting[opening] = branches
+            if not _mask_alike(branches, self._written.get(opening, ())):
+                self._is_urgent.set()
         if not is_under_way:
             with contextlib.suppress(RuntimeError):  # closed: the proxy is ending
                 self._thread.submit(self._guard, self._write)
 
     def close(self) -> None:
         """Write what is still waiting, and close the file."""
+        self._hurry()
         with contextlib.suppress(RuntimeError):  # closed already
             self._thread.submit(self._guard, self._trim)
         self._thread.shutdown(wait=True)
         if self._database is not None:
             self._database.close()
 
+    def _hurry(self) -> None:
+        """Have what is waiting written now."""
+        with self._lock:
+            if self._waiting:
+                self._is_urgent.set()
+
     def _read(self) -> list[tuple[bytes, bytes]]:
         return list(self._open().execute(_READ))
 
     def _write(self) -> None:
-        """Write the latest of each conversation that is waiting."""
+        """Write the latest of each conversation that is waiting, once that is urgent or due."""
+        self._is_urgent.wait(_WAIT)
         with self._lock:
+            self._is_urgent.clear()
             waiting, self._waiting = self._waiting, {}
         with self._open() as database:
             for opening, branches in waiting.items():
@@ -83,6 +104,10 @@ class MemoryFile:
                     database.execute(_WRITE, (opening, encode(branches), sent))
                 else:
                     database.execute(_FORGET, (opening,))
+        with self._lock:
+            self._written |= waiting
+            for opening in (opening for opening, branches in waiting.items() if not branches):
+                del self._written[opening]
 
     def _trim(self) -> None:
         if self._database is not None:
@@ -118,6 +143,14 @@ class MemoryFile:
                 logger.warning(f"boundaries are remembered in the process alone: {error}")
             self._warned = True
             return []
+
+
+def _mask_alike(some: Branches, others: Branches) -> bool:
+    """Whether conversations differ in their latest requests alone; without any, they do not."""
+    if not some or len(some) != len(others):
+        return False
+    pairs = zip(some, others, strict=True)
+    return all((one.met, one.moves) == (other.met, other.moves) for one, other in pairs)
 
 
 def _make_file(path: Path) -> None:

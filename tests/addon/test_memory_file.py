@@ -203,6 +203,60 @@ def test_what_waits_is_written_at_once(tmp_path: Path, monkeypatch: pytest.Monke
     assert 100 == len(read(tmp_path))
 
 
+_LATER = replace(PAST, last=Anchor(14, b"\1" * 16), sent=PAST.sent + 9.0)
+_MOVED = replace(_LATER, moves=(*PAST.moves, PAST.moves[0]))
+
+
+def test_a_request_that_masks_nothing_new_waits_for_others_or_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("addon.proxy.memory_file._WAIT", 600.0)
+    file = MemoryFile(lambda: tmp_path)
+    file.write(OPENING, (PAST,))
+    file.read()
+    file.write(OPENING, (_LATER,))
+    assert [(OPENING, (PAST,))] == read(tmp_path)
+    assert [(OPENING, (_LATER,))] == file.read()
+    file.write(OPENING, (PAST,))
+    file.close()
+    assert [(OPENING, (PAST,))] == read(tmp_path)
+
+
+def test_it_waits_no_longer_than_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("addon.proxy.memory_file._WAIT", 0.01)
+    file = MemoryFile(lambda: tmp_path)
+    file.write(OPENING, (PAST,))
+    file.read()
+    file.write(OPENING, (_LATER,))
+    while [(OPENING, (_LATER,))] != read(tmp_path):
+        pass
+    file.close()
+
+
+@pytest.mark.parametrize(
+    ("opening", "branches"),
+    [
+        (OPENING, (_MOVED,)),
+        (OPENING, (replace(_LATER, met=PAST.last),)),
+        (OPENING, (_LATER, PAST)),
+        (OPENING, ()),
+        (b"2", (_LATER,)),
+    ],
+    ids=["a move", "a new meeting", "another branch", "forgotten", "another conversation"],
+)
+def test_all_else_is_written_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opening: bytes, branches: Branches
+) -> None:
+    monkeypatch.setattr("addon.proxy.memory_file._WAIT", 600.0)
+    file = MemoryFile(lambda: tmp_path)
+    file.write(OPENING, (PAST,))
+    file.read()
+    file.write(opening, branches)
+    while dict(read(tmp_path)).get(opening, ()) != branches:
+        pass
+    file.close()
+
+
 def test_closed_it_takes_nothing_more(tmp_path: Path) -> None:
     file = MemoryFile(lambda: tmp_path)
     file.close()
