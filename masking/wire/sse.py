@@ -5,7 +5,8 @@ soon as it arrives (WHATWG HTML, 9.2.5 and 9.2.6). Compressed streams are not ha
 """
 
 import re
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 MAX_EVENT_BYTES = 16_000_000
@@ -138,15 +139,18 @@ class EventStream:
         return event
 
 
-def find_data(stream: bytes) -> Iterator[bytes]:
-    """Yield each event's data of a whole stream, the last one's even without its blank line."""
-    begin = 0
-    ends = (found.end() for found in _BLANK_LINE.finditer(stream))
-    for end in (*ends, len(stream)):
-        values = [found[1] for found in _VALUE.finditer(stream, begin, end)]
+def find_data(stream: bytes, words: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the data of those events of a whole stream that have one of some words in them.
+
+    The last event counts even without its blank line. A word is not empty, and has no line end.
+    """
+    ends = [*(found.end() for found in _BLANK_LINE.finditer(stream)), len(stream)]
+    found_at = (found.start() for word in words for found in re.finditer(re.escape(word), stream))
+    for place in sorted({bisect_right(ends, at) for at in found_at}):
+        begin = ends[place - 1] if place else 0
+        values = [found[1] for found in _VALUE.finditer(stream, begin, ends[place])]
         if values:
             yield b"\n".join(values)
-        begin = end
 
 
 _STEPS: dict[_Mode, Callable[[EventStream, bytes, int], _Step]] = {

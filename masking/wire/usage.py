@@ -8,7 +8,7 @@ import functools
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,6 +124,9 @@ _MAY_HOLD_USAGE = re.compile(rb'"(?:usage(?:Metadata)?"\s*:\s*\{|eval_count"\s*:
 """`"usage": null`, which OpenAI puts in every chunk but the last, is not worth decoding. Text that
 quotes the key does not match: inside a JSON string its quotes are escaped."""
 
+_WORDS = (b'"usage', b'eval_count"')
+"""One of these is in all that matches. Most events have neither, and are not looked at."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
@@ -183,7 +186,7 @@ def _split(body: bytes) -> Iterable[bytes]:
     if is_event_stream(body):
         return find_payloads(body)
     content = body.removeprefix(b"\xef\xbb\xbf").lstrip()
-    return [content] if content.startswith((b"{", b"[")) else find_data(content)
+    return [content] if content.startswith((b"{", b"[")) else find_data(content, _WORDS)
 
 
 def _decode(chunk: bytes) -> list[object]:
@@ -213,8 +216,11 @@ def _merge(earlier: Usage | None, later: Usage | None) -> Usage | None:
     return earlier.merge(later) if earlier and later else later or earlier
 
 
-def _counts(blocks: Iterable[object], spellings: Iterable[_Sum]) -> Iterator[int | None]:
-    return (_add(block, spelling) for block in blocks for spelling in spellings)
+def _counts(
+    blocks: Iterable[Mapping[str, object]], spellings: Iterable[_Sum]
+) -> Iterator[int | None]:
+    # Of most spellings a block does not even have the first key.
+    return (_add(b, spelled) for b in blocks for spelled in spellings if spelled[0][0] in b)
 
 
 def _add(block: object, spelling: _Sum) -> int | None:

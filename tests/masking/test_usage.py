@@ -253,6 +253,13 @@ def test_usage_is_found_in_every_spelling(payload: object, expected: Usage | Non
             id="comments, pings and other fields are ignored",
         ),
         pytest.param(
+            b': "usage": {"prompt_tokens": 5}\nevent: "usage": {\n\n'
+            + data({"usage": OPENAI})
+            + b': "usage": {\n\n',
+            OPENAI_USAGE,
+            id="a comment that speaks of usage has none",
+        ),
+        pytest.param(
             data(chunk(), "\r\n\r\n") + data({"usage": OPENAI}, "\r\n\r\n"),
             OPENAI_USAGE,
             id="lines may end in CRLF",
