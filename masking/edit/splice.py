@@ -30,23 +30,40 @@ _EXACT = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=N
 """Accepts lone surrogates and numbers of any size, and leaves every number as it is spelled."""
 
 
+def _read_number(spelling: str) -> object:
+    """Return a number as orjson does, so that a lone surrogate elsewhere changes nothing in it."""
+    try:
+        number: object = orjson.loads(spelling)
+    except orjson.JSONDecodeError:  # beyond all that a float can be
+        return Number(spelling)
+    return number
+
+
+_LENIENT = json.JSONDecoder(parse_int=_read_number, parse_float=_read_number, parse_constant=Number)
+
+
 def decode(body: bytes) -> object:
     """Decode a JSON document in UTF-8, with or without a byte-order mark.
 
     Accepts what the standard library accepts: NaN, lone surrogates, duplicate keys (the last one
-    holds). If one of these occurs, every number comes back as a `Number`. Raises WireError.
+    holds). A number that is none to orjson, such as NaN, comes back as a `Number`. Raises
+    WireError.
     """
     try:
         document: object = orjson.loads(body)
     except orjson.JSONDecodeError:
-        return decode_exactly(body)
+        return _decode(body, _LENIENT)
     return document
 
 
 def decode_exactly(body: bytes) -> object:
     """Decode as `decode` does, but with every number as a `Number`. Raises WireError."""
+    return _decode(body, _EXACT)
+
+
+def _decode(body: bytes, decoder: json.JSONDecoder) -> object:
     try:
-        document: object = _EXACT.decode(_as_text(body).removeprefix(BOM))
+        document: object = decoder.decode(_as_text(body).removeprefix(BOM))
     except RecursionError:
         raise WireError("nested too deeply") from None
     except ValueError as error:

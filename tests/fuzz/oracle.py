@@ -61,7 +61,7 @@ def _judge(
     if name != "converse" and (wrong := _judge_settings(at[len(given.at) :], old, strategies)):
         return f"masked {wrong}: {at}"
     why_not = _keeps(name, found, given, strategies)
-    if why_not and not _may_redact(found, place, strategies):
+    if why_not and not _may_redact(name, found, place, strategies):
         return f"masked {why_not}: {at}"
     return None
 
@@ -115,9 +115,9 @@ def _keeps(name: str, found: Read, given: Given, strategies: Strategies) -> str 
     return None
 
 
-def _may_redact(found: Read, place: int, strategies: Strategies) -> bool:
+def _may_redact(name: str, found: Read, place: int, strategies: Strategies) -> bool:
     """Whether redaction may have replaced a result: an answer without calls has come since."""
     redaction, given = strategies.redaction, found.given[place]
     is_answered = any(count > place for count in found.answered)
-    is_named = given.tool in redaction.tool_names or given.tool is None
+    is_named = given.tool in redaction.tool_names or given.tool is None or name not in _BY_ID
     return redaction.redacts and is_answered and is_named

@@ -27,12 +27,14 @@ REQUESTS = 24
 
 
 class Sent(NamedTuple):
-    """A request of a play."""
+    """A request of a play; without `elements` if its bytes were damaged on their way."""
 
     writer: Writer
     body: bytes
     strategies: Strategies
     now: float
+    around: tuple[bytes, ...] = ()
+    elements: tuple[bytes, ...] = ()
 
 
 class Finding(NamedTuple):
@@ -121,13 +123,43 @@ def play(seed: int, number: int) -> Iterator[tuple[Sent, Rewrite | str, str | No
     table = KnownTable(random.choice((64 << 20, 64 << 20, 100_000, 9_000)))
     remembers = random.random() < 0.3
     warm, cold = Process(table, remembers=remembers), Process(None, remembers=remembers)
+    earlier: list[tuple[Sent, Rewrite]] = []
     for sent in _send(random):
         outcome = cold.mask(sent)
         wrong = compare(outcome, warm.mask(sent))
         if wrong is None and isinstance(outcome, Rewrite):
             name, told = sent.writer.wire.name, sent.strategies
             wrong = find_fault(name, sent.body, outcome, told, remembers=remembers)
+            if wrong is None and not remembers:
+                wrong = _mask_again(sent, outcome) or _find_return(sent, outcome, earlier)
+                earlier.append((sent, outcome))
         yield sent, outcome, wrong
+
+
+def _mask_again(sent: Sent, outcome: Rewrite) -> str | None:
+    """Say if what was sent would be masked anew; a window that slides leaves it alone."""
+    chosen, policy = sent.strategies, sent.strategies.schema1
+    if outcome.body is sent.body or chosen.reduction.reduces or not policy.slides:
+        return None
+    if policy.keep_rereads:  # of a list that is masked in part nobody can tell that it was
+        return None
+    again = Process(None, remembers=False).mask(sent._replace(body=outcome.body))
+    is_left = isinstance(again, Rewrite) and again.body is outcome.body
+    return None if is_left else f"masked a second time: {again if isinstance(again, str) else ''}"
+
+
+def _find_return(
+    sent: Sent, outcome: Rewrite, earlier: Sequence[tuple[Sent, Rewrite]]
+) -> str | None:
+    """Say if a conversation that went on has what it had masked before."""
+    if outcome.left_whole:
+        return None
+    for before, then in earlier:
+        goes_on = before.elements and before.elements == sent.elements[: len(before.elements)]
+        is_same = (before.around, before.strategies) == (sent.around, sent.strategies)
+        if goes_on and is_same and not then.masked <= outcome.masked:
+            return f"no longer masked: {sorted(then.masked - outcome.masked)}"
+    return None
 
 
 def find(seed: int, numbers: Sequence[int]) -> Iterator[Finding]:
@@ -156,10 +188,11 @@ def _send(random: Random) -> Iterator[Sent]:
             talks.append(_copy(talk))
         if random.random() < 0.15:
             strategies = choose_strategies(random)
-        body = talk.body
         if random.random() < 0.15:
-            body = mutate(body, random)
-        yield Sent(writer, body, strategies, now)
+            yield Sent(writer, mutate(talk.body, random), strategies, now)
+            continue
+        around = (talk.head, talk.comma, talk.tail)
+        yield Sent(writer, talk.body, strategies, now, around, (*talk.items,))
 
 
 def _move(talk: Talk, random: Random) -> None:

@@ -485,6 +485,23 @@ def test_a_branch_with_equal_arguments_has_its_own_spelling_in_placeholders(
     assert outcome(spell(now, 9), writer, strategies, None) == found
 
 
+@EVERY
+@pytest.mark.parametrize("last", ["A lone \ud83d.", "Two: \ud83d \ud83d"])
+def test_a_lone_surrogate_changes_nothing_of_what_precedes_it(writer: Writer, last: str) -> None:
+    arguments = {"n": 1, "x": [1.0, -2e3, {"y": 10**30}], "path": "a.py"}
+    asked, given = Model((Ask("n", "read", arguments),)), Tools((Give("n", TEXT, "read"),))
+    told = [writer.tell(User(), asked, given, *turns(3), User(text)) for text in ("Go on.", last)]
+    strategies = Strategies(schema1=policy(SLIDING, placeholder_template="[{arguments}]"))
+    plain, odd = (outcome(each.body, writer, strategies, None) for each in told)
+    assert isinstance(plain, Rewrite)
+    assert isinstance(odd, Rewrite)
+    assert plain.body != told[0].body
+    assert plain.edits == odd.edits
+    assert lay_out(plain.conversation).offsets == lay_out(odd.conversation).offsets
+    before, after = Answers(plain.conversation), Answers(odd.conversation)
+    assert [before[at] for at in range(len(before))] == [after[at] for at in range(len(after))]
+
+
 def test_a_text_that_occurs_twice_is_replaced_where_it_was_given() -> None:
     """In the element itself the text stands before the result, as an id."""
     long = "x" * 400
