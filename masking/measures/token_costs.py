@@ -6,7 +6,7 @@ something at any length. All work is done in C, on bytes and in whole numbers, w
 tables of characters: a text costs the same on every platform and version.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 UNIT = 1000
@@ -20,15 +20,29 @@ def find_cost(text: str) -> int:
     """
     if not text:
         return 0
+    folded, singles, pairs, longer = _ASCII_MODEL if text.isascii() else _MODEL
     classes = _EDGE + text.encode("utf-8", "surrogatepass").translate(_CLASSES, _CONTINUATIONS)
-    for run, folded in _FOLDED:
-        classes = classes.replace(run, folded)
-    cost = 0
-    for layer, patterns in _ASCII_PATTERNS if text.isascii() else _PATTERNS:
-        count = classes.translate(layer).count
-        for pattern, each in patterns:
-            cost += each * count(pattern)
+    for run, letter in folded:
+        classes = classes.replace(run, letter)
+    found = _pair(classes).translate(_PAIR_LETTERS)
+    cost = _weigh(found, pairs) + _weigh(classes.translate(_SINGLE_LETTERS), singles)
+    for layer, patterns in longer:
+        cost += _weigh(classes.translate(layer), patterns)
+    if _DIGIT_AFTER_LETTER in found:
+        cost += _weigh(classes.translate(_LETTERS), _AROUND_DIGITS)
     return max(UNIT, cost)
+
+
+def _pair(classes: bytes) -> bytes:
+    """Return a byte for each two neighbours: the code of the first, and that of the second."""
+    first = int.from_bytes(classes[:-1].translate(_FIRST), "big")
+    second = int.from_bytes(classes[1:].translate(_SECOND), "big")
+    return (first | second).to_bytes(len(classes) - 1, "big")
+
+
+def _weigh(found: bytes, patterns: "_Patterns") -> int:
+    count = found.count
+    return sum([each * count(pattern) for pattern, each in patterns])
 
 
 def _make_table(default: bytes, *classes: tuple[str, Iterable[int]]) -> bytes:
@@ -154,20 +168,123 @@ _ROWS = (
     _Row("a word of Hangul", _RUNS, 529, _starts(b"K")),
 )
 
-_Layers = tuple[tuple[bytes, tuple[tuple[bytes, int], ...]], ...]
+_Patterns = tuple[tuple[bytes, int], ...]
 
 
-def _group(rows: Iterable[_Row], classes: bytes) -> _Layers:
-    """Return, for each layer, the patterns made of these classes alone, with their costs."""
+def _make_letters(costs: Sequence[int]) -> tuple[bytes, _Patterns]:
+    """Return a letter for each byte that costs something, and what each letter costs.
+
+    Bytes that cost the same have one letter: to count a single byte is several times as fast as to
+    count two, and a text has many pairs of few costs.
+    """
+    letters = {cost: at for at, cost in enumerate(sorted({*costs} - {0}), 1)}
+    table = bytes(letters.get(cost, 0) for cost in costs)
+    return table, tuple((bytes((at,)), cost) for cost, at in letters.items())
+
+
+def _add_up() -> dict[bytes, dict[bytes, int]]:
+    """Return what each pattern of each layer costs, all rows together."""
     costs: dict[bytes, dict[bytes, int]] = {}
-    for row in rows:
+    for row in _ROWS:
+        found = costs.setdefault(row.layer, {})
         for pattern in row.patterns:
-            if not pattern.strip(classes):
+            found[pattern] = found.get(pattern, 0) + row.cost
+    return costs
+
+
+_COSTS = _add_up()
+
+
+def _is_pair(pattern: bytes) -> bool:
+    """Whether a pattern is of two classes; of one class it might overlap with itself."""
+    return len({*pattern}) == len(pattern) == 2
+
+
+def _find_role(byte: int) -> tuple[tuple[bool, bool], ...]:
+    """Return in which pairs a class is the first, and in which the second."""
+    return tuple(
+        (row.layer[byte] == pattern[0], row.layer[byte] == pattern[1])
+        for row in _ROWS
+        for pattern in row.patterns
+        if _is_pair(pattern)
+    )
+
+
+_ALL_CLASSES = {*_CLASSES, *_EDGE, *b"".join(letter for _, letter in _FOLDED)}
+
+_ROLE_OF = {byte: _find_role(byte) for byte in sorted(_ALL_CLASSES)}
+_ROLES = {role: byte for byte, role in _ROLE_OF.items()}
+"""By its role, one class of those that have it. There are fewer than sixteen."""
+
+_CODES = {role: code for code, role in enumerate(_ROLES)}
+_MEMBERS = [*_ROLES.values()]
+
+_SECOND = bytes(_CODES[_ROLE_OF[byte]] if byte in _ROLE_OF else 0 for byte in range(256))
+_FIRST = bytes(code << 4 for code in _SECOND)
+
+
+def _find_pair_cost(pair: int) -> int:
+    first, second = pair >> 4, pair & 15
+    if max(first, second) >= len(_MEMBERS):
+        return 0
+    classes = bytes((_MEMBERS[first], _MEMBERS[second]))
+    seen = ((costs, classes.translate(layer)) for layer, costs in _COSTS.items())
+    return sum(costs.get(pattern, 0) for costs, pattern in seen if _is_pair(pattern))
+
+
+def _find_single_cost(byte: int) -> int:
+    return sum(costs.get(bytes((layer[byte],)), 0) for layer, costs in _COSTS.items())
+
+
+_SINGLE_LETTERS, _SINGLES = _make_letters([*map(_find_single_cost, range(256))])
+_PAIR_LETTERS, _PAIRS = _make_letters([*map(_find_pair_cost, range(256))])
+
+_DIGIT_AFTER_LETTER = _PAIR_LETTERS[_FIRST[ord("l")] | _SECOND[ord("d")]]
+
+
+def _is_around_digit(pattern: bytes) -> bool:
+    return len(pattern) > 2 and (b"ld" in pattern or b"Ud" in pattern)
+
+
+_AROUND_DIGITS: _Patterns = tuple(
+    (pattern, row.cost) for row in _ROWS for pattern in row.patterns if _is_around_digit(pattern)
+)
+"""Of letters alone. They are rare, and each holds a digit after a letter."""
+
+
+def _group_longer(classes: bytes) -> tuple[tuple[bytes, _Patterns], ...]:
+    """Return, for each layer, the other patterns made of these classes alone, with their costs."""
+    costs: dict[bytes, dict[bytes, int]] = {}
+    for row in _ROWS:
+        for pattern in row.patterns:
+            is_other = len(pattern) > 1 and not _is_pair(pattern) and not _is_around_digit(pattern)
+            if is_other and not pattern.strip(classes):
                 found = costs.setdefault(row.layer, {})
                 found[pattern] = found.get(pattern, 0) + row.cost
     return tuple((layer, tuple(found.items())) for layer, found in costs.items())
 
 
-_PATTERNS = _group(_ROWS, _AS_IS)
+class _Model(NamedTuple):
+    """What is looked for in a text: runs to be folded, letters that stand for costs, patterns."""
 
-_ASCII_PATTERNS = _group(_ROWS, b"- lUdEDprRQtTnx")
+    folded: tuple[tuple[bytes, bytes], ...]
+    singles: _Patterns
+    pairs: _Patterns
+    longer: tuple[tuple[bytes, _Patterns], ...]
+
+
+def _make_model(classes: bytes) -> _Model:
+    """Return what can be found in a text of these classes."""
+    codes = classes.translate(_SECOND)
+    singles = {*classes.translate(_SINGLE_LETTERS)}
+    pairs = {_PAIR_LETTERS[first << 4 | second] for first in codes for second in codes}
+    return _Model(
+        tuple(each for each in _FOLDED if each[1] in classes),
+        tuple(each for each in _SINGLES if each[0][0] in singles),
+        tuple(each for each in _PAIRS if each[0][0] in pairs),
+        _group_longer(classes),
+    )
+
+
+_MODEL = _make_model(_AS_IS)
+_ASCII_MODEL = _make_model(_EDGE + b"- lUdEDprRQtTnx")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from masking.measures import token_costs
 from masking.measures.token_costs import find_cost
 from masking.measures.token_estimate import TokenEstimator, estimate_tokens
 from masking.measures.tokens import TokenCounter
@@ -146,6 +147,36 @@ def test_any_text_has_an_estimate(text: str, times: int) -> None:
 def test_a_longer_run_never_costs_less(char: str) -> None:
     costs = [find_cost(char * length) for length in (1, 16, 48, 240, 2_400)]
     assert sorted(costs) == costs
+
+
+def count_one_by_one(text: str) -> int:
+    """Return the cost of a text by the definition: each pattern is counted by itself."""
+    classes = token_costs._EDGE + text.encode("utf-8", "surrogatepass").translate(
+        token_costs._CLASSES, token_costs._CONTINUATIONS
+    )
+    for run, folded in token_costs._FOLDED:
+        classes = classes.replace(run, folded)
+    cost = sum(
+        row.cost * classes.translate(row.layer).count(pattern)
+        for row in token_costs._ROWS
+        for pattern in row.patterns
+    )
+    return max(token_costs.UNIT, cost) if text else 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_made_up_text_costs_what_its_patterns_cost_one_by_one(kind: str) -> None:
+    texts = [make_text(kind, chars) for chars in (1, 30, 700, 8_000)]
+    assert [*map(count_one_by_one, texts)] == [*map(find_cost, texts)]
+
+
+ONE_OF_EACH_CLASS = "aZ09 .=-_#\t\r\n\x00éßЖע中あ한ก—─🙂\ud800\uff21"
+RUNS = st.tuples(st.sampled_from(ONE_OF_EACH_CLASS), st.sampled_from((1, 1, 1, 2, 3, 4, 16, 65)))
+
+
+@given(st.lists(RUNS.map(lambda run: run[0] * run[1]), max_size=60).map("".join))
+def test_any_text_costs_what_its_patterns_cost_one_by_one(text: str) -> None:
+    assert count_one_by_one(text) == find_cost(text)
 
 
 @given(
