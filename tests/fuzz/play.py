@@ -208,7 +208,9 @@ def _move(talk: Talk, random: Random) -> None:
         talk.respell()
     elif chance < 0.28:
         talk.mark_last()
-    elif chance < 0.32:
+    elif chance < 0.31:
+        talk.end_anew()
+    elif chance < 0.34:
         return
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         talk.go_on()

@@ -14,7 +14,7 @@ _TEMPLATES = (
     "é {original_tokens} {arguments}",
     "[masked {tool_name}, {recall}]",
     "x",
-    "A long placeholder, longer than most of the short results are. " * 3,
+    "A placeholder that is longer than most of the short results are. " * 3 + "It ends.",
 )
 
 

@@ -102,6 +102,10 @@ class Talk:
         self.head, _, self.tail = text.partition(json.dumps(_LIST).encode())
         self.comma = random.choice([b",", b",", b", ", b" ,\n "])
 
+    def end_anew(self) -> None:
+        """Change what stands behind the list alone."""
+        self.tail = b'%b,"n":%d}' % (self.tail[:-1], self.random.randrange(99))
+
     def say(self, *steps: Step) -> None:
         """Add what is said."""
         for item in (item for step in steps for item in self.writer.spell(step)):
