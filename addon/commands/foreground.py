@@ -35,13 +35,18 @@ def run_foreground(
         signals.pass_on_to(process.pid)
         while True:
             ended, status = os.waitpid(-1, os.WUNTRACED)
-            if ended != process.pid:
-                on_end(ended)
-            elif os.WIFSTOPPED(status):
-                _stop_with(process.pid)
-            else:
+            if ended == process.pid and os.WIFSTOPPED(status):
+                # Ctrl-Z stops us as well, at times between the command's stop and our being told.
+                # Then a shell has had both go on since, and we must not stop once more.
+                ended, status = os.waitpid(process.pid, os.WNOHANG | os.WCONTINUED)
+                if not ended:
+                    _stop_with(process.pid)
+            if not ended or os.WIFSTOPPED(status) or os.WIFCONTINUED(status):
+                continue
+            if ended == process.pid:
                 process.returncode = _read_exit_code(status)
                 return process.returncode
+            on_end(ended)
 
 
 def _stop_with(command: int) -> None:

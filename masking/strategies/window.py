@@ -122,19 +122,15 @@ def judge(
         _is_same,
     )
     if policy.keep_rereads:
+        # None of them is kept by its name: the earlier call would be, too, as it is the same.
         for place in [*find_asked_again(judged, policy.window_turns)]:
-            if judged[place].reason not in _NAMED:
-                judged[place] = Decision(judged[place].result, "reread")
+            judged[place] = Decision(judged[place].result, "reread")
     return judged
 
 
 def _is_same(was: ToolResult, result: ToolResult) -> bool:
     """Whether what was judged holds; equal arguments may be spelled otherwise in a placeholder."""
     return was.arguments is result.arguments and was == result
-
-
-_NAMED = ("kept_tool", "unlisted_tool", "kept_argument")
-"""The reasons that name a result; they come before that of having been asked for again."""
 
 
 def find_maskable(

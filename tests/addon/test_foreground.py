@@ -116,6 +116,23 @@ def test_the_command_reads_what_is_typed() -> None:
         assert 0 == screen.wait()
 
 
+def test_a_command_that_goes_on_before_its_stop_is_told_does_not_stop_us() -> None:
+    late = (
+        "wait = os.waitpid\n"
+        "def told_late(pid, options):\n"
+        "    ended, status = wait(pid, options)\n"
+        "    if os.WIFSTOPPED(status): os.kill(ended, signal.SIGCONT)\n"
+        "    return ended, status\n"
+        "os.waitpid = told_late\n"
+    )
+    script = f"import os, signal, sys\n{late}{RUN}"
+    command = (sys.executable, "-c", script, "sh", "-c", "kill -STOP $$; exit 5")
+    process = subprocess.Popen(command)
+    _, status = os.waitpid(process.pid, os.WUNTRACED)
+    process.kill()
+    assert 5 == os.waitstatus_to_exitcode(status)
+
+
 @pytest.mark.parametrize("stop", ["\x1a", "itself"])
 def test_a_stopped_command_gives_the_terminal_back_and_goes_on_with_fg(
     stop: str, tmp_path: Path
