@@ -168,7 +168,7 @@ def test_what_was_only_observed_or_sent_once_more_is_told(page: "Page", server: 
     for fields in ({"masking": "observed"}, {"resent": "accepted"}, {"status": 529}):
         server.add(record(**{**next(session(1)), **fields}))
     page.goto(server.url)
-    see(page, "notes", "1 request refused masked and sent whole, 1 taken so.")
+    see(page, "notes", "1 request sent again whole after a 400 (1 accepted).")
     see(page, "one", "Of these, 1 request left as the agent wrote them")
     page.get_by_text("Every request, as a table").click()
     see(page, "one", "refused masked, and sent whole: accepted")
