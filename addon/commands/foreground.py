@@ -18,8 +18,12 @@ _KILLED = 128
 """A command that a signal has ended has this plus the signal's number as its exit code."""
 
 _PASSED_ON = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGCONT")
-_FROM_TERMINAL = ("SIGINT", "SIGQUIT", "SIGWINCH")
-"""A terminal sends these to all processes in its foreground, and so to the command, too."""
+_FROM_TERMINAL = ("SIGINT", "SIGQUIT", "SIGTSTP", "SIGWINCH")
+"""A terminal sends these to all processes in its foreground, and so to the command, too.
+
+SIGTSTP is caught for one more reason: we stop when the command has stopped, never by ourselves. A
+full-screen program tidies up before it stops, and the shell would take the terminal meanwhile.
+"""
 
 
 def run_foreground(
@@ -36,8 +40,7 @@ def run_foreground(
         while True:
             ended, status = os.waitpid(-1, os.WUNTRACED)
             if ended == process.pid and os.WIFSTOPPED(status):
-                # Ctrl-Z stops us as well, at times between the command's stop and our being told.
-                # Then a shell has had both go on since, and we must not stop once more.
+                # Somebody may have had it go on since, and then we must not stop.
                 ended, status = os.waitpid(process.pid, os.WNOHANG | os.WCONTINUED)
                 if not ended:
                     _stop_with(process.pid)

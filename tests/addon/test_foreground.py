@@ -149,11 +149,44 @@ def test_a_stopped_command_gives_the_terminal_back_and_goes_on_with_fg(
         if stop != "itself":
             shell.type(stop)
         shell.wait_for("Stopped")
+        # What is typed before the prompt may be lost, as bash sets the terminal up anew.
+        shell.wait_for("\nready ")
         shell.type("echo shell is back\n")
-        shell.wait_for("\nshell is back")
+        shell.wait_for("\nshell is back\nready ")
         shell.type("fg\n")
         if stop != "itself":
+            shell.wait_for(f"{script}\n")
             shell.type("a line\n")
-        shell.wait_for("went on\n")
+        shell.wait_for("went on\nready ")
+        shell.type("echo code $?\n")
+        shell.wait_for("\ncode 5")
+
+
+def test_a_command_that_tidies_up_before_it_stops_keeps_the_terminal_until_then(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "command.py"
+    script.write_text(
+        "import os, signal, sys, time\n"
+        "def stop(*_):\n"
+        "    time.sleep(0.3)\n"
+        "    print('tidied up', flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGSTOP)\n"
+        "    sys.exit(5)\n"
+        "signal.signal(signal.SIGTSTP, stop)\n"
+        "print('begun', flush=True)\n"
+        "while True: time.sleep(0.1)\n"
+    )
+    env = {**os.environ, "TERM": "dumb", "PS1": "ready "}
+    with terminal("bash", "--norc", "--noprofile", "-i", env=env) as shell:
+        shell.wait_for("ready ")
+        shell.type(f"{sys.executable} -c '{RUN}' {sys.executable} {script}\n")
+        shell.wait_for("begun\n")
+        shell.type("\x1a")
+        shell.wait_for("tidied up\n")
+        shell.wait_for("Stopped")
+        shell.wait_for("\nready ")
+        shell.type("fg\n")
+        shell.wait_for("\nready ")
         shell.type("echo code $?\n")
         shell.wait_for("\ncode 5")
