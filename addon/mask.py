@@ -28,34 +28,31 @@ from addon.metrics.names import printable
 from addon.metrics.record_file import default_path
 from addon.metrics.software import describe_software
 from addon.metrics.stages import Interruption, Rewritten, Run
+from addon.proxy.bulk import is_bulk
 from addon.proxy.cancelled_tasks import leave_out_cancelled
-from addon.proxy.carriers import HttpCarrier, leave_untouched
-from addon.proxy.config_file import Change, ConfigFile
-from addon.proxy.config_places import find_config
-from addon.proxy.config_watch import ConfigWatch
-from addon.proxy.flow_stages import find_interruption, read_answer, read_received
+from addon.proxy.carriers import HttpCarrier
+from addon.proxy.flow_stages import find_interruption, read_received
 from addon.proxy.health import answer, is_for_proxy
-from addon.proxy.masker import Masker, WholeRequest
 from addon.proxy.mcp_responses import Mcp
 from addon.proxy.own_ports import OwnPorts
-from addon.proxy.pool import Pool, share_interpreter
 from addon.proxy.raw_tcp import RawTcp, find_host
-from addon.proxy.recall_folder import find_kept_folder
-from addon.proxy.requests import find_wire_format, is_bulk, is_event_stream
 from addon.proxy.resending import Resending, is_refused
-from addon.proxy.response_copy import ResponseCopy
 from addon.proxy.standard_output import print_any_character
-from addon.proxy.startup import (
-    find_option_mistake,
-    render_change,
-    render_no_page,
-    render_recall,
-    render_recording,
-    render_start,
-)
-from addon.proxy.tls_passthrough import Passthrough, is_opened
+from addon.proxy.startup import find_option_mistake, render_recording
+from addon.proxy.tls_passthrough import Passthrough
 from addon.proxy.unserved import Unserved, find_unserved_format
 from addon.proxy.websocket import Websockets, send_messages_whole
+from addon.shared.carrier import leave_untouched
+from addon.shared.config_file import Change, ConfigFile
+from addon.shared.config_places import find_config
+from addon.shared.config_watch import ConfigWatch
+from addon.shared.masker import Masker, WholeRequest
+from addon.shared.pool import Pool, share_interpreter
+from addon.shared.recall_folder import find_kept_folder
+from addon.shared.received import read_answer
+from addon.shared.requests import find_wire_format, is_event_stream, is_opened
+from addon.shared.response_copy import ResponseCopy
+from addon.shared.state_lines import render_change, render_no_page, render_recall, render_start
 from masking.config import Settings
 from masking.errors import ConfigError
 from masking.wire.formats import Match

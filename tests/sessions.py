@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from addon.proxy.shipped import recordings
 from addon.recordings.flow_session import FlowSession
 from addon.recordings.flows import read_flows
+from addon.shared.shipped import recordings
 from masking.model import ChatMessage
 from masking.replay.replay import RecordedRequest
 

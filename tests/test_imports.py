@@ -47,16 +47,19 @@ def test_importing_the_core_loads_no_proxy(
 
 
 @pytest.mark.parametrize(
-    ("room", "unwanted"),
+    ("there", "unwanted"),
     [
-        ("addon.metrics", {"mitmproxy", "addon.proxy", "addon.commands", "addon.recordings"}),
-        ("addon.proxy", {"addon.commands", "addon.recordings"}),
+        ("metrics.metrics", {"mitmproxy", "addon.shared", "addon.commands", "addon.recordings"}),
+        ("shared.masker", {"mitmproxy", "addon.proxy", "addon.commands", "addon.recordings"}),
+        ("proxy.carriers", {"addon.commands", "addon.recordings"}),
     ],
-    ids=["the metrics need no proxy", "the proxy needs no commands"],
+    ids=["the metrics need no engine", "what is shared needs none", "the proxy needs no commands"],
 )
-def test_a_room_of_the_addon_loads_none_that_stands_above_it(room: str, unwanted: set[str]) -> None:
-    loaded = load(room=room)
-    assert f"{room}.{'metrics' if room == 'addon.metrics' else 'masker'}" in loaded
+def test_a_room_of_the_addon_loads_none_that_stands_above_it(
+    there: str, unwanted: set[str]
+) -> None:
+    loaded = load(room=f"addon.{there.partition('.')[0]}")
+    assert f"addon.{there}" in loaded
     assert set() == unwanted & loaded
 
 

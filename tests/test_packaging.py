@@ -21,7 +21,7 @@ from addon.recordings.expectations import expectation_file, find_configs
 from tests.places import RECORDINGS, ROOT
 
 CORE = ROOT / "packaging" / "core"
-ROOMS = (ROOT / "masking", ROOT / "addon" / "metrics")
+ROOMS = (ROOT / "masking", ROOT / "addon" / "metrics", ROOT / "addon" / "shared")
 """What the core is made of."""
 
 LINKED = pytest.mark.skipif(
@@ -174,8 +174,8 @@ def test_the_core_holds_its_rooms(core: Path) -> None:
 USE = """
 import importlib, pkgutil, sys
 sys.modules["mitmproxy"] = None
-import addon.metrics, masking
-for room in (masking, addon.metrics):
+import addon.metrics, addon.shared, masking
+for room in (masking, addon.metrics, addon.shared):
     for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
         importlib.import_module(found.name)
 from masking import MaskPolicy, mask_old_tool_results

@@ -91,12 +91,16 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     # The engines' side. Metrics decide nothing and know no engine.
     "addon.metrics": SEES_MASKING,
     "addon.dashboard": (*SEES_MASKING, "addon.metrics"),
-    "addon.gateways": (*SEES_MASKING, "addon.metrics"),
-    "addon.proxy": (*SEES_MASKING, "addon.metrics"),
-    "addon.mask": (*SEES_MASKING, "addon.metrics", "addon.dashboard", "addon.proxy"),
-    "addon.recordings": (*SEES_MASKING, "addon.proxy", "addon.metrics"),
+    # What every engine takes, and each engine upon that.
+    "addon.shared": (*SEES_MASKING, "addon.metrics"),
+    "addon.gateways": (*SEES_MASKING, "addon.metrics", "addon.shared", "addon.dashboard"),
+    "addon.proxy": (*SEES_MASKING, "addon.metrics", "addon.shared"),
+    "addon.mask": (
+        *(*SEES_MASKING, "addon.metrics", "addon.dashboard", "addon.shared", "addon.proxy"),
+    ),
+    "addon.recordings": (*SEES_MASKING, "addon.shared", "addon.proxy", "addon.metrics"),
     "addon.commands": (
-        *(*SEES_MASKING, "addon.recordings", "addon.proxy", "addon.metrics"),
+        *(*SEES_MASKING, "addon.recordings", "addon.proxy", "addon.shared", "addon.metrics"),
         *("addon.dashboard", "addon.gateways"),
     ),
     "addon": (),

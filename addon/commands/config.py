@@ -11,8 +11,8 @@ from addon.commands.config_table import render_table
 from addon.commands.consoles import open_console
 from addon.commands.options import config_option, set_option
 from addon.commands.toml_values import render_toml
-from addon.proxy.config_file import ConfigFile
-from addon.proxy.config_places import (
+from addon.shared.config_file import ConfigFile
+from addon.shared.config_places import (
     ENVIRONMENT,
     NAME,
     FoundConfig,
@@ -20,7 +20,7 @@ from addon.proxy.config_places import (
     locate_config,
     user_config,
 )
-from addon.proxy.shipped import shipped
+from addon.shared.shipped import shipped
 from masking.config_values import ConfigValue, list_values
 from masking.errors import ConfigError
 from masking.printable import printable

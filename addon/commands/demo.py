@@ -22,15 +22,15 @@ from addon.commands.demo_tables import (
     render_table,
 )
 from addon.proxy.authorities import write_bundle
-from addon.proxy.config_places import NAME
 from addon.proxy.launch import HOST, Proxy, running_proxy
-from addon.proxy.shipped import shipped
 from addon.recordings.expectations import read_records, write_config
 from addon.recordings.provider.dialects import find_dialect
 from addon.recordings.provider.provider import Provider
 from addon.recordings.provider.received import Received
 from addon.recordings.provider.script import Script
 from addon.recordings.recorded_replies import RecordedExchange, read_exchanges
+from addon.shared.config_places import NAME
+from addon.shared.shipped import shipped
 from masking.config import Settings, parse_settings
 from masking.conversation import Conversation, read_conversation
 from masking.wire.usage import Usage, find_usage, read_usage

@@ -10,8 +10,8 @@ import click
 import tomli_w
 from pydantic.fields import FieldInfo
 
-from addon.proxy.config_file import ConfigFile
-from addon.proxy.config_places import find_config
+from addon.shared.config_file import ConfigFile
+from addon.shared.config_places import find_config
 from masking.config import Settings, change_everywhere
 from masking.config_tables import Schema1Table
 from masking.config_types import read_prices

@@ -7,9 +7,9 @@ import click
 from addon.commands.options import config_option
 from addon.commands.showing_prices import render_host, render_list
 from addon.metrics.uncached import read_uncached
-from addon.proxy.config_file import ConfigFile
-from addon.proxy.config_places import find_config
-from addon.proxy.stored_prices import remove_stored, store_prices
+from addon.shared.config_file import ConfigFile
+from addon.shared.config_places import find_config
+from addon.shared.stored_prices import remove_stored, store_prices
 
 _WHEN_IN_USE = "A proxy that is running has to be restarted to notice."
 

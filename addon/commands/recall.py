@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from addon.commands.options import config_option
-from addon.proxy.config_file import ConfigFile
-from addon.proxy.config_places import find_config
-from addon.proxy.recall_folder import ENVIRONMENT, Kept, RecallFolder, find_folder
+from addon.shared.config_file import ConfigFile
+from addon.shared.config_places import find_config
+from addon.shared.recall_folder import ENVIRONMENT, Kept, RecallFolder, find_folder
 
 folder_option = click.option(
     "--folder",

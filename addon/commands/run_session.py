@@ -17,8 +17,8 @@ from addon.proxy.environment import client_environment
 from addon.proxy.health_check import Address, Health, check_health
 from addon.proxy.network import find_upstream
 from addon.proxy.proxy_process import ProxyProcess
-from addon.proxy.recall_folder import ENVIRONMENT
 from addon.proxy.run_logs import open_log
+from addon.shared.recall_folder import ENVIRONMENT
 
 _MAX_RESTARTS = 20
 

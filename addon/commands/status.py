@@ -25,8 +25,8 @@ from addon.metrics.record import RequestRecord
 from addon.metrics.record_file import RecordFile
 from addon.metrics.record_reader import read_records
 from addon.metrics.tally_line import count_requests
-from addon.proxy.config_file import ConfigFile
-from addon.proxy.config_places import find_config
+from addon.shared.config_file import ConfigFile
+from addon.shared.config_places import find_config
 
 
 class Query(NamedTuple):

@@ -1,48 +1,17 @@
 """What carries a request to a model: an HTTP request, or a message on a WebSocket."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from mitmproxy import ctx, http
 from mitmproxy.net import encoding
 from mitmproxy.websocket import WebSocketMessage
 
-from addon.metrics.stages import Received, Rewritten
-from addon.proxy.decoding import estimate_bytes
+from addon.metrics.stages import Received
 from addon.proxy.marks import mark, was_changed
 from addon.proxy.original_body import is_recording, keep_original, keep_original_message
-from addon.proxy.requests import read_body
+from addon.shared.decoding import estimate_bytes
+from addon.shared.requests import read_body
 from masking.model import Decision
-
-
-class Carrier(Protocol):
-    """A request on its way, which can be read, and replaced by another.
-
-    `size` is in bytes as on the wire, but for the compression of a WebSocket. `wire_body` is the
-    body as on the wire, where another request with it can be sent; None where none can be.
-    """
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def most_bytes(self) -> int:
-        """About how long the body is at most, decoded."""
-
-    @property
-    def wire_body(self) -> bytes | None: ...
-
-    def read(self) -> bytes:
-        """Return the decoded body. Raises WireError if it must not or cannot be read."""
-
-    def measure(self, body: bytes) -> int:
-        """Return the `size` that the request would have with another body."""
-
-    def mark(self, decisions: Sequence[Decision]) -> None:
-        """Write what was decided on the flow."""
-
-    def replace(self, body: bytes, received: Received) -> None:
-        """Send another body in place of the client's, which a recording keeps."""
 
 
 class HttpCarrier:
@@ -111,13 +80,6 @@ class MessageCarrier:
         if _keeps_original(received):
             keep_original_message(self._flow, self._place, self._message.content)
         self._message.content = body
-
-
-def leave_untouched(carrier: Carrier, received: Received) -> Rewritten:
-    """Return a request that goes on as it came, with what is known so far."""
-    size = carrier.size
-    observed = received.settings.mode == "observe"
-    return Rewritten(received=received, bytes_before=size, bytes_after=size, observed=observed)
 
 
 def _keeps_original(received: Received) -> bool:

@@ -7,9 +7,9 @@ from collections import Counter
 
 from mitmproxy import http
 
-from addon.proxy.decoding import TooLargeError, decode_message
-from addon.proxy.requests import is_event_stream
-from addon.proxy.response_copy import ResponseCopy
+from addon.shared.decoding import TooLargeError, decode_message
+from addon.shared.requests import is_event_stream
+from addon.shared.response_copy import ResponseCopy
 from masking.errors import WireError
 from masking.strategies.mcp_payload import Methods, PayloadPolicy, mask_payload_bytes
 from masking.wire.sse import EventStream

@@ -5,8 +5,8 @@ from typing import Literal
 
 from mitmproxy import http
 
-from addon.proxy.decoding import decode_message
-from addon.proxy.requests import is_event_stream, path_of
+from addon.shared.decoding import decode_message
+from addon.shared.requests import is_event_stream, path_of
 from masking.strategies.mcp_payload import UNKNOWN, Methods
 from masking.strategies.mcp_requests import read_methods
 

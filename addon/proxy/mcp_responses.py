@@ -11,12 +11,12 @@ from weakref import WeakKeyDictionary
 from mitmproxy import http
 
 from addon.metrics.names import printable
-from addon.proxy.decoding import estimate_bytes
 from addon.proxy.flow_stages import is_replayed
 from addon.proxy.mcp_answer import Answer, AnswerStream, mask_whole
 from addon.proxy.mcp_recognition import find_delivery, find_methods, find_obstacle
-from addon.proxy.pool import Pool
-from addon.proxy.requests import path_of
+from addon.shared.decoding import estimate_bytes
+from addon.shared.pool import Pool
+from addon.shared.requests import path_of
 from masking.strategies.mcp_payload import Methods
 from masking.strategies.mcp_requests import McpSettings
 

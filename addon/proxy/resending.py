@@ -16,9 +16,9 @@ from addon.metrics.metrics import Measuring, Metrics
 from addon.metrics.stages import Resent, Rewritten
 from addon.proxy.carriers import HttpCarrier
 from addon.proxy.marks import mark_resent
-from addon.proxy.masker import Masker, WholeRequest
 from addon.proxy.original_body import drop_original
 from addon.proxy.second_try import SecondTry, set_wire_body
+from addon.shared.masker import Masker, WholeRequest
 
 logger = logging.getLogger("observation_masking")
 

@@ -18,8 +18,8 @@ from addon.proxy.health import NAME
 from addon.proxy.trust import Peer, Trust
 from addon.proxy.unverified import SECONDS as UNVERIFIED_SECONDS
 from addon.proxy.unverified import Place, Unverified
+from addon.shared.requests import is_opened
 from masking.config_tables import HostSettings
-from masking.host_names import is_named
 
 logger = logging.getLogger("observation_masking")
 
@@ -35,11 +35,6 @@ _UNVERIFIED = "Certificate verify failed: "
 _MAX_CLIENTS = 1_000
 _MAX_NAMED = 10
 """Hosts that the totals of a run name."""
-
-
-def is_opened(host: str, hosts: HostSettings) -> bool:
-    """Whether the configuration lets requests to a host be looked at."""
-    return not is_named(host, hosts.closed) and (not hosts.only or is_named(host, hosts.only))
 
 
 class Passthrough:

@@ -7,7 +7,7 @@ from collections import Counter
 from mitmproxy import http
 
 from addon.metrics.names import printable
-from addon.proxy.requests import path_of
+from addon.shared.requests import path_of
 
 logger = logging.getLogger("observation_masking")
 

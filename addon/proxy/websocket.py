@@ -27,12 +27,12 @@ from mitmproxy.websocket import WebSocketMessage
 
 from addon.metrics.metrics import Measuring, Metrics
 from addon.metrics.stages import Interruption, Received, Rewritten, Run
-from addon.proxy.carriers import MessageCarrier, leave_untouched
+from addon.proxy.carriers import MessageCarrier
 from addon.proxy.flow_stages import read_received
-from addon.proxy.masker import Masker
 from addon.proxy.original_body import is_recording
-from addon.proxy.requests import path_of
-from addon.proxy.tls_passthrough import is_opened
+from addon.shared.carrier import leave_untouched
+from addon.shared.masker import Masker
+from addon.shared.requests import is_opened, path_of
 from masking.config import Settings
 from masking.wire.formats import Match, find_format
 from masking.wire.responses import RESPONSES

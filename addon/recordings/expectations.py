@@ -17,11 +17,11 @@ import tomli
 import tomli_w
 from mitmproxy import http
 
-from addon.proxy.config_places import NAME
 from addon.proxy.launch import ADDON, MITMDUMP
-from addon.proxy.shipped import shipped
 from addon.recordings.exchanges import find_exchanges
 from addon.recordings.flows import name_of, read_flows, write_flows
+from addon.shared.config_places import NAME
+from addon.shared.shipped import shipped
 from masking.config import ROOT
 from masking.strategies.redaction import SWITCH
 

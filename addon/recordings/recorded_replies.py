@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from addon.proxy.requests import find_wire_format, path_of
 from addon.recordings.flows import read_flows
 from addon.recordings.provider.script import Call, Reply
+from addon.shared.requests import find_wire_format, path_of
 from masking.conversation import Conversation
 from masking.rewrite import read_request
 

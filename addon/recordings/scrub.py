@@ -20,11 +20,11 @@ from addon.proxy.original_body import (
     keep_original,
     keep_original_message,
 )
-from addon.proxy.requests import path_of
 from addon.proxy.websocket import find_socket_format
 from addon.recordings.flows import read_flows, write_flows
 from addon.recordings.leak_check import check
 from addon.recordings.scrubbed_text import OwnRecording, scrub_request, scrub_response
+from addon.shared.requests import path_of
 from masking.strategies.mcp_requests import read_methods
 
 _BODY_HEADERS = ("content-type", "content-encoding", "content-length", "transfer-encoding")

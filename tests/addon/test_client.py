@@ -4,7 +4,7 @@ import pytest
 from mitmproxy import http
 from mitmproxy.test import tutils
 
-from addon.proxy.client import find_client, is_subscription
+from addon.shared.client import find_client, is_subscription
 
 
 def request(place: str = "api.example", **headers: str) -> http.Request:

@@ -11,8 +11,8 @@ import pytest
 
 from addon.commands.main import main
 from addon.commands.toml_values import render_toml
-from addon.proxy.config_places import user_config
-from addon.proxy.shipped import shipped
+from addon.shared.config_places import user_config
+from addon.shared.shipped import shipped
 from masking.config import Settings, parse_settings
 from tests.live.harness import ON
 

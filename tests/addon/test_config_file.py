@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from addon.proxy import config_file, startup
-from addon.proxy.config_file import Change, ConfigFile
-from addon.proxy.config_places import find_config
-from addon.proxy.regular_file import FileState, read_regular
-from addon.proxy.shipped import shipped
-from addon.proxy.startup import render_change, render_start
+from addon.shared import config_file, state_lines
+from addon.shared.config_file import Change, ConfigFile
+from addon.shared.config_places import find_config
+from addon.shared.regular_file import FileState, read_regular
+from addon.shared.shipped import shipped
+from addon.shared.state_lines import render_change, render_start
 from masking.config import Settings
 from masking.errors import ConfigError
 from tests.live.harness import (
@@ -372,7 +372,7 @@ def test_the_log_says_what_became_of_an_edit(
     later: tuple[str, ...],
     expected: str,
 ) -> None:
-    monkeypatch.setattr(startup, "AT_THE_NEXT_START", later)
+    monkeypatch.setattr(state_lines, "AT_THE_NEXT_START", later)
     config.write_bytes(OFF)
     assert expected.replace("FILE", str(config)) == render_change(ConfigFile(config), change)
 

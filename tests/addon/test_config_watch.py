@@ -4,8 +4,8 @@ import threading
 from pathlib import Path
 from queue import SimpleQueue
 
-from addon.proxy.config_file import Change, ConfigFile
-from addon.proxy.config_watch import ConfigWatch
+from addon.shared.config_file import Change, ConfigFile
+from addon.shared.config_watch import ConfigWatch
 from tests.live.harness import OFF, ON, SECONDS, eventually
 
 

@@ -13,9 +13,9 @@ from mitmproxy import http
 from mitmproxy.net import encoding
 from mitmproxy.test import tutils
 
-from addon.proxy.decoding import TooLargeError, decode_body
 from addon.proxy.mcp_answer import Answer, mask_whole
-from addon.proxy.requests import read_body
+from addon.shared.decoding import TooLargeError, decode_body
+from addon.shared.requests import read_body
 from masking.errors import WireError
 from masking.strategies.mcp_payload import UNKNOWN
 from masking.strategies.mcp_requests import McpSettings

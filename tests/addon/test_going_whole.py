@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from addon.proxy.going_whole import leave_whole, may_go_whole
+from addon.shared.going_whole import leave_whole, may_go_whole
 from masking.rewrite import Rewrite, change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy

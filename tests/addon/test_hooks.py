@@ -19,10 +19,11 @@ from mitmproxy.test import taddons, tflow, tutils
 
 from addon.mask import ObservationMasking
 from addon.metrics import metrics as metrics_module
+from addon.proxy.bulk import is_bulk
 from addon.proxy.launch import ADDON
 from addon.proxy.original_body import find_original
-from addon.proxy.requests import find_wire_format, is_bulk, is_event_stream, is_signed, path_of
-from addon.proxy.response_copy import ResponseCopy
+from addon.shared.requests import find_wire_format, is_event_stream, is_signed, path_of
+from addon.shared.response_copy import ResponseCopy
 from tests.images import png
 from tests.live.harness import OFF, ON, conversation, encoded, masked, read_records
 

@@ -14,9 +14,9 @@ from addon.commands.demo import RECORDING, SESSIONS
 from addon.commands.demo_tables import BOUNDARY
 from addon.commands.main import main, obsmask
 from addon.proxy.launch import ADDON
-from addon.proxy.shipped import shipped
 from addon.recordings.expectations import expectation_file, write_config
 from addon.recordings.flows import read_flows, write_flows
+from addon.shared.shipped import shipped
 from masking.config import parse_settings
 from masking.model import CHANGES
 from tests.sessions import CHATS

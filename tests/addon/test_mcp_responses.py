@@ -17,7 +17,7 @@ from mitmproxy.test import tflow, tutils
 from addon.proxy.mcp_answer import Answer
 from addon.proxy.mcp_recognition import Delivery, find_delivery, find_methods, find_obstacle
 from addon.proxy.mcp_responses import Mcp
-from addon.proxy.pool import Pool
+from addon.shared.pool import Pool
 from masking import ConfigError
 from masking.strategies.mcp_payload import UNKNOWN, Methods, mask_payload_bytes
 from masking.strategies.mcp_requests import McpSettings, read_methods

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from addon.proxy.memory_file import NAME, MemoryFile
-from addon.proxy.memory_record import decode, encode
+from addon.shared.memory_file import NAME, MemoryFile
+from addon.shared.memory_record import decode, encode
 from masking.memory.boundary_memory import Anchor, Branches, Move, Past
 from masking.strategies.boundary import Boundary
 from masking.strategies.placeholder import Rendering
@@ -166,7 +166,7 @@ def test_a_file_that_is_locked_is_left_alone(
     write(tmp_path, (OPENING, (PAST,)))
     holder = sqlite3.connect(tmp_path / NAME)
     holder.execute("BEGIN EXCLUSIVE")
-    monkeypatch.setattr("addon.proxy.memory_file.PATIENCE", 0.05)
+    monkeypatch.setattr("addon.shared.memory_file.PATIENCE", 0.05)
     assert [] == read(tmp_path)
     holder.close()
     assert "locked" in caplog.text
@@ -210,7 +210,7 @@ _MOVED = replace(_LATER, moves=(*PAST.moves, PAST.moves[0]))
 def test_a_request_that_masks_nothing_new_waits_for_others_or_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("addon.proxy.memory_file._WAIT", 600.0)
+    monkeypatch.setattr("addon.shared.memory_file._WAIT", 600.0)
     file = MemoryFile(lambda: tmp_path)
     file.write(OPENING, (PAST,))
     file.read()
@@ -223,7 +223,7 @@ def test_a_request_that_masks_nothing_new_waits_for_others_or_the_end(
 
 
 def test_it_waits_no_longer_than_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("addon.proxy.memory_file._WAIT", 0.01)
+    monkeypatch.setattr("addon.shared.memory_file._WAIT", 0.01)
     file = MemoryFile(lambda: tmp_path)
     file.write(OPENING, (PAST,))
     file.read()
@@ -247,7 +247,7 @@ def test_it_waits_no_longer_than_that(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_all_else_is_written_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opening: bytes, branches: Branches
 ) -> None:
-    monkeypatch.setattr("addon.proxy.memory_file._WAIT", 600.0)
+    monkeypatch.setattr("addon.shared.memory_file._WAIT", 600.0)
     file = MemoryFile(lambda: tmp_path)
     file.write(OPENING, (PAST,))
     file.read()

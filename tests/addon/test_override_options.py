@@ -4,8 +4,8 @@ import click
 import pytest
 
 from addon.commands.options import override_options, read_overrides
-from addon.proxy.config_file import ConfigFile
-from addon.proxy.shipped import shipped
+from addon.shared.config_file import ConfigFile
+from addon.shared.shipped import shipped
 from masking.config import Settings
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from addon.commands.main import main
 from addon.commands.page import open_page
-from addon.proxy.startup import render_no_page
+from addon.shared.state_lines import render_no_page
 from masking.config_tables import PageSettings
 from tests.live.harness import free_port
 

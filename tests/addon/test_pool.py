@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from addon.proxy.extent import MAX_ELEMENTS, MAX_VALUES, check_elements, check_values
-from addon.proxy.pool import Pool
+from addon.shared.extent import MAX_ELEMENTS, MAX_VALUES, check_elements, check_values
+from addon.shared.pool import Pool
 from masking.errors import WireError
 from masking.wire.chat import CHAT
 from masking.wire.formats import FORMATS

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from addon.commands.main import main
-from addon.proxy.stored_prices import stored_path
+from addon.shared.stored_prices import stored_path
 from masking.measures.price_list import load_shipped
 from tests.live.harness import (
     UNPRICED,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from addon.commands.main import main
-from addon.proxy.recall_folder import (
+from addon.shared.recall_folder import (
     ENVIRONMENT,
     Kept,
     RecallFolder,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from addon.proxy.startup import render_recall
+from addon.shared.state_lines import render_recall
 from masking.config import parse_settings
 
 NAMED = "[observation_masking.schema1]\nplaceholder_template = '<{recall}>'\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from addon.proxy.recall_folder import RecallFolder
-from addon.proxy.recall_writer import RecallWriter
+from addon.shared.recall_folder import RecallFolder
+from addon.shared.recall_writer import RecallWriter
 from masking.config_tables import RecallSettings
 from masking.model import Decision
 from masking.rewrite import rewrite_request

@@ -10,7 +10,6 @@ import pytest
 
 from addon.commands.main import main
 from addon.proxy.launch import running_proxy
-from addon.proxy.shipped import shipped
 from addon.recordings.flows import read_flows
 from addon.recordings.provider.provider import HOST, Provider
 from addon.recordings.provider.received import Received, Said
@@ -26,6 +25,7 @@ from addon.recordings.studio.scenario import (
     read_scenario,
     write_project,
 )
+from addon.shared.shipped import shipped
 from tests.live.harness import SECONDS
 from tests.scripted_actions import perform, run
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from mitmproxy import http
 
-from addon.proxy.config_file import ConfigFile
-from addon.proxy.requests import is_event_stream
-from addon.proxy.shipped import recordings, shipped
 from addon.recordings.exchanges import find_exchanges
 from addon.recordings.expectations import expectation_file, find_configs, replay_recording
 from addon.recordings.flows import read_flows
 from addon.recordings.studio.scenario import write_project
+from addon.shared.config_file import ConfigFile
+from addon.shared.requests import is_event_stream
+from addon.shared.shipped import recordings, shipped
 from masking.known_table import KnownTable
 from masking.model import replacements_of
 from masking.rewrite import change_request, read_request

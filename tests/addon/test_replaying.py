@@ -13,9 +13,9 @@ from addon.commands.main import main
 from addon.commands.replay_tables import render_conversations
 from addon.commands.replaying import replay_paths
 from addon.commands.sessions import read_sessions
-from addon.proxy.shipped import shipped
 from addon.recordings.expectations import expectation_file
 from addon.recordings.flows import read_flows, write_flows
+from addon.shared.shipped import shipped
 from masking.replay.replay import ReplaySettings
 from masking.replay.summary import summarize
 from masking.strategies.policy import MaskPolicy

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from addon.proxy.config_file import ConfigFile
-from addon.proxy.startup import render_start
+from addon.shared.config_file import ConfigFile
+from addon.shared.state_lines import render_start
 from masking.config import parse_settings
 from masking.errors import ConfigError
 from tests.live.harness import ON, run_mitmdump

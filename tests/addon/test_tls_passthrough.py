@@ -6,8 +6,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from addon.proxy.tls_passthrough import Passthrough, is_opened
+from addon.proxy.tls_passthrough import Passthrough
 from addon.proxy.trust import Trust
+from addon.shared.requests import is_opened
 from masking.config_tables import HostSettings
 from tests.live.harness import (
     ON,

@@ -16,7 +16,7 @@ from addon.commands.tuning import (
     run_tune,
 )
 from addon.commands.workers import Workers, open_workers
-from addon.proxy.shipped import shipped
+from addon.shared.shipped import shipped
 from masking.config import parse_settings
 from masking.measures.price_settings import CachePricing, PriceSettings
 from masking.replay.replay import ReplaySettings

@@ -11,7 +11,7 @@ import pytest
 from addon.metrics import metrics as metrics_module
 from addon.metrics.metrics import Metrics
 from addon.metrics.worker import Worker
-from addon.proxy.decoding import TooLargeError
+from addon.shared.decoding import TooLargeError
 from masking.config import Settings
 from masking.rewrite import Rewrite, change_request, read_request
 from tests.addon.test_sinks import rewritten

@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from addon.commands.sessions import read_sessions
-from addon.proxy.shipped import shipped
+from addon.shared.shipped import shipped
 from masking.accounting.worst_bill import AS_MUCH, find_worst_bill
 from masking.config import Settings, parse_settings
 from masking.measures.price_settings import PriceSettings

@@ -13,11 +13,8 @@ import tomli
 import tomli_w
 
 from addon.proxy.authorities import write_bundle
-from addon.proxy.config_places import NAME
 from addon.proxy.launch import running_proxy
 from addon.proxy.original_body import find_original
-from addon.proxy.requests import find_wire_format
-from addon.proxy.shipped import shipped
 from addon.recordings.flows import read_flows
 from addon.recordings.provider.provider import HOST, Provider
 from addon.recordings.studio.client import TOUR, Client
@@ -30,6 +27,9 @@ from addon.recordings.studio.recorder import (
     script_replies,
 )
 from addon.recordings.studio.scenario import write_project
+from addon.shared.config_places import NAME
+from addon.shared.requests import find_wire_format
+from addon.shared.shipped import shipped
 from masking.config import ROOT
 from masking.conversation import read_conversation
 from masking.edit.json_strings import find_strings

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from addon.proxy.memory_file import NAME, MemoryFile
+from addon.shared.memory_file import NAME, MemoryFile
 from tests.live.harness import (
     Live,
     Upstream,

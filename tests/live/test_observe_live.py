@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from addon.proxy.memory_file import NAME, OBSERVED
 from addon.recordings.flows import read_flows
+from addon.shared.memory_file import NAME, OBSERVED
 from masking.memory.holdout import is_held_out
 from tests.live.harness import (
     Heard,

@@ -16,7 +16,7 @@ from mcp.client.stdio import stdio_client
 from mcp.types import CallToolResult, TextContent
 
 from addon.commands.main import main
-from addon.proxy.recall_folder import RecallFolder
+from addon.shared.recall_folder import RecallFolder
 from masking.strategies.recall import recall_id
 from tests.builders import OLD
 from tests.live.harness import (

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from addon.proxy.memory_record import decode, encode
+from addon.shared.memory_record import decode, encode
 from masking.memory.boundary_memory import BoundaryMemory, Branches
 from masking.rewrite import Rewrite, change_request, read_request
 from masking.strategies.order import Strategies

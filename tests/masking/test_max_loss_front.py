@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from addon.commands.sessions import read_sessions
-from addon.proxy.shipped import recordings
+from addon.shared.shipped import recordings
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter

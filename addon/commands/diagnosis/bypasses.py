@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 from addon.commands.diagnosis.finding import Finding, broken, note
 from addon.commands.diagnosis.hosts import is_loopback, read_host
 from addon.proxy.environment import DIRECT_VARIABLES
-from addon.proxy.tls_passthrough import is_opened
 from addon.proxy.upstream import NoProxy
+from addon.shared.requests import is_opened
 from masking.config_tables import HostSettings
 from masking.host_names import is_named
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from addon.commands.diagnosis.finding import Finding, broken, note, ok
 from addon.commands.toml_values import render_toml
-from addon.proxy.config_file import ConfigFile
-from addon.proxy.config_places import ENVIRONMENT, Place, find_local, locate_config
+from addon.shared.config_file import ConfigFile
+from addon.shared.config_places import ENVIRONMENT, Place, find_local, locate_config
 from masking.config import Settings
 from masking.config_values import ConfigValue, list_values
 from masking.errors import ConfigError

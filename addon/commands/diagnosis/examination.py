@@ -42,10 +42,10 @@ from addon.commands.diagnosis.trial import try_interpreter
 from addon.commands.diagnosis.trust import check_attempts, check_unasked
 from addon.commands.diagnosis.versions import check_installations, check_versions
 from addon.proxy.authorities import own_authority
-from addon.proxy.config_places import NAME
 from addon.proxy.environment import PROXY_VARIABLES, REPLACED
 from addon.proxy.launch import running_proxy
-from addon.proxy.shipped import shipped
+from addon.shared.config_places import NAME
+from addon.shared.shipped import shipped
 
 _RENEW = 'eval "$(obsmask env)"'
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from addon.commands.diagnosis.finding import Finding, broken, note, ok
 from addon.commands.diagnosis.storage import check_room, find_existing, is_open, render_size
-from addon.proxy.recall_folder import RecallFolder, find_folder
+from addon.shared.recall_folder import RecallFolder, find_folder
 from masking.config_tables import RecallSettings
 from masking.report.text import pluralize
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from addon.commands.diagnosis.recall import check_recall
-from addon.proxy.recall_folder import RecallFolder
+from addon.shared.recall_folder import RecallFolder
 from masking.config_tables import RecallSettings
 from masking.strategies.recall import encode, recall_id
 from tests.findings import levels, mends

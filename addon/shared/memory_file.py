@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from addon.metrics.private_files import make_folder, open_private
-from addon.proxy.memory_record import decode, encode
+from addon.shared.memory_record import decode, encode
 from masking.memory.boundary_memory import MAX_CONVERSATIONS, Branches
 
 logger = logging.getLogger("observation_masking")

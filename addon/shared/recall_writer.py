@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from addon.metrics.worker import Worker
-from addon.proxy.recall_folder import RecallFolder, find_folder
+from addon.shared.recall_folder import RecallFolder, find_folder
 from masking.config_tables import RecallSettings
 from masking.model import Decision
 from masking.strategies.recall import digest_bytes, encode, find_masked_texts

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from addon.proxy.memory_file import NAME, OBSERVED, MemoryFile
+from addon.shared.memory_file import NAME, OBSERVED, MemoryFile
 from masking.conversation import Conversation
 from masking.memory.boundary_memory import BoundaryMemory, Occasion, Past
 

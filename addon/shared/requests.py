@@ -3,11 +3,13 @@
 import re
 import secrets
 from hashlib import blake2b
+from urllib.parse import parse_qsl
 
-from mitmproxy import http
-
-from addon.proxy.decoding import TooLargeError, decode_message
+from addon.shared.decoding import TooLargeError, decode_message
+from addon.shared.http_message import Message, Request
+from masking.config_tables import HostSettings
 from masking.errors import WireError
+from masking.host_names import is_named
 from masking.wire.formats import Match, find_format
 
 _SIGNATURES = (
@@ -25,30 +27,32 @@ _SIGNED_QUERY = "x-amz-signature"
 _CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie")
 _SECRET = secrets.token_bytes(32)
 
-_BULK_BYTES = 1_000_000
-_MAX_DIGITS = 15
 
-
-def find_wire_format(request: http.Request) -> Match | None:
+def find_wire_format(request: Request) -> Match | None:
     """Return the format of a request to a model, at whatever host, and what it asks for."""
     return find_format(request.method, path_of(request))
 
 
-def path_of(request: http.Request) -> str:
+def path_of(request: Request) -> str:
     """Return the path without its query, which may hold keys."""
     return request.path.partition("?")[0]
 
 
-def is_signed(request: http.Request) -> bool:
+def is_opened(host: str, hosts: HostSettings) -> bool:
+    """Whether the configuration lets requests to a host be looked at."""
+    return not is_named(host, hosts.closed) and (not hosts.only or is_named(host, hosts.only))
+
+
+def is_signed(request: Request) -> bool:
     """Whether the request has a signature or digest of its body."""
     return any(
         signature.match(value)
         for name, signature in _SIGNATURES
         for value in request.headers.get_all(name)
-    ) or any(name.lower() == _SIGNED_QUERY for name in request.query)
+    ) or _has_signed_query(request)
 
 
-def read_body(request: http.Request) -> bytes:
+def read_body(request: Request) -> bytes:
     """Return a request's decoded body. Raises WireError if it must not or cannot be read."""
     if is_signed(request):
         raise WireError("signed")
@@ -63,7 +67,7 @@ def read_body(request: http.Request) -> bytes:
     return body
 
 
-def digest_account(request: http.Request) -> bytes:
+def digest_account(request: Request) -> bytes:
     """Return a digest that tells a request's credential apart from others.
 
     It is keyed by a secret of this process, and means nothing outside it.
@@ -76,15 +80,14 @@ def digest_account(request: http.Request) -> bytes:
     return digest.digest()
 
 
-def is_bulk(message: http.Message) -> bool:
-    """Whether a body is large, or of unknown size, and so must not be collected first."""
-    size: str = message.headers.get("content-length", "")
-    if size.isdecimal():
-        return len(size) > _MAX_DIGITS or int(size) > _BULK_BYTES
-    return isinstance(message, http.Response) or "transfer-encoding" in message.headers
-
-
-def is_event_stream(response: http.Response) -> bool:
+def is_event_stream(response: Message) -> bool:
     """Whether a response is an event stream."""
     content_type: str = response.headers.get("content-type", "")
     return content_type.partition(";")[0].strip().lower() == "text/event-stream"
+
+
+def _has_signed_query(request: Request) -> bool:
+    query = request.path.partition("?")[2]
+    return any(
+        name.lower() == _SIGNED_QUERY for name, _ in parse_qsl(query, keep_blank_values=True)
+    )

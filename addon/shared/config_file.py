@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from addon.proxy.regular_file import FileState, find_state, read_regular
-from addon.proxy.stored_prices import find_stored
+from addon.shared.regular_file import FileState, find_state, read_regular
+from addon.shared.stored_prices import find_stored
 from masking.config import ROOT, Settings, change_everywhere, parse_settings
 from masking.config_tables import PageSettings
 from masking.config_values import ConfigValue, find_changed, list_values

@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 
 import platformdirs
 
-from addon.proxy.regular_file import read_regular
-from addon.proxy.shipped import shipped
+from addon.shared.regular_file import read_regular
+from addon.shared.shipped import shipped
 from masking.config import ROOT, read_document
 from masking.errors import ConfigError
 from masking.printable import printable

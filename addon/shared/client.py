@@ -2,9 +2,8 @@
 
 import re
 
-from mitmproxy import http
-
 from addon.metrics.names import printable
+from addon.shared.http_message import Request
 from masking.host_names import is_named
 
 _MAX_CHARS = 64
@@ -29,13 +28,13 @@ _SUBSCRIPTION_PLACES = (
 """Hosts that serve subscribers alone, or do so below a path."""
 
 
-def find_client(request: http.Request) -> str | None:
+def find_client(request: Request) -> str | None:
     """Return the product that a request's User-Agent names first, without its version."""
     product = _PRODUCT.match(request.headers.get("user-agent", ""))
     return printable(product["name"][:_MAX_CHARS]) if product else None
 
 
-def is_subscription(request: http.Request) -> bool:
+def is_subscription(request: Request) -> bool:
     """Whether a request's credential is a subscription's, by its form or by where it goes."""
     by_place = any(
         request.path.startswith(path) and is_named(request.pretty_host, (host,))

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from addon.metrics.names import printable
 from addon.metrics.stages import Answered, Group, Priced, Received, Rewritten
-from addon.proxy.carriers import Carrier, leave_untouched
-from addon.proxy.extent import check_elements, check_values
-from addon.proxy.going_whole import leave_whole, may_go_whole
-from addon.proxy.memories import Memories, MemoryFiles
-from addon.proxy.pool import Pool
-from addon.proxy.recall_writer import RecallWriter
-from addon.proxy.refusals import Refusals
+from addon.shared.carrier import Carrier, leave_untouched
+from addon.shared.extent import check_elements, check_values
+from addon.shared.going_whole import leave_whole, may_go_whole
+from addon.shared.memories import Memories, MemoryFiles
+from addon.shared.pool import Pool
+from addon.shared.recall_writer import RecallWriter
+from addon.shared.refusals import Refusals
 from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.config import Settings
 from masking.conversation import Conversation, read_decoded

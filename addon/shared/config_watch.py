@@ -6,7 +6,7 @@ The event loop never reads the file: a mount that hangs stops this thread alone.
 import threading
 from collections.abc import Callable
 
-from addon.proxy.config_file import Change, ConfigFile
+from addon.shared.config_file import Change, ConfigFile
 
 _SECONDS = 0.25
 """Between two looks. Two of them have to agree before a change is taken up."""

@@ -10,7 +10,8 @@ from io import BytesIO
 
 import brotli
 import zstandard
-from mitmproxy import http
+
+from addon.shared.http_message import Message
 
 MAX_BYTES = 512_000_000
 """A body that is longer, decoded, is not looked into. No provider is known to take a fifth of it,
@@ -33,9 +34,9 @@ class TooLargeError(ValueError):
     """A body is longer, or becomes longer, than what is looked into."""
 
 
-def decode_message(message: http.Message) -> bytes | None:
-    """Return a message's body as `decode_body` does; None if mitmproxy has streamed it."""
-    body: bytes | None = message.raw_content
+def decode_message(message: Message) -> bytes | None:
+    """Return a message's body as `decode_body` does; None if it was not kept."""
+    body = message.raw_content
     if body is None:
         return None
     return decode_body(body, message.headers.get("content-encoding", ""))
@@ -63,7 +64,7 @@ def decode_body(body: bytes, coding: str) -> bytes:
         raise ValueError("broken content encoding") from None
 
 
-def estimate_bytes(message: http.Message) -> int:
+def estimate_bytes(message: Message) -> int:
     """Return about how long a message's body is at most, decoded, without decoding it."""
     size = len(message.raw_content or b"")
     is_plain = message.headers.get("content-encoding", "").lower() in _PLAIN

@@ -1,0 +1,1 @@
+"""What every engine takes to mask requests, whichever carries them: no engine is known here."""
