@@ -8,6 +8,7 @@ from collections import Counter
 from mitmproxy import http
 
 from addon.shared.decoding import TooLargeError, decode_message
+from addon.shared.extent import MAX_VALUES, check_values
 from addon.shared.requests import is_event_stream
 from addon.shared.response_copy import ResponseCopy
 from masking.errors import WireError
@@ -22,19 +23,29 @@ class Answer:
     chars_before, chars_after: their code points.
     failures: why something was not looked at.
     observed: whether it is only counted what would be cut.
+    most_values: a text with more objects, lists and commas is not looked into.
     """
 
-    def __init__(self, policy: PayloadPolicy, methods: Methods, *, observed: bool = False) -> None:
+    def __init__(
+        self,
+        policy: PayloadPolicy,
+        methods: Methods,
+        *,
+        observed: bool = False,
+        most_values: int = MAX_VALUES,
+    ) -> None:
         self.observed = observed
         self.max_chars = policy.max_chars
         self.strings = self.chars_before = self.chars_after = 0
         self.failures: Counter[str] = Counter()
         self._policy = policy
         self._methods = methods
+        self._most_values = most_values
 
     def mask(self, payload: bytes) -> bytes:
         """Return a JSON text with its long strings cut, or any other text as it is, counted."""
         try:
+            check_values(payload, self._most_values)
             masked = mask_payload_bytes(payload, self._policy, self._methods)
         except WireError as error:
             self.failures[error.problem] += 1

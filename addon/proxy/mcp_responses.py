@@ -25,6 +25,10 @@ logger = logging.getLogger("observation_masking")
 _SMALL_BYTES = 50_000
 """A request up to here is read at once: handing it over would take as long."""
 
+_MOST_IN_LOOP = 100_000
+"""Values of an event. mitmproxy takes no piece of a stream that is still being worked on, so events
+are cut in the event loop, where so many take a fifth of a second at most."""
+
 
 @dataclass(slots=True)
 class McpTotals:
@@ -116,11 +120,11 @@ class Mcp:
         if obstacle := find_obstacle(flow.response, delivery):
             self._refuse(flow, obstacle)
             return False
-        answer = Answer(settings, methods, observed=observed)
         if delivery == "stream":
+            answer = Answer(settings, methods, observed=observed, most_values=_MOST_IN_LOOP)
             self._open[flow] = flow.response.stream = AnswerStream(answer)
         else:
-            self._open[flow] = answer
+            self._open[flow] = Answer(settings, methods, observed=observed)
         return True
 
     async def _find_methods(

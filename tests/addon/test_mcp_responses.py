@@ -443,6 +443,22 @@ def test_an_event_that_is_too_large_is_counted(monkeypatch: pytest.MonkeyPatch) 
     assert mcp.totals.failures == {"event too large": 2}
 
 
+def test_an_event_of_too_many_values_passes_uncut_and_the_next_one_does_not() -> None:
+    mcp = Mcp()
+    crowd = json.dumps({"jsonrpc": "2.0", "id": 1, "result": [LONG, [[]] * 100_000]}).encode()
+    source = events(crowd, ANSWER)
+    sent = run_stream(mcp, flow_of(response(None, "text/event-stream")), source)
+    assert [[events(crowd, MASKED)], []] == sent
+    assert mcp.totals.failures == {"more than 100,000 values": 1}
+
+
+def test_a_whole_answer_is_cut_outside_the_event_loop_and_may_have_as_many() -> None:
+    crowd = json.dumps({"jsonrpc": "2.0", "id": 1, "result": [LONG, [[]] * 100_000]}).encode()
+    taken, sent = run(Mcp(), flow_of(response(crowd)))
+    assert (True, mask_payload_bytes(crowd, SETTINGS).body) == (taken, sent)
+    assert len(sent) < len(crowd)
+
+
 def test_a_surprise_in_a_document_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Answer, "mask", lambda *_: 1 / 0)
     mcp = Mcp()
