@@ -70,7 +70,8 @@ class MemoryFiles:
         if name not in self._memories:
             file = self._files.setdefault(name, MemoryFile(self._folder, name))
             memory = BoundaryMemory(file.write)
-            memory.load(await asyncio.to_thread(file.read))
+            remembered = await asyncio.wrap_future(file.begin_reading())
+            memory.load(remembered)
             self._memories.setdefault(name, memory)
         return self._memories[name]
 

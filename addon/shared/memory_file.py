@@ -14,7 +14,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from addon.metrics.private_files import make_folder, open_private
@@ -58,9 +58,12 @@ class MemoryFile:
 
     def read(self) -> list[tuple[bytes, Branches]]:
         """Return all conversations, the latest last, without those that cannot be read."""
+        return self.begin_reading().result()
+
+    def begin_reading(self) -> Future[list[tuple[bytes, Branches]]]:
+        """Read as `read` does, in the file's own thread: asyncio's also resolve names."""
         self._hurry()
-        rows = self._thread.submit(self._guard, self._read).result() or []
-        return [(opening, branches) for opening, text in rows if (branches := decode(text))]
+        return self._thread.submit(self._read_all)
 
     def write(self, opening: bytes, branches: Branches) -> None:
         """Write a conversation soon, or remove it if it has no branches."""
@@ -87,6 +90,10 @@ class MemoryFile:
         with self._lock:
             if self._waiting:
                 self._is_urgent.set()
+
+    def _read_all(self) -> list[tuple[bytes, Branches]]:
+        rows = self._guard(self._read)
+        return [(opening, branches) for opening, text in rows if (branches := decode(text))]
 
     def _read(self) -> list[tuple[bytes, bytes]]:
         return list(self._open().execute(_READ))

@@ -1,16 +1,19 @@
 """The file of remembered boundaries: private, shared, and never worth a request."""
 
+import asyncio
 import json
 import logging
 import shutil
 import sqlite3
 import stat
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from addon.shared.memories import Memories, MemoryFiles
 from addon.shared.memory_file import NAME, MemoryFile
 from addon.shared.memory_record import decode, encode
 from masking.memory.boundary_memory import Anchor, Branches, Move, Past
@@ -48,6 +51,21 @@ def read(folder: Path) -> list[tuple[bytes, Branches]]:
 def test_what_is_written_is_read_by_the_next_process(tmp_path: Path) -> None:
     write(tmp_path, (OPENING, (PAST, PAST)), (b"2", (PAST,)), (b"3", (PAST,)), (b"2", ()))
     assert [(OPENING, (PAST, PAST)), (b"3", (PAST,))] == read(tmp_path)
+
+
+def test_a_run_reads_it_in_no_thread_of_asyncio(tmp_path: Path) -> None:
+    write(tmp_path, (OPENING, (PAST,)))
+    taken = ThreadPoolExecutor(1)
+    taken.shutdown()  # work that it is given raises RuntimeError
+
+    async def open_memories() -> Memories:
+        asyncio.get_running_loop().set_default_executor(taken)
+        return await files.open(observes=False)
+
+    files = MemoryFiles(lambda: tmp_path)
+    memories = asyncio.run(open_memories())
+    files.close()
+    assert memories.observed is None
 
 
 def test_a_file_that_is_deleted_is_made_again(
