@@ -82,7 +82,7 @@ class Metrics:
         resend_warnings = ResendWarnings()
         self.sinks: list[Sink] = [
             self.totals.add,
-            lambda record: self._file.write(record.model_dump()),
+            lambda record: self._file.write(vars(record)),
             lambda record: self._log.log(logging.INFO, render_line(record)),
             lambda record: self._log.warn(price_warnings.find(record)),
             lambda record: self._log.warn(hold_warnings.find(record)),
@@ -171,7 +171,7 @@ class Metrics:
 
         def job() -> None:
             made_by = {**describe_software(settings), "run": run.name, "tag": run.tag}
-            self._file.write(McpRecord.model_validate({**made_by, **fields}).model_dump())
+            self._file.write(vars(McpRecord.model_validate({**made_by, **fields})))
 
         if self._pending >= _MAX_PENDING:
             self.left_out.note("records")

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import orjson
 import platformdirs
 
 from addon.metrics.shared_file import SharedFile
@@ -51,9 +52,8 @@ class RecordFile:
                 "set a path of their own in [observation_masking.metrics]",
             )
             return
-        line = f"{json.dumps(record, ensure_ascii=False)}\n".encode("utf-8", "replace")
         try:
-            self._append(line)
+            self._append(_spell(record))
         except (OSError, ValueError, RuntimeError) as error:  # no such user, no such name, ...
             self.lost += 1
             problem = getattr(error, "strerror", 0) or error
@@ -80,3 +80,12 @@ class RecordFile:
         if line not in self._said:
             self._said.add(line)
             self._log(level, line)
+
+
+def _spell(record: Mapping[str, object]) -> bytes:
+    """Return a record as a line."""
+    try:
+        return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # lone surrogates, numbers beyond 64 bits
+        spelled = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+        return f"{spelled}\n".encode("utf-8", "replace")

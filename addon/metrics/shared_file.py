@@ -18,7 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from addon.metrics import quick_lock
+from addon.metrics import quick_append, quick_lock
 from addon.metrics.private_files import FILE_MODE, make_folder, open_private
 
 logging.getLogger("filelock").setLevel(logging.INFO)  # below, it says four lines for each of ours
@@ -47,6 +47,9 @@ class SharedFile:
         Raises OSError, or ValueError for what can be no path; then nothing of the line is left,
         or a part that no reader takes for a line.
         """
+        if quick_append.append(str(self._path), line, self._max_bytes):
+            self._patience, self._was_written = _PATIENCE, True
+            return []
         path, notices = self._path, []
         if not _is_regular(path):
             path = Path(os.path.realpath(path))  # a link stays where it is

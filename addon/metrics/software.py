@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
+from typing import NamedTuple
 
 from masking.config import Settings
 from masking.errors import ConfigError
@@ -13,9 +14,30 @@ RECORD_SCHEMA = 2
 this module, `price_entry` and `net_unpriced`."""
 
 
-@functools.lru_cache(8)
+_MOST_DESCRIBED = 16
+"""More settings than these are hardly in force at a time: those of the file, and of its rules."""
+
+
+class _Described(NamedTuple):
+    settings: Settings
+    fields: Mapping[str, object]
+
+
+_described: dict[int, _Described] = {}
+
+
 def describe_software(settings: Settings) -> Mapping[str, object]:
     """Return the fields of a record that say by which software it was made."""
+    # By identity: a digest of all settings, or only their hash, takes longer than the record.
+    found = _described.get(id(settings))
+    if found is None or found.settings is not settings:
+        if len(_described) >= _MOST_DESCRIBED:
+            _described.clear()
+        found = _described[id(settings)] = _Described(settings, _describe(settings))
+    return found.fields
+
+
+def _describe(settings: Settings) -> Mapping[str, object]:
     return {
         "record_schema": RECORD_SCHEMA,
         "software_version": _find_version(),
@@ -24,6 +46,7 @@ def describe_software(settings: Settings) -> Mapping[str, object]:
     }
 
 
+@functools.cache
 def _find_version() -> str:
     try:
         return version("observation-masking")

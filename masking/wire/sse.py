@@ -5,7 +5,6 @@ soon as it arrives (WHATWG HTML, 9.2.5 and 9.2.6). Compressed streams are not ha
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
@@ -144,13 +143,26 @@ def find_data(stream: bytes, words: Iterable[bytes]) -> Iterator[bytes]:
 
     The last event counts even without its blank line. A word is not empty, and has no line end.
     """
-    ends = [*(found.end() for found in _BLANK_LINE.finditer(stream)), len(stream)]
-    found_at = (found.start() for word in words for found in re.finditer(re.escape(word), stream))
-    for place in sorted({bisect_right(ends, at) for at in found_at}):
-        begin = ends[place - 1] if place else 0
-        values = [found[1] for found in _VALUE.finditer(stream, begin, ends[place])]
-        if values:
+    hits = [found.start() for word in words for found in re.finditer(re.escape(word), stream)]
+    end = 0
+    for at in sorted(hits):
+        if at < end:
+            continue  # in an event that has been found
+        begin = _find_begin(stream, end, at)
+        blank = _BLANK_LINE.search(stream, at)
+        end = len(stream) if blank is None else blank.end()
+        if values := [found[1] for found in _VALUE.finditer(stream, begin, end)]:
             yield b"\n".join(values)
+
+
+_BLANK_LINES = (b"\n\n", b"\n\r", b"\r\r")
+"""How the end of a line and the blank line after it may begin."""
+
+
+def _find_begin(stream: bytes, after: int, at: int) -> int:
+    """Return where the event begins that `at` is in: behind a blank line, or at `after`."""
+    last = max(stream.rfind(each, after, at) for each in _BLANK_LINES)
+    return after if last < 0 else last + 2
 
 
 _STEPS: dict[_Mode, Callable[[EventStream, bytes, int], _Step]] = {

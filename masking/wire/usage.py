@@ -176,9 +176,10 @@ def find_usage(payload: object) -> Usage | None:
     blocks = [block for block in places if isinstance(block, dict)]
     if isinstance(payload, dict) and _OLLAMA in payload:
         blocks.append(payload)
+    if not blocks:
+        return None
     found = {name: _first(_counts(blocks, spelled)) for name, spelled in _SPELLINGS.items()}
-    usage = Usage(**found)
-    return usage if usage != Usage() else None
+    return None if all(count is None for count in found.values()) else Usage(**found)
 
 
 def _split(body: bytes) -> Iterable[bytes]:

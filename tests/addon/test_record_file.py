@@ -57,7 +57,7 @@ def test_a_relative_path_is_told_in_full(monkeypatch: pytest.MonkeyPatch, path: 
 
 def test_a_record_is_there_as_soon_as_it_is_written(file: RecordFile) -> None:
     file.write({"model": "modèle \ud800", "n": 1})
-    assert file.path.read_bytes() == '{"model": "modèle ?", "n": 1}\n'.encode()
+    assert file.path.read_bytes() == '{"model":"modèle ?","n":1}\n'.encode()
 
 
 def test_records_are_appended_to_those_of_an_earlier_run(path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_file_that_is_gone_is_begun_anew_and_the_log_says_so_once(
 def test_the_rest_of_a_line_is_not_continued(path: Path, rest: bytes) -> None:
     path.write_bytes(b'{"n": 0}\n' + rest)
     RecordFile(settings(path)).write({"n": 2})
-    assert path.read_bytes() == b'{"n": 0}\n' + rest + b'\n{"n": 2}\n'
+    assert path.read_bytes() == b'{"n": 0}\n' + rest + b'\n{"n":2}\n'
 
 
 @contextlib.contextmanager
@@ -169,7 +169,7 @@ def test_a_full_disk_leaves_no_part_of_a_record(
             file.write({"n": 1})
     file.write({"n": 2})
     file.close()
-    assert path.read_bytes() == b'{"n": 0}\n{"n": 2}\n'
+    assert path.read_bytes() == b'{"n":0}\n{"n":2}\n'
     assert file.lost == 3
     assert caplog.messages == [
         f"no records in {path}: the disk is full",
@@ -257,3 +257,21 @@ def test_a_terminal_that_takes_nothing_holds_nobody_up(caplog: pytest.LogCapture
     os.close(ours)
     os.close(theirs)
     assert caplog.messages
+
+
+def test_a_number_that_no_line_can_hold_as_one_is_written_all_the_same(file: RecordFile) -> None:
+    file.write({"n": 10**30})
+    assert file.path.read_bytes() == b'{"n":1000000000000000000000000000000}\n'
+
+
+@pytest.mark.parametrize("happen", [remove, move, remove_folder])
+def test_so_it_is_after_lines_that_were_written_the_quick_way(
+    tmp_path: Path, happen: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "folder" / "requests.jsonl"
+    file = RecordFile(settings(path))
+    for n in range(6):
+        file.write({"n": n})
+        if n == 3:
+            happen(path)
+    assert [{"n": 4}, {"n": 5}] == read(path)
