@@ -1,16 +1,28 @@
 """What a text costs in o200k tokens, by the classes of its characters.
 
-A linear model: patterns of classes are counted, and each match adds its cost. The costs were fitted
-to exact counts of tool results, prose and made-up texts, bounded so that a run of any class costs
-something at any length. All work is done in C, on bytes and in whole numbers, without Python's own
-tables of characters: a text costs the same on every platform and version.
+A linear model: the patterns of `token_patterns` are counted, and each match adds its cost. All work
+is done in C, on bytes and in whole numbers, without Python's own tables of characters: a text costs
+the same on every platform and version.
 """
 
-from collections.abc import Iterable, Sequence
+from binascii import unhexlify
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
+from zlib import adler32
 
-UNIT = 1000
-"""Costs are in thousandths of a token."""
+from masking.measures.token_patterns import (
+    AS_IS,
+    CLASSES,
+    CONTINUATIONS,
+    EDGE,
+    FOLDED,
+    LETTERS,
+    ROWS,
+    RUNS,
+    UNIT,
+    make_table,
+)
 
 
 def find_cost(text: str) -> int:
@@ -20,271 +32,214 @@ def find_cost(text: str) -> int:
     """
     if not text:
         return 0
-    folded, singles, pairs, longer = _ASCII_MODEL if text.isascii() else _MODEL
-    classes = _EDGE + text.encode("utf-8", "surrogatepass").translate(_CLASSES, _CONTINUATIONS)
-    for run, letter in folded:
-        classes = classes.replace(run, letter)
-    found = _pair(classes).translate(_PAIR_LETTERS)
-    cost = _weigh(found, pairs) + _weigh(classes.translate(_SINGLE_LETTERS), singles)
-    for layer, patterns in longer:
-        cost += _weigh(classes.translate(layer), patterns)
-    if _DIGIT_AFTER_LETTER in found:
-        cost += _weigh(classes.translate(_LETTERS), _AROUND_DIGITS)
+    is_ascii = text.isascii()
+    model = _ASCII_MODEL if is_ascii else _MODEL
+    classes = text.encode("utf-8", "surrogatepass").translate(model.classes, model.deleted)
+    find = find_short_cost if len(classes) <= _SHORT else _find_cost
+    return find(classes, is_ascii)
+
+
+def _find_cost(classes: bytes, is_ascii: bool) -> int:
+    model = _ASCII_MODEL if is_ascii else _MODEL
+    classes = model.edge + classes
+    for run, letter in model.folded:
+        if run[0] in classes:
+            classes = classes.replace(run, letter)
+    # Nearly all of the cost is that of single classes and of pairs, which a table gives. Each class
+    # has a hexadecimal digit, so two neighbours are a byte: those that begin at even places, then
+    # those that begin at odd ones.
+    digits = classes if model.digits is None else classes.translate(model.digits)
+    pairs = unhexlify(digits[: len(digits) & -2]) + unhexlify(digits[1 : len(digits) - 1 | 1])
+    cost = _add_up(pairs, model.pairs)
+    if model.singles is not None:
+        cost += _add_up(classes, model.singles)
+    kinds = pairs.translate(model.kinds)
+    for kind, groups in model.longer:
+        if kind in kinds:
+            for layer, patterns in groups:
+                cost += _weigh(classes if layer is None else classes.translate(layer), patterns)
     return max(UNIT, cost)
 
 
-def _pair(classes: bytes) -> bytes:
-    """Return a byte for each two neighbours: the code of the first, and that of the second."""
-    first = int.from_bytes(classes[:-1].translate(_FIRST), "big")
-    second = int.from_bytes(classes[1:].translate(_SECOND), "big")
-    return (first | second).to_bytes(len(classes) - 1, "big")
+_SHORT = 200
+find_short_cost = lru_cache(4096)(_find_cost)
+"""Short texts are often alike but for their letters and digits, above all placeholders."""
+
+
+class _Costs(NamedTuple):
+    """What each byte costs: `least`, and what is more than that, in two digits."""
+
+    least: int
+    high: bytes
+    low: bytes
+
+
+_BASE = 64
+_MOST_DIGITS = 65_520 // (_BASE - 1)
+"""The sum of so many digits is less than the modulus of a checksum."""
+
+
+def _add_up(found: bytes, costs: _Costs) -> int:
+    """Return what these bytes cost together.
+
+    The low half of an Adler-32 checksum is the sum of the bytes, modulo 65,521 (RFC 1950).
+    """
+    least, high, low = costs
+    high, low, cost = found.translate(high), found.translate(low), least * len(found)
+    for at in range(0, len(found), _MOST_DIGITS):
+        end = at + _MOST_DIGITS
+        cost += _BASE * (adler32(high[at:end], 0) & 0xFFFF) + (adler32(low[at:end], 0) & 0xFFFF)
+    return cost
 
 
 def _weigh(found: bytes, patterns: "_Patterns") -> int:
-    count = found.count
-    return sum([each * count(pattern) for pattern, each in patterns])
+    cost = 0
+    for pattern, each in patterns:
+        cost += each * found.count(pattern)
+    return cost
 
-
-def _make_table(default: bytes, *classes: tuple[str, Iterable[int]]) -> bytes:
-    table = bytearray(default * 256)
-    for letter, members in classes:
-        for byte in members:
-            table[byte] = ord(letter)
-    return bytes(table)
-
-
-_EDGE = b"^"
-"""Put before the text, so that a word at its beginning is found like any other."""
-
-_CONTINUATIONS = bytes(range(0x80, 0xC0))
-"""Deleted: beyond ASCII only the first byte of a character's UTF-8 tells its class."""
-
-_CLASSES = _make_table(
-    b"x",  # control characters
-    ("p", range(0x21, 0x7F)),  # signs; later rows take their own out
-    ("d", b"0123456789"),
-    ("l", range(0x61, 0x7B)),
-    ("U", range(0x41, 0x5B)),
-    ("r", b"=-*#_~.+/"),  # signs that are drawn in long runs
-    (" ", b" "),
-    ("t", b"\t"),
-    ("n", b"\r\n"),
-    ("S", b"\xc2\xe2"),  # Latin-1 signs, punctuation, arrows, box drawing
-    ("a", range(0xC3, 0xC6)),  # Latin letters with accents
-    ("c", range(0xC6, 0xE0)),  # Greek, Cyrillic, Hebrew, Arabic
-    ("i", b"\xe0\xe1"),  # Devanagari, Thai and others
-    ("k", b"\xe3"),  # kana, CJK punctuation
-    ("C", range(0xE4, 0xEA)),  # ideographs
-    ("K", range(0xEA, 0xEE)),  # Hangul
-    ("w", b"\xee\xef"),  # full width
-    ("e", range(0xF0, 0x100)),  # emoji and whatever else is beyond U+FFFF
-)
-
-_FOLDED = (
-    (b"ddd", b"D"),  # o200k takes digits by three
-    (b"dd", b"E"),
-    (b"r" * 16, b"Q"),
-    (b"r" * 4, b"R"),
-    (b"S" * 16, b"X"),
-    (b"S" * 4, b"B"),
-    (b"tt", b"T"),
-)
-"""Runs that cost less than their characters would become one letter, the longest first."""
-
-_AS_IS = bytes(range(256))
-
-_LETTERS = _make_table(b"-", ("l", b"la"), ("U", b"U"), ("d", b"dED"), (" ", b" "))
-
-_RUNS = _make_table(
-    b"-",
-    ("p", b"prSwRQXB"),
-    ("c", b"c"),
-    ("C", b"kC"),
-    ("K", b"K"),
-    ("i", b"i"),
-    (" ", b" tT"),
-    ("n", b"n"),
-)
-"""The classes that form a run together; `-` is anything else."""
-
-
-def _starts(run: bytes) -> tuple[bytes, ...]:
-    return tuple(bytes((before,)) + run for before in b"- npcCKi" if before != run[0])
-
-
-class _Row(NamedTuple):
-    """What each match of these patterns in a layer adds to the cost."""
-
-    what: str
-    layer: bytes
-    cost: int
-    patterns: tuple[bytes, ...]
-
-
-_ROWS = (
-    _Row("a word", _LETTERS, 1073, (b"-l", b"-U", b" l", b" U", b"dl", b"dU")),
-    _Row("a word inside a word", _LETTERS, 995, (b"lU",)),
-    _Row("a letter", _LETTERS, 50, (b"l", b"U")),
-    _Row("four letters", _LETTERS, -78, (b"l" * 4,)),
-    _Row("six letters", _LETTERS, 90, (b"l" * 6,)),
-    _Row("twelve letters", _LETTERS, 681, (b"l" * 12,)),
-    _Row("two capitals", _LETTERS, 343, (b"UU",)),
-    _Row("a word after a blank", _LETTERS, -314, (b" l", b" U")),
-    _Row("a word after a digit", _LETTERS, -700, (b"dl", b"dU")),
-    _Row("a digit after a letter", _LETTERS, 341, (b"ld", b"Ud")),
-    _Row("a letter between digits", _LETTERS, -700, (b"dld", b"dUd")),
-    _Row("a digit between letters", _LETTERS, 1387, (b"ldl", b"UdU", b"ldU", b"Udl")),
-    _Row("a number after a blank", _LETTERS, 1050, (b" d",)),
-    _Row("digits, three at most", _AS_IS, UNIT, (b"d", b"E", b"D")),
-    _Row("a word after a sign", _AS_IS, -700, (b"pl", b"pU")),
-    _Row("a word after a sign of a rule", _AS_IS, -597, (b"rl", b"rU")),
-    _Row("an accent", _AS_IS, 456, (b"a",)),
-    _Row("a tab", _AS_IS, 719, (b"t",)),
-    _Row("two tabs", _AS_IS, 100, (b"T",)),
-    _Row("64 blanks", _AS_IS, 840, (b" " * 64,)),
-    _Row("a sign", _AS_IS, 191, (b"p",)),
-    _Row("a sign of a rule", _AS_IS, 272, (b"r",)),
-    _Row("four signs of a rule", _AS_IS, 100, (b"R",)),
-    _Row("sixteen signs of a rule", _AS_IS, 200, (b"Q",)),
-    _Row("a control character", _AS_IS, 1500, (b"x",)),
-    _Row("an emoji", _AS_IS, 2753, (b"e",)),
-    _Row("a sign beyond ASCII", _AS_IS, 50, (b"S", b"w")),
-    _Row("four signs beyond ASCII", _AS_IS, 2528, (b"B",)),
-    _Row("sixteen signs beyond ASCII", _AS_IS, 2680, (b"X",)),
-    _Row("a letter of Greek, Cyrillic, Hebrew or Arabic", _AS_IS, 150, (b"c",)),
-    _Row("a letter of Devanagari or Thai", _AS_IS, 350, (b"i",)),
-    _Row("an ideograph", _AS_IS, 525, (b"C",)),
-    _Row("a kana", _AS_IS, 590, (b"k",)),
-    _Row("a Hangul syllable", _AS_IS, 450, (b"K",)),
-    _Row("line ends", _RUNS, 912, _starts(b"n")),
-    _Row("line ends after signs", _RUNS, -700, (b"pn",)),
-    _Row("line ends after blanks", _RUNS, -700, (b" n",)),
-    _Row("an indent", _RUNS, 811, (b"  -", b"  p", b"  c", b"  C", b"  K", b"  i")),
-    _Row("signs", _RUNS, 721, _starts(b"p")),
-    _Row("signs after a blank", _RUNS, 249, (b" p",)),
-    _Row("a second sign", _RUNS, 100, (b"pp",)),
-    _Row("a word of Greek, Cyrillic, Hebrew or Arabic", _RUNS, 466, _starts(b"c")),
-    _Row("a run of ideographs and kana", _RUNS, 1865, _starts(b"C")),
-    _Row("a word of Hangul", _RUNS, 529, _starts(b"K")),
-)
 
 _Patterns = tuple[tuple[bytes, int], ...]
 
+_Longer = tuple[int, tuple[tuple[bytes | None, _Patterns], ...]]
 
-def _make_letters(costs: Sequence[int]) -> tuple[bytes, _Patterns]:
-    """Return a letter for each byte that costs something, and what each letter costs.
 
-    Bytes that cost the same have one letter: to count a single byte is several times as fast as to
-    count two, and a text has many pairs of few costs.
+class _Model(NamedTuple):
+    """How the patterns are found in a text of certain classes.
+
+    classes: a letter for each byte, by its class; those `deleted` tell none.
+    edge: the letter of a text's edge.
+    folded: the runs that become one letter.
+    digits: a hexadecimal digit for each letter; None if the letters are such digits.
+    pairs: what each pair of digits costs.
+    singles: what each letter costs by itself; None if the pairs have that of their second one.
+    kinds: for each pair of digits, which of `_HELD` it is, counted from 1; 0 for none.
+    longer: all other patterns, by the kind of pair that they hold, and by the layer in which they
+        are looked for, None for the letters as they are.
     """
-    letters = {cost: at for at, cost in enumerate(sorted({*costs} - {0}), 1)}
-    table = bytes(letters.get(cost, 0) for cost in costs)
-    return table, tuple((bytes((at,)), cost) for cost, at in letters.items())
+
+    classes: bytes
+    deleted: bytes
+    edge: bytes
+    folded: tuple[tuple[bytes, bytes], ...]
+    digits: bytes | None
+    pairs: _Costs
+    singles: _Costs | None
+    kinds: bytes
+    longer: tuple[_Longer, ...]
 
 
-def _add_up() -> dict[bytes, dict[bytes, int]]:
+_HELD = (
+    (LETTERS, b"ll"),
+    (LETTERS, b"UU"),
+    (LETTERS, b"ld"),
+    (LETTERS, b"Ud"),
+    (RUNS, b"  "),
+    (RUNS, b"pp"),
+)
+"""Each pattern that is neither a class nor a pair of two holds one of these; most texts few."""
+
+
+def _add_layers() -> dict[bytes, dict[bytes, int]]:
     """Return what each pattern of each layer costs, all rows together."""
     costs: dict[bytes, dict[bytes, int]] = {}
-    for row in _ROWS:
+    for row in ROWS:
         found = costs.setdefault(row.layer, {})
         for pattern in row.patterns:
             found[pattern] = found.get(pattern, 0) + row.cost
     return costs
 
 
-_COSTS = _add_up()
+_COSTS = _add_layers()
 
 
-def _is_pair(pattern: bytes) -> bool:
-    """Whether a pattern is of two classes; of one class it might overlap with itself."""
-    return len({*pattern}) == len(pattern) == 2
+def _is_short(pattern: bytes) -> bool:
+    """Whether it is a class, or a pair of two; a pair of one class might overlap with itself."""
+    return len({*pattern}) == len(pattern) <= 2
+
+
+def _find_own_cost(classes: bytes) -> int:
+    """Return what a class costs, or a pair of them, beside the classes in it."""
+    seen = ((costs, classes.translate(layer)) for layer, costs in _COSTS.items())
+    return sum(costs.get(found, 0) for costs, found in seen if _is_short(found))
 
 
 def _find_role(byte: int) -> tuple[tuple[bool, bool], ...]:
     """Return in which pairs a class is the first, and in which the second."""
     return tuple(
-        (row.layer[byte] == pattern[0], row.layer[byte] == pattern[1])
-        for row in _ROWS
-        for pattern in row.patterns
-        if _is_pair(pattern)
+        (layer[byte] == pattern[0], layer[byte] == pattern[1])
+        for layer, costs in _COSTS.items()
+        for pattern in costs
+        if len(pattern) == 2 and _is_short(pattern)
     )
 
 
-_ALL_CLASSES = {*_CLASSES, *_EDGE, *b"".join(letter for _, letter in _FOLDED)}
-
-_ROLE_OF = {byte: _find_role(byte) for byte in sorted(_ALL_CLASSES)}
-_ROLES = {role: byte for byte, role in _ROLE_OF.items()}
-"""By its role, one class of those that have it. There are fewer than sixteen."""
-
-_CODES = {role: code for code, role in enumerate(_ROLES)}
-_MEMBERS = [*_ROLES.values()]
-
-_SECOND = bytes(_CODES[_ROLE_OF[byte]] if byte in _ROLE_OF else 0 for byte in range(256))
-_FIRST = bytes(code << 4 for code in _SECOND)
+def _find_kind(pair: bytes) -> int:
+    held = (n for n, (layer, each) in enumerate(_HELD, 1) if pair.translate(layer) == each)
+    return next(held, 0)
 
 
-def _find_pair_cost(pair: int) -> int:
-    first, second = pair >> 4, pair & 15
-    if max(first, second) >= len(_MEMBERS):
-        return 0
-    classes = bytes((_MEMBERS[first], _MEMBERS[second]))
-    seen = ((costs, classes.translate(layer)) for layer, costs in _COSTS.items())
-    return sum(costs.get(pattern, 0) for costs, pattern in seen if _is_pair(pattern))
+def _find_longer(classes: bytes, names: bytes) -> Iterator[_Longer]:
+    """Yield the other patterns that are made of these classes alone, by the pair they hold.
+
+    `names` are the letters that the classes have in a model.
+    """
+    groups: dict[int, dict[bytes | None, list[tuple[bytes, int]]]] = {}
+    for layer, costs in _COSTS.items():
+        letters = classes.translate(layer)
+        renamed = make_table(b"-", *zip(map(chr, letters), zip(names), strict=True))
+        for pattern, cost in costs.items():
+            if _is_short(pattern) or pattern.strip(letters):
+                continue
+            kind = next(n for n, (_, held) in enumerate(_HELD, 1) if held in pattern)
+            is_plain = all(letters.count(letter) == 1 for letter in pattern)
+            as_is = pattern.translate(bytes.maketrans(letters, names)) if is_plain else pattern
+            found = groups.setdefault(kind, {})
+            found.setdefault(None if is_plain else renamed, []).append((as_is, cost))
+    for kind, by_layer in groups.items():
+        yield kind, tuple((layer, tuple(found)) for layer, found in by_layer.items())
 
 
-def _find_single_cost(byte: int) -> int:
-    return sum(costs.get(bytes((layer[byte],)), 0) for layer, costs in _COSTS.items())
+def _make_model(classes: bytes, *, is_ascii: bool) -> _Model:
+    """Return how the patterns are found in a text of these classes, the edge among them.
 
-
-_SINGLE_LETTERS, _SINGLES = _make_letters([*map(_find_single_cost, range(256))])
-_PAIR_LETTERS, _PAIRS = _make_letters([*map(_find_pair_cost, range(256))])
-
-_DIGIT_AFTER_LETTER = _PAIR_LETTERS[_FIRST[ord("l")] | _SECOND[ord("d")]]
-
-
-def _is_around_digit(pattern: bytes) -> bool:
-    return len(pattern) > 2 and (b"ld" in pattern or b"Ud" in pattern)
-
-
-_AROUND_DIGITS: _Patterns = tuple(
-    (pattern, row.cost) for row in _ROWS for pattern in row.patterns if _is_around_digit(pattern)
-)
-"""Of letters alone. They are rare, and each holds a digit after a letter."""
-
-
-def _group_longer(classes: bytes) -> tuple[tuple[bytes, _Patterns], ...]:
-    """Return, for each layer, the other patterns made of these classes alone, with their costs."""
-    costs: dict[bytes, dict[bytes, int]] = {}
-    for row in _ROWS:
-        for pattern in row.patterns:
-            is_other = len(pattern) > 1 and not _is_pair(pattern) and not _is_around_digit(pattern)
-            if is_other and not pattern.strip(classes):
-                found = costs.setdefault(row.layer, {})
-                found[pattern] = found.get(pattern, 0) + row.cost
-    return tuple((layer, tuple(found.items())) for layer, found in costs.items())
-
-
-class _Model(NamedTuple):
-    """What is looked for in a text: runs to be folded, letters that stand for costs, patterns."""
-
-    folded: tuple[tuple[bytes, bytes], ...]
-    singles: _Patterns
-    pairs: _Patterns
-    longer: tuple[tuple[bytes, _Patterns], ...]
-
-
-def _make_model(classes: bytes) -> _Model:
-    """Return what can be found in a text of these classes."""
-    codes = classes.translate(_SECOND)
-    singles = {*classes.translate(_SINGLE_LETTERS)}
-    pairs = {_PAIR_LETTERS[first << 4 | second] for first in codes for second in codes}
+    There are more classes than digits. Those that stand in the same pairs share one; the classes of
+    ASCII are few enough for one each, so that a pair also tells what its second class costs.
+    """
+    roles = [*classes] if is_ascii else [*map(_find_role, classes)]
+    codes = [[*dict.fromkeys(roles)].index(role) for role in roles]
+    digits = "".join(f"{code:x}" for code in codes).encode()
+    costs, kinds = [0] * 256, bytearray(256)
+    for one, first in zip(classes, codes, strict=True):
+        for other, second in zip(classes, codes, strict=True):
+            at, pair = first << 4 | second, bytes((one, other))
+            costs[at] = _find_own_cost(pair) + (_find_own_cost(pair[1:]) if is_ascii else 0)
+            kinds[at] = _find_kind(pair) or kinds[at]
+    to_digits = bytes.maketrans(classes, digits)
+    to_names = to_digits if is_ascii else AS_IS
     return _Model(
-        tuple(each for each in _FOLDED if each[1] in classes),
-        tuple(each for each in _SINGLES if each[0][0] in singles),
-        tuple(each for each in _PAIRS if each[0][0] in pairs),
-        _group_longer(classes),
+        CLASSES.translate(to_names),
+        b"" if is_ascii else CONTINUATIONS,
+        EDGE.translate(to_names),
+        tuple(
+            (run.translate(to_names), letter.translate(to_names))
+            for run, letter in FOLDED
+            if letter in classes
+        ),
+        None if is_ascii else to_digits,
+        _make_costs(costs),
+        None if is_ascii else _make_costs([_find_own_cost(bytes((n,))) for n in range(256)]),
+        bytes(kinds),
+        tuple(_find_longer(classes, classes.translate(to_names))),
     )
 
 
-_MODEL = _make_model(_AS_IS)
-_ASCII_MODEL = _make_model(_EDGE + b"- lUdEDprRQtTnx")
+def _make_costs(costs: Sequence[int]) -> _Costs:
+    least = min(costs)
+    digits = [divmod(cost - least, _BASE) for cost in costs]
+    return _Costs(least, bytes(high for high, _ in digits), bytes(low for _, low in digits))
+
+
+_ALL_CLASSES = bytes(sorted({*CLASSES, *EDGE, *b"".join(letter for _, letter in FOLDED)}))
+_MODEL = _make_model(_ALL_CLASSES, is_ascii=False)
+_ASCII_MODEL = _make_model(EDGE + b" lUdEDprRQtTnx", is_ascii=True)

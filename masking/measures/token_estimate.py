@@ -10,7 +10,8 @@ import threading
 from collections.abc import Callable
 from operator import itemgetter
 
-from masking.measures.token_costs import UNIT, find_cost
+from masking.measures.token_costs import find_cost
+from masking.measures.token_patterns import UNIT
 
 _WHOLE_CHARS = 1024
 """Up to this length a text is measured whole."""
@@ -52,10 +53,15 @@ class TokenEstimator:
 
     def __init__(self, max_bytes: int = 16 << 20) -> None:
         self._max_young = max_bytes // 2
-        self._young: dict[str | _Sample, int] = {}
-        self._old: dict[str | _Sample, int] = {}
-        self._young_bytes = 0
         self._lock = threading.Lock()
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget every text, as if the process had just begun."""
+        with self._lock:
+            self._young: dict[str | _Sample, int] = {}
+            self._old: dict[str | _Sample, int] = {}
+            self._young_bytes = 0
 
     def estimate(self, text: str) -> int:
         """Return the estimated o200k tokens of a text: 0 for "", else one or more."""
@@ -88,15 +94,18 @@ class TokenEstimator:
         return known
 
     def _remember(self, key: str | _Sample, value: int) -> None:
-        texts = (key,) if isinstance(key, str) else key
+        size = sys.getsizeof(key) if isinstance(key, str) else sum(map(sys.getsizeof, key))
         with self._lock:
             self._young[key] = value
-            self._young_bytes += _ENTRY_BYTES + sum(map(sys.getsizeof, texts))
+            self._young_bytes += _ENTRY_BYTES + size
             if self._young_bytes > self._max_young:
                 self._old, self._young, self._young_bytes = self._young, {}, 0
 
 
-estimate_tokens = TokenEstimator().estimate
+ESTIMATOR = TokenEstimator()
+"""That of the whole process."""
+
+estimate_tokens = ESTIMATOR.estimate
 """The estimate for the whole process: o200k tokens of a text."""
 
 

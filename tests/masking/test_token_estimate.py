@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.measures import token_costs
+from masking.measures import token_patterns
 from masking.measures.token_costs import find_cost
 from masking.measures.token_estimate import TokenEstimator, estimate_tokens
 from masking.measures.tokens import TokenCounter
@@ -151,17 +151,17 @@ def test_a_longer_run_never_costs_less(char: str) -> None:
 
 def count_one_by_one(text: str) -> int:
     """Return the cost of a text by the definition: each pattern is counted by itself."""
-    classes = token_costs._EDGE + text.encode("utf-8", "surrogatepass").translate(
-        token_costs._CLASSES, token_costs._CONTINUATIONS
+    classes = token_patterns.EDGE + text.encode("utf-8", "surrogatepass").translate(
+        token_patterns.CLASSES, token_patterns.CONTINUATIONS
     )
-    for run, folded in token_costs._FOLDED:
+    for run, folded in token_patterns.FOLDED:
         classes = classes.replace(run, folded)
     cost = sum(
         row.cost * classes.translate(row.layer).count(pattern)
-        for row in token_costs._ROWS
+        for row in token_patterns.ROWS
         for pattern in row.patterns
     )
-    return max(token_costs.UNIT, cost) if text else 0
+    return max(token_patterns.UNIT, cost) if text else 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
