@@ -6,7 +6,7 @@ other, and the fastest counts, because the machine may be shared.
 
 A second table has a session that grows by a turn a request, in a process that remembers what it has
 read: what it takes to decode a request, to decide, and to cut. Its last requests are timed, in CPU
-time of the thread.
+time of the thread, and the first of them also in a process that has not met any of its texts.
 """
 
 import inspect
@@ -24,6 +24,8 @@ import orjson
 
 from masking.config import parse_settings
 from masking.known_table import KnownTable
+from masking.measures.token_costs import find_short_cost
+from masking.measures.token_estimate import ESTIMATOR
 from masking.memory.boundary_memory import BoundaryMemory
 from masking.rewrite import change_request, read_request, rewrite_request
 from masking.strategies.order import Strategies
@@ -138,8 +140,13 @@ def grow(writer: Writer, turns: int, chars: int) -> list[bytes]:
 def play(
     bodies: list[bytes], writer: Writer, policy: MaskPolicy, memory: BoundaryMemory | None
 ) -> tuple[float, float]:
-    """Return the CPU time of the first request, and that of a later one: the median."""
+    """Return the CPU time of the first request, and that of a later one: the median.
+
+    Nothing is known of the first one, not even the tokens of its texts.
+    """
     table, strategies, times = KnownTable(), Strategies(schema1=policy), []
+    ESTIMATOR.forget()
+    find_short_cost.cache_clear()
     for now, body in enumerate(bodies):
         start = time.thread_time()
         conversation = read_request(body, writer.wire, writer.path, table)
