@@ -32,6 +32,10 @@ _WAIT_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
 
 _OWN = "observation_masking"
 
+_TOKENS = "gen_ai_client_token_usage"
+_HOOK = f"{_OWN}_hook_seconds"
+_FIRST_CHUNK = f"{_OWN}_first_chunk_seconds"
+
 
 @dataclass(frozen=True, slots=True)
 class CounterOf:
@@ -68,83 +72,78 @@ class HistogramOf:
         self.sums[labels] = self.sums.get(labels, 0.0) + value
 
 
+_COUNTERS: dict[str, tuple[str, Labels]] = {
+    "requests": (
+        "Requests by what became of them: masked, unchanged, observed, passed, failed.",
+        (*_NAMED, "outcome"),
+    ),
+    "tool_results": (
+        "Tool results in all requests that they were sent in, by what became of them.",
+        ("reason",),
+    ),
+    "prompt_tokens": (
+        "Estimated tokens of prompts: sent, and not sent as masking took them out.",
+        (*_NAMED, "state"),
+    ),
+    "cached_tokens": ("Prompt tokens that providers read from a cache.", _NAMED),
+    "cost_dollars": (
+        "What prompts cost in US dollars: sent, and unmasked as is estimated.",
+        (*_NAMED, "state"),
+    ),
+    "cost_input_tokens": (
+        "What prompts cost in plain input tokens: sent, and unmasked as is estimated.",
+        (*_NAMED, "state"),
+    ),
+    "prompt_part_tokens": (
+        "Estimated tokens of prompts that were sent, by the part of the prompt.",
+        ("part",),
+    ),
+    "boundary_moves": ("Requests at which more was masked than before.", _NAMED),
+    "rereads": ("Tool calls that repeated one whose result was masked.", _NAMED),
+    "requests_fitting_only_masked": (
+        "Requests that fitted their model's window only because they were masked.",
+        _NAMED,
+    ),
+    "requests_resent": (
+        "Requests sent once more as the agent wrote them, after a 400: accepted, refused.",
+        (*_NAMED, "answer"),
+    ),
+}
+"""What each counts, and by which labels; the names are without what they all begin with."""
+
+_HISTOGRAMS: dict[str, tuple[str, Labels, Sequence[float]]] = {
+    _TOKENS: (
+        "Tokens of a request and of its answer, as the provider counted them.",
+        _TOKEN_USAGE,
+        _TOKEN_BOUNDS,
+    ),
+    _HOOK: ("How long a request waited for the addon.", (), _SECOND_BOUNDS),
+    _FIRST_CHUNK: (
+        "From the arrival of a request to the first piece of a streamed answer.",
+        ("host",),
+        _WAIT_BOUNDS,
+    ),
+}
+
+
 class Counters:
     """Counts each record. It is fed in one thread and read in another, which holds `lock`."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.requests = CounterOf(
-            f"{_OWN}_requests",
-            "Requests by what became of them: masked, unchanged, observed, passed, failed.",
-            (*_NAMED, "outcome"),
-        )
-        self.results = CounterOf(
-            f"{_OWN}_tool_results",
-            "Tool results in all requests that they were sent in, by what became of them.",
-            ("reason",),
-        )
-        self.tokens = CounterOf(
-            f"{_OWN}_prompt_tokens",
-            "Estimated tokens of prompts: sent, and not sent as masking took them out.",
-            (*_NAMED, "state"),
-        )
-        self.cached = CounterOf(
-            f"{_OWN}_cached_tokens", "Prompt tokens that providers read from a cache.", _NAMED
-        )
-        self.dollars = CounterOf(
-            f"{_OWN}_cost_dollars",
-            "What prompts cost in US dollars: sent, and unmasked as is estimated.",
-            (*_NAMED, "state"),
-        )
-        self.input_tokens = CounterOf(
-            f"{_OWN}_cost_input_tokens",
-            "What prompts cost in plain input tokens: sent, and unmasked as is estimated.",
-            (*_NAMED, "state"),
-        )
-        self.parts = CounterOf(
-            f"{_OWN}_prompt_part_tokens",
-            "Estimated tokens of prompts that were sent, by the part of the prompt.",
-            ("part",),
-        )
-        self.moves = CounterOf(
-            f"{_OWN}_boundary_moves", "Requests at which more was masked than before.", _NAMED
-        )
-        self.rereads = CounterOf(
-            f"{_OWN}_rereads", "Tool calls that repeated one whose result was masked.", _NAMED
-        )
-        self.unfit = CounterOf(
-            f"{_OWN}_requests_fitting_only_masked",
-            "Requests that fitted their model's window only because they were masked.",
-            _NAMED,
-        )
-        self.resent = CounterOf(
-            f"{_OWN}_requests_resent",
-            "Requests sent once more as the agent wrote them, after a 400: accepted, refused.",
-            (*_NAMED, "answer"),
-        )
-        self.usage = HistogramOf(
-            "gen_ai_client_token_usage",
-            "Tokens of a request and of its answer, as the provider counted them.",
-            _TOKEN_USAGE,
-            _TOKEN_BOUNDS,
-        )
-        self.hook = HistogramOf(
-            f"{_OWN}_hook_seconds", "How long a request waited for the addon.", (), _SECOND_BOUNDS
-        )
-        self.wait = HistogramOf(
-            f"{_OWN}_first_chunk_seconds",
-            "From the arrival of a request to the first piece of a streamed answer.",
-            ("host",),
-            _WAIT_BOUNDS,
-        )
+        self._counters = {
+            name: CounterOf(f"{_OWN}_{name}", *described) for name, described in _COUNTERS.items()
+        }
+        self._histograms = {
+            name: HistogramOf(name, *described) for name, described in _HISTOGRAMS.items()
+        }
         self._values = tuple(LabelValues() for _ in _NAMED)
         self._combinations: set[Labels] = set()
 
     def list_metrics(self) -> Iterator[CounterOf | HistogramOf]:
         """Yield every metric, under `lock`."""
-        yield from (self.requests, self.results, self.tokens, self.cached, self.dollars)
-        yield from (self.input_tokens, self.parts, self.moves, self.rereads, self.unfit)
-        yield from (self.resent, self.usage, self.hook, self.wait)
+        yield from self._counters.values()
+        yield from self._histograms.values()
 
     def add(self, record: RequestRecord) -> None:
         """Count a request that has come to its end, as it was sent; not those of a recording."""
@@ -154,11 +153,11 @@ class Counters:
         record = as_sent(record)
         with self.lock:
             named = self._name(record)
-            self.requests.add(1, *named, outcome)
-            self.resent.add(record.resent is not None, *named, record.resent or "")
+            self._count("requests", 1, *named, outcome)
+            self._count("requests_resent", record.resent is not None, *named, record.resent or "")
             self._add_results(record)
             self._add_amounts(record, named)
-            self._observe(record, *named)
+            self._observe_all(record, *named)
 
     def _name(self, record: RequestRecord) -> Labels:
         """Return the values of `_NAMED`: few of each, and few combinations."""
@@ -171,31 +170,41 @@ class Counters:
 
     def _add_results(self, record: RequestRecord) -> None:
         changed = {name: getattr(record, name) or 0 for name in _CHANGED}
-        for reason, count in {**changed, **(record.kept or {})}.items():
-            self.results.add(count, reason)
+        for reason, results in {**changed, **(record.kept or {})}.items():
+            self._count("tool_results", results, reason)
 
     def _add_amounts(self, record: RequestRecord, named: Labels) -> None:
         before, after = record.request_tokens_before or 0, record.request_tokens_after or 0
-        self.tokens.add(after, *named, "sent")
-        self.tokens.add(before - after, *named, "not_sent")
-        self.cached.add(record.cached_tokens or 0, *named)
+        self._count("prompt_tokens", after, *named, "sent")
+        self._count("prompt_tokens", before - after, *named, "not_sent")
+        self._count("cached_tokens", record.cached_tokens or 0, *named)
         for part, tokens in (record.composition or {}).items():
-            self.parts.add(tokens, part)
-        self.moves.add(bool(record.boundary_moved), *named)
-        self.rereads.add(record.rereads or 0, *named)
-        self.unfit.add(record.masking == "on" and record.fits_unmasked is False, *named)
-        for metric, unmasked, sent in (
-            (self.dollars, record.cost_dollars_before, record.cost_dollars_after),
-            (self.input_tokens, record.cost_tokens_before, record.cost_tokens_after),
+            self._count("prompt_part_tokens", tokens, part)
+        self._count("boundary_moves", bool(record.boundary_moved), *named)
+        self._count("rereads", record.rereads or 0, *named)
+        self._count(
+            "requests_fitting_only_masked",
+            record.masking == "on" and record.fits_unmasked is False,
+            *named,
+        )
+        for name, unmasked, sent in (
+            ("cost_dollars", record.cost_dollars_before, record.cost_dollars_after),
+            ("cost_input_tokens", record.cost_tokens_before, record.cost_tokens_after),
         ):
-            metric.add(unmasked or 0.0, *named, "unmasked")
-            metric.add(sent or 0.0, *named, "sent")
+            self._count(name, unmasked or 0.0, *named, "unmasked")
+            self._count(name, sent or 0.0, *named, "sent")
 
-    def _observe(self, record: RequestRecord, host: str, model: str, *_: str) -> None:
-        self.usage.observe(record.prompt_tokens, "chat", "input", model, host)
-        self.usage.observe(record.completion_tokens, "chat", "output", model, host)
-        self.hook.observe(None if record.hook_us is None else record.hook_us / 1e6)
-        self.wait.observe(record.first_chunk_seconds, host)
+    def _observe_all(self, record: RequestRecord, host: str, model: str, *_: str) -> None:
+        self._observe(_TOKENS, record.prompt_tokens, "chat", "input", model, host)
+        self._observe(_TOKENS, record.completion_tokens, "chat", "output", model, host)
+        self._observe(_HOOK, None if record.hook_us is None else record.hook_us / 1e6)
+        self._observe(_FIRST_CHUNK, record.first_chunk_seconds, host)
+
+    def _count(self, name: str, amount: float, *labels: str) -> None:
+        self._counters[name].add(amount, *labels)
+
+    def _observe(self, name: str, value: float | None, *labels: str) -> None:
+        self._histograms[name].observe(value, *labels)
 
 
 _CHANGED = ("masked", "redacted", "reduced", "dropped")
