@@ -16,7 +16,7 @@ from addon.recordings.provider.received import Received, Said
 from addon.recordings.provider.script import Reply
 from addon.recordings.studio.client import REPAIR
 from addon.recordings.studio.clients import CLIENTS
-from addon.recordings.studio.recorder import REDIRECT, record, script_replies
+from addon.recordings.studio.recorder import REDIRECT, record
 from addon.recordings.studio.scenario import (
     PROJECTS,
     Action,
@@ -25,6 +25,7 @@ from addon.recordings.studio.scenario import (
     read_scenario,
     write_project,
 )
+from addon.recordings.studio.scripted_client import script_replies
 from addon.shared.shipped import shipped
 from tests.live.harness import SECONDS
 from tests.scripted_actions import perform, run

@@ -19,14 +19,10 @@ from addon.recordings.flows import read_flows
 from addon.recordings.provider.provider import HOST, Provider
 from addon.recordings.studio.client import TOUR, Client
 from addon.recordings.studio.clients import CLIENTS
-from addon.recordings.studio.recorder import (
-    REDIRECT,
-    Workspace,
-    find_installed,
-    run_client,
-    script_replies,
-)
+from addon.recordings.studio.installation import find_installed
+from addon.recordings.studio.recorder import REDIRECT, Workspace, run_client
 from addon.recordings.studio.scenario import write_project
+from addon.recordings.studio.scripted_client import script_replies
 from addon.shared.config_places import NAME
 from addon.shared.requests import find_wire_format
 from addon.shared.shipped import shipped

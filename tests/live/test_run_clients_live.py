@@ -22,14 +22,10 @@ from addon.recordings.provider.received import Received
 from addon.recordings.provider.script import Reply, Script, ScriptedReplies, call
 from addon.recordings.studio.client import TOUR, Client
 from addon.recordings.studio.clients import CLIENTS
-from addon.recordings.studio.recorder import (
-    REDIRECT,
-    Workspace,
-    find_installed,
-    run_client,
-    script_replies,
-)
+from addon.recordings.studio.installation import find_installed
+from addon.recordings.studio.recorder import REDIRECT, Workspace, run_client
 from addon.recordings.studio.scenario import write_project
+from addon.recordings.studio.scripted_client import script_replies
 from tests.live.harness import SECONDS
 
 RUN = (sys.executable, "-m", "addon.commands.main", "run")

@@ -5,42 +5,32 @@ to the provider, without root and without a hosts file, and lets nothing else th
 is scrubbed (`addon.recordings.scrub`), so that it can be published.
 """
 
-import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import venv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-
-import platformdirs
 
 from addon.proxy.authorities import write_bundle
 from addon.proxy.environment import client_environment
 from addon.proxy.launch import running_proxy
 from addon.recordings.leak_check import own_home
 from addon.recordings.provider.provider import HOST, Provider
-from addon.recordings.provider.script import SIDE_ANSWER, Call, Reply, ScriptedReplies, call
+from addon.recordings.provider.script import SIDE_ANSWER, ScriptedReplies
 from addon.recordings.scrub import scrub_recording
 from addon.recordings.scrubbed_text import OwnRecording, Spellings, respell
-from addon.recordings.studio.client import FAKE_KEY, Client, Tool
+from addon.recordings.studio.client import FAKE_KEY, Client
 from addon.recordings.studio.clients import AGENTS, CLIENTS
-from addon.recordings.studio.scenario import Action, Scenario, Task, write_project
+from addon.recordings.studio.installation import installed
+from addon.recordings.studio.scenario import Scenario, write_project
+from addon.recordings.studio.scripted_client import script_replies
 
 REDIRECT = Path(__file__).with_name("redirect.py")
-
-_FIELD = re.compile(r"\{(?:work|what|old|new)\}")
-_COMPLETE = "installed.txt"
-"""Written at the end, with what is installed."""
-
-_SIGNS = re.compile(r"[^\w.]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,45 +80,6 @@ def record(
         return scrub_recording(workspace.raw, out, _describe_recording(client, workspace, package))
 
 
-def script_replies(client: Client, work: Path) -> ScriptedReplies:
-    """Return the scenario as calls of the client's own tools.
-
-    The ids start from `call_0` again in every turn.
-    """
-    tasks = client.scenario.tasks
-    return ScriptedReplies(tuple(reply for t in tasks for reply in _script_task(client, t, work)))
-
-
-def installed(agent: str) -> Path:
-    """Return the folder where the client is installed, and install it on first use.
-
-    A Python client of this environment is used as it is. Raises RuntimeError if the client cannot
-    be installed; the next call tries again.
-    """
-    client = CLIENTS[agent]
-    if found := find_installed(client):
-        return found
-    folder = _find_folder(client)
-    _install(client, folder)
-    (folder / _COMPLETE).write_text("\n".join(client.packages))
-    return folder
-
-
-def find_installed(client: Client) -> Path | None:
-    """Return the folder where the client is installed; None if it is not."""
-    if client.module and find_spec(client.module):
-        return Path(sys.prefix)
-    folder = _find_folder(client)
-    complete = folder / _COMPLETE
-    is_there = complete.exists() and complete.read_text() == "\n".join(client.packages)
-    return folder if is_there else None
-
-
-def _find_folder(client: Client) -> Path:
-    name = _SIGNS.sub("-", client.packages[0]).strip("-")  # clients with other scenarios share it
-    return platformdirs.user_cache_path("observation-masking") / "clients" / name
-
-
 def _run_session(
     workspace: Workspace,
     client: Client,
@@ -155,70 +106,6 @@ def _run_session(
             write_bundle(workspace.bundle, [proxy.ca])
             output = run_client(client, package, workspace, proxy.url, time_limit)
         _check_complete(replies, provider, output)
-
-
-def _install(client: Client, folder: Path) -> None:
-    if client.registry == "pypi":
-        venv.create(folder, with_pip=True)
-        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
-        _install_by([*pip, *client.packages])
-    else:
-        folder.mkdir(parents=True, exist_ok=True)
-        _install_by(["npm", "install", "--prefix", str(folder), *client.packages])
-
-
-def _install_by(command: list[str]) -> None:
-    if not shutil.which(command[0]):
-        raise RuntimeError(f"{command[0]} is wanted to install {command[-1]}, and is not there")
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
-    if done.returncode:
-        raise RuntimeError(f"{command[0]} could not install {command[-1]}:\n{done.stderr[-1000:]}")
-
-
-def _script_task(client: Client, task: Task, work: Path) -> Iterator[Reply]:
-    for index, turn in enumerate(task.turns):
-        yield Reply(calls=tuple(_calls(client, turn, work)), thinking=task.thoughts.get(index))
-    last = () if client.last_command is None else (Action("shell", client.last_command),)
-    yield Reply(content=task.answer, calls=tuple(_calls(client, last, work)))
-
-
-def _calls(client: Client, actions: Sequence[Action], work: Path) -> Iterator[Call]:
-    tools = client.tools
-    for number, action in enumerate(actions):
-        possible = action if action.kind in tools else _by_command(action)
-        yield _call(tools[possible.kind], f"call_{number}", possible, work)
-
-
-def _by_command(action: Action) -> Action:
-    """Return the action for a client whose only tool is a shell."""
-    if action.kind != "read":
-        raise ValueError(f"the client has no tool to {action.kind} {action.what}")
-    return Action("shell", f"cat {action.what}")
-
-
-def _call(tool: Tool, call_id: str, action: Action, work: Path) -> Call:
-    texts = {
-        "{work}": str(work),
-        "{what}": action.what,
-        "{old}": action.old,
-        "{new}": action.new,
-    }
-    if isinstance(tool.arguments, str):
-        text = _FIELD.sub(lambda found: json.dumps(texts[found[0]])[1:-1], tool.arguments)
-        return Call(id=call_id, tool=tool.name, arguments=text)
-    filled = {name: _fill(value, texts) for name, value in tool.arguments.items()}
-    return call(call_id, tool.name, **filled)
-
-
-def _fill(template: object, texts: Mapping[str, str]) -> object:
-    match template:
-        case str():
-            return _FIELD.sub(lambda found: texts[found[0]], template)
-        case list():
-            return [_fill(each, texts) for each in template]
-        case dict():
-            return {name: _fill(each, texts) for name, each in template.items()}
-    return template
 
 
 def run_client(

@@ -1,0 +1,67 @@
+"""Installs a client into the user's cache folder, once, from PyPI or npm."""
+
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from importlib.util import find_spec
+from pathlib import Path
+
+import platformdirs
+
+from addon.recordings.studio.client import Client
+from addon.recordings.studio.clients import CLIENTS
+
+_COMPLETE = "installed.txt"
+"""Written at the end, with what is installed."""
+
+_SIGNS = re.compile(r"[^\w.]+")
+
+
+def installed(agent: str) -> Path:
+    """Return the folder where the client is installed, and install it on first use.
+
+    A Python client of this environment is used as it is. Raises RuntimeError if the client cannot
+    be installed; the next call tries again.
+    """
+    client = CLIENTS[agent]
+    if found := find_installed(client):
+        return found
+    folder = _find_folder(client)
+    _install(client, folder)
+    (folder / _COMPLETE).write_text("\n".join(client.packages))
+    return folder
+
+
+def find_installed(client: Client) -> Path | None:
+    """Return the folder where the client is installed; None if it is not."""
+    if client.module and find_spec(client.module):
+        return Path(sys.prefix)
+    folder = _find_folder(client)
+    complete = folder / _COMPLETE
+    is_there = complete.exists() and complete.read_text() == "\n".join(client.packages)
+    return folder if is_there else None
+
+
+def _find_folder(client: Client) -> Path:
+    name = _SIGNS.sub("-", client.packages[0]).strip("-")  # clients with other scenarios share it
+    return platformdirs.user_cache_path("observation-masking") / "clients" / name
+
+
+def _install(client: Client, folder: Path) -> None:
+    if client.registry == "pypi":
+        venv.create(folder, with_pip=True)
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+        _install_by([*pip, *client.packages])
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+        _install_by(["npm", "install", "--prefix", str(folder), *client.packages])
+
+
+def _install_by(command: list[str]) -> None:
+    if not shutil.which(command[0]):
+        raise RuntimeError(f"{command[0]} is wanted to install {command[-1]}, and is not there")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+    if done.returncode:
+        raise RuntimeError(f"{command[0]} could not install {command[-1]}:\n{done.stderr[-1000:]}")
