@@ -33,6 +33,7 @@ from addon.proxy.cancelled_tasks import leave_out_cancelled
 from addon.proxy.carriers import HttpCarrier
 from addon.proxy.flow_stages import find_interruption, read_received
 from addon.proxy.health import answer, is_for_proxy
+from addon.proxy.log_lines import leave_out_unread
 from addon.proxy.mcp_responses import Mcp
 from addon.proxy.own_ports import OwnPorts
 from addon.proxy.raw_tcp import RawTcp, find_host
@@ -111,6 +112,7 @@ class ObservationMasking:
         share_interpreter()
         send_messages_whole()
         leave_out_cancelled()
+        leave_out_unread(loader.master.addons)
         print_any_character()
 
     def configure(self, updated: set[str]) -> None:

@@ -1,0 +1,31 @@
+"""Spares each request what mitmproxy does for log lines that nobody reads.
+
+mitmproxy hands every line to all addons, in a way that is out of use since its version 9
+(`add_log`): a second formatting, a wake-up of the event loop, and a look at some forty addons. It
+also says of each answer that it is streamed, as every answer that is an event stream now is; its
+line on the request says so, too. Both together took a request 0.2 ms.
+"""
+
+import logging
+
+from mitmproxy.addonmanager import AddonManager, traverse
+from mitmproxy.log import LegacyLogEvents
+
+_STREAMING = "Streaming response from "
+
+
+def leave_out_unread(addons: AddonManager) -> None:
+    """From now on, hand lines only to addons that take them, and leave out what says nothing."""
+    logging.getLogger("mitmproxy.proxy.server").addFilter(_says_something)
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, LegacyLogEvents):
+            handler.addFilter(lambda _: _is_any_taking(addons))
+
+
+def _says_something(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith(_STREAMING)
+
+
+def _is_any_taking(addons: AddonManager) -> bool:
+    """Whether an addon takes lines so; a script that is loaded later may."""
+    return any(hasattr(addon, "add_log") for addon in traverse(addons.chain))
