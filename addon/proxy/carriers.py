@@ -8,7 +8,12 @@ from mitmproxy.websocket import WebSocketMessage
 
 from addon.metrics.stages import Received
 from addon.proxy.marks import mark, was_changed
-from addon.proxy.original_body import is_recording, keep_original, keep_original_message
+from addon.proxy.original_body import (
+    are_flows_kept,
+    is_recording,
+    keep_original,
+    keep_original_message,
+)
 from addon.shared.decoding import estimate_bytes
 from addon.shared.requests import read_body
 from masking.model import Decision
@@ -40,7 +45,8 @@ class HttpCarrier:
         return len(encoding.encode(body, coding))
 
     def mark(self, decisions: Sequence[Decision]) -> None:
-        mark(self._flow, decisions)
+        if are_flows_kept(ctx.options):
+            mark(self._flow, decisions)
 
     def replace(self, body: bytes, received: Received) -> None:
         if _keeps_original(received):
@@ -73,7 +79,8 @@ class MessageCarrier:
         return len(body)
 
     def mark(self, decisions: Sequence[Decision]) -> None:
-        if not was_changed(self._flow):  # the mark of a message that was changed stays
+        # The mark of a message that was changed stays.
+        if are_flows_kept(ctx.options) and not was_changed(self._flow):
             mark(self._flow, decisions)
 
     def replace(self, body: bytes, received: Received) -> None:

@@ -1,4 +1,7 @@
-"""What was decided, written on the flow: for mitmproxy's own interfaces, and for recordings."""
+"""What was decided, written on the flow: for mitmproxy's own interfaces, and for recordings.
+
+A long conversation has hundreds of decisions, so none is written on a flow that nobody sees again.
+"""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -20,6 +20,15 @@ def is_recording(options: Options) -> bool:
     return bool(getattr(options, "save_stream_file", None))  # an addon's: it may not be there
 
 
+def are_flows_kept(options: Options) -> bool:
+    """Whether flows are seen again when they have passed: in a file, or where they are listed.
+
+    mitmdump lists none. mitmproxy and mitmweb do, and have an option for the order.
+    """
+    is_exported = bool(getattr(options, "hardump", ""))
+    return is_recording(options) or is_exported or hasattr(options, "view_order")
+
+
 def keep_original(flow: http.HTTPFlow, body: bytes) -> None:
     """Keep a request's decoded body as the client wrote it; the first one given stays."""
     flow.metadata.setdefault(METADATA, zlib.compress(body, _LEVEL))

@@ -29,7 +29,7 @@ from addon.metrics.metrics import Measuring, Metrics
 from addon.metrics.stages import Interruption, Received, Rewritten, Run
 from addon.proxy.carriers import MessageCarrier
 from addon.proxy.flow_stages import read_received
-from addon.proxy.original_body import is_recording
+from addon.proxy.original_body import are_flows_kept
 from addon.shared.carrier import leave_untouched
 from addon.shared.masker import Masker
 from addon.shared.requests import is_opened, path_of
@@ -101,7 +101,7 @@ class Websockets:
             self._finish_answered(flow, messages[-1])
         elif asks_for_answer(messages[-1].content):
             await self._ask(flow, match, messages[-1], len(messages) - 1)
-        if not _are_messages_wanted():
+        if not are_flows_kept(ctx.options):
             del messages[:-1]
 
     def end(self, flow: http.HTTPFlow) -> None:
@@ -240,12 +240,3 @@ def _decode(content: bytes) -> dict[str, object]:
     except orjson.JSONDecodeError:
         return {}
     return document if isinstance(document, dict) else {}
-
-
-def _are_messages_wanted() -> bool:
-    """Whether mitmproxy writes a recording, or shows its flows."""
-    return is_recording(ctx.options) or hasattr(ctx.options, _SHOWS)
-
-
-_SHOWS = "view_order"
-"""An option that mitmproxy has where it shows its flows."""

@@ -14,6 +14,8 @@ import pytest
 from mitmproxy import exceptions, http
 from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.addons.save import Save
+from mitmproxy.addons.savehar import SaveHar
+from mitmproxy.addons.view import View
 from mitmproxy.connection import ConnectionState
 from mitmproxy.test import taddons, tflow, tutils
 
@@ -38,7 +40,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[taddons
     monkeypatch.chdir(tmp_path)
     (tmp_path / "on.toml").write_bytes(ON)
     (tmp_path / "off.toml").write_bytes(OFF)
-    with taddons.context(Proxyserver(), Save(), ObservationMasking()) as context:
+    with taddons.context(Proxyserver(), Save(), SaveHar(), ObservationMasking()) as context:
         yield context
 
 
@@ -126,7 +128,10 @@ def test_a_request_that_is_too_large_for_any_model_passes_untouched(
 # Its marks
 
 
-def test_a_flow_is_marked_for_the_interfaces(addon: ObservationMasking) -> None:
+def test_a_flow_is_marked_for_the_interfaces(
+    context: taddons.context, addon: ObservationMasking
+) -> None:
+    context.master.addons.add(View())
     flow = chat_flow()
     run(addon, flow)
     first, *_, last = flow.metadata["observation_masking"]
@@ -147,6 +152,7 @@ def test_a_flow_is_marked_for_the_interfaces(addon: ObservationMasking) -> None:
 def test_a_flow_is_marked_with_the_images_that_are_masked(
     context: taddons.context, addon: ObservationMasking, tmp_path: Path
 ) -> None:
+    context.master.addons.add(View())
     (tmp_path / "images.toml").write_bytes(ON + b"mask_images = true\nkeep_last_images = 0\n")
     context.configure(addon, mask_config="images.toml")
     messages = conversation()["messages"]
@@ -159,7 +165,27 @@ def test_a_flow_is_marked_with_the_images_that_are_masked(
     assert [mark["images_masked"] for mark in marks] == [1, 0, 0, 0, 0]
 
 
-def test_a_marked_flow_can_be_saved_whatever_its_names(addon: ObservationMasking) -> None:
+@pytest.mark.parametrize("option", ["save_stream_file", "hardump"])
+def test_a_flow_is_marked_for_a_file(
+    context: taddons.context, addon: ObservationMasking, option: str
+) -> None:
+    kept_by = {"save_stream_file": "save", "hardump": "savehar"}[option]
+    context.configure(context.master.addons.get(kept_by), **{option: "out.flow"})
+    flow = chat_flow()
+    run(addon, flow)
+    assert flow.comment == "masked 3 tool results: 1,140 -> 54 characters"
+
+
+def test_a_flow_that_nobody_sees_again_is_not_marked(addon: ObservationMasking) -> None:
+    flow = chat_flow()
+    assert masked(BODY) == run(addon, flow)
+    assert ("", {}) == (flow.comment, flow.metadata)
+
+
+def test_a_marked_flow_can_be_saved_whatever_its_names(
+    context: taddons.context, addon: ObservationMasking
+) -> None:
+    context.master.addons.add(View())
     request = conversation()
     request["messages"][1]["tool_calls"][0]["function"]["name"] = "\ud800"
     flow = chat_flow(json.dumps(request).encode())

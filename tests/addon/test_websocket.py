@@ -11,6 +11,7 @@ import pytest
 from mitmproxy import http
 from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.addons.save import Save
+from mitmproxy.addons.view import View
 from mitmproxy.test import taddons, tflow
 from mitmproxy.websocket import WebSocketMessage
 from wsproto.frame_protocol import Opcode
@@ -145,7 +146,10 @@ def test_a_whole_history_is_observed_and_stays_as_it_is(
     assert "" == flow.comment
 
 
-def test_a_whole_history_is_masked_and_recorded(addon: ObservationMasking, tmp_path: Path) -> None:
+def test_a_whole_history_is_masked_and_recorded(
+    context: taddons.context, addon: ObservationMasking, tmp_path: Path
+) -> None:
+    context.master.addons.add(View())
     flow, body = connection(), encoded(history())
     assert masked(body) == ask(addon, flow, body) != body
     answer(addon, flow, CREATED, SAID, WARNED, COMPLETED)
