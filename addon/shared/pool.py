@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from addon.metrics.worker import Worker
+from addon.shared.collector import resting_collector
 
 _LARGE_BYTES = 2_000_000
 """From here on one body is worked on at a time."""
@@ -38,8 +39,10 @@ class Pool:
 
     async def run(self, size: int, work: Callable[[], _Result]) -> _Result | None:
         """Return what work on so many bytes comes to; None if it fails, or if the run has ended."""
-        worker = self._large if size >= _LARGE_BYTES else self._small
-        return await asyncio.wrap_future(worker.submit(work))
+        is_large = size >= _LARGE_BYTES
+        worker = self._large if is_large else self._small
+        job = resting_collector()(work) if is_large else work
+        return await asyncio.wrap_future(worker.submit(job))
 
     def close(self) -> None:
         """Begin no further work, and wait for none."""

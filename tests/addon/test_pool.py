@@ -1,8 +1,10 @@
 """What makes a request wait, and what lets it pass untouched because of what it is."""
 
 import asyncio
+import gc
 import json
 import threading
+import weakref
 
 import pytest
 
@@ -71,6 +73,48 @@ def test_work_is_not_done_in_the_threads_that_resolve_names() -> None:
     name = asyncio.run(pool.run(SMALL, lambda: threading.current_thread().name))
     pool.close()
     assert "mask" == name
+
+
+def test_the_collector_rests_while_a_large_body_is_worked_on() -> None:
+    def fail() -> None:
+        log.append(gc.isenabled())
+        raise ValueError
+
+    pool, other, go, begun = Pool(), Pool(), threading.Event(), threading.Event()
+    log: list[bool] = []
+
+    def wait() -> None:
+        begun.set()
+        go.wait()
+
+    async def run() -> None:
+        first = asyncio.create_task(pool.run(LARGE, wait))
+        await asyncio.to_thread(begun.wait)
+        await other.run(LARGE, fail)
+        log.append(await other.run(SMALL, gc.isenabled) or False)
+        go.set()
+        await first
+        log.append(await pool.run(SMALL, gc.isenabled) or False)
+
+    asyncio.run(run())
+    pool.close()
+    other.close()
+    assert [False, False, True] == log
+
+
+def test_what_is_left_in_a_circle_does_not_wait_for_the_collector() -> None:
+    pool, dead = Pool(), []
+
+    class Circle:
+        def __init__(self) -> None:
+            self.own = self
+
+    def work() -> None:
+        dead.append(weakref.ref(Circle()))
+
+    asyncio.run(pool.run(LARGE, work))
+    pool.close()
+    assert [None] == [ref() for ref in dead]
 
 
 @pytest.mark.parametrize(
