@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-from masking.accounting.composition import PARTS
+from masking.accounting.parts import PARTS
 from masking.accounting.reason_row import label_reasons
 
 _REPORT, _OWN = "masking.report", "addon.dashboard"

@@ -1,63 +1,36 @@
-"""What a prompt is composed of: its tokens by who they belong to.
+"""What a prompt is composed of as it leaves: its tokens by part.
 
-The parts are shares of the pieces that were counted already, so no text is counted for them, and
-they add up to the whole prompt.
+The parts are shares of the pieces that were counted already, so no text is counted for them.
 """
 
 from collections.abc import Mapping
-from typing import Literal
 
-from masking.accounting.prompt import Prompt
-from masking.elements import Element, Speaker
+from masking.accounting.parts import PARTS, Share, add_share, split_element
+from masking.accounting.pieces import CountedElements, Head
+from masking.accounting.prefix_cache import Piece
+from masking.accounting.replaced import Replaced
 from masking.rewrite import Rewrite
 
-Part = Literal["system", "tools", "user", "assistant", "results", "placeholders", "unknown"]
 
-PARTS: Mapping[Part, str] = {
-    "system": "system prompt",
-    "tools": "tool schemas",
-    "user": "user",
-    "assistant": "assistant, with its calls",
-    "results": "tool results",
-    "placeholders": "placeholders",
-    "unknown": "unknown elements",
-}
-"""What each part is, in the order in which people read them."""
+def compose(
+    rewrite: Rewrite,
+    head: Head,
+    counted: CountedElements,
+    replaced: Replaced,
+    inserted: Piece | None,
+) -> Mapping[str, int]:
+    """Return the tokens of each part of a prompt; a part without any is left out.
 
-_OF_SPEAKERS: Mapping[Speaker, Part] = {
-    "system": "system",
-    "user": "user",
-    "assistant": "assistant",
-    "tool": "results",
-    "unknown": "unknown",
-}
-
-
-def compose(rewrite: Rewrite, prompt: Prompt) -> dict[str, int]:
-    """Return the tokens of each part of the prompt as it leaves; a part without any is left out."""
-    elements = rewrite.conversation.elements
-    contents, placeholders = [0] * len(elements), [0] * len(elements)
-    for element, _, left, stand_ins in prompt.results:
-        contents[element] += left
-        placeholders[element] += stand_ins
-    head, *pieces = prompt.after
-    parts: dict[Part, int] = dict.fromkeys(PARTS, 0)
-    parts["tools"], parts["system"] = prompt.tools, head.tokens - prompt.tools
-    for at, piece in zip(rewrite.edits.order(len(elements)), pieces, strict=True):
-        if at is None:  # a summary of what was dropped
-            parts["user"] += piece.tokens
-            continue
-        # A content may be spelled otherwise in its piece, so it has no more than there is.
-        content = min(contents[at], piece.tokens)
-        stand_ins = min(placeholders[at], content)
-        parts["placeholders"] += stand_ins
-        parts["results"] += content - stand_ins
-        parts[_find_part(elements[at])] += piece.tokens - content
-    return {part: parts[part] for part in PARTS if parts[part]}
-
-
-def _find_part(element: Element) -> Part:
-    """Return whose an element is beside its results: what only carries results is theirs."""
-    if element.results and not element.texts:
-        return "results"
-    return _OF_SPEAKERS[element.speaker]
+    `inserted` is a summary of what was dropped, which the user says.
+    """
+    share: Share = {"system": head.texts, "tools": head.tools}
+    add_share(share, counted.share)
+    add_share(share, replaced.share)
+    known = rewrite.conversation.known
+    for at in rewrite.edits.dropped:
+        content = sum(each.results) if (each := known[at].counted) else 0
+        gone = split_element(known[at].element, counted.pieces[at].tokens, content, 0)
+        add_share(share, gone, -1)
+    if inserted is not None:
+        add_share(share, {"user": inserted.tokens})
+    return {part: tokens for part in PARTS if (tokens := share.get(part))}

@@ -13,12 +13,6 @@ from masking.wire.mark_places import count_blocks, is_marked
 from masking.wire_format import WireFormat
 
 
-def count_elements(conversation: Conversation, counter: TokenCounter) -> list[CountedElement]:
-    """Return what each element of a request comes to."""
-    wire = conversation.wire
-    return [known.counted or count_element(wire, known, counter) for known in conversation.known]
-
-
 def count_element(wire: WireFormat, known: Known, counter: TokenCounter) -> CountedElement:
     """Count an element, and keep the outcome with it. A wrong type has no tokens."""
     item = known.item

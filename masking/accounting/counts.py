@@ -231,10 +231,8 @@ def _find_difference(prompt: Prompt, rate: Rate, times: int) -> Estimate:
     may be off, less so the more often the count has grown. So may placeholders, all in one
     direction, because they are alike.
     """
-    removed = prompt.tokens_before - prompt.tokens_after
-    pairs = [pair for pair in zip(prompt.before, prompt.after, strict=False) if pair[0] != pair[1]]
-    left = sum(after.tokens for _, after in pairs)
-    squares = sum((before.tokens - after.tokens) ** 2 for before, after in pairs)
+    before, after, _, left, squares = prompt.compared
+    removed = before - after
     texts = sqrt(squares) + abs(removed) / sqrt(max(_AS_OFTEN, times))
     error = rate.value * (min(abs(removed), texts) * rate.spread + left * DEFAULT_SPREAD)
     return Estimate(removed * rate.value, error)

@@ -1,179 +1,168 @@
 """A request as a prefix cache sees it: tool schemas, then the elements, piece by piece."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
-from masking.accounting.counted import (
-    count_element,
-    count_elements,
-    count_placeholders,
-    digest_of,
+from masking.accounting.composition import compose
+from masking.accounting.counted import count_element, count_placeholders
+from masking.accounting.pieces import (
+    CountedElements,
+    make_head_piece,
+    read_elements,
+    read_head,
 )
 from masking.accounting.prefix_cache import Piece
-from masking.conversation import Conversation, find_answers
-from masking.known import CountedElement, CountedPlaceholders, Known
-from masking.measures.tokens import TokenCounter, count_tools
+from masking.accounting.replaced import Replaced, replace_results
+from masking.known import Known
+from masking.measures.tokens import TokenCounter
 from masking.model import Decision, make
 from masking.rewrite import Rewrite
-from masking.wire.mark_places import is_marked
 
 
-class ResultTokens(NamedTuple):
-    """The tokens of a tool result's content.
+class Comparison(NamedTuple):
+    """A prompt before and after masking, in estimated tokens.
 
-    element: the position of its element in the request's list.
-    whole, left: before masking and after.
-    placeholders: those of them that are left and are placeholders.
+    altered: how many pieces there are up to the last one that differs.
+    left, squares: of the pieces that differ, the tokens after masking, and the squares of what each
+        of them lost, summed up.
     """
 
-    element: int
-    whole: int
-    left: int
-    placeholders: int
+    tokens_before: int
+    tokens_after: int
+    altered: int = 0
+    left: int = 0
+    squares: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+class ResultSizes(NamedTuple):
+    """All tool results that were decided on: their tokens, their code points, and their images."""
+
+    tokens_before: int = 0
+    tokens_after: int = 0
+    chars_before: int = 0
+    chars_after: int = 0
+    masked_images: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
     """The pieces of a request before and after masking, in estimated tokens; the tools first.
 
-    `tools` are the tokens of the tool schemas, which are a part of the first piece; `results` those
-    of each tool result.
+    Both are the same object if nothing is masked. `parts` are the tokens by part, after masking.
     """
 
     before: tuple[Piece, ...]
     after: tuple[Piece, ...]
-    tools: int = 0
-    results: tuple[ResultTokens, ...] = ()
+    compared: Comparison
+    results: ResultSizes
+    parts: Mapping[str, int]
 
-    @cached_property
+    @property
     def tokens_before(self) -> int:
         """Estimated tokens of the whole prompt as the client wrote it."""
-        return sum([piece.tokens for piece in self.before])
+        return self.compared.tokens_before
 
-    @cached_property
+    @property
     def tokens_after(self) -> int:
         """The same, masked."""
-        return sum([piece.tokens for piece in self.after])
+        return self.compared.tokens_after
 
-    @cached_property
+    @property
     def altered(self) -> int:
         """How many pieces there are up to the last one that is masked."""
-        if len(self.before) != len(self.after):
-            return max(len(self.before), len(self.after))
-        pairs = enumerate(zip(self.before, self.after, strict=True), 1)
-        return max((count for count, (before, after) in pairs if before != after), default=0)
+        return self.compared.altered
 
 
-def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
-    """Return the prompt of a request, as it came and as it left. A wrong type has no tokens."""
-    conversation, decisions = rewrite.conversation, rewrite.decisions
-    head_tokens = _count_head(conversation, counter)
-    elements = count_elements(conversation, counter)
-    before = _read_pieces(conversation, sum(head_tokens), elements)
-    masked = mask_pieces(before, decisions, conversation.known, counter)
-    after = masked.pieces
-    if rewrite.edits.moves:
-        head, *kept = after
-        order = rewrite.edits.order(len(kept))
-        inserted = _read_inserted(rewrite, counter)
-        after = [head, *(inserted if at is None else kept[at] for at in order)]
+def make_prompt(before: Sequence[Piece], after: Sequence[Piece]) -> Prompt:
+    """Return a prompt of which nothing but its pieces is known."""
+    compared = compare(before, after)
     return Prompt(
-        before=before,
+        before=tuple(before),
         after=tuple(after),
-        tools=head_tokens.tools,
-        results=tuple(_count_results(decisions, elements, masked.placeholders)),
+        compared=compared,
+        results=ResultSizes(),
+        parts={},
     )
 
 
-def read_pieces(conversation: Conversation, counter: TokenCounter) -> tuple[Piece, ...]:
-    """Return the pieces of a request as it came; the first is what stands before its list."""
-    head_tokens = sum(_count_head(conversation, counter))
-    return _read_pieces(conversation, head_tokens, count_elements(conversation, counter))
+def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
+    """Return the prompt of a request, as it came and as it left. A wrong type has no tokens.
+
+    What is remembered of the request before is not looked at again.
+    """
+    conversation, edits = rewrite.conversation, rewrite.edits
+    head = read_head(conversation, counter)
+    counted = read_elements(conversation, counter)
+    replaced = replace_results(
+        counted, rewrite.decisions, conversation.known, counter, conversation.progress
+    )
+    first = make_head_piece(conversation, head)
+    before = after = (first, *counted.pieces)
+    if replaced.pieces:
+        masked = [*counted.pieces]
+        for at, piece in replaced.pieces.items():
+            masked[at] = piece
+        after = (first, *masked)
+    inserted = None
+    if edits.moves:
+        order = edits.order(len(counted.pieces))
+        inserted = _read_inserted(rewrite, counter) if None in order else None
+        moved = [inserted if at is None else after[at + 1] for at in order]
+        after = (first, *(piece for piece in moved if piece is not None))
+        compared = compare(before, after)
+    else:
+        whole = first.tokens + counted.tokens
+        altered = max(replaced.pieces, default=-2) + 2  # the first piece, and those up to it
+        compared = Comparison(
+            whole, whole + replaced.tokens, altered, replaced.left, replaced.squares
+        )
+    return Prompt(
+        before=before,
+        after=after,
+        compared=compared,
+        results=_measure_results(rewrite.decisions, counted, replaced),
+        parts=compose(rewrite, head, counted, replaced, inserted),
+    )
 
 
-class _HeadTokens(NamedTuple):
-    """The tokens of what stands before a request's list: tool schemas, and the system's texts."""
-
-    tools: int
-    texts: int
-
-
-def _count_head(conversation: Conversation, counter: TokenCounter) -> _HeadTokens:
-    wire, body = conversation.wire, conversation.body
-    texts = sum(map(counter.count, wire.find_head_texts(body)))
-    return _HeadTokens(count_tools(counter, wire.find_tools(body)), texts)
-
-
-def _read_pieces(
-    conversation: Conversation, head_tokens: int, elements: Sequence[CountedElement]
-) -> tuple[Piece, ...]:
-    in_runs = conversation.wire.answers_in_runs
-    answers = {answer.start for answer in find_answers(conversation.elements, in_runs=in_runs)}
-    marked = frozenset(_find_marked(conversation, (element.is_marked for element in elements)))
-    pieces = [Piece(digest_head(conversation), head_tokens, is_marked=0 in marked)]
-    for at, (digest, tokens, blocks, _, _) in enumerate(elements):
-        piece = (digest, tokens, blocks, at + 1 in marked, at in answers)
-        pieces.append(make(Piece, piece))
-    return tuple(pieces)
+def compare(before: Sequence[Piece], after: Sequence[Piece]) -> Comparison:
+    """Compare two prompts piece by piece."""
+    pairs = [*enumerate(zip(before, after, strict=False), 1)]
+    changed = [(at, pair) for at, pair in pairs if pair[0] != pair[1]]
+    altered = max((at for at, _ in changed), default=0)
+    if len(before) != len(after):
+        altered = max(len(before), len(after))
+    return Comparison(
+        tokens_before=sum([piece.tokens for piece in before]),
+        tokens_after=sum([piece.tokens for piece in after]),
+        altered=altered,
+        left=sum(masked.tokens for _, (_, masked) in changed),
+        squares=sum((whole.tokens - masked.tokens) ** 2 for _, (whole, masked) in changed),
+    )
 
 
 def _read_inserted(rewrite: Rewrite, counter: TokenCounter) -> Piece:
-    """Return the element that a reduction inserts, if it does."""
+    """Return the element that a reduction inserts."""
     wire, item = rewrite.conversation.wire, rewrite.edits.inserted
     element = count_element(wire, Known(item, wire.read_element(item)), counter)
     return Piece(element.digest, element.tokens, element.blocks)
 
 
-def _count_results(
-    decisions: Sequence[Decision],
-    elements: Iterable[CountedElement],
-    placeholders: Sequence[CountedPlaceholders | None],
-) -> Iterator[ResultTokens]:
-    """Yield what is left of each tool result that was decided on: of all, in order, or of none."""
-    contents = (tokens for element in elements for tokens in element.results)
-    for decision, whole, found in zip(decisions, contents, placeholders, strict=False):
-        at, reason = decision.result.element, decision.reason
-        if reason == "dropped":
-            yield ResultTokens(at, whole, 0, 0)
-        elif reason == "already_masked":
-            yield ResultTokens(at, whole, whole, whole)
-        elif found:
-            left = whole - found.replaced + found.placeholders
-            yield ResultTokens(at, whole, left, min(left, found.placeholders))
-        else:
-            yield make(ResultTokens, (at, whole, whole, 0))
-
-
-def find_marked(conversation: Conversation) -> Iterator[int]:
-    """Yield the places of the pieces of a request that end with a cache mark.
-
-    If the list has a mark that stands on none of its elements, the last one is marked.
-    """
-    return _find_marked(conversation, map(is_marked, conversation.items))
-
-
-def _find_marked(conversation: Conversation, are_marked: Iterable[bool]) -> Iterator[int]:
-    marks = conversation.marks
-    if marks.in_head:
-        yield 0
-    if marks.in_list:
-        found = [at for at, element_is_marked in enumerate(are_marked, 1) if element_is_marked]
-        yield from found or [len(conversation.items)]
-
-
-def digest_head(conversation: Conversation) -> bytes:
-    """Return the digest of what stands before a request's list."""
-    wire, body = conversation.wire, conversation.body
-    return digest_of([wire.find_tools(body), *wire.find_head_texts(body)])
-
-
-class MaskedPieces(NamedTuple):
-    """The pieces of a masked prompt, and for each decision what its placeholders come to."""
-
-    pieces: list[Piece]
-    placeholders: list[CountedPlaceholders | None]
+def _measure_results(
+    decisions: Sequence[Decision], counted: CountedElements, replaced: Replaced
+) -> ResultSizes:
+    """Measure the tool results that were decided on: all, in order, or none."""
+    count = len(decisions)
+    tokens, chars = sum(counted.contents[:count]), sum(counted.chars[:count])
+    dropped = [n for n, decision in enumerate(decisions) if decision[1] == "dropped"]
+    return ResultSizes(
+        tokens_before=tokens,
+        tokens_after=tokens + replaced.contents - sum(counted.contents[n] for n in dropped),
+        chars_before=chars,
+        chars_after=chars + replaced.chars - sum(counted.chars[n] for n in dropped),
+        masked_images=replaced.images,
+    )
 
 
 def mask_pieces(
@@ -181,20 +170,17 @@ def mask_pieces(
     decisions: Iterable[Decision],
     known: Sequence[Known],
     counter: TokenCounter,
-) -> MaskedPieces:
+) -> list[Piece]:
     """Mask all in a prompt that the decisions replace; `known` is what is known of its elements.
 
     The first of the pieces is what stands before the list.
     """
-    masked, counts = [*pieces], list[CountedPlaceholders | None]()
+    masked = [*pieces]
     for decision in decisions:
-        if not decision.replacements:
-            counts.append(None)
-            continue
-        at = decision.result.element
-        digest, tokens, *others = masked[at + 1]
-        found = count_placeholders(known[at], decision, digest, counter)
-        tokens += found.placeholders - found.replaced
-        masked[at + 1] = make(Piece, (found.digest, tokens, *others))
-        counts.append(found)
-    return MaskedPieces(masked, counts)
+        if decision.replacements:
+            at = decision.result.element
+            digest, tokens, *others = masked[at + 1]
+            found = count_placeholders(known[at], decision, digest, counter)
+            tokens += found.placeholders - found.replaced
+            masked[at + 1] = make(Piece, (found.digest, tokens, *others))
+    return masked

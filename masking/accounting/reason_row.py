@@ -1,16 +1,18 @@
 """A row of the masking map: the reason of each tool result of a request, as a letter."""
 
+import re
 from collections.abc import Iterable, Mapping
-from itertools import groupby
 
 from masking.model import REASONS, Reason
+
+_LETTERS: Mapping[Reason, str] = {reason: info.letter for reason, info in REASONS.items()}
+_RUN = re.compile(r"(.)\1+")
 
 
 def spell_reasons(reasons: Iterable[Reason]) -> str:
     """Return a letter for each result, in order; runs of a letter as `12m`."""
-    letters = (REASONS[reason].letter for reason in reasons)
-    runs = ((letter, len([*run])) for letter, run in groupby(letters))
-    return "".join(f"{length if length > 1 else ''}{letter}" for letter, length in runs)
+    letters = "".join(map(_LETTERS.__getitem__, reasons))
+    return _RUN.sub(lambda run: f"{len(run[0])}{run[1]}", letters)
 
 
 def label_reasons() -> Mapping[str, tuple[Reason, str]]:

@@ -1,14 +1,14 @@
 """What a request measures, before and after masking: counts, characters, tokens."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TypedDict
 
-from masking.accounting.composition import compose
-from masking.accounting.prompt import Prompt
+from masking.accounting.prompt import Prompt, ResultSizes
 from masking.accounting.reason_row import spell_reasons
-from masking.model import Decision
+from masking.model import Decision, Reason
 from masking.rewrite import Rewrite
 from masking.strategies.redaction import count_redactions
 from masking.strategies.reduction_plan import InvariantStatus, ReductionStage
@@ -50,23 +50,24 @@ def measure(
 ) -> Sizes:
     """Measure a request, before and after; without its prompt, all but its tokens."""
     decisions, plan = rewrite.decisions, rewrite.plan
-    reasons: Counter[str] = Counter(decision.reason for decision in decisions)
-    counted: _Tokens = {} if prompt is None else _count(rewrite, prompt)
-    chars_before, chars_after = _count_texts(decisions)
+    row = [*map(_READ_REASON, decisions)]
+    reasons: Counter[str] = Counter(row)
+    counted: _Tokens = {} if prompt is None else _count(prompt)
+    results = _count_texts(decisions) if prompt is None else prompt.results
     json_chars = count_chars(original)
     return Sizes(
         messages=len(rewrite.conversation.items),
         tool_turns=rewrite.conversation.turns,
         tool_results=len(decisions),
         masked=reasons.pop("masked", 0),
-        masked_images=sum([d.images_masked for d in decisions if d.replacements]),
+        masked_images=results.masked_images,
         redacted=reasons.pop("redacted", 0),
         reduced=reasons.pop("reduced", 0),
         dropped=reasons.pop("dropped", 0),
         kept=dict(reasons),
-        result_reasons=spell_reasons(decision.reason for decision in decisions),
-        tool_chars_before=chars_before,
-        tool_chars_after=chars_after,
+        result_reasons=spell_reasons(row),
+        tool_chars_before=results.chars_before,
+        tool_chars_after=results.chars_after,
         json_chars_before=json_chars,
         json_chars_after=json_chars if rewrite.body is original else count_chars(rewrite.body),
         **counted,
@@ -75,6 +76,10 @@ def measure(
         reduction_status=None if plan is None or plan.stage is None else plan.invariant_status,
         dropped_messages=None if plan is None else len(plan.dropped),
     )
+
+
+_READ_REASON: Callable[[Decision], Reason] = attrgetter("reason")
+"""Of each of some hundred decisions, and so without a line of Python."""
 
 
 class _Tokens(TypedDict, total=False):
@@ -87,25 +92,23 @@ class _Tokens(TypedDict, total=False):
     composition: Mapping[str, int]
 
 
-def _count(rewrite: Rewrite, prompt: Prompt) -> _Tokens:
+def _count(prompt: Prompt) -> _Tokens:
     return {
-        "tool_tokens_before": sum([result.whole for result in prompt.results]),
-        "tool_tokens_after": sum([result.left for result in prompt.results]),
+        "tool_tokens_before": prompt.results.tokens_before,
+        "tool_tokens_after": prompt.results.tokens_after,
         "request_tokens_before": prompt.tokens_before,
         "request_tokens_after": prompt.tokens_after,
-        "composition": compose(rewrite, prompt),
+        "composition": prompt.parts,
     }
 
 
-def _count_texts(decisions: Iterable[Decision]) -> tuple[int, int]:
-    """Return the code points of all tool results, before and after."""
-    before = after = 0
-    for decision in decisions:
-        chars = decision.chars_before
-        is_whole = not decision.replacements and decision.reason != "dropped"
-        before += chars
-        after += chars if is_whole else decision.chars_after
-    return before, after
+def _count_texts(decisions: Sequence[Decision]) -> ResultSizes:
+    """Measure the tool results without counting their tokens."""
+    return ResultSizes(
+        chars_before=sum([each.chars_before for each in decisions]),
+        chars_after=sum([each.chars_after for each in decisions]),
+        masked_images=sum([each.images_masked for each in decisions]),
+    )
 
 
 def _count_scenarios(rewrite: Rewrite) -> tuple[int, ...] | None:

@@ -40,7 +40,7 @@ def judge_segment(segment: Segment, policy: MaskPolicy, counter: TokenCounter) -
     return Judged(
         decisions,
         find_maskable(decisions, segment.layout),
-        mask_pieces(segment.pieces, decisions, segment.conversation.known, counter).pieces,
+        mask_pieces(segment.pieces, decisions, segment.conversation.known, counter),
     )
 
 

@@ -16,12 +16,8 @@ from typing import NamedTuple
 from masking.accounting.cache_points import find_points
 from masking.accounting.counted import digest_elements, digest_of
 from masking.accounting.latest_requests import LatestRequests, chain
+from masking.accounting.pieces import digest_head, find_marked, read_pieces
 from masking.accounting.prefix_cache import CachePoints, Piece
-from masking.accounting.prompt import (
-    digest_head,
-    find_marked,
-    read_pieces,
-)
 from masking.conversation import Conversation, find_answers, with_targets
 from masking.errors import WireError
 from masking.layout import lay_out

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 from hypothesis import given
 
-from masking.accounting.composition import PARTS
+from masking.accounting.parts import PARTS
 from masking.accounting.prompt import read_prompt
 from masking.accounting.sizes import Sizes, measure
 from masking.measures.tokens import TokenCounter, count_tools

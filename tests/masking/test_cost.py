@@ -10,7 +10,7 @@ from masking.accounting import cost as costs
 from masking.accounting.cost import Basis, Bill, Cost, CountedRequest, PromptTokens, drop_slips
 from masking.accounting.counts import take_counts
 from masking.accounting.prefix_cache import Piece
-from masking.accounting.prompt import Prompt
+from masking.accounting.prompt import make_prompt
 from masking.measures.cache_rules import OPENAI, CacheRules, find_rules
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing, find_pricing
@@ -41,7 +41,7 @@ def bill_request(
 ) -> Cost:
     """Bill a request of a conversation of which nothing was counted before."""
     report = drop_slips(usage or Usage())
-    sizes = Prompt(before=(Piece(b"", before.tokens),), after=(Piece(b"", after.tokens),))
+    sizes = make_prompt([Piece(b"", before.tokens)], [Piece(b"", after.tokens)])
     counts = take_counts(None, sizes, report.prompt, is_masked=masked)
     request = CountedRequest(
         before=before, after=after, counts=counts, usage=report, usual_share=usual_share

@@ -3,7 +3,7 @@
 import pytest
 
 from masking.accounting.counted import digest_elements
-from masking.accounting.prompt import Prompt, read_prompt
+from masking.accounting.prompt import Prompt, compare, read_prompt
 from masking.accounting.sizes import Sizes, measure
 from masking.known_table import KnownTable
 from masking.measures.tokens import TokenCounter
@@ -26,6 +26,10 @@ WAYS = {
 }
 
 
+OF_TEXTS = ("tool_chars_before", "tool_chars_after", "masked_images", "kept", "masked")
+"""The sizes that need no tokens, and are the same without them."""
+
+
 class _Counter(TokenCounter):
     """Counts tokens, and how often it is asked."""
 
@@ -38,7 +42,12 @@ class _Counter(TokenCounter):
 
 def take(rewrite: Rewrite, body: bytes, counter: TokenCounter) -> tuple[Prompt, Sizes]:
     prompt = read_prompt(rewrite, counter)
-    return prompt, measure(rewrite, body, prompt)
+    assert compare(prompt.before, prompt.after) == prompt.compared
+    sizes, uncounted = measure(rewrite, body, prompt), measure(rewrite, body)
+    assert {name: getattr(uncounted, name) for name in OF_TEXTS} == {
+        name: getattr(sizes, name) for name in OF_TEXTS
+    }
+    return prompt, sizes
 
 
 @EVERY

@@ -25,7 +25,7 @@ from masking.accounting.counts import (
 )
 from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.accounting.prefix_cache import Piece
-from masking.accounting.prompt import Prompt, read_prompt
+from masking.accounting.prompt import Prompt, make_prompt, read_prompt
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.rewrite import change_request, read_request
@@ -114,7 +114,7 @@ def prompt(before: Sequence[int], after: Sequence[int] | None = None) -> Prompt:
         piece if piece.tokens == tokens else Piece(digest_of("masked"), tokens)
         for piece, tokens in zip(pieces, after or before, strict=True)
     ]
-    return Prompt(before=tuple(pieces), after=tuple(masked))
+    return make_prompt(pieces, masked)
 
 
 def follow(*requests: tuple[Prompt, int | None], is_masked: bool = True) -> Counts:

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from masking.accounting.ledger import Entry, Ledger, Savings, Sent
-from masking.accounting.prompt import read_prompt
+from masking.accounting.prompt import make_prompt, read_prompt
 from masking.measures.cache_rules import CacheRules
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
@@ -324,7 +324,7 @@ def test_where_nothing_was_ever_masked_nothing_is_saved(
     for sent in requests:
         plain = dataclasses.replace(
             sent,
-            prompt=dataclasses.replace(sent.prompt, after=sent.prompt.before),
+            prompt=make_prompt(sent.prompt.before, sent.prompt.before),
             masked=frozenset(),
         )
         assert Savings(0.0, 0.0) == ledger.enter(plain, PRICED).total
