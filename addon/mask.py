@@ -12,51 +12,44 @@ import contextlib
 import functools
 import logging
 import secrets
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING
 
 from mitmproxy import ctx, exceptions, http, tcp
 from mitmproxy.addonmanager import Loader
 from mitmproxy.connection import Client
 
 from addon.metrics.loop_log import LoopLog
-from addon.metrics.metrics import Measuring, Metrics
+from addon.metrics.metrics import Metrics
 from addon.metrics.names import printable
 from addon.metrics.record_file import default_path
 from addon.metrics.software import describe_software
-from addon.metrics.stages import Interruption, Rewritten, Run
+from addon.metrics.stages import Run
 from addon.proxy.bulk import is_bulk
 from addon.proxy.cancelled_tasks import leave_out_cancelled
-from addon.proxy.carriers import HttpCarrier
-from addon.proxy.flow_stages import find_interruption, read_received
+from addon.proxy.flow_stages import find_interruption
 from addon.proxy.health import answer, is_for_proxy
 from addon.proxy.log_lines import leave_out_unread
 from addon.proxy.mcp_responses import Mcp
+from addon.proxy.open_requests import OpenRequests
 from addon.proxy.own_ports import OwnPorts
 from addon.proxy.raw_tcp import RawTcp, find_host
-from addon.proxy.resending import Resending, is_refused
+from addon.proxy.read_request import ReadRequest
 from addon.proxy.standard_output import print_any_character
 from addon.proxy.startup import find_option_mistake, render_recording
 from addon.proxy.tls_passthrough import Passthrough
 from addon.proxy.unserved import Unserved, find_unserved_format
 from addon.proxy.websocket import Websockets, send_messages_whole
-from addon.shared.carrier import leave_untouched
 from addon.shared.config_file import Change, ConfigFile
 from addon.shared.config_places import find_config
 from addon.shared.config_watch import ConfigWatch
-from addon.shared.masker import Masker, WholeRequest
+from addon.shared.masker import Masker
 from addon.shared.pool import Pool, share_interpreter
 from addon.shared.recall_folder import find_kept_folder
-from addon.shared.received import read_answer
 from addon.shared.requests import find_wire_format, is_event_stream, is_opened
-from addon.shared.response_copy import ResponseCopy
 from addon.shared.state_lines import render_change, render_no_page, render_recall, render_start
 from masking.config import Settings
 from masking.errors import ConfigError
-from masking.wire.formats import Match
 
 if TYPE_CHECKING:
     from addon.dashboard.page_server import PageServer
@@ -65,18 +58,6 @@ logger = logging.getLogger("observation_masking")
 
 _SETTLE_SECONDS = 5.0
 """How long the question how the proxy is waits for records; who asks waits twice as long."""
-
-
-class _Open(NamedTuple):
-    """A request on its way; `measuring` is None if there is nothing to measure, or not yet.
-
-    `whole` is what may be sent once if it is refused; None for nothing.
-    """
-
-    rewritten: Rewritten
-    copy: ResponseCopy
-    measuring: Measuring | None = None
-    whole: WholeRequest | None = None
 
 
 class ObservationMasking:
@@ -88,11 +69,10 @@ class ObservationMasking:
         self._watch: ConfigWatch | None = None
         self._log = LoopLog()
         self._is_running = False
-        self._open: WeakKeyDictionary[http.HTTPFlow, _Open] = WeakKeyDictionary()
         self._pool = Pool()
         self._masker = Masker(lambda: default_path().parent, self._pool)
         self._metrics = Metrics(self._masker.enter)
-        self._resending = Resending(self._masker, self._metrics)
+        self._open = OpenRequests(self._masker, self._metrics)
         self._page: PageServer | None = None
         self._websockets = Websockets(
             self._masker, self._metrics, self._read_settings, lambda: self._run
@@ -150,12 +130,14 @@ class ObservationMasking:
     async def request(self, flow: http.HTTPFlow) -> None:
         if self._config is None:
             return
-        if is_for_proxy(flow.request):
-            flow.response = answer(flow.request, await self._describe(self._config))
-        elif found := find_wire_format(flow.request):
-            await self._mask(flow, found)
-        elif (name := find_unserved_format(flow.request)) and self._is_masking(flow):
-            self._unserved.note(name, flow.request.pretty_host)
+        request, settings = ReadRequest(flow.request), self._config.settings
+        if is_for_proxy(request):
+            flow.response = answer(request, await self._describe(self._config))
+        elif found := find_wire_format(request):
+            if is_opened(request.pretty_host, settings.hosts):
+                await self._open.mask(flow, request, found, settings, self._run)
+        elif (name := find_unserved_format(request)) and self._is_masking(flow):
+            self._unserved.note(name, request.pretty_host)
         else:
             self._websockets.refuse(flow)
 
@@ -175,37 +157,29 @@ class ObservationMasking:
         """Stream event streams and downloads; keep a copy of those that are to be read."""
         if flow.response is None or flow.response.stream:
             return
-        if found := self._open.get(flow):
-            if is_refused(flow, found.whole):
-                return  # another answer may take the place of this one
-            # A stream can be an array, or lines of JSON. A request that could not be read may ask
-            # for one, too.
-            priced = found.rewritten.priced
-            if priced is None or priced.stream or is_event_stream(flow.response):
-                flow.response.stream = found.copy
+        if flow in self._open:
+            self._open.stream(flow)
         elif not await self._masks_response(flow):
             flow.response.stream = is_event_stream(flow.response) or is_bulk(flow.response)
 
     async def response(self, flow: http.HTTPFlow) -> None:
         await self._mcp.response(flow)
-        await self._resend(flow)
-        self._finish(flow, None)
+        await self._open.resend(flow)
+        self._open.finish(flow, None)
 
     def error(self, flow: http.HTTPFlow) -> None:
         self._mcp.error(flow)
-        self._finish(flow, find_interruption(flow))
+        self._open.finish(flow, find_interruption(flow))
 
     def client_disconnected(self, client: Client) -> None:
-        self._resending.leave(client)
+        self._open.leave(client)
 
     def done(self) -> None:
         if self._config is None:
             return
-        self._resending.done()
         if self._watch:
             self._watch.close()
-        for flow in tuple(self._open):
-            self._finish(flow, "proxy ended")
+        self._open.done()
         self._websockets.done()
         self._mcp.done()
         self._pool.close()
@@ -218,34 +192,6 @@ class ObservationMasking:
         logger.info(f"{self._metrics.totals}{others}{self._metrics.left_out}")
         if self._mcp.totals.responses:
             logger.info(str(self._mcp.totals))
-
-    async def _mask(self, flow: http.HTTPFlow, match: Match) -> None:
-        started, settings = time.perf_counter_ns(), self._read_settings()
-        if not is_opened(flow.request.pretty_host, settings.hosts):
-            return
-        received, carrier = read_received(flow, settings, match, self._run), HttpCarrier(flow)
-        self._open[flow] = found = _Open(leave_untouched(carrier, received), ResponseCopy())
-        rewritten, rewrite, original, whole = await self._masker.mask(carrier, received)
-        rewritten = replace(rewritten, hook_us=(time.perf_counter_ns() - started) // 1000)
-        measuring = None
-        if rewrite:
-            measuring = self._metrics.measure(rewrite, original, observed=rewritten.observed)
-        if flow in self._open:  # else the proxy ended meanwhile
-            self._open[flow] = _Open(rewritten, found.copy, measuring, whole)
-        if received.replay and measuring:
-            # Nobody waits for it. So a replay does not outrun its records, and none is left out.
-            await asyncio.wrap_future(measuring)
-
-    async def _resend(self, flow: http.HTTPFlow) -> None:
-        """Send a masked request whole if it was refused, and may be."""
-        found = self._open.get(flow)
-        if found is None or found.whole is None or not is_refused(flow, found.whole):
-            return
-        resent = await self._resending.resend(flow, found.whole, found.rewritten)
-        if resent and flow in self._open:
-            rewritten, measuring = resent
-            measured = measuring or found.measuring
-            self._open[flow] = found._replace(rewritten=rewritten, measuring=measured)
 
     async def _describe(self, config: ConfigFile) -> Mapping[str, object]:
         """Return how the proxy is, once the records of all that came to its end are written."""
@@ -333,24 +279,6 @@ class ObservationMasking:
     def _read_settings(self) -> Settings:
         """Return the settings that hold now."""
         return Settings() if self._config is None else self._config.settings
-
-    def _finish(self, flow: http.HTTPFlow, error: Interruption | None) -> None:
-        """Record a request that has come to its end; give a recording what was streamed."""
-        found = self._open.pop(flow, None)
-        if found is None:
-            return
-        response = flow.response
-        if response is not None and response.raw_content is None:
-            response.data.content = found.copy.body
-        self._metrics.finish(
-            found.rewritten,
-            found.measuring,
-            status=response.status_code if response else None,
-            error=error,
-            first_chunk_seconds=found.copy.first_chunk_seconds,
-            read_body=lambda: read_answer(response) if response else None,
-            size=len(response.raw_content or b"") if response else 0,
-        )
 
 
 addons = [ObservationMasking()]

@@ -14,16 +14,17 @@ from addon.proxy.original_body import (
     keep_original,
     keep_original_message,
 )
+from addon.proxy.read_request import ReadRequest
 from addon.shared.decoding import estimate_bytes
 from addon.shared.requests import read_body
 from masking.model import Decision
 
 
 class HttpCarrier:
-    """The request of a flow."""
+    """The request of a flow; `request` is what was read of it, if anything was."""
 
-    def __init__(self, flow: http.HTTPFlow) -> None:
-        self._flow = flow
+    def __init__(self, flow: http.HTTPFlow, request: ReadRequest | None = None) -> None:
+        self._flow, self._request = flow, request or ReadRequest(flow.request)
 
     @property
     def size(self) -> int:
@@ -31,17 +32,17 @@ class HttpCarrier:
 
     @property
     def most_bytes(self) -> int:
-        return estimate_bytes(self._flow.request)
+        return estimate_bytes(self._request)
 
     @property
     def wire_body(self) -> bytes | None:
         return self._flow.request.raw_content
 
     def read(self) -> bytes:
-        return read_body(self._flow.request)
+        return read_body(self._request)
 
     def measure(self, body: bytes) -> int:
-        coding = self._flow.request.headers.get("content-encoding", "identity")
+        coding = self._request.headers.get("content-encoding", "identity")
         return len(encoding.encode(body, coding))
 
     def mark(self, decisions: Sequence[Decision]) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from mitmproxy import http
 
 from addon.metrics.stages import Interruption, Received, Run
+from addon.proxy.read_request import ReadRequest
 from addon.shared import received
 from masking.config import Settings
 from masking.wire.formats import Match
@@ -16,10 +17,16 @@ def is_replayed(flow: http.HTTPFlow) -> bool:
     return not flow.live or flow.is_replay is not None
 
 
-def read_received(flow: http.HTTPFlow, settings: Settings, match: Match, run: Run) -> Received:
-    """Return a request as it arrived."""
+def read_received(
+    flow: http.HTTPFlow,
+    settings: Settings,
+    match: Match,
+    run: Run,
+    request: ReadRequest | None = None,
+) -> Received:
+    """Return a request as it arrived; `request` is what was read of it, if anything was."""
     return replace(
-        received.read_received(flow.request, settings, match, run),
+        received.read_received(request or ReadRequest(flow.request), settings, match, run),
         replay=is_replayed(flow),
         answers_masked=bool(flow.live) or flow.is_replay == "request",
     )

@@ -9,16 +9,18 @@ from collections.abc import Mapping
 import orjson
 from mitmproxy import http
 
+from addon.shared.http_message import Request
+
 NAME = "obsmask.test"
 PATH = "/health"
 
 
-def is_for_proxy(request: http.Request) -> bool:
+def is_for_proxy(request: Request) -> bool:
     """Whether a request asks the proxy itself. None of these is ever sent on."""
     return request.pretty_host.lower().rstrip(".") == NAME
 
 
-def answer(request: http.Request, health: Mapping[str, object]) -> http.Response:
+def answer(request: Request, health: Mapping[str, object]) -> http.Response:
     """Return the answer to such a request; only GET and HEAD of `PATH` have one.
 
     `/` leads to the page, which is elsewhere: mitmproxy would hold its events back.

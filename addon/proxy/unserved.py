@@ -4,9 +4,8 @@ import logging
 import re
 from collections import Counter
 
-from mitmproxy import http
-
 from addon.metrics.names import printable
+from addon.shared.http_message import Request
 from addon.shared.requests import path_of
 
 logger = logging.getLogger("observation_masking")
@@ -25,7 +24,7 @@ _MAX_SHOWN = 10
 _OTHERS = ("other formats", "other hosts")
 
 
-def find_unserved_format(request: http.Request) -> str | None:
+def find_unserved_format(request: Request) -> str | None:
     """Return the format of a request to a model that is not masked; None for any other request."""
     if request.method != "POST":
         return None
