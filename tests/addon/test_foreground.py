@@ -60,7 +60,8 @@ def test_the_handlers_of_before_are_back_afterwards() -> None:
 def test_the_end_of_another_process_is_told() -> None:
     ended: list[int] = []
     with subprocess.Popen(["true"]) as other:
-        run_foreground(["sh", "-c", "sleep 0.3"], os.environ, ended.append)
+        script = f"while kill -0 {other.pid}; do sleep 0.01; done 2>/dev/null"  # until it is told
+        run_foreground(["sh", "-c", script], os.environ, ended.append)
         other.returncode = 0
     assert [other.pid] == ended
 

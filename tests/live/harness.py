@@ -6,6 +6,7 @@ Nothing of the environment reaches them but what is passed on by name.
 import contextlib
 import json
 import os
+import random
 import re
 import shutil
 import socket
@@ -71,8 +72,18 @@ def eventually(find: Callable[[], _Value | None]) -> _Value:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return cast(int, server.getsockname()[1])
+    """Return a port of loopback that is free, and stays so until it is used.
+
+    It is below those that the system gives to connections and to servers that name none.
+    """
+
+    def find() -> int | None:
+        port = random.randrange(10_000, 32_768)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+        return None
+
+    return eventually(find)
 
 
 def policy_of(config: bytes) -> MaskPolicy:

@@ -44,7 +44,7 @@ for path in map(pathlib.Path, sys.argv[1:]):  # each is waited for before a requ
     print("waiting", flush=True)
     while not path.exists():
         time.sleep(0.01)
-for attempt in range(20):
+for attempt in range(600):
     try:
         answer = httpx.post(url, content=said, headers=headers, timeout=300)
         break
