@@ -27,7 +27,7 @@ from masking.strategies.reduction import ReductionOptions
 from tests.pages import find_pages
 from tests.places import CONFIG, ROOT
 
-_PLACE = re.compile(r"(<!-- list: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_PLACE = re.compile(r"(<!-- list: ([\w -]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 _TABLE = re.compile(r"^\[observation_masking\.(\w+)\]$", re.MULTILINE)
 _KEY = re.compile(r"((?:^# .*\n)+)^(\w+) = ", re.MULTILINE)
 _SHOWN = 3

@@ -51,9 +51,13 @@ def test_importing_the_core_loads_no_proxy(
     [
         ("metrics.metrics", {"mitmproxy", "addon.shared", "addon.commands", "addon.recordings"}),
         ("shared.masker", {"mitmproxy", "addon.proxy", "addon.commands", "addon.recordings"}),
+        ("gateways.stateless", {"mitmproxy", "addon.proxy", "addon.commands", "addon.recordings"}),
         ("proxy.carriers", {"addon.commands", "addon.recordings"}),
     ],
-    ids=["the metrics need no engine", "what is shared needs none", "the proxy needs no commands"],
+    ids=[
+        *("the metrics need no engine", "what is shared needs none", "a gateway needs no proxy"),
+        "the proxy needs no commands",
+    ],
 )
 def test_a_room_of_the_addon_loads_none_that_stands_above_it(
     there: str, unwanted: set[str]

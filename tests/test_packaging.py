@@ -119,7 +119,7 @@ def test_a_wheel_holds_the_recordings_that_the_demo_plays(wheel: Path) -> None:
     expected = {path.relative_to(RECORDINGS).as_posix() for path in beside}
     shipped = wheel / "addon" / "shipped"
     assert expected == files(shipped / "recordings")
-    assert {"config.toml", "recordings"} == {path.name for path in shipped.iterdir()}
+    assert {"config.toml", "docs", "recordings"} == {path.name for path in shipped.iterdir()}
 
 
 @pytest.mark.live

@@ -16,6 +16,7 @@ _COMMANDS = {
     "doctor": "Say what is wrong, and the line that mends it.",
     "config": "Show the configuration, write one of your own, or check one.",
     "proxy": "Start the proxy in the foreground.",
+    "ext-proc": "Serve an Envoy as its external processor.",
     "page": "Open the live page of a running proxy.",
     "replay": "Price recordings under a policy.",
     "tune": "Find the settings that your recordings ask for.",
@@ -28,7 +29,7 @@ _COMMANDS = {
     "scrub": "Replace all prose and secrets in a recording.",
     "expect": "Write down what replaying recordings yields.",
 }
-"""Each is the `command` of the module of its name."""
+"""Each is the `command` of the module of its name, which has `_` for `-`."""
 
 INTERRUPTED = 130
 """What a shell takes for a program that Ctrl-C has ended."""
@@ -43,7 +44,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        found: click.Command = import_module(f"addon.commands.{cmd_name}").command
+        found: click.Command = import_module(f"addon.commands.{cmd_name.replace('-', '_')}").command
         return found
 
     def resolve_command(

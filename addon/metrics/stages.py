@@ -25,8 +25,8 @@ Group = Literal["holdout"]
 Resent = Literal["accepted", "refused"]
 """What came of sending a request as the client wrote it after a 400; no answer is a refusal."""
 
-Interruption = Literal["client left", "provider failed", "proxy ended"]
-"""Why an answer did not come to its end."""
+Interruption = Literal["client left", "provider failed", "proxy ended", "broken off"]
+"""Why an answer did not come to its end; "broken off" where the engine does not say by whom."""
 
 
 class Run(NamedTuple):
@@ -154,5 +154,5 @@ class Answered:
 
     @property
     def was_taken(self) -> bool:
-        """Whether the provider took the request, to its end or until the client left."""
-        return self.error in (None, "client left") and 200 <= (self.status or 0) < 300
+        """Whether the provider took the request, to its end or until the answer stopped."""
+        return self.error in (None, "client left", "broken off") and 200 <= (self.status or 0) < 300

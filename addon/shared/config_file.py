@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +22,10 @@ AT_THE_NEXT_START = frozenset(f"page.{key}" for key in PageSettings.model_fields
 """Settings, as `table.key`, that a running proxy cannot take up, such as where it listens."""
 
 
+Adapt = Callable[[Settings], Settings]
+"""Makes of settings what an engine can do; raises ConfigError for what it cannot."""
+
+
 class Change(NamedTuple):
     """An edit of the file: the settings that it changed, or the mistake that kept them."""
 
@@ -33,12 +37,16 @@ class ConfigFile:
     """A file of settings, and those that hold.
 
     Overrides (`schema1.window_turns=4`) come before the file, the environment before both. The
-    price list that is stored at the start holds until the end. Raises ConfigError, with the file's
-    name, if the file cannot be read or used, and OverrideError for an override.
+    price list that is stored at the start holds until the end. `adapt` makes of the settings what
+    the engine can do. Raises ConfigError, with the file's name, if the file cannot be read or used,
+    and OverrideError for an override.
     """
 
-    def __init__(self, path: Path, overrides: Sequence[str] = ()) -> None:
+    def __init__(
+        self, path: Path, overrides: Sequence[str] = (), adapt: Adapt | None = None
+    ) -> None:
         self.path = path
+        self._adapt = adapt or _keep
         self._overrides = tuple(overrides)
         self._price_list, passed_over = find_stored()
         self.data, state = read_regular(path)
@@ -81,7 +89,7 @@ class ConfigFile:
         return list_values(data, self._overrides, os.environ.get(SWITCH))
 
     def _parse(self, data: bytes) -> Settings:
-        settings = _parse_or_none(self.path, data, self._overrides)
+        settings = _parse_or_none(self.path, data, self._overrides, self._adapt)
         if settings is None:
             raise ConfigError(f"no [{ROOT}] table", str(self.path))
         return settings
@@ -98,9 +106,16 @@ class ConfigFile:
         return change_everywhere(settings, change), warning
 
 
-def _parse_or_none(path: Path, data: bytes, overrides: Sequence[str] = ()) -> Settings | None:
+def _keep(settings: Settings) -> Settings:
+    return settings
+
+
+def _parse_or_none(
+    path: Path, data: bytes, overrides: Sequence[str], adapt: Adapt
+) -> Settings | None:
     try:
-        return parse_settings(data, overrides)
+        settings = parse_settings(data, overrides)
+        return None if settings is None else adapt(settings)
     except OverrideError:
         raise
     except ConfigError as error:

@@ -1,0 +1,65 @@
+"""`obsmask ext-proc`: the core behind an Envoy, which calls it over gRPC."""
+
+import asyncio
+import logging
+from importlib.util import find_spec
+
+import click
+
+from addon.commands.options import (
+    OBSERVE,
+    observe_option,
+    override_options,
+    read_overrides,
+    whole_number,
+)
+from addon.shared.config_places import find_config
+
+PORT = 9002
+
+
+@click.command("ext-proc")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option(
+    "--port",
+    type=whole_number(0),
+    default=PORT,
+    show_default=True,
+    metavar="N",
+    help="Where to listen; 0 for any free port.",
+)
+@click.option(
+    "--workers",
+    type=whole_number(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="How many processes serve.",
+)
+@click.option(
+    "--drain",
+    type=whole_number(0),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long exchanges may take to their end after SIGTERM.",
+)
+@click.option("--tag", default="", metavar="TEXT", help="Note it in the records of this service.")
+@observe_option
+@override_options
+def command(
+    host: str, port: int, workers: int, drain: int, tag: str, observe: bool, **given: object
+) -> None:
+    """Serve an Envoy as its external processor, until Ctrl-C.
+
+    docs/envoy.md has Envoy's configuration. It needs: pip install 'observation-masking[envoy]'
+    """
+    if not (find_spec("grpc") and find_spec("grpc_health") and find_spec("envoy")):
+        raise RuntimeError("ext-proc needs more: pip install 'observation-masking[envoy]'")
+    from addon.gateways.envoy.supervisor import Service, supervise
+
+    logging.basicConfig(format="[%(asctime)s] %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("observation_masking").setLevel(logging.INFO)
+    overrides = [*read_overrides(given), *((OBSERVE,) if observe else ())]
+    config = find_config(str(given["config"])).absolute()
+    asyncio.run(supervise(Service(host, port, workers, drain, config, overrides, tag or None)))

@@ -1,0 +1,215 @@
+"""Starts the processes that serve Envoy, and shows what they do: log, totals and page are its own.
+
+They listen on one port, and share nothing else. One that dies is started again.
+"""
+
+import asyncio
+import logging
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import orjson
+
+from addon.gateways.envoy.options import READY, WorkerOptions
+from addon.gateways.stateless import without_memory
+from addon.metrics.loop_log import LoopLog
+from addon.metrics.record import RequestRecord
+from addon.metrics.totals import Totals
+from addon.shared.config_file import Change, ConfigFile
+from addon.shared.config_watch import ConfigWatch
+from addon.shared.state_lines import render_change, render_no_page, render_recall, render_start
+
+if TYPE_CHECKING:
+    from addon.dashboard.page_server import PageServer
+
+logger = logging.getLogger("observation_masking")
+
+_WORKER = ("-m", "addon.gateways.envoy.worker")
+
+_AGAIN_SECONDS = 1.0
+"""How long one that has died is waited for before it is started again."""
+
+_LONGEST_LINE = 16_000_000
+
+_KILL_SECONDS = 30.0
+"""How much longer than the drain a process may take to its end."""
+
+
+class Service(NamedTuple):
+    """What is to be served: where, by how many processes, and how they end.
+
+    drain_seconds: how long exchanges may take to their end.
+    """
+
+    host: str
+    port: int
+    workers: int
+    drain_seconds: float
+    config: Path
+    overrides: list[str]
+    tag: str | None
+
+
+async def supervise(service: Service) -> None:
+    """Serve until told to end (SIGTERM, SIGINT).
+
+    Raises ConfigError, OSError if the address cannot be had, and RuntimeError if no process starts.
+    """
+    config = ConfigFile(service.config, service.overrides, without_memory)
+    with _hold_port(service.host, service.port) as held:
+        supervisor = _Supervisor(service, config, held.getsockname()[1])
+        await supervisor.run()
+
+
+class _Supervisor:
+    def __init__(self, service: Service, config: ConfigFile, port: int) -> None:
+        self._service, self._config = service, config
+        self._run, self._log, self._totals = secrets.token_hex(4), LoopLog(), Totals()
+        self._address = f"{_bracket(service.host)}:{port}"
+        self._ending = asyncio.Event()
+        self._page: PageServer | None = None
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._ending.set)
+        self._log.start()
+        settings = self._config.settings
+        logger.info(render_start(self._config))
+        if recall := render_recall(settings):
+            logger.info(recall)
+        for line in render_unserved(settings.mcp.cuts):
+            logger.warning(line)
+        watch = ConfigWatch(self._config, self._note_change)
+        self._open_page()
+        try:
+            await self._serve()
+        finally:
+            watch.close()
+            if self._page:
+                self._page.close()
+            self._log.flush()
+            logger.info(str(self._totals))
+
+    async def _serve(self) -> None:
+        """Start all processes, and keep them going until the end."""
+        started = await asyncio.gather(*(self._start() for _ in range(self._service.workers)))
+        logger.info(f"ext_proc: {self._address}, processes: {len(started)}")
+        await asyncio.gather(*(self._keep_going(process) for process in started))
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        """Start a process; return once it serves. Raises RuntimeError if it does not."""
+        options = WorkerOptions(
+            self._address,
+            str(self._service.config),
+            self._service.overrides,
+            self._run,
+            self._service.tag,
+            self._service.drain_seconds,
+        )
+        told = orjson.dumps(options._asdict()).decode()
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, *_WORKER, told),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=_LONGEST_LINE,
+        )
+        assert process.stdout is not None  # noqa: S101 - as asked for
+        if await process.stdout.readline() != READY:
+            raise RuntimeError(f"a process does not serve {self._address}; it says why above")
+        return process
+
+    async def _keep_going(self, process: asyncio.subprocess.Process) -> None:
+        """Take in what a process tells; start another if it dies."""
+        while True:
+            await self._attend(process)
+            if self._ending.is_set():
+                return
+            logger.warning(
+                f"a process ended by itself (exit code {process.returncode}): another is started"
+            )
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), _AGAIN_SECONDS)
+                return
+            process = await self._start()
+
+    async def _attend(self, process: asyncio.subprocess.Process) -> None:
+        """Take in a process's records until it has ended; tell it to end when it is time."""
+        reading = asyncio.ensure_future(self._read_records(process))
+        ending = asyncio.ensure_future(self._ending.wait())
+        await asyncio.wait({reading, ending}, return_when=asyncio.FIRST_COMPLETED)
+        if ending.done():
+            with suppress(ProcessLookupError):
+                process.terminate()
+            await asyncio.wait({reading}, timeout=self._service.drain_seconds + _KILL_SECONDS)
+            if not reading.done():
+                process.kill()
+        ending.cancel()
+        await reading
+        await process.wait()
+
+    async def _read_records(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None  # noqa: S101 - as asked for
+        async for line in process.stdout:
+            with suppress(ValueError):  # torn, as by a kill
+                record = RequestRecord.model_validate_json(line)
+                self._totals.add(record)
+                if self._page:
+                    self._page.add(record)
+
+    def _open_page(self) -> None:
+        """Serve the page, if it is wanted. What keeps it away is a warning."""
+        settings = self._config.settings.page
+        if not settings.enabled:
+            return
+        from addon.dashboard.page_server import PageServer
+
+        try:
+            self._page = PageServer(settings, self._describe, self._log.log)
+        except OSError as error:
+            logger.warning(render_no_page(settings, error))
+            return
+        logger.info(f"page: {self._page.url}")
+
+    def _describe(self) -> Mapping[str, object]:
+        """Return how the service is, for its page; any thread may ask."""
+        return {
+            "name": self._run,
+            "tag": self._service.tag,
+            "state": render_start(self._config),
+            "unopened": {},
+            "unserved": 0,
+        }
+
+    def _note_change(self, change: Change) -> None:
+        level = logging.WARNING if change.problem else logging.INFO
+        self._log.log(level, render_change(self._config, change))
+
+
+def render_unserved(cuts_mcp: bool) -> list[str]:
+    """Return the lines that name what is configured and not done behind Envoy."""
+    return ["answers of MCP servers are not cut behind Envoy"] if cuts_mcp else []
+
+
+def _hold_port(host: str, port: int) -> socket.socket:
+    """Return a socket that keeps a port for the processes, and takes no connection itself."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    held = socket.socket(family)
+    try:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        held.bind((host, port))
+    except OSError as error:
+        held.close()
+        problem = error.strerror or str(error)
+        raise OSError(error.errno, problem, f"{_bracket(host)}:{port}") from None
+    return held
+
+
+def _bracket(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

