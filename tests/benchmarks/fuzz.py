@@ -1,71 +1,109 @@
 """Looks for requests that are rewritten wrongly: `python -m tests.benchmarks.fuzz --bodies N`.
 
-Conversations in all wire formats grow, branch and are spelled anew, under settings of every kind;
-some bodies are damaged on their way. Each goes through a process that remembers what it has read
-and one that does not, which must agree, and an oracle checks what is sent (`tests.fuzz`). A finding
-is written to a folder, with the seed and the number that play it again. Exits with 1 if there are
-any.
+Conversations in all wire formats, made up and recorded, grow, branch and are spelled anew, under
+settings of every kind; some bodies are damaged on their way. Each goes through a process that
+remembers what it has read and one that does not, which must agree, and an oracle checks what is
+sent (`tests.fuzz`). Every sixteenth play is of answers of MCP servers. A finding is written to a
+folder, with the seed and the number that play it again. With `--progress` a run that is stopped
+goes on later from where it was. Exits with 1 if there are any findings.
 """
 
+import json
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from masking.replay.processes import open_processes
-from tests.fuzz.play import REQUESTS, Finding, find
+from tests.fuzz.findings import Finding, find, replay, write
+from tests.fuzz.play import REQUESTS
 
 _SHARD = 20
 """How many plays are done at a time."""
 
+_ABREAST = 4
+"""How many times as many are asked for as there are processes, so that none of them waits."""
+
+
+class Done(NamedTuple):
+    """What a shard of plays came to: where it began, how many, and what was found."""
+
+    first: int
+    plays: int
+    findings: list[Finding]
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = _parse(arguments)
-    first = given.only if given.only is not None else 0
-    plays = 1 if given.only is not None else max(1, given.bodies // REQUESTS)
-    numbers = [
-        range(at, min(at + _SHARD, first + plays)) for at in range(first, first + plays, _SHARD)
-    ]
-    began, found, done = time.monotonic(), 0, 0
-    with open_processes(given.shards) as pool:
-        tasks = [pool.submit(_find, given.seed, each) for each in numbers]
-        for each, task in zip(numbers, tasks, strict=True):
-            for finding in task.result():
-                found += 1
-                print(f"play {finding.play}: {finding.says}", flush=True)
-                _write(given.into, given.seed, finding)
-            done += len(each)
-            if not done % (25 * _SHARD):
-                print(f"{done * REQUESTS:,} bodies, {found} findings", file=sys.stderr, flush=True)
-    bodies = plays * REQUESTS
+    if given.replay:
+        return _replay(given.replay)
+    first = given.only if given.only is not None else _read_progress(given)
+    last = first + 1 if given.only is not None else max(1, given.bodies // REQUESTS)
+    began, found, plays = time.monotonic(), 0, first
+    for done in _run(given.seed, given.shards, first, last):
+        for finding in done.findings:
+            found += 1
+            print(f"play {finding.play}: {finding.says}", flush=True)
+            write(given.into, given.seed, finding)
+        plays = done.first + done.plays
+        if given.progress:
+            given.progress.write_text(json.dumps({"seed": given.seed, "plays": plays}))
+        if not plays % (25 * _SHARD):
+            print(f"{plays * REQUESTS:,} bodies, {found} findings", file=sys.stderr, flush=True)
+    bodies = (plays - first) * REQUESTS
     rate = bodies / (time.monotonic() - began)
-    print(f"{bodies:,} bodies of {plays:,} plays, {found} findings, {rate:.0f} bodies/s")
+    told = f"seed {given.seed}, plays {first:,} to {plays - 1:,}"
+    print(f"{bodies:,} bodies ({told}), {found} findings, {rate:.0f} bodies/s")
     return int(found > 0)
 
 
-def _find(seed: int, numbers: Sequence[int]) -> list[Finding]:
-    return [*islice(find(seed, numbers), 5)]
+def _run(seed: int, shards: int, first: int, last: int) -> Iterator[Done]:
+    """Yield shards in order, as they are done."""
+    starts = iter(range(first, last, _SHARD))
+    with open_processes(shards) as pool:
+        tasks: deque[Future[Done]] = deque()
+        for start in starts:
+            tasks.append(pool.submit(_find, seed, start, min(_SHARD, last - start)))
+            if len(tasks) >= _ABREAST * shards:
+                yield tasks.popleft().result()
+        while tasks:
+            yield tasks.popleft().result()
 
 
-def _write(folder: Path, seed: int, finding: Finding) -> None:
-    """Write the last body of a finding, and beside it how to play it again."""
-    folder.mkdir(parents=True, exist_ok=True)
-    name = folder / f"{seed}-{finding.play}"
-    name.with_suffix(".body").write_bytes(finding.body)
-    again = f"python -m tests.benchmarks.fuzz --seed {seed} --only {finding.play}"
-    told = (again, finding.says, f"request {finding.requests}, {finding.writer}")
-    name.with_suffix(".txt").write_text("\n".join((*told, f"{finding.strategies}\n")))
+def _find(seed: int, first: int, plays: int) -> Done:
+    found = find(seed, range(first, first + plays))
+    return Done(first, plays, [*islice(found, 5)])
+
+
+def _replay(files: Sequence[Path]) -> int:
+    told = [(file, replay(file)) for file in files]
+    for file, wrong in told:
+        print(f"{file}: {wrong or 'right'}")
+    return int(any(wrong for _, wrong in told))
+
+
+def _read_progress(given: Namespace) -> int:
+    """Return the play to go on with; the first, if another seed was played last."""
+    if given.progress is None or not given.progress.exists():
+        return 0
+    told = json.loads(given.progress.read_text())
+    return int(told["plays"]) if told["seed"] == given.seed else 0
 
 
 def _parse(arguments: Sequence[str] | None) -> Namespace:
     parser = ArgumentParser(description="Look for requests that are rewritten wrongly.")
-    parser.add_argument("--bodies", type=int, default=24_000, help="how many are sent")
+    parser.add_argument("--bodies", type=int, default=24_000, help="how many are sent in all")
     parser.add_argument("--seed", type=int, default=1, help="another one has other plays")
     parser.add_argument("--shards", type=int, default=1, help="how many processes do the work")
     parser.add_argument("--only", type=int, help="the number of the one play to do")
+    parser.add_argument("--progress", type=Path, help="a file that says what was done")
     parser.add_argument("--into", type=Path, default=Path("fuzz-findings"), help="a folder")
+    parser.add_argument("--replay", type=Path, nargs="+", help="files of findings to try again")
     return parser.parse_args(arguments)
 
 

@@ -1,52 +1,15 @@
-"""A JSON text as a tree of spans, read by a walker that has nothing in common with the code's."""
+"""Where two JSON texts differ, by a walker that has nothing in common with the code's.
+
+It goes down only where they do; the standard library's scanner says where each value ends.
+"""
 
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
-_STRINGS = json.JSONDecoder(strict=False)
+_SCANNER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, strict=False)
 _BLANKS = re.compile(r"[ \t\r\n]*")
-_WORD = re.compile(r"[-+.\w]+")
-
-
-@dataclass(slots=True)
-class Node:
-    """A value and where it stands; of a key that occurs twice, `members` has both."""
-
-    start: int
-    end: int
-    sign: str
-    value: str = ""
-    members: list[tuple[str | int, "Node"]] = field(default_factory=list)
-
-
-def parse(text: str) -> Node:
-    """Return the tree of a valid JSON text."""
-    return _parse(text, _skip(text, 1 if text.startswith("\ufeff") else 0))
-
-
-def plain(node: Node) -> Any:  # noqa: ANN401 - JSON
-    """Return the value of a tree; of a key that occurs twice the last. Words are as spelled."""
-    if node.sign == "{":
-        return {key: plain(each) for key, each in node.members}
-    if node.sign == "[":
-        return [plain(each) for _, each in node.members]
-    return node.value if node.sign == '"' else _Word(node.value)
-
-
-class _Word(str):
-    """A number or a literal, which no text is equal to."""
-
-    __slots__ = ()
-    __hash__ = str.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Word) and str.__eq__(self, other)
-
-
-TRUE = _Word("true")
 
 Where = tuple[str | int, ...]
 
@@ -55,61 +18,71 @@ class Difference(Exception):  # noqa: N818 - it ends a walk
     """Two texts differ where they may not."""
 
 
-def find_changes(
-    before: str, after: str, one: Node, other: Node, at: Where = ()
-) -> Iterator[tuple[Where, Node, Node]]:
-    """Yield the values that differ, the smallest; raise Difference if anything else does.
+class Member(NamedTuple):
+    """A value of an object or a list, and where it stands in the text."""
+
+    key: str | int
+    start: int
+    end: int
+
+
+def find_changes(before: str, after: str) -> Iterator[Where]:
+    """Yield where the values stand that differ, the smallest; raise Difference if other bytes do.
 
     A value that is replaced by one of another kind is one change. So is one of an object or a list
     whose members are not those it had.
     """
+    starts = [_skip(text, 1 if text.startswith("\ufeff") else 0) for text in (before, after)]
+    ends = [
+        _SCANNER.raw_decode(text, at)[1] for text, at in zip((before, after), starts, strict=True)
+    ]
+    if before[: starts[0]] != after[: starts[1]] or before[ends[0] :] != after[ends[1] :]:
+        raise Difference("bytes around the document")
+    whole = [Member("", *place) for place in zip(starts, ends, strict=True)]
+    yield from _walk(before, after, whole[0], whole[1], ())
+
+
+def _walk(before: str, after: str, one: Member, other: Member, at: Where) -> Iterator[Where]:
+    sign = before[one.start]
     if before[one.start : one.end] == after[other.start : other.end]:
         return
-    if one.sign != other.sign or one.sign == '"':
-        yield at, one, other
+    if sign not in "{[" or sign != after[other.start]:
+        yield at
         return
-    keys = [[key for key, _ in node.members] for node in (one, other)]
-    if one.sign == "w" or keys[0] != keys[1]:
-        yield at, one, other
+    members, others = find_members(before, one.start), find_members(after, other.start)
+    if [each.key for each in members] != [each.key for each in others]:
+        yield at
         return
-    last = dict(one.members)
+    last = {member.key: member for member in members}
     here, there = one.start, other.start
-    for (key, inner), (_, outer) in zip(one.members, other.members, strict=True):
-        if before[here : inner.start] != after[there : outer.start]:
-            raise Difference(f"bytes between values, before {(*at, key)}")
-        for change in find_changes(before, after, inner, outer, (*at, key)):
-            if last[key] is not inner:
-                raise Difference(f"a value that a later key hides, at {(*at, key)}")
+    for member, replaced in zip(members, others, strict=True):
+        if before[here : member.start] != after[there : replaced.start]:
+            raise Difference(f"bytes between values, before {(*at, member.key)}")
+        for change in _walk(before, after, member, replaced, (*at, member.key)):
+            if last[member.key] is not member:
+                raise Difference(f"a value that a later key hides, at {(*at, member.key)}")
             yield change
-        here, there = inner.end, outer.end
+        here, there = member.end, replaced.end
     if before[here : one.end] != after[there : other.end]:
         raise Difference(f"bytes at the end of {at}")
 
 
-def _parse(text: str, at: int) -> Node:
-    sign = text[at]
-    if sign == '"':
-        value, end = _STRINGS.raw_decode(text, at)
-        return Node(at, end, sign, value)
-    if sign not in "{[":
-        found = _WORD.match(text, at)
-        if found is None:
-            raise ValueError("no value")
-        return Node(at, found.end(), "w", found[0])
-    node = Node(at, at, sign)
+def find_members(text: str, at: int) -> list[Member]:
+    """Return the members of the object or list that begins here; a key may occur twice."""
+    is_object = text[at] == "{"
+    members: list[Member] = []
     at = _skip(text, at + 1)
     while text[at] not in "}]":
-        key: str | int = len(node.members)
-        if sign == "{":
-            key, at = _STRINGS.raw_decode(text, at)
+        key: str | int = len(members)
+        if is_object:
+            key, at = _SCANNER.raw_decode(text, at)
             at = _skip(text, _skip(text, at) + 1)
-        inner = _parse(text, at)
-        node.members.append((key, inner))
-        at = _skip(text, inner.end)
+        _, end = _SCANNER.raw_decode(text, at)
+        members.append(Member(key, at, end))
+        at = _skip(text, end)
         if text[at] == ",":
             at = _skip(text, at + 1)
-    node.end = at + 1
-    return node
+    return members
 
 
 def _skip(text: str, at: int) -> int:

@@ -1,138 +1,85 @@
 """Plays conversations into a process that remembers what it has read, and into one that does not.
 
 Whatever is sent, both must decide the same and send the same bytes, or fail in the same words; and
-what is sent must be what the contract allows (`tests.fuzz.oracle`).
+what is sent must be what the contract wants (`tests.fuzz.oracle`).
 """
 
-import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
-from masking.conversation import read_decoded
-from masking.errors import WireError
 from masking.known_table import KnownTable
-from masking.memory.boundary_memory import BoundaryMemory
-from masking.memory.identity import digest_opening
-from masking.rewrite import Rewrite, change_request, decode_known
+from masking.rewrite import Rewrite
 from masking.strategies.order import Strategies
+from masking.strategies.reduction import ReductionOptions
+from tests.fuzz.billing import cut, find_worst
 from tests.fuzz.mutations import mutate
-from tests.fuzz.oracle import find_fault
+from tests.fuzz.oracle import decode, find_fault, is_bound
+from tests.fuzz.process import Process, Sent, compare
+from tests.fuzz.recorded import begin as begin_recorded
+from tests.fuzz.reduced import find_reduction_fault
+from tests.fuzz.results import read
 from tests.fuzz.settings import choose_strategies
+from tests.fuzz.spoken import Unclear
 from tests.fuzz.talks import REAL, Talk
-from tests.wire_conversations import User, Writer
+from tests.wire_conversations import User
 
 REQUESTS = 24
 """How many bodies a play has."""
 
 
-class Sent(NamedTuple):
-    """A request of a play; without `elements` if its bytes were damaged on their way."""
+class Processes(NamedTuple):
+    """What a play is sent to.
 
-    writer: Writer
-    body: bytes
-    strategies: Strategies
-    now: float
-    around: tuple[bytes, ...] = ()
-    elements: tuple[bytes, ...] = ()
-
-
-class Finding(NamedTuple):
-    """What is wrong with the last request of a play so far: a sentence, and that request."""
-
-    says: str
-    play: int
-    requests: int
-    writer: str
-    body: bytes
-    strategies: str
-
-
-class Process:
-    """One that masks requests, and remembers of them what its settings let it."""
-
-    def __init__(self, table: KnownTable | None, *, remembers: bool) -> None:
-        self._table = table
-        self._memory = BoundaryMemory() if remembers else None
-
-    def mask(self, sent: Sent) -> Rewrite | str:
-        """Return what becomes of a request, or why it goes out as it came."""
-        try:
-            return self._mask(sent)
-        except WireError as error:
-            return str(error)
-        except Exception:  # noqa: BLE001 - any other is a finding
-            return f"{_RAISED} {traceback.format_exc(limit=-3)}"
-
-    def _mask(self, sent: Sent) -> Rewrite:
-        writer, memory = sent.writer, self._memory
-        decoded = decode_known(sent.body, writer.wire, self._table)
-        conversation = read_decoded(decoded, writer.wire, writer.path)
-        if memory is None:
-            return change_request(sent.body, conversation, sent.strategies)
-        occasion = memory.meet(conversation, sent.now, 300.0)
-        rewrite = change_request(sent.body, conversation, sent.strategies, None, occasion)
-        memory.keep(occasion, rewrite.past)
-        return rewrite
-
-
-_RAISED = "raised:"
-
-
-def compare(cold: Rewrite | str, warm: Rewrite | str) -> str | None:
-    """Return in what the outcomes of a request differ; None if they are the same.
-
-    Representations are compared, as 1, 1.0 and true are equal in Python.
+    max_bytes: what one process remembers of what it has read.
+    remembers: whether both remember what they have masked.
+    bills: the number of the request whose conversation is taken to have been sent from its
+        beginning on, so that the promise must hold.
     """
-    for outcome in (cold, warm):
-        if isinstance(outcome, str) and outcome.startswith(_RAISED):
-            return outcome
-    if isinstance(cold, str) or isinstance(warm, str):
-        told = [each if isinstance(each, str) else "rewritten" for each in (cold, warm)]
-        return None if told[0] == told[1] else f"cold: {told[0]}; warm: {told[1]}"
-    facts = zip(_find_facts(cold), _find_facts(warm), strict=True)
-    differing = [name for (name, one), (_, other) in facts if one != other]
-    return f"cold and warm differ in {', '.join(differing)}" if differing else None
 
-
-def _find_facts(rewrite: Rewrite) -> Iterator[tuple[str, object]]:
-    request, wire = rewrite.conversation, rewrite.conversation.wire
-    yield "body", rewrite.body
-    yield "decisions", _show(rewrite.decisions)
-    yield "edits", _show(rewrite.edits)
-    yield "masked", rewrite.masked
-    yield "past", rewrite.past
-    yield "binding", (rewrite.binding, request.binding, rewrite.left_whole)
-    yield "results", (request.turns, _show(request.results))
-    yield "document", _show(request.document)
-    yield "opening", digest_opening(request)
-    yield "marks", (request.marks, request.model)
-    yield "stream", wire.streams(request.outline, request.path)
-
-
-def _show(value: object) -> str:
-    try:
-        return repr(value)
-    except RecursionError:
-        return "too deep to be shown"
+    max_bytes: int
+    remembers: bool
+    bills: int | None
 
 
 def play(seed: int, number: int) -> Iterator[tuple[Sent, Rewrite | str, str | None]]:
     """Yield the requests of a play, with their outcome, and what is wrong with it."""
+    yield from check(*prepare(seed, number))
+
+
+def prepare(seed: int, number: int) -> tuple[Iterator[Sent], Processes]:
+    """Return the requests of a play, and what they are sent to."""
     random = Random(f"{seed}.{number}")
-    table = KnownTable(random.choice((64 << 20, 64 << 20, 100_000, 9_000)))
+    max_bytes = random.choice((64 << 20, 64 << 20, 100_000, 9_000))
     remembers = random.random() < 0.3
-    warm, cold = Process(table, remembers=remembers), Process(None, remembers=remembers)
+    is_billed = random.random() < 0.3
+    bills = random.randrange(8, REQUESTS) if is_billed else None
+    return _send(random), Processes(max_bytes, remembers, bills)
+
+
+def check(
+    requests: Iterable[Sent], processes: Processes
+) -> Iterator[tuple[Sent, Rewrite | str, str | None]]:
+    """Yield requests, with their outcome, and what is wrong with it."""
+    max_bytes, remembers, bills = processes
+    warm, cold = (Process(t, remembers=remembers) for t in (KnownTable(max_bytes), None))
     earlier: list[tuple[Sent, Rewrite]] = []
-    for sent in _send(random):
+    for count, sent in enumerate(requests, 1):
         outcome = cold.mask(sent)
         wrong = compare(outcome, warm.mask(sent))
         if wrong is None and isinstance(outcome, Rewrite):
             name, told = sent.writer.wire.name, sent.strategies
             wrong = find_fault(name, sent.body, outcome, told, remembers=remembers)
             if wrong is None and not remembers:
-                wrong = _mask_again(sent, outcome) or _find_return(sent, outcome, earlier)
+                wrong = (
+                    _mask_again(sent, outcome)
+                    or _find_return(sent, outcome, earlier)
+                    or _reduce(sent, outcome)
+                )
                 earlier.append((sent, outcome))
+                if count == bills and sent.elements:
+                    wrong = wrong or _bill(sent)
         yield sent, outcome, wrong
 
 
@@ -162,22 +109,56 @@ def _find_return(
     return None
 
 
-def find(seed: int, numbers: Sequence[int]) -> Iterator[Finding]:
-    """Yield what is wrong with these plays; a play ends at its first finding."""
-    for number in numbers:
-        for count, (sent, _, wrong) in enumerate(play(seed, number), 1):
-            if wrong is not None:
-                told = (sent.writer.name, sent.body, str(sent.strategies))
-                yield Finding(wrong, number, count, *told)
-                break
+def _reduce(sent: Sent, outcome: Rewrite) -> str | None:
+    """Say what is wrong with a reduction, beside the same request without one."""
+    options = sent.strategies.reduction
+    if not options.reduces or is_bound(outcome, sent.strategies):
+        return None
+    unreduced = replace(sent.strategies, reduction=ReductionOptions())
+    before = Process(None, remembers=False).mask(sent._replace(strategies=unreduced))
+    if not isinstance(before, Rewrite):
+        return f"fails without reduction: {before}"
+    name = sent.writer.wire.name
+    if wrong := find_fault(name, sent.body, before, unreduced):
+        return wrong
+    settled = [d.reason in ("masked", "redacted", "already_masked") for d in before.decisions]
+    try:
+        return find_reduction_fault(name, before.body, outcome.body, settled, options)
+    except (RecursionError, Unclear):
+        return None
+
+
+def _bill(sent: Sent) -> str | None:
+    """Say if the promise of `max_loss` is broken at a request of a conversation."""
+    chosen = Strategies(schema1=sent.strategies.schema1)
+    wire, (head, comma, tail) = sent.writer.wire, sent.around
+    try:
+        found = read(wire.name, decode(sent.body))
+    except Unclear:
+        return None
+    whole, paid = [], []
+    for end in (*found.starts, len(sent.elements)):
+        body = head + comma.join(sent.elements[:end]) + tail
+        outcome = Process(None, remembers=False).mask(sent._replace(body=body, strategies=chosen))
+        if not isinstance(outcome, Rewrite):
+            return None
+        whole.append(cut(decode(body), wire, found.at))
+        paid.append(cut(decode(outcome.body), wire, found.at))
+    over, bill, number = find_worst(whole, paid, chosen.schema1)
+    if over <= 1e-6 * bill:
+        return None
+    return f"max_loss is exceeded at request {number}: {over:.1f} tokens too many, of {bill:.0f}"
 
 
 def _send(random: Random) -> Iterator[Sent]:
-    writer = random.choice([*REAL.values()])
     odd = random.random() < 0.4
-    talks = [Talk(writer, random, odd=odd)]
-    talks[0].begin()
-    talks[0].say(User("Mend it."))
+    if random.random() < 0.1:
+        talks = [begin_recorded(random, odd=odd)]
+    else:
+        talks = [Talk(random.choice([*REAL.values()]), random, odd=odd)]
+        talks[0].begin()
+        talks[0].say(User("Mend it."))
+    writer = talks[0].writer
     strategies = choose_strategies(random)
     now = 0.0
     for _ in range(REQUESTS):

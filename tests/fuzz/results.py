@@ -1,163 +1,126 @@
-"""Where the contract finds tool turns and results: a slow reading of its own, format by format."""
+"""Which call a result answers, and in which tool turn: the contract's section 1, read slowly."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from tests.fuzz.json_nodes import TRUE, Where
+from tests.fuzz.spoken import Given, Spoken, Where, hear
 
-LISTS: dict[str, tuple[Where, ...]] = {
+_LISTS: dict[str, tuple[Where, ...]] = {
     "chat": (("messages",),),
-    "messages": (("messages",),),
-    "converse": (("messages",),),
     "ollama": (("messages",),),
+    "messages": (("messages",),),
+    "converse": (("messages",), ("input", "converse", "messages")),
     "responses": (("input",),),
-    "gemini": (("contents",), ("request", "contents")),
+    "gemini": (
+        *(("contents",), ("request", "contents")),
+        *(("generateContentRequest", "contents"), ("generate_content_request", "contents")),
+    ),
 }
-CALLS = {"function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call"}
+_IN_RUNS = ("responses", "gemini")
+"""Where consecutive elements of the model are one answer."""
 
-
-@dataclass(slots=True)
-class Given:
-    """A tool result: where its content stands, and how many turns there were when it came.
-
-    turn: that of its call; None if no earlier turn has declared the id, or ids tell nothing here.
-    """
-
-    at: Where
-    call_id: object
-    fails: bool
-    content: Any
-    turns: int
-    turn: int | None = None
-    tool: object = None
+_BY_ORDER = ("ollama", "gemini")
+"""Where a result without an id answers the next open call of its tool."""
 
 
 @dataclass(slots=True)
 class Read:
-    turns: int
-    given: list[Given]
-    answered: list[int]
-    """How many results had come at each answer without calls, and at each malformed message."""
+    """A request: what its elements say, and its results.
+
+    places: for each result, that of its element.
+    starts: where each answer of the model begins: a request was sent before it.
+    turns, counts: how many tool turns and results there are before each element, and in all.
+    """
+
+    at: Where
+    spoken: list[Spoken] = field(default_factory=list)
+    given: list[Given] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    turns: list[int] = field(default_factory=lambda: [0])
+    counts: list[int] = field(default_factory=lambda: [0])
+
+
+@dataclass(slots=True)
+class _Call:
+    call_id: str
+    turn: int
+    tool: str | None
+    arguments: object
+    is_open: bool = True
 
 
 def read(name: str, document: Any) -> Read:  # noqa: ANN401 - JSON
-    """Return the turns and results of a request: a call is the nearest before, else the next."""
-    declared: dict[object, tuple[int, object]] = {}
-    found = Read(0, [], [])
-    was_model = in_turn = False
-    for at, element in _elements(name, document):
-        speaks = _is_model(name, element)
-        calls = [*_calls(name, element)] if speaks else []
-        named = [(call_id, tool) for call_id, tool in calls if _names(call_id)]
-        runs = name in ("responses", "gemini") and was_model
-        if named or (calls and name in ("gemini", "ollama")):
-            if not (runs and in_turn):
-                found.turns += 1
-            in_turn = True
-            declared.update({call_id: (found.turns - 1, tool) for call_id, tool in named})
-            for early in (each for each in found.given if each.turn is None):
-                if _names(early.call_id):
-                    early.turn, early.tool = declared.get(early.call_id, (None, None))
-        elif not speaks or not runs:
+    """Read a decoded request in the wire format of this name."""
+    path, elements = find_list(name, document)
+    found = Read(path)
+    declared: dict[str, _Call] = {}
+    last: list[_Call] = []
+    waiting: list[Given] = []
+    turns = 0
+    in_answer = in_turn = False
+    for place, element in enumerate(elements):
+        spoken = hear(name, element, (*path, place))
+        is_model = spoken.speaker == "model"
+        if is_model and not (in_answer and name in _IN_RUNS):
+            found.starts.append(place)
             in_turn = False
-        if (speaks and not calls) or _is_malformed(name, element):
-            found.answered.append(len(found.given))
-        was_model = speaks
-        for given in _results(name, element, at):
-            given.turns = found.turns
-            if _names(given.call_id):
-                given.turn, given.tool = declared.get(given.call_id, (None, None))
+        in_answer = is_model
+        calls = [call for call in spoken.calls if call.call_id is not None]
+        if calls and not in_turn:
+            turns += 1
+            in_turn = True
+            last.clear()
+        for call in calls:
+            last.append(_Call(call.call_id or "", turns - 1, call.tool, call.arguments))
+            if call.call_id:
+                declared[call.call_id] = last[-1]
+        for early in [each for each in waiting if each.call_id in declared]:
+            _answer(early, declared[early.call_id or ""])
+            early.early = True
+            waiting.remove(early)
+        for given in spoken.given:
+            _bind(name, given, declared, last)
+            if given.turn is None and given.call_id:
+                waiting.append(given)
             found.given.append(given)
+            found.places.append(place)
+        found.spoken.append(spoken)
+        found.turns.append(turns)
+        found.counts.append(len(found.given))
     return found
 
 
-def _names(call_id: object) -> bool:
-    return type(call_id) is str and call_id != ""
+def _bind(name: str, given: Given, declared: dict[str, _Call], last: list[_Call]) -> None:
+    """Bind a result to the nearest earlier call of its id; where ids are left out, by order."""
+    wanted, by_id = given.call_id, declared.get(given.call_id or "")
+    if name not in _BY_ORDER:
+        if by_id:
+            _answer(given, by_id)
+        return
+    tool, given.tool = given.tool, None
+    if wanted is None:
+        return
+    fits = [each for each in last if each.is_open and (each.call_id == wanted if by_id else True)]
+    if not by_id:
+        fits = [each for each in fits if not (wanted and each.call_id)]
+        fits = [each for each in fits if tool is None or each.tool == tool]
+    found = fits[0] if fits else by_id
+    if found:
+        found.is_open = False
+        _answer(given, found)
 
 
-def _elements(name: str, document: Any) -> Iterator[tuple[Where, Any]]:  # noqa: ANN401 - JSON
-    for path in LISTS[name]:
+def _answer(given: Given, call: _Call) -> None:
+    given.turn, given.tool, given.arguments = call.turn, call.tool, call.arguments
+
+
+def find_list(name: str, document: Any) -> tuple[Where, list[Any]]:  # noqa: ANN401 - JSON
+    """Return where the list of a request is, and its elements."""
+    for path in _LISTS[name]:
         found = document
         for key in path:
             found = found.get(key) if isinstance(found, dict) else None
-        if isinstance(found, list):
-            yield from (((*path, at), each) for at, each in enumerate(found))
-            return
-
-
-def _is_model(name: str, element: Any) -> bool:  # noqa: ANN401 - JSON
-    if not isinstance(element, dict):
-        return False
-    if name == "responses":
-        kind = element.get("type", "message")
-        is_message = kind == "message" and element.get("role") == "assistant"
-        return is_message or kind == "reasoning" or (type(kind) is str and kind.endswith("_call"))
-    return bool(element.get("role") == ("model" if name == "gemini" else "assistant"))
-
-
-def _is_malformed(name: str, element: Any) -> bool:  # noqa: ANN401 - JSON
-    if not isinstance(element, dict):
-        return True
-    roles = (*_ROLES, "tool", "function") if name in ("chat", "ollama") else _ROLES
-    return not (name == "responses" and "type" in element) and element.get("role") not in roles
-
-
-_ROLES = ("system", "developer", "user", "assistant", "model")
-
-
-def _listed(holder: Any, key: str) -> list[tuple[int, dict[str, Any]]]:  # noqa: ANN401 - JSON
-    found = holder.get(key) if isinstance(holder, dict) else None
-    pairs = enumerate(found) if isinstance(found, list) else ()
-    return [(at, each) for at, each in pairs if isinstance(each, dict)]
-
-
-def _calls(name: str, element: Any) -> Iterator[tuple[object, object]]:  # noqa: ANN401 - JSON
-    if name in ("chat", "ollama"):
-        for _, call in _listed(element, "tool_calls"):
-            function = call.get("function")
-            yield call.get("id"), function.get("name") if isinstance(function, dict) else None
-    elif name == "messages":
-        for _, block in _listed(element, "content"):
-            if block.get("type") == "tool_use":
-                yield block.get("id"), block.get("name")
-    elif name == "converse":
-        for _, block in _listed(element, "content"):
-            if isinstance(use := block.get("toolUse"), dict):
-                yield use.get("toolUseId"), use.get("name")
-    elif name == "gemini":
-        for _, part in _listed(element, "parts"):
-            if isinstance(use := part.get("functionCall") or part.get("function_call"), dict):
-                yield use.get("id"), use.get("name")
-    elif element.get("type") in CALLS and element.get("call_id"):
-        yield element.get("call_id"), element.get("name")
-
-
-def _results(name: str, element: Any, at: Where) -> Iterator[Given]:  # noqa: ANN401 - JSON
-    if not isinstance(element, dict):
-        return
-    if name in ("chat", "ollama") and element.get("role") == "tool":
-        call_id = element.get("tool_call_id") if name == "chat" else None
-        fails = element.get("is_error") == TRUE
-        yield Given((*at, "content"), call_id, fails, element.get("content"), 0)
-    elif name == "messages" and element.get("role") == "user":
-        for place, block in _listed(element, "content"):
-            if block.get("type") == "tool_result":
-                where, fails = (*at, "content", place, "content"), block.get("is_error") == TRUE
-                yield Given(where, block.get("tool_use_id"), fails, block.get("content"), 0)
-    elif name == "converse" and element.get("role") == "user":
-        for place, block in _listed(element, "content"):
-            if isinstance(found := block.get("toolResult"), dict):
-                where = (*at, "content", place, "toolResult", "content")
-                fails = found.get("status") == "error"
-                yield Given(where, found.get("toolUseId"), fails, found.get("content"), 0)
-    elif name == "gemini":
-        for place, part in _listed(element, "parts"):
-            for key in ("functionResponse", "function_response"):
-                if isinstance(found := part.get(key), dict):
-                    where = (*at, "parts", place, key)
-                    yield Given(where, found.get("id"), False, None, 0)
-            if "inlineData" in part:  # an image beside the result that it belongs to
-                yield Given((*at, "parts", place), None, False, None, 0)
-    elif name == "responses" and str(element.get("type")).endswith("_output"):
-        yield Given((*at, "output"), element.get("call_id"), False, element.get("output"), 0)
+        if found is not None:
+            return path, found if isinstance(found, list) else []
+    return _LISTS[name][0], []

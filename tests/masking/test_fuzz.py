@@ -2,36 +2,60 @@
 
 import json
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from random import Random
+from typing import Any, cast
 
 import pytest
 
-from masking.rewrite import Rewrite, change_request
+from masking.rewrite import Rewrite, change_request, read_request
+from masking.strategies.mcp_payload import PayloadPolicy
 from masking.strategies.order import Strategies
+from masking.strategies.policy import MaskPolicy
+from masking.strategies.redaction import RedactionPolicy
+from masking.strategies.reduction import ReductionOptions
 from tests.builders import MASK_ALL, OLD, policy
-from tests.fuzz.json_nodes import Difference, find_changes, parse, plain
+from tests.fuzz import mcp
+from tests.fuzz.billing import Piece, Prompt, find_worst
+from tests.fuzz.findings import Finding, dump_answer, dump_play, find, replay, write
+from tests.fuzz.json_nodes import Difference, find_changes
 from tests.fuzz.oracle import find_fault
-from tests.fuzz.play import compare, find, play
-from tests.wire_conversations import WRITERS, User, turn, turns
+from tests.fuzz.play import Processes, play
+from tests.fuzz.process import Sent, compare
+from tests.fuzz.reduced import find_reduction_fault
+from tests.places import ROOT
+from tests.wire_conversations import WRITERS, Ask, Give, Model, Told, Tools, User, turn, turns
 
+CHAT = WRITERS[0]
 STRATEGIES = Strategies(schema1=policy(MASK_ALL, window_turns=2))
+CORPUS = sorted((ROOT / "tests" / "corpus").glob("*.json"))
 
 
 def test_plays_have_no_findings() -> None:
-    assert [] == [*find(14, range(12))]
+    assert [] == [*find(14, range(12, 16))]
+
+
+@pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)
+def test_what_was_found_once_is_right(file: Path) -> None:
+    assert replay(file) is None
 
 
 def test_plays_mask_and_fail_and_are_the_same_again() -> None:
-    sent = [(each, outcome) for number in range(4) for each, outcome, _ in play(14, number)]
-    again = [each for number in range(4) for each, _, _ in play(14, number)]
+    sent = [(each, outcome) for number in range(2) for each, outcome, _ in play(14, number)]
+    again = [each for number in range(2) for each, _, _ in play(14, number)]
     assert [each for each, _ in sent] == again
     assert any(isinstance(each, Rewrite) and each.masked for _, each in sent)
     assert any(isinstance(each, str) for _, each in sent)
 
 
-def rewritten() -> tuple[bytes, Rewrite]:
-    told = WRITERS[0].tell(User("Mend it."), *turn("old", OLD), *turns(3))
-    return told.body, change_request(told.body, told.read(), STRATEGIES)
+def tell() -> Told:
+    first = Model((Ask("old", "read", {"path": "a.py"}),)), Tools((Give("old", OLD, "read"),))
+    return CHAT.tell(User("Mend it."), *first, *turn("short", "ok"), Model((), "So."), *turns(3))
+
+
+def rewritten(strategies: Strategies = STRATEGIES) -> tuple[bytes, Rewrite]:
+    body = tell().body
+    return body, change_request(body, read_request(body), strategies)
 
 
 def test_the_oracle_finds_nothing_in_what_is_right() -> None:
@@ -47,7 +71,8 @@ def test_the_oracle_finds_nothing_in_what_is_right() -> None:
         pytest.param('"later_2"', '"later_x"', "changed no content of a result", id="an id"),
         pytest.param(' ,"messages"', ',"messages"', "changed: bytes between values", id="a blank"),
         pytest.param("]}", "] }", "changed: bytes at the end", id="a blank at the end"),
-        pytest.param('"ok"', '"no"', "masked what is in the window", id="a result of the window"),
+        pytest.param("}", "} ", "changed: bytes around the document", id="a blank behind it"),
+        pytest.param('"ok"', '"no"', "put another text in place", id="a result of the window"),
         pytest.param('"role" : "user"', '"role" : 1', "changed no content", id="another kind"),
     ],
 )
@@ -59,15 +84,116 @@ def test_the_oracle_finds_what_is_wrong(old: str, new: str, says: str) -> None:
     assert says in str(find_fault("chat", body, wrong, STRATEGIES))
 
 
+@pytest.mark.parametrize(
+    ("sent_under", "says"),
+    [
+        pytest.param(policy(MASK_ALL, window_turns=3), "in_window, not masked", id="a window"),
+        pytest.param(
+            policy(MASK_ALL, window_turns=1), "masked, not in_window", id="a short window"
+        ),
+        pytest.param(
+            policy(STRATEGIES.schema1, keep_tools=("read",)), "kept_tool, not masked", id="a tool"
+        ),
+        pytest.param(
+            policy(STRATEGIES.schema1, keep_last_k_per_tool=1), "last_k, not masked", id="the last"
+        ),
+        pytest.param(
+            policy(STRATEGIES.schema1, min_chars=9), "too_short, not masked", id="a short text"
+        ),
+        pytest.param(
+            policy(STRATEGIES.schema1, placeholder_template="[{tool_name}]"),
+            "put another text in place",
+            id="other words",
+        ),
+        pytest.param(policy(STRATEGIES.schema1, window_turns=0), "off, not ", id="off"),
+    ],
+)
+def test_the_oracle_finds_what_other_settings_would_do(sent_under: MaskPolicy, says: str) -> None:
+    body, wrong = rewritten(Strategies(schema1=sent_under))
+    assert says in str(find_fault("chat", body, wrong, STRATEGIES))
+
+
 def test_the_oracle_finds_an_error_that_was_masked() -> None:
-    told = WRITERS[0].tell(User("Mend it."), *turn("old", OLD), *turns(3))
+    told = CHAT.tell(User("Mend it."), *turn("old", OLD), *turns(3))
     items: list[Any] = [*told.items]
     items[2] = {**items[2], "is_error": True}
     told = told._replace(items=items)
     masks_errors = Strategies(schema1=policy(STRATEGIES.schema1, keep_errors=False))
     wrong = change_request(told.body, told.read(), masks_errors)
     keeps = Strategies(schema1=policy(STRATEGIES.schema1, keep_errors=True))
-    assert "masked an error" in str(find_fault("chat", told.body, wrong, keeps))
+    assert "masked, not error" in str(find_fault("chat", told.body, wrong, keeps))
+
+
+def test_the_oracle_finds_a_redaction_too_much() -> None:
+    redacts = Strategies(redaction=RedactionPolicy(True, ("read",)))
+    body, wrong = rewritten(redacts)
+    assert find_fault("chat", body, wrong, redacts) is None
+    other = Strategies(redaction=RedactionPolicy(True, ("shell",)))
+    assert "redacted, not other_tool" in str(find_fault("chat", body, wrong, other))
+
+
+@pytest.mark.parametrize(
+    ("budget", "stage"),
+    [
+        pytest.param(500, "masking", id="the first stage is enough"),
+        pytest.param(200, "summarization", id="the second"),
+        pytest.param(20, "fallback", id="the third"),
+    ],
+)
+def test_the_oracle_judges_a_reduction(budget: int, stage: str) -> None:
+    told = CHAT.tell(User("Mend it. " * 30), *turn("a", OLD), *turn("b", "so " * 150), *turns(2))
+    body, right = (
+        told.body,
+        ReductionOptions(
+            enabled=True, max_input_chars=budget, preserve_recent_raw_turns=2, summary_max_chars=100
+        ),
+    )
+    sent = change_request(body, read_request(body), Strategies(reduction=right))
+    assert sent.plan is not None
+    assert sent.plan.stage == stage
+    settled = [False] * len(sent.decisions)
+    assert find_reduction_fault("chat", body, sent.body, settled, right) is None
+    for wrong in (
+        replace(right, preserve_recent_raw_turns=20),
+        replace(right, max_input_chars=2_000),
+    ):
+        assert find_reduction_fault("chat", body, sent.body, settled, wrong) is not None
+    assert find_reduction_fault("chat", body, body, settled, right) is not None
+
+
+def test_a_bill_above_the_promise_is_found() -> None:
+    priced = policy(MASK_ALL, cache_read_ratio=0.1, max_loss=0.1)
+    head, old, short, new = (Piece(text, 100) for text in ("head", "old", "short", "new"))
+    whole = [Prompt((head, old), 0), Prompt((head, old, new), 0)]
+    assert find_worst(whole, whole, priced) == pytest.approx((-20.0, 200.0, 0))
+    # What was read at a tenth of the price, 200 tokens, is 100 at the full price and 100 less.
+    sent = [whole[0], Prompt((head, short, new), 0)]
+    assert find_worst(whole, sent, priced) == pytest.approx((410 - 1.1 * 320, 320.0, 1))
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        pytest.param({"result": {"text": "x" * 900, "id": "y" * 900}}, None, id="right"),
+        pytest.param({"result": {"wordId": "x" * 900}}, "against the contract", id="not cut"),
+    ],
+)
+def test_an_answer_that_is_cut_otherwise_is_found(told: object, says: str | None) -> None:
+    """A key that the oracle does not know for an id stands for one that the code takes for one."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, **cast(dict[str, object], told)}).encode()
+    cuts = PayloadPolicy(enabled=True, max_chars=200, head_chars=10, tail_chars=10)
+    wrong = mcp.find_fault(mcp.Answered(body, cuts, {}, damaged=False), Random(0))
+    assert wrong is None if says is None else says in str(wrong)
+
+
+def test_a_finding_is_written_and_replayed(tmp_path: Path) -> None:
+    told = tell()
+    sent = Sent(CHAT, told.body, STRATEGIES, 0.0)
+    played = dump_play([sent], Processes(9_000, remembers=False, bills=None))
+    assert replay(write(tmp_path, 3, Finding("made up", 7, played))) is None
+    answered = dump_answer(mcp.answer(Random(5)))
+    assert replay(write(tmp_path, 3, Finding("made up", 8, answered))) is None
+    assert ["3-7.json", "3-8.json"] == sorted(each.name for each in tmp_path.iterdir())
 
 
 def test_outcomes_that_are_equal_in_python_alone_differ() -> None:
@@ -85,6 +211,5 @@ def test_outcomes_that_are_equal_in_python_alone_differ() -> None:
 
 def test_of_a_key_that_occurs_twice_the_last_one_holds() -> None:
     before, after = '{"a": 1, "a": "x"}', '{"a": 2, "a": "x"}'
-    assert plain(parse(before)) == {"a": "x"}
     with pytest.raises(Difference, match="a later key hides"):
-        assert [] == [*find_changes(before, after, parse(before), parse(after))]
+        assert [] == [*find_changes(before, after)]

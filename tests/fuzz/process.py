@@ -1,0 +1,94 @@
+"""A process that masks requests, and how two of them are compared."""
+
+import traceback
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from masking.conversation import read_decoded
+from masking.errors import WireError
+from masking.known_table import KnownTable
+from masking.memory.boundary_memory import BoundaryMemory
+from masking.memory.identity import digest_opening
+from masking.rewrite import Rewrite, change_request, decode_known
+from masking.strategies.order import Strategies
+from tests.wire_conversations import Writer
+
+
+class Sent(NamedTuple):
+    """A request of a play; without `elements` if its bytes were damaged on their way."""
+
+    writer: Writer
+    body: bytes
+    strategies: Strategies
+    now: float
+    around: tuple[bytes, ...] = ()
+    elements: tuple[bytes, ...] = ()
+
+
+class Process:
+    """One that masks requests, and remembers of them what its settings let it."""
+
+    def __init__(self, table: KnownTable | None, *, remembers: bool) -> None:
+        self._table = table
+        self._memory = BoundaryMemory() if remembers else None
+
+    def mask(self, sent: Sent) -> Rewrite | str:
+        """Return what becomes of a request, or why it goes out as it came."""
+        try:
+            return self._mask(sent)
+        except WireError as error:
+            return str(error)
+        except Exception:  # noqa: BLE001 - any other is a finding
+            return f"{_RAISED} {traceback.format_exc(limit=-3)}"
+
+    def _mask(self, sent: Sent) -> Rewrite:
+        writer, memory = sent.writer, self._memory
+        decoded = decode_known(sent.body, writer.wire, self._table)
+        conversation = read_decoded(decoded, writer.wire, writer.path)
+        if memory is None:
+            return change_request(sent.body, conversation, sent.strategies)
+        occasion = memory.meet(conversation, sent.now, 300.0)
+        rewrite = change_request(sent.body, conversation, sent.strategies, None, occasion)
+        memory.keep(occasion, rewrite.past)
+        return rewrite
+
+
+_RAISED = "raised:"
+
+
+def compare(cold: Rewrite | str, warm: Rewrite | str) -> str | None:
+    """Return in what the outcomes of a request differ; None if they are the same.
+
+    Representations are compared, as 1, 1.0 and true are equal in Python.
+    """
+    for outcome in (cold, warm):
+        if isinstance(outcome, str) and outcome.startswith(_RAISED):
+            return outcome
+    if isinstance(cold, str) or isinstance(warm, str):
+        told = [each if isinstance(each, str) else "rewritten" for each in (cold, warm)]
+        return None if told[0] == told[1] else f"cold: {told[0]}; warm: {told[1]}"
+    facts = zip(_find_facts(cold), _find_facts(warm), strict=True)
+    differing = [name for (name, one), (_, other) in facts if one != other]
+    return f"cold and warm differ in {', '.join(differing)}" if differing else None
+
+
+def _find_facts(rewrite: Rewrite) -> Iterator[tuple[str, object]]:
+    request, wire = rewrite.conversation, rewrite.conversation.wire
+    yield "body", rewrite.body
+    yield "decisions", _show(rewrite.decisions)
+    yield "edits", _show(rewrite.edits)
+    yield "masked", rewrite.masked
+    yield "past", rewrite.past
+    yield "binding", (rewrite.binding, request.binding, rewrite.left_whole)
+    yield "results", (request.turns, _show(request.results))
+    yield "document", _show(request.document)
+    yield "opening", digest_opening(request)
+    yield "marks", (request.marks, request.model)
+    yield "stream", wire.streams(request.outline, request.path)
+
+
+def _show(value: object) -> str:
+    try:
+        return repr(value)
+    except RecursionError:
+        return "too deep to be shown"

@@ -1,0 +1,120 @@
+"""What looks like an error, and what like a placeholder: the contract, read slowly."""
+
+import json
+import re
+from collections.abc import Iterator
+from hashlib import blake2b
+
+from masking.measures.token_estimate import estimate_tokens
+from tests.fuzz.spoken import Given
+
+_WORDS = ("traceback", "exception", "timeout", "connect_error", "connection refused")
+
+_SIGNS = [
+    re.compile(r"Traceback \(most recent call last\)"),
+    re.compile(r"[\w.$]{0,120}(?:Error|Exception): "),
+    re.compile(r"\W{0,8}is_error\W{1,4}true\b", re.IGNORECASE),
+    re.compile(
+        r"\W{0,8}(?:\w{1,20} ){0,4}(?:exit[ _]?(?:code|status)|exited with(?: code| status)?"
+        r"|returncode)[^\w\n]{1,4}0*[1-9]",
+        re.IGNORECASE | re.ASCII,
+    ),
+]
+
+
+def fails(text: str, words_max_chars: int) -> bool:
+    """Whether a tool's output looks like an error."""
+    seen = text.replace("Error: (none)", "")
+    lines = seen.split("\n")
+    if len(text) <= words_max_chars:
+        lowered = seen.lower()
+        signs = any(word in lowered for word in _WORDS)
+        if signs or any(line.lower().startswith("error") for line in lines):
+            return True
+    elif any(sign.match(line) for line in lines for sign in _SIGNS):
+        return True
+    return text.lstrip().startswith("{") and _names_an_error(text)
+
+
+def _names_an_error(text: str) -> bool:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(found, dict):
+        return False
+    status = found.get("status")
+    return "error" in found or (isinstance(status, str) and status.lower() == "error")
+
+
+_FIELD = re.compile(r"\{ *[a-z_]* *\}")
+_NUMBERS = ("{original_chars}", "{original_tokens}")
+_IMAGE = re.compile(r"\[image(?:: [A-Za-z0-9_.+-]{1,16}(?: [0-9]+x[0-9]+)?)? masked\]")
+
+
+class Words:
+    """A placeholder's template, and how much of a call's arguments it tells."""
+
+    def __init__(self, template: str, arguments_chars: int) -> None:
+        self.template = template
+        self._arguments_chars = arguments_chars
+
+    def write(self, given: Given, text: str) -> str:
+        """Return the placeholder of a text of a result."""
+        values = self._find_values(given)
+        values["{original_chars}"] = str(len(text))
+        values["{original_tokens}"] = str(estimate_tokens(text))
+        digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
+        values["{recall}"] = digest.hexdigest()
+        return _FIELD.sub(lambda found: values[found[0]], self.template)
+
+    def wrote(self, given: Given, text: str) -> bool:
+        """Whether a text may be a placeholder of this result, with any numbers, or an image's."""
+        if _IMAGE.fullmatch(text):
+            return True
+        values = {key: re.escape(value) for key, value in self._find_values(given).items()}
+        spelled = (values.get(key, key) for key in self._spell(values))
+        return re.fullmatch("".join(spelled), text, re.DOTALL) is not None
+
+    def _spell(self, values: dict[str, str]) -> Iterator[str]:
+        """Yield the pieces of a pattern; a number is the same at every place, and so is an id."""
+        seen: set[str] = set()
+        at = 0
+        for found in _FIELD.finditer(self.template):
+            yield re.escape(self.template[at : found.start()])
+            at = found.end()
+            key, name = found[0], found[0].strip("{ }")
+            if key in values:
+                yield key
+            elif key in seen:
+                yield f"(?P={name})"
+            else:
+                seen.add(key)
+                yield f"(?P<{name}>{'0|[1-9][0-9]{0,19}' if key in _NUMBERS else '[0-9a-f]{16}'})"
+        yield re.escape(self.template[at:])
+
+    def _find_values(self, given: Given) -> dict[str, str]:
+        return {
+            "{tool_call_id}": (given.call_id or "")[:64],
+            "{tool_name}": (given.tool or "inconnu")[:64],
+            "{arguments}": self._spell_arguments(given.arguments)
+            if "{arguments}" in self.template
+            else "",
+        }
+
+    def _spell_arguments(self, arguments: object) -> str:
+        """Return a call's arguments on one short line, as docs/settings.md has it."""
+        most = self._arguments_chars
+        if arguments is None:
+            return "{}"
+        is_text = isinstance(arguments, str)
+        text = str(arguments) if is_text else json.dumps(arguments, ensure_ascii=False)
+        line = " ".join(text[: 4 * most].split()) + ("..." if len(text) > 4 * most else "")
+        if len(line) > most:
+            line = line[: most - 3] + "..." if most >= 3 else line[:most]
+        return "".join(c if c.isprintable() else "\ufffd" for c in line) or "{}"
+
+
+def is_shorter(placeholder: str, text: str) -> bool:
+    """Whether a placeholder is shorter, in characters and in estimated tokens."""
+    return len(placeholder) < len(text) and estimate_tokens(placeholder) < estimate_tokens(text)
