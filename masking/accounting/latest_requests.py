@@ -12,6 +12,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 from cachetools import LRUCache
 
+from masking.accounting.prefix_cache import count_common
+
 _Conversation = TypeVar("_Conversation")
 
 _MAX_CHAINS = 64
@@ -72,18 +74,11 @@ class Chains:
             return []
         beginning = _extend(seed, digests[0])
         known, prefixes = self._recent.get(beginning, (digests[:1], [beginning]))
-        common = _count_common(known, digests)
+        common = count_common(known, digests)
         found = prefixes[:common]
         found += chain(found[-1], digests[common:])
         self._recent[beginning] = (digests, found)
         return found
-
-
-def _count_common(one: Sequence[bytes], other: Sequence[bytes]) -> int:
-    size = min(len(one), len(other))
-    if one[:size] == other[:size]:  # as long as a conversation only grows
-        return size
-    return next(at for at in range(size) if one[at] != other[at])
 
 
 def chain(seed: bytes, digests: Sequence[bytes]) -> list[bytes]:

@@ -337,4 +337,4 @@ def test_a_small_cache_never_claims_more(
     cache = PrefixCache(max_prefixes)
     for said, compared in play(requests, ttl, cache):
         assert said <= compared
-        assert len(cache._last_used) <= max_prefixes
+        assert len(cache) <= max_prefixes
