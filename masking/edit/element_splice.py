@@ -14,7 +14,7 @@ from masking.decoded import Cut
 from masking.edit.splice import splice
 from masking.errors import WireError
 from masking.known import Edited, Remembered
-from masking.model import Edits, Replacement
+from masking.model import Edits, Replacement, make
 
 
 def splice_elements(
@@ -42,7 +42,9 @@ def _edit(
 ) -> bytes:
     edited = known.edited
     if edited is None or edited.ascii_only is not ascii_only or edited.replacements != replacements:
-        inside = tuple(each._replace(path=each.path[depth + 1 :]) for each in replacements)
+        inside = tuple(
+            [make(Replacement, (each[0][depth + 1 :], *each[1:])) for each in replacements]
+        )
         data = splice(known.data, known.item, Edits(inside), ascii_only=ascii_only)
         known.edited = edited = Edited(replacements, ascii_only, data)
     return edited.data

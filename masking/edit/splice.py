@@ -187,7 +187,7 @@ def _encode_both(replacement: Replacement, ascii_only: bool) -> tuple[bytes, byt
         return part, _spell(replacement.value, ascii_only).encode()
     if wrap is not None:
         return None
-    return _encode(text, ascii_only), _spell(placeholder, ascii_only).encode()
+    return _encode(text, ascii_only), _encode(placeholder, ascii_only)
 
 
 def _find_token(body: bytes, token: bytes, at: int) -> int:
