@@ -5,6 +5,7 @@ object in every request that holds the same bytes, so a fact is worked out once 
 """
 
 import weakref
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from masking.elements import Element, ElementSize
@@ -44,6 +45,9 @@ class CountedPlaceholders(NamedTuple):
     placeholders: int
 
 
+_NO_PLACEHOLDERS: Mapping[Path, CountedPlaceholders] = {}
+
+
 class Known:
     """An element of a request's list as decoded, as it was read, and what else was found of it.
 
@@ -56,7 +60,8 @@ class Known:
     size: what `WireFormat.measure_element` returns.
     counted: what it comes to in tokens.
     placeholders: for each result, by the first slot of it that was replaced, what its latest
-        placeholders come to; these depend on settings, and are kept with what they depend on.
+        placeholders come to; these depend on settings, and are kept with what they depend on. The
+        mapping is replaced, never changed.
     """
 
     __slots__ = ("__weakref__", "counted", "element", "item", "placeholders", "size")
@@ -66,7 +71,7 @@ class Known:
         self.element = element
         self.size: ElementSize | None = None
         self.counted: CountedElement | None = None
-        self.placeholders: dict[Path, CountedPlaceholders] = {}
+        self.placeholders: Mapping[Path, CountedPlaceholders] = _NO_PLACEHOLDERS
 
 
 class Edited(NamedTuple):
@@ -94,8 +99,10 @@ class Remembered(Known):
     def __init__(
         self, data: bytes, item: dict[str, Any], element: Element, *, stands_out: bool
     ) -> None:
-        super().__init__(item, element)
         self.item: dict[str, Any] = item
+        self.element = element
+        self.size = self.counted = None
+        self.placeholders = _NO_PLACEHOLDERS
         self.data = data
         self.stands_out = stands_out
         self.ref = weakref.ref(self)

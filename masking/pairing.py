@@ -99,9 +99,9 @@ class _Binder:
             turn, tool, target, arguments = self._declared.get(call_id, _UNDECLARED)
         if turn is None and call_id:
             self._waiting.setdefault(call_id, []).append(len(self.results))
-        place = (*self._list_path, self._elements)
-        found_at = (place, slots, call_id, tool, turn, kind, texts, is_error, target)
-        return make(ToolResult, (*found_at, wrap, tails, images, arguments))
+        place, found = (*self._list_path, self._elements), (kind, texts, is_error)
+        bound = (place, slots, call_id, tool, turn, *found, target, wrap, tails, images, arguments)
+        return make(ToolResult, bound)
 
 
 _Declared = tuple[int | None, str | None, Target | None, object]

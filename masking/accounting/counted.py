@@ -40,13 +40,14 @@ def count_placeholders(
     found = known.placeholders.get(slot)
     if found is None or found.digest_before != digest or found.edits != edits:
         mark = digest_of([[list(path), placeholder] for path, _, placeholder in edits])
-        found = known.placeholders[slot] = CountedPlaceholders(
+        found = CountedPlaceholders(
             edits=edits,
             digest_before=digest,
             digest=blake2b(digest + mark, digest_size=16).digest(),
             replaced=sum(r.count_replaced(counter.count) for r in replacements),
             placeholders=sum(counter.count(r.placeholder) for r in replacements),
         )
+        known.placeholders = {**known.placeholders, slot: found}
     return found
 
 

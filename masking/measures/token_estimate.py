@@ -68,11 +68,11 @@ class TokenEstimator:
         chars = len(text)
         if chars <= _WHOLE_CHARS:
             tokens = self._young.get(text)
-            return self._measure(text) if tokens is None else tokens
+            return self._find(text) if tokens is None else tokens
         sample = _find_cutter(chars >> _BLOCK_BITS)(text)
         rate = self._young.get(sample)
         if rate is None:
-            rate = self._measure(sample)
+            rate = self._find(sample)
         return chars * rate >> _RATE_BITS if rate >= 0 else self._estimate_closely(text)
 
     def _estimate_closely(self, text: str) -> int:
@@ -85,8 +85,10 @@ class TokenEstimator:
     def _measure(self, key: str | _Sample) -> int:
         """Return the tokens of a text, or the rate of a sample; count only what is unknown."""
         known = self._young.get(key)
-        if known is not None:
-            return known
+        return self._find(key) if known is None else known
+
+    def _find(self, key: str | _Sample) -> int:
+        """Return what is not in the young table, and put it there."""
         known = self._old.get(key)
         if known is None:  # unlocked: two threads may at worst measure the same text
             known = _count_tokens(key) if isinstance(key, str) else _find_rate(key)

@@ -4,7 +4,7 @@ They cover texts alone. A cache mark that moves on changes nothing, nor does a t
 in one request and a list of parts in the next.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Self
 
@@ -78,14 +78,16 @@ class _Chain:
             self._answer = []
 
 
-def _find_texts(answer: Iterable[Element]) -> Iterator[str]:
-    """Yield what tells an answer from others: texts, and of calls ids, names and arguments."""
+def _find_texts(answer: Iterable[Element]) -> list[str]:
+    """Return what tells an answer from others: texts, and of calls ids, names and arguments."""
+    texts: list[str] = []
     for element in answer:
-        yield from element.texts
+        texts += element.texts
         for call in element.calls:
-            yield from (each for each in call if isinstance(each, str))
+            texts += [each for each in call if isinstance(each, str)]
             if isinstance(call.arguments, dict):
-                yield _spell(call.arguments)
+                texts.append(_spell(call.arguments))
+    return texts
 
 
 def _spell(arguments: object) -> str:

@@ -191,7 +191,8 @@ def _go_on(
         else:
             if number == made.met:
                 fold.forget_rent()
-            fold.take_move(made.masked.get(number, ()), results)
+            if number in made.masked:
+                fold.take_move(made.masked[number], results)
         fold.send(request, results)
     if progress is not None:
         progress["boundary"] = (under, requests, fold)
@@ -257,8 +258,9 @@ class _Fold:
         """Add the rent of a request, by what was known before it."""
         self._price = 0.0
         self._ripening.advance(request.turns)
-        stay, go = self._find_factors()
-        self._rent += self._read * (stay * self._sent - go * (self._sent - self._ripening.saving))
+        sent = self._size - self._masked
+        left = sent - self._ripening.saving
+        self._rent += self._read * (self._factor(sent) * sent - self._factor(left) * left)
 
     def decide(self, request: Request, *, expired: bool = False) -> None:
         """Move to the edge of the window if that pays or costs nothing."""
@@ -290,14 +292,15 @@ class _Fold:
 
     def send(self, request: Request, results: Sequence[Maskable]) -> None:
         """Bill the request, and receive its new results."""
-        new = self._write * (request.size - self._size)
-        whole = self._factor(request.size) * (self._read * self._size + new)
-        part = self._read * self._sent + self._price + new
+        size = request.size
+        new = self._write * (size - self._size)
+        whole = self._factor(size) * (self._read * self._size + new)
+        part = self._read * (self._size - self._masked) + self._price + new
         self._unmasked_bill += whole
-        self._saved += whole - self._factor(request.size - self._masked) * part
+        self._saved += whole - self._factor(size - self._masked) * part
         self._ripening.receive(results[self._ripening.received : request.results])
-        self._size = request.size
-        self._ends.append(request.size)
+        self._size = size
+        self._ends.append(size)
         self._requests += 1
 
     def covers_whole(self, request: Request) -> bool:

@@ -45,6 +45,7 @@ class Ripening:
         self.saving = 0.0
         self._policy = policy
         self._last_k = policy.keep_last_k_per_tool or 0
+        self._protects = policy.protects
         self._edge = 0
         self._results: list[Maskable] = []
         self._ripe: list[int] = []
@@ -95,10 +96,11 @@ class Ripening:
         edge = self._policy.find_edge(turns)
         opened = range(self._edge, edge)
         self._edge = edge
+        bucket_of = self._bucket_of
         for turn in opened:
             for place in self._buckets.pop(turn, _NOTHING).places:
-                if self._bucket_of.get(place) == turn:
-                    del self._bucket_of[place]
+                if bucket_of.get(place) == turn:
+                    del bucket_of[place]
                     self._ripen(place)
 
     def receive(self, fresh: Iterable[Maskable]) -> None:
@@ -107,6 +109,10 @@ class Ripening:
             place = self.received
             self.received += 1
             self._results.append(result)
+            if not self._protects:
+                if result.turn is not None:
+                    self._wait(place, result.turn)
+                continue
             released = [
                 *self._count_as_last(place, result.tool),
                 *self._count_images(place, result.images),
@@ -198,7 +204,8 @@ class Ripening:
 
     def _wait(self, place: int, turn: int) -> None:
         """Put a result into the bucket of this turn; if the edge has passed it, it is ripe."""
-        self._leave_bucket(place)
+        if place in self._bucket_of:
+            self._leave_bucket(place)
         if turn < self._edge:
             self._ripen(place)
             return

@@ -86,7 +86,7 @@ def mask_again(results: Sequence[ToolResult], rendering: Rendering) -> list[Deci
         mask_images=rendering.images,
     )
     template = parse_template(rendering.template, rendering.arguments_chars)
-    view = _View(policy, template, policy.must_shrink)
+    view = _View(policy, template, policy.must_shrink, policy.names_results)
     return [
         _mask(result, view) if _is_maskable(result, policy) else Decision(result, "not_string")
         for result in results
@@ -109,7 +109,7 @@ def judge(
 
     With an `edge`, no more than up to the last one of a turn before it.
     """
-    view = _View(policy, policy.template, policy.must_shrink)
+    view = _View(policy, policy.template, policy.must_shrink, policy.names_results)
     results = conversation.results
     if edge is not None:
         results = results[: _count_before(results, edge)]
@@ -175,7 +175,8 @@ class _View(NamedTuple):
     policy: MaskPolicy
     template: Template
     must_shrink: bool
-    """As the policy has it; worked out once, as every result asks."""
+    names_results: bool
+    """As the policy has them; worked out once, as every result asks."""
 
 
 def _forget_early_calls(results: Sequence[ToolResult], layout: Layout) -> tuple[ToolResult, ...]:
@@ -281,7 +282,7 @@ def _find_reason_to_keep(
 def _judge(result: ToolResult, view: _View) -> Decision:
     """Decide a result that is old enough, by what it is."""
     policy = view.policy
-    if policy.names_results and (named := find_named(result, policy)):
+    if view.names_results and (named := find_named(result, policy)):
         return Decision(result, named)
     is_maskable = _is_maskable(result, policy)
     if policy.keep_errors and _is_error(result, policy, is_maskable):

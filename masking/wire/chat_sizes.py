@@ -43,7 +43,9 @@ def measure_image(part: Mapping[str, object]) -> int:
 def measure_frame(message: Mapping[str, object]) -> int:
     """Return the estimated tokens of a message without its content: its calls, and its frame."""
     calls = message.get("tool_calls")
-    return _MESSAGE_TOKENS + (sum(map(_measure_call, calls)) if isinstance(calls, list) else 0)
+    if not isinstance(calls, list):
+        return _MESSAGE_TOKENS
+    return _MESSAGE_TOKENS + sum(map(_measure_call, calls))
 
 
 def measure_tools(tools: object) -> int:
@@ -76,4 +78,4 @@ def _measure_part(part: object) -> int:
 def _measure_call(call: object) -> int:
     function = call.get("function") if isinstance(call, dict) else None
     texts = (function.get("name"), function.get("arguments")) if isinstance(function, dict) else ()
-    return _CALL_TOKENS + estimate_tokens("".join(t for t in texts if isinstance(t, str)))
+    return _CALL_TOKENS + estimate_tokens("".join([t for t in texts if isinstance(t, str)]))
