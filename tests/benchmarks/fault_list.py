@@ -49,9 +49,16 @@ ANSWERS: Mapping[str, Sequence[Action]] = {
     "a compressed bomb": [
         answer(gzip.compress(bytes(10**6), mtime=0) * 70, content_encoding="gzip")
     ],
+    "a stall within the head": [answer()[:30], STALL, answer()[30:]],
+    "a stall within a body": [answer(b"{}")[:-1], STALL, b"}"],
+    "a reset within the head": [answer()[:30], STALL, RESET],
     "an early hint": [b"HTTP/1.1 103 Early Hints\r\n\r\n", answer()],
     "400": [answer(b'{"error": {}}', "400 Bad Request")],
     "429": [answer(b'{"error": {}}', "429 Too Many Requests", retry_after="1")],
+    "408, and an end": [answer(b"", "408 Request Timeout", connection="close")],
+    "429, cut": [answer(b'{"error": {}}', "429 Too Many Requests", content_length="100")],
+    "429 after a stall": [STALL, answer(b'{"error": {}}', "429 Too Many Requests")],
+    "500 after a stall, and a reset": [STALL, answer(b"o", "500 So", content_length="9"), RESET],
     "500": [answer(b"oops", "500 Internal Server Error", content_type="text/plain")],
     "stream: whole": [STREAM, EVENT, EVENT, LAST],
     "stream: a stall": [STREAM, EVENT, STALL, EVENT, LAST],
@@ -59,6 +66,9 @@ ANSWERS: Mapping[str, Sequence[Action]] = {
     "stream: a reset after an event": [STREAM, EVENT, STALL, RESET],
     "stream: a chunk that is cut": [STREAM, EVENT, EVENT[:9]],
     "stream: a chunk without a length": [STREAM, EVENT, b"zz\r\n"],
+    "stream: a stall within an event": [STREAM, EVENT[:9], STALL, EVENT[9:], LAST],
+    "stream: 429": [STREAM.replace(b"200 OK", b"429 Too Many Requests"), EVENT, LAST],
+    "stream: 500, and a reset": [STREAM.replace(b"200 OK", b"500 So"), EVENT, STALL, RESET],
     "stream: 500 within": [STREAM, EVENT, answer(status="500 Internal Server Error")],
 }
 """What a provider says to a whole request, by the name of the fault."""

@@ -76,7 +76,7 @@ class Provider:
         self.answers: list[bytes | bytearray] = []
         self.port = 0
         self.ca = tls_folder / "provider-ca-cert.pem" if tls_folder else None
-        self._tls = _tls_context(tls_folder) if tls_folder else None
+        self._tls = make_tls_context(tls_folder) if tls_folder else None
         self._script, self._strict, self._websockets = script, strict, websockets
         self._caches = {each.name: each.make_cache(spell) for each in DIALECTS}
         self._app = web.Application(list(self._routes()), log_function=_say_nothing)
@@ -274,7 +274,8 @@ class _Model(_Handler):
             connection.stream.close()
 
 
-def _tls_context(folder: Path) -> ssl.SSLContext:
+def make_tls_context(folder: Path) -> ssl.SSLContext:
+    """Return what a server on loopback needs, with an authority of its own in `folder`."""
     store = CertStore.from_store(folder, "provider", 2048)
     entry = store.get_cert(NAMES[0], [x509.DNSName(name) for name in NAMES] + _loopback())
     pem = entry.privatekey.private_bytes(
