@@ -6,6 +6,7 @@ slip through. What becomes of the bodies is said in `scrubbed_text`.
 
 import json
 import re
+import secrets
 import uuid
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -48,7 +49,8 @@ def scrub_recording(source: Path, out: Path, own: OwnRecording | None = None) ->
     `source` is not a recording, or if something still looks like a secret; the error names the
     place.
     """
-    part = out.with_name(f"part-{out.name}")
+    # A name that nobody can guess: a link that lies there would be followed.
+    part = out.with_name(f"part-{secrets.token_hex(8)}-{out.name}")
     flows = read_flows(source)
     kept = (
         each

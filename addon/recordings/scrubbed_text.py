@@ -74,6 +74,7 @@ OWN_PLACES = (
 """In a recording that was made here, what stands there is our own."""
 
 _IDENTIFIER = re.compile(r"[\w.:/@#+$-]*", re.ASCII)
+_EMAIL = re.compile(r"@[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,}", re.ASCII)
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 
 Spellings = tuple[tuple[re.Pattern[str], str], ...]
@@ -221,4 +222,6 @@ def _is_step(step: str | int, expected: str | int) -> bool:
 
 
 def _is_identifier(value: str) -> bool:
-    return len(value) <= LONGEST_IDENTIFIER and bool(_IDENTIFIER.fullmatch(value))
+    if len(value) > LONGEST_IDENTIFIER or _EMAIL.search(value):
+        return False
+    return bool(_IDENTIFIER.fullmatch(value))

@@ -436,6 +436,31 @@ def test_a_secret_in_the_path_is_refused(tmp_path: Path) -> None:
         scrub_recording(write(tmp_path, made), tmp_path / "out.flow")
 
 
+@pytest.mark.parametrize(
+    ("name", "stays"),
+    [
+        pytest.param("jane@mail.example.com", False, id="an e-mail address"),
+        pytest.param("call_of-jane@example.com", False, id="one in an id"),
+        pytest.param("claude-opus-5@20260101", True, id="the version of a model"),
+        pytest.param("@scope/package.js", True, id="a package"),
+    ],
+)
+def test_an_address_is_no_id(name: str, stays: bool) -> None:
+    body = scrubbed_body({"messages": [{"role": "tool", "tool_call_id": name}], "model": name})
+    kept = json.loads(body)
+    assert [stays] * 2 == [name == kept["model"], name == kept["messages"][0]["tool_call_id"]]
+
+
+def test_a_link_that_lies_in_the_way_is_not_followed(tmp_path: Path) -> None:
+    source, other = write(tmp_path, recorded()), tmp_path / "other"
+    other.write_text("of somebody")
+    for name in ("out.flow", "part-out.flow", "out.flow.part"):
+        (tmp_path / name).symlink_to(other)
+    scrub_recording(source, tmp_path / "out.flow")
+    assert "of somebody" == other.read_text()
+    assert not (tmp_path / "out.flow").is_symlink()
+
+
 def test_everyday_words_are_no_ones_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGNAME", "root")
     monkeypatch.setenv("HOME", "/")
