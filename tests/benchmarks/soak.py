@@ -9,9 +9,11 @@ end what does not hold; exits with 1 if anything does not.
 
 import argparse
 import asyncio
+import math
 import os
 import sys
 import tempfile
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -30,8 +32,10 @@ _ROTATIONS = 8
 _SAMPLES = 20
 
 
-async def soak(requests: int, conversations: int, folder: Path) -> Outcome:
-    """Send so many requests of about so many conversations."""
+async def soak(
+    requests: int, conversations: int, folder: Path, seconds: float = math.inf
+) -> Outcome:
+    """Send so many requests of about so many conversations, in so many seconds at most."""
     records = folder / "state" / "observation-masking" / "requests.jsonl"
     async with running_provider() as (provider, port):
         with ExitStack() as stack:
@@ -41,7 +45,8 @@ async def soak(requests: int, conversations: int, folder: Path) -> Outcome:
             ports = [proxy.port for proxy in proxies]
             settings = parse_settings(_CONFIG.read_bytes())
             assert settings is not None
-            clients = Clients(ports, provider, settings, requests, sampler.note)
+            ends = time.monotonic() + seconds
+            clients = Clients(ports, provider, settings, requests, ends, sampler.note)
             await clients.play(
                 requests / conversations, at_once=max(1, min(100, conversations // 2))
             )
@@ -67,10 +72,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=2_000)
     parser.add_argument("--conversations", type=int, default=100)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="after which it ends")
     given = parser.parse_args()
+    seconds = 60 * given.minutes
     print(HEADING)
     with tempfile.TemporaryDirectory() as folder:
-        outcome = asyncio.run(soak(given.requests, given.conversations, Path(folder)))
+        outcome = asyncio.run(soak(given.requests, given.conversations, Path(folder), seconds))
         faults = [*find_faults(outcome)]
     clients = outcome.clients
     print(

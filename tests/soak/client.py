@@ -33,6 +33,8 @@ _LEAVES = 41
 class Clients:
     """They play conversations through the proxies on `ports`, a conversation through one of them.
 
+    Nothing is sent after so many `requests`, or once the monotonic clock says that it `ends`.
+
     sent, conversations: requests and conversations so far.
     answers: those that came to an end, by status, or `left`.
     waits: the milliseconds until each answer began.
@@ -42,6 +44,7 @@ class Clients:
     provider: Provider
     settings: Settings
     requests: int
+    ends: float
     note: Callable[[list[float]], object]
     sent: int = 0
     conversations: int = 0
@@ -60,7 +63,7 @@ class Clients:
 
     async def _play_some(self, talks: Iterator[Talk]) -> None:
         for talk in talks:
-            if self.sent >= self.requests:
+            if self._has_ended():
                 return
             self.conversations += 1
             port = self.ports[talk.number % len(self.ports)]
@@ -73,7 +76,7 @@ class Clients:
     async def _send(self, connection: "_Connection", kind: Kind, body: bytes) -> bool:
         """Send a request; return whether there is no need to send it again."""
         async with self._turn:
-            if self.sent >= self.requests:
+            if self._has_ended():
                 return True
             self.sent += 1
             number = next(self._numbers)
@@ -91,6 +94,9 @@ class Clients:
             self.answers["left" if expected.stops else status] += 1
             self.note(self.waits)
             return status == 200 and not expected.stops
+
+    def _has_ended(self) -> bool:
+        return self.sent >= self.requests or time.monotonic() >= self.ends
 
 
 def _expect(number: int, kind: Kind, body: bytes) -> Expected:
