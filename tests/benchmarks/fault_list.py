@@ -10,7 +10,7 @@ from tests.live.harness import conversation, encoded
 
 BODY = encoded(conversation(turns=30))
 PATH = "/v1/chat/completions"
-RESET, STALL = "reset", "stall"
+RESET, STALL, HALF_CLOSE = "reset", "stall", "half-close"
 _STALL_SECONDS = 1.0
 
 Action = bytes | str
@@ -27,6 +27,7 @@ EVENT = b'17\r\ndata: {"choices": []}\n\n\r\n'.replace(
     b"17", b"%x" % len('data: {"choices": []}\n\n')
 )
 LAST = b"0\r\n\r\n"
+UNTIL_END = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n"
 
 ANSWERS: Mapping[str, Sequence[Action]] = {
     "a whole answer": [answer()],
@@ -53,6 +54,8 @@ ANSWERS: Mapping[str, Sequence[Action]] = {
     "a stall within a body": [answer(b"{}")[:-1], STALL, b"}"],
     "a reset within the head": [answer()[:30], STALL, RESET],
     "an early hint": [b"HTTP/1.1 103 Early Hints\r\n\r\n", answer()],
+    "a half-close instead of an answer": [HALF_CLOSE, STALL],
+    "a half-close that ends a body": [UNTIL_END + b"{}", HALF_CLOSE, STALL],
     "400": [answer(b'{"error": {}}', "400 Bad Request")],
     "429": [answer(b'{"error": {}}', "429 Too Many Requests", retry_after="1")],
     "408, and an end": [answer(b"", "408 Request Timeout", connection="close")],
@@ -63,6 +66,7 @@ ANSWERS: Mapping[str, Sequence[Action]] = {
     "stream: whole": [STREAM, EVENT, EVENT, LAST],
     "stream: a stall": [STREAM, EVENT, STALL, EVENT, LAST],
     "stream: an end after an event": [STREAM, EVENT],
+    "stream: a half-close after an event": [STREAM, EVENT, HALF_CLOSE, STALL],
     "stream: a reset after an event": [STREAM, EVENT, STALL, RESET],
     "stream: a chunk that is cut": [STREAM, EVENT, EVENT[:9]],
     "stream: a chunk without a length": [STREAM, EVENT, b"zz\r\n"],
@@ -92,6 +96,13 @@ REQUESTS: Mapping[str, Sequence[Action]] = {
 
 WHOLE = HEAD + b"connection: close\r\n" + LENGTH + BODY
 
+HALVES: Mapping[str, Sequence[Action]] = {
+    "client: a half-close within the head": [HEAD, HALF_CLOSE],
+    "client: a half-close within the body": [HEAD, LENGTH, BODY[:500], HALF_CLOSE],
+    "client: a half-close before the answer": [WHOLE, HALF_CLOSE],
+}
+"""What a client sends before it waits for an answer, and sends no more."""
+
 PHASES: Mapping[str, Sequence[Action]] = {
     "within the head": [HEAD],
     "within the body": [HEAD, LENGTH, BODY[:500]],
@@ -102,12 +113,14 @@ PHASES: Mapping[str, Sequence[Action]] = {
 
 
 def act(connection: socket.socket, actions: Sequence[Action]) -> None:
-    """Send, stall and reset as the actions say."""
+    """Send, stall, half-close and reset as the actions say."""
     for action in actions:
         if isinstance(action, bytes):
             connection.sendall(action)
         elif action == STALL:
             time.sleep(_STALL_SECONDS)
+        elif action == HALF_CLOSE:
+            connection.shutdown(socket.SHUT_WR)
         else:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             connection.close()

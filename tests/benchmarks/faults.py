@@ -22,7 +22,7 @@ from pathlib import Path
 from addon.proxy.launch import HOST
 from tests.benchmarks import http2_faults
 from tests.benchmarks.fault_bench import Bench, Connection, Provider, exchange, is_sound
-from tests.benchmarks.fault_list import ANSWERS, PHASES, REQUESTS, STALL, WHOLE, answer
+from tests.benchmarks.fault_list import ANSWERS, HALVES, PHASES, REQUESTS, STALL, WHOLE, answer
 from tests.benchmarks.machine_faults import MACHINE, check_signal
 
 
@@ -39,6 +39,13 @@ def check_request(bench: Bench, name: str) -> bool:
         exchange(proxy.port, REQUESTS[name], leaves=True)
     bench.provider.actions = [answer()]
     return exchange(bench.plain.port, [WHOLE]) == exchange(bench.ours.port, [WHOLE])
+
+
+def check_half(bench: Bench, name: str) -> bool:
+    """Whether a client gets the same from both that has said that it sends no more."""
+    bench.provider.actions = [STALL, answer()]
+    seen = exchange(bench.plain.port, HALVES[name])
+    return seen == exchange(bench.ours.port, HALVES[name])
 
 
 def check_http2_answer(bench: Bench, name: str) -> bool:
@@ -66,6 +73,8 @@ def list_checks(bench: Bench) -> Iterator[tuple[str, Callable[[], bool]]]:
         yield name, partial(check_answer, bench, name)
     for name in REQUESTS:
         yield name, partial(check_request, bench, name)
+    for name in HALVES:
+        yield name, partial(check_half, bench, name)
     yield "the proxy after all of these", partial(is_sound, bench.folder / "ours")
     for name in http2_faults.ANSWERS:
         yield f"HTTP/2: {name}", partial(check_http2_answer, bench, name)
