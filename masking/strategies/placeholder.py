@@ -43,6 +43,12 @@ class Template:
     """The fields in it whose values take work."""
 
     @property
+    def blanks(self) -> str:
+        """The white space at its end."""
+        last = self.pieces[-1]
+        return last[len(last.rstrip()) :]
+
+    @property
     def names_recall(self) -> bool:
         """Whether the placeholder tells under which id its text can be had back."""
         return _RECALL in self.pieces
@@ -131,9 +137,12 @@ class Rendering(NamedTuple):
 
 def is_placeholder(result: ToolResult, place: int, template: Template) -> bool:
     """Whether a text of a result is its placeholder, or that of an image in it."""
-    text, call_id = result.texts[place], result.call_id or ""
+    found, call_id = result.texts[place], result.call_id or ""
+    text = found
+    if result.tails and result.tails[place].startswith(template.blanks):
+        text += template.blanks  # what follows a text takes the blanks before it with it
     is_own = template.could_have_rendered(text, call_id, result.tool, result.arguments)
-    return is_own or describes_image(text)
+    return is_own or describes_image(found)
 
 
 @functools.lru_cache(64)

@@ -44,7 +44,7 @@ _OTHERS: Mapping[str, Speaker] = {
 give out belongs to the model's answer. A compaction stands for a history that is gone."""
 
 _CALL = "_call"
-"""How the types of calls end. Only what the client runs has a `call_id`."""
+"""How the types of calls end. Of the others only what the client runs has a `call_id`."""
 
 _TEXTS = ("input_text", "output_text")
 
@@ -220,12 +220,17 @@ def _read_pair(kind: str, item: Mapping[str, Any]) -> tuple[tuple[Call, ...], tu
 
 def _read_call(kind: str, item: Mapping[str, Any]) -> tuple[Call, ...]:
     call_id = non_empty(item.get("call_id"))
-    if call_id is None:  # one of the provider's own tools
+    if call_id is None and kind not in _CLIENTS_CALLS:  # one of the provider's own tools
         return ()
     tool = non_empty(item.get("name")) or kind.removesuffix(_CALL)
     arguments = next((item[key] for key in _ARGUMENTS if key in item), None)
     return (make(Call, (call_id, tool, arguments)),)
 
+
+_CLIENTS_CALLS = frozenset(
+    ("function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call")
+)
+"""The calls that a client runs; one without an id is a call all the same."""
 
 _ARGUMENTS = ("arguments", "input", "action", "operation")
 

@@ -60,7 +60,7 @@ def redact(given: Given, policy: RedactionPolicy) -> Fate:
     if given.kind == "other":
         return Fate("not_string")
     words = Words(policy.placeholder_template, policy.placeholder_arguments_chars)
-    left = [each for each in given.texts if not words.wrote(given, each[1])]
+    left = [each for each in given.texts if not words.wrote(given, each[1], each[2])]
     texts = {at: _put(given, words.write(given, text), tail) for at, text, tail in left}
     return Fate("redacted" if texts else "already_masked", texts)
 
@@ -88,7 +88,7 @@ def _mask_texts(given: Given, policy: MaskPolicy, words: Words) -> Fate:
     is_short = policy.min_chars > 0 and len(given.said) < policy.min_chars
     fate, reason = Fate("masked"), "already_masked"
     for at, text, tail in given.texts:
-        if words.wrote(given, text):
+        if words.wrote(given, text, tail):
             continue
         placeholder = words.write(given, text)
         if is_short:

@@ -14,6 +14,7 @@ _TEMPLATES = (
     "é {original_tokens} {arguments}",
     "[masked {tool_name}, {recall}]",
     "x",
+    "[{tool_name}] ",
     "A placeholder that is longer than most of the short results are. " * 3 + "It ends.",
 )
 

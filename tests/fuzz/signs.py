@@ -68,10 +68,15 @@ class Words:
         values["{recall}"] = digest.hexdigest()
         return _FIELD.sub(lambda found: values[found[0]], self.template)
 
-    def wrote(self, given: Given, text: str) -> bool:
-        """Whether a text may be a placeholder of this result, with any numbers, or an image's."""
+    def wrote(self, given: Given, text: str, tail: str = "") -> bool:
+        """Whether a text may be a placeholder of this result, with any numbers, or an image's.
+
+        What follows it in the same string begins with the blanks at the placeholder's end.
+        """
         if _IMAGE.fullmatch(text):
             return True
+        blanks = self.template[len(self.template.rstrip()) :]
+        text += blanks if tail.startswith(blanks) and tail else ""
         values = {key: re.escape(value) for key, value in self._find_values(given).items()}
         spelled = (values.get(key, key) for key in self._spell(values))
         return re.fullmatch("".join(spelled), text, re.DOTALL) is not None

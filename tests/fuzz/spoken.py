@@ -312,11 +312,16 @@ def _hear_responses(item: dict[str, Any], at: Where) -> Spoken:
         tool = _text(item.get("name")) or kind.removesuffix("_call")
         keys = ("arguments", "input", "action", "operation")
         arguments = next((item[key] for key in keys if key in item), None)
-        return Spoken("model", calls=[Asked(call_id, tool, arguments)] if call_id else [])
+        is_call = call_id or kind in _RUN_BY_CLIENT
+        return Spoken("model", calls=[Asked(call_id, tool, arguments)] if is_call else [])
     if kind.endswith("_output"):
         return Spoken("tool", given=[_responses_result(kind, item, call_id, (*at, "output"))])
     return Spoken()
 
+
+_RUN_BY_CLIENT = (
+    *("function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call"),
+)
 
 _READ = ("function_call_output", "custom_tool_call_output", "apply_patch_call_output")
 

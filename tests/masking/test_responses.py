@@ -195,6 +195,11 @@ def say(role: object, content: object, **others: object) -> dict[str, object]:
             id="an unknown call",
         ),
         pytest.param(
+            {"type": "function_call", "call_id": "", "name": "read", "arguments": "{}"},
+            Element("assistant", (), (Call(None, "read", "{}"),)),
+            id="a call of the client's without an id",
+        ),
+        pytest.param(
             {"type": "web_search_call", "id": "ws_1"},
             Element("assistant"),
             id="the provider's own tool",
