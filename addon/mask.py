@@ -124,7 +124,7 @@ class ObservationMasking:
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Stream uploads that are not requests to a model."""
-        if find_wire_format(flow.request) is None and is_bulk(flow.request):
+        if is_bulk(flow.request) and find_wire_format(flow.request) is None:
             flow.request.stream = True
 
     async def request(self, flow: http.HTTPFlow) -> None:

@@ -5,6 +5,7 @@ A name that is not ASCII is compared as it is looked up (`xn--...`), by UTS 46, 
 
 import re
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 import idna
 
@@ -45,6 +46,12 @@ def normalize_host(name: str) -> str:
 
 def is_named(host: str, patterns: tuple[str, ...]) -> bool:
     """Whether a host's name matches one of these patterns, which are normalized."""
+    match = _is_named if len(host) <= _MAX_CHARS else _is_named.__wrapped__
+    return match(host, patterns)
+
+
+@lru_cache(1_024)
+def _is_named(host: str, patterns: tuple[str, ...]) -> bool:
     name = normalize_host(host)
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 

@@ -1,7 +1,6 @@
 """What a mitmproxy flow says about a request, and about how it ended."""
 
 import re
-from dataclasses import replace
 
 from mitmproxy import http
 
@@ -25,8 +24,11 @@ def read_received(
     request: ReadRequest | None = None,
 ) -> Received:
     """Return a request as it arrived; `request` is what was read of it, if anything was."""
-    return replace(
-        received.read_received(request or ReadRequest(flow.request), settings, match, run),
+    return received.read_received(
+        request or ReadRequest(flow.request),
+        settings,
+        match,
+        run,
         replay=is_replayed(flow),
         answers_masked=bool(flow.live) or flow.is_replay == "request",
     )

@@ -8,7 +8,7 @@ line on the request says so, too. Both together took a request 0.2 ms.
 
 import logging
 
-from mitmproxy.addonmanager import AddonManager, traverse
+from mitmproxy.addonmanager import AddonManager
 from mitmproxy.log import LegacyLogEvents
 
 _STREAMING = "Streaming response from "
@@ -28,4 +28,4 @@ def _says_something(record: logging.LogRecord) -> bool:
 
 def _is_any_taking(addons: AddonManager) -> bool:
     """Whether an addon takes lines so; a script that is loaded later may."""
-    return any(hasattr(addon, "add_log") for addon in traverse(addons.chain))
+    return any(hasattr(addon, "add_log") for addon in addons.lookup.values())

@@ -5,8 +5,6 @@ Whatever goes wrong in here, the client's own bytes go out.
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from hashlib import blake2b
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +16,7 @@ from addon.shared.extent import check_elements, check_values
 from addon.shared.going_whole import leave_whole, may_go_whole
 from addon.shared.memories import Memories, MemoryFiles
 from addon.shared.pool import Pool
+from addon.shared.pricer import Pricer
 from addon.shared.recall_writer import RecallWriter
 from addon.shared.refusals import Refusals
 from masking.accounting.ledger import Entry, Ledger, Sent
@@ -25,14 +24,12 @@ from masking.config import Settings
 from masking.conversation import Conversation, read_decoded
 from masking.errors import WireError
 from masking.known_table import KnownTable
-from masking.measures.pricing import find_pricing
-from masking.memory.boundary_memory import Occasion
+from masking.memory.boundary_memory import Occasion, PrefixState
 from masking.memory.holdout import is_held_out
 from masking.memory.identity import digest_opening
-from masking.memory.lifetime import find_lifetime
 from masking.rewrite import Rewrite, change_request, decode_known
 from masking.strategies.order import Strategies
-from masking.strategies.policy import apply_pricing
+from masking.wire_format import Binding
 
 
 class WholeRequest(NamedTuple):
@@ -58,6 +55,52 @@ class Outcome(NamedTuple):
     whole: WholeRequest | None = None
 
 
+class _Known:
+    """What is known of a request so far: each step adds to it, so that no exception loses that."""
+
+    def __init__(self, arrived: Received, size: int) -> None:
+        self._arrived, self.size = arrived, size
+        self.priced: Priced | None = None
+        self.prefix: PrefixState | None = None
+        self.binding: Binding | None = None
+        self.group: Group | None = None
+        self.choose_settings(None)
+
+    def choose_settings(self, model: str | None) -> None:
+        """Take the settings that hold for the request, given its model, if known."""
+        self.received = self._arrived.choose_settings(model)
+        self.observed = self.received.settings.mode == "observe"
+
+    def leave(self, problem: str) -> Rewritten:
+        """Return a request that goes on as it came."""
+        return Rewritten(
+            received=self.received,
+            bytes_before=self.size,
+            bytes_after=self.size,
+            priced=self.priced,
+            prefix=self.prefix,
+            binding=self.binding,
+            passed_through=problem,
+            observed=self.observed,
+            group=self.group,
+        )
+
+    def tell(self, rewrite: Rewrite, bytes_after: int) -> Rewritten:
+        """Return a request as it goes on."""
+        return Rewritten(
+            received=self.received,
+            bytes_before=self.size,
+            bytes_after=bytes_after,
+            priced=self.priced,
+            prefix=self.prefix,
+            binding=rewrite.binding,
+            masked=rewrite.masked,
+            left_whole=rewrite.left_whole,
+            observed=self.observed,
+            group=self.group,
+        )
+
+
 class Masker:
     """Masks the requests of a run, or observes them; what is remembered lies in `folder`.
 
@@ -74,6 +117,7 @@ class Masker:
         self._recall = RecallWriter()
         self._pool = pool
         self._table = KnownTable()
+        self._pricer = Pricer()
         self.refusals = Refusals()
 
     async def mask(self, carrier: Carrier, received: Received) -> Outcome:
@@ -115,61 +159,46 @@ class Masker:
         self._recall.close()
 
     def _mask(self, carrier: Carrier, received: Received, memories: Memories | None) -> Outcome:
-        # Each step adds to what is known, so that an exception does not lose what was known before.
-        known = _Known(leave_untouched(carrier, received.choose_settings(None)))
+        known = _Known(received, carrier.size)
         try:
-            return self._change(carrier, received, known, memories)
+            return self._change(carrier, known, memories)
         except WireError as error:
             problem = error.problem if error.path == "body" else str(error)
         except Exception as error:  # noqa: BLE001 - the client's bytes go out, whatever happened
             problem = f"internal error ({type(error).__name__})"
-        return Outcome(replace(known.rewritten, passed_through=problem))
+        return Outcome(known.leave(problem))
 
-    def _change(
-        self, carrier: Carrier, received: Received, known: "_Known", memories: Memories | None
-    ) -> Outcome:
+    def _change(self, carrier: Carrier, known: _Known, memories: Memories | None) -> Outcome:
         original = carrier.read()
-        conversation, strategies = self._read(original, carrier, received, known)
+        conversation, strategies = self._read(original, known)
         rewrite, opening = self._decide(original, conversation, strategies, known, memories)
-        rewritten = known.rewritten
         is_changed = rewrite.body is not original
-        bytes_after, whole = carrier.size, None
-        if rewritten.observed:
+        bytes_after, whole = known.size, None
+        if known.observed:
             bytes_after = carrier.measure(rewrite.body) if is_changed else bytes_after
         else:
             carrier.mark(rewrite.decisions)
             if is_changed:
-                whole = self._offer_whole(opening, carrier, rewritten, rewrite)
-                self._replace(carrier, rewritten.received, rewrite, len(original))
+                whole = self._offer_whole(opening, carrier, known, rewrite)
+                self._replace(carrier, known.received, rewrite, len(original))
                 whole = whole and whole._replace(masked=carrier.wire_body)
                 bytes_after = carrier.size
-        rewritten = replace(
-            rewritten,
-            masked=rewrite.masked,
-            left_whole=rewrite.left_whole,
-            binding=rewrite.binding,
-            bytes_after=bytes_after,
-        )
-        return Outcome(rewritten, rewrite, original, whole)
+        return Outcome(known.tell(rewrite, bytes_after), rewrite, original, whole)
 
-    def _read(
-        self, original: bytes, carrier: Carrier, received: Received, known: "_Known"
-    ) -> tuple[Conversation, Strategies]:
+    def _read(self, original: bytes, known: _Known) -> tuple[Conversation, Strategies]:
         """Read a request, and find its settings and its prices."""
+        wire = known.received.wire
         check_values(original)
-        decoded = decode_known(original, received.wire, self._table)
-        check_elements(decoded.document, received.wire)
+        decoded = decode_known(original, wire, self._table)
+        check_elements(decoded.document, wire)
         document = decoded.outline  # all that a function of a document asks for
-        model = _find_model(received, document)
-        received = received.choose_settings(model)
-        known.rewritten = leave_untouched(carrier, received)
-        priced, strategies = _price(received, document, model)
-        binding = received.wire.find_binding(document, priced.model)
-        known.rewritten = replace(known.rewritten, priced=priced, binding=binding)
-        conversation = read_decoded(decoded, received.wire, received.path)
-        group = _find_group(received.settings, conversation)
-        observed = known.rewritten.observed or group == "holdout"
-        known.rewritten = replace(known.rewritten, group=group, observed=observed)
+        model = _find_model(known.received, document)
+        known.choose_settings(model)
+        _, known.priced, strategies = self._pricer.price(known.received, document, model)
+        known.binding = wire.find_binding(document, model)
+        conversation = read_decoded(decoded, wire, known.received.path)
+        known.group = _find_group(known.received.settings, conversation)
+        known.observed = known.observed or known.group == "holdout"
         return conversation, strategies
 
     def _decide(
@@ -177,24 +206,23 @@ class Masker:
         original: bytes,
         conversation: Conversation,
         strategies: Strategies,
-        known: "_Known",
+        known: _Known,
         memories: Memories | None,
     ) -> tuple[Rewrite, bytes | None]:
         """Return what becomes of a request, and what tells a conversation apart that goes whole."""
-        rewritten = known.rewritten
-        received, observed = rewritten.received, rewritten.observed
+        received, observed = known.received, known.observed
         only = None
-        if rewritten.priced and not (received.replay or observed):
+        if known.priced and not (received.replay or observed):
             # No boundary is held because of what was not sent.
-            only = self._sent.find_hold(rewritten.priced.seed, conversation)
-        occasion = _find_occasion(rewritten, conversation, strategies, memories)
-        known.rewritten = replace(rewritten, prefix=occasion and occasion.state)
+            only = self._sent.find_hold(known.priced.seed, conversation)
+        occasion = _find_occasion(known, conversation, strategies, memories)
+        known.prefix = occasion and occasion.state
         rewrite = change_request(original, conversation, strategies, only, occasion)
-        opening = _find_resendable(rewritten, conversation)
-        if self._goes_whole(opening, rewritten, rewrite):
+        opening = _find_resendable(known, conversation)
+        if self._goes_whole(opening, known, rewrite):
             rewrite = leave_whole(original, conversation)
-            occasion = _find_occasion(rewritten, conversation, Strategies(), memories)
-            known.rewritten = replace(rewritten, prefix=None)
+            occasion = _find_occasion(known, conversation, Strategies(), memories)
+            known.prefix = None
         if memories is not None and occasion is not None and received.purpose == "answer":
             memories.keep(occasion, rewrite.past, observed=observed)
         return rewrite, opening
@@ -205,28 +233,21 @@ class Masker:
         if received.purpose == "answer" and not received.replay:
             self._recall.keep(rewrite.decisions, size, received.settings.recall)
 
-    def _goes_whole(self, opening: bytes | None, rewritten: Rewritten, rewrite: Rewrite) -> bool:
+    def _goes_whole(self, opening: bytes | None, known: _Known, rewrite: Rewrite) -> bool:
         """Whether a conversation goes out whole since its provider refused it masked."""
         is_accepted = opening is not None and self.refusals.goes_whole(opening)
-        return is_accepted and may_go_whole(rewrite, _find_window(rewritten))
+        return is_accepted and may_go_whole(rewrite, _find_window(known))
 
     def _offer_whole(
-        self, opening: bytes | None, carrier: Carrier, rewritten: Rewritten, rewrite: Rewrite
+        self, opening: bytes | None, carrier: Carrier, known: _Known, rewrite: Rewrite
     ) -> WholeRequest | None:
         """Return what may be sent once if the provider refuses a request with a 400."""
         body = carrier.wire_body
-        is_answer = rewritten.received.purpose == "answer"
+        is_answer = known.received.purpose == "answer"
         if opening is None or body is None or not is_answer or self.refusals.is_tried(opening):
             return None
-        may_go = may_go_whole(rewrite, _find_window(rewritten))
+        may_go = may_go_whole(rewrite, _find_window(known))
         return WholeRequest(opening, body) if may_go else None
-
-
-class _Known:
-    """What is known of a request so far, as each step leaves it."""
-
-    def __init__(self, rewritten: Rewritten) -> None:
-        self.rewritten = rewritten
 
 
 def _find_model(received: Received, document: Mapping[str, object]) -> str | None:
@@ -234,43 +255,16 @@ def _find_model(received: Received, document: Mapping[str, object]) -> str | Non
     return None if name is None else printable(name)
 
 
-def _price(
-    received: Received, document: Mapping[str, object], model: str | None
-) -> tuple[Priced, Strategies]:
-    """Return the prices of a request, and the strategies under these prices."""
-    settings, wire = received.settings, received.wire
-    prices, marks = settings.price_settings, wire.find_marks(document)
-    pricing = find_pricing(
-        prices,
-        received.host,
-        model,
-        is_marked=marks.are_there,
-        lifetime=marks.last_lifetime,
-    )
-    policy = apply_pricing(settings.schema1, pricing, slides=prices.slides, marks=marks)
-    seed = blake2b(f"{received.host}\n{model}".encode(), key=received.account, digest_size=16)
-    priced = Priced(
-        model=model,
-        stream=wire.streams(document, received.path),
-        seed=seed.digest(),
-        pricing=pricing,
-        cache_read_ratio=policy.cache_read_ratio,
-        cache_write_ratio=policy.cache_write_ratio,
-        lifetime=find_lifetime(marks, pricing.cache.lifetime),
-    )
-    return priced, replace(settings.strategies, schema1=policy)
-
-
-def _find_resendable(rewritten: Rewritten, conversation: Conversation) -> bytes | None:
+def _find_resendable(known: _Known, conversation: Conversation) -> bytes | None:
     """Return what tells a conversation apart that goes out whole after a 400; None if none does."""
-    received = rewritten.received
-    if not received.settings.resend_on_400 or received.replay or rewritten.observed:
+    received = known.received
+    if not received.settings.resend_on_400 or received.replay or known.observed:
         return None
     return received.account + digest_opening(conversation)
 
 
-def _find_window(rewritten: Rewritten) -> int | None:
-    return rewritten.priced.pricing.window if rewritten.priced else None
+def _find_window(known: _Known) -> int | None:
+    return known.priced.pricing.window if known.priced else None
 
 
 def _find_group(settings: Settings, conversation: Conversation) -> Group | None:
@@ -282,16 +276,16 @@ def _find_group(settings: Settings, conversation: Conversation) -> Group | None:
 
 
 def _find_occasion(
-    rewritten: Rewritten,
+    known: _Known,
     conversation: Conversation,
     strategies: Strategies,
     memories: Memories | None,
 ) -> Occasion | None:
     """Return what is remembered of a request's conversation; forget it if all is sent whole."""
-    if memories is None or rewritten.priced is None:
+    if memories is None or known.priced is None:
         return None
     if not strategies.schema1.masks:
         memories.forget(conversation)
         return None
-    now = rewritten.received.time.timestamp()
-    return memories.meet(conversation, now, rewritten.priced.lifetime, observed=rewritten.observed)
+    now = known.received.time.timestamp()
+    return memories.meet(conversation, now, known.priced.lifetime, observed=known.observed)

@@ -13,8 +13,16 @@ from masking.config import Settings
 from masking.wire.formats import Match
 
 
-def read_received(request: Request, settings: Settings, match: Match, run: Run) -> Received:
-    """Return a request as it arrived just now, from a client and not from a recording."""
+def read_received(
+    request: Request,
+    settings: Settings,
+    match: Match,
+    run: Run,
+    *,
+    replay: bool = False,
+    answers_masked: bool = True,
+) -> Received:
+    """Return a request as it arrived just now; the defaults are those of one from a client."""
     return Received(
         time=datetime.now(UTC),
         run=run,
@@ -26,9 +34,9 @@ def read_received(request: Request, settings: Settings, match: Match, run: Run) 
         subscription=is_subscription(request),
         account=digest_account(request),
         settings=settings,
-        replay=False,
+        replay=replay,
         headers=find_headers(request, settings),
-        answers_masked=True,
+        answers_masked=answers_masked,
     )
 
 
