@@ -22,7 +22,13 @@ from tests.places import RECORDINGS, ROOT
 
 CORE = ROOT / "packaging" / "core"
 ROOMS = (ROOT / "masking", ROOT / "addon" / "metrics", ROOT / "addon" / "shared")
-"""What the core is made of."""
+GATEWAY = (
+    ROOT / "addon" / "gateways" / "__init__.py",
+    ROOT / "addon" / "gateways" / "stateless.py",
+    *(ROOT / "addon" / "gateways").glob("litellm_*.py"),
+)
+"""What the core is made of: rooms, and of one room the modules for LiteLLM, which it is not to
+bring along."""
 
 LINKED = pytest.mark.skipif(
     not (CORE / "masking").exists(), reason="a source distribution holds no links"
@@ -148,8 +154,9 @@ def test_the_core_is_described_as_the_whole_is() -> None:
 @LINKED
 def test_the_core_depends_on_what_it_imports() -> None:
     named = {re.split(r"[<>=~!;\[ ]", each)[0] for each in read_project(CORE)["dependencies"]}
-    found = {name for room in ROOMS for path in room.rglob("*.py") for name in imported(path)}
-    others = found - sys.stdlib_module_names - {"addon", "masking"}
+    paths = [*GATEWAY, *(path for room in ROOMS for path in room.rglob("*.py"))]
+    found = {name for path in paths for name in imported(path)}
+    others = found - sys.stdlib_module_names - {"addon", "masking", "litellm"}
     assert {PARTS_OF.get(name, name) for name in others} == named
 
 
@@ -165,7 +172,8 @@ def imported(path: Path) -> Iterator[str]:
 @LINKED
 def test_the_core_holds_its_rooms(core: Path) -> None:
     expected = {
-        *("addon/__init__.py", "addon/py.typed"),
+        *("addon/__init__.py", "addon/py.typed", "addon/shipped/config.toml"),
+        *(path.relative_to(ROOT).as_posix() for path in GATEWAY),
         *(f"{room.relative_to(ROOT).as_posix()}/{file}" for room in ROOMS for file in files(room)),
     }
     assert expected == {file for file in files(core) if ".dist-info/" not in file}
@@ -182,6 +190,10 @@ from masking import MaskPolicy, mask_old_tool_results
 from masking.config import Settings
 from addon.metrics.software import describe_software
 describe_software(Settings())
+import addon.gateways.litellm_gateway
+from addon.shared.config_file import ConfigFile
+from addon.shared.config_places import find_config
+assert ConfigFile(find_config("")).settings.changes
 call = {"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}}
 turn = [
     {"role": "assistant", "content": None, "tool_calls": [call]},

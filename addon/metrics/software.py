@@ -40,14 +40,15 @@ def describe_software(settings: Settings) -> Mapping[str, object]:
 def _describe(settings: Settings) -> Mapping[str, object]:
     return {
         "record_schema": RECORD_SCHEMA,
-        "software_version": _find_version(),
+        "software_version": find_version(),
         "config_digest": settings.digest,
         "price_list_date": _find_date(settings.price_list),
     }
 
 
 @functools.cache
-def _find_version() -> str:
+def find_version() -> str:
+    """Return the version of this software."""
     try:
         return version("observation-masking")
     except PackageNotFoundError:  # the same modules without the proxy

@@ -2,8 +2,8 @@
 
 import os
 from collections.abc import Iterator
-from importlib.metadata import version
 
+from addon.metrics.software import find_version
 from addon.shared.config_file import AT_THE_NEXT_START, Change, ConfigFile
 from addon.shared.recall_folder import describe_folder
 from masking.config import ROOT, Settings
@@ -15,7 +15,7 @@ from masking.strategies.policy import MaskPolicy
 
 def render_start(config: ConfigFile) -> str:
     """Return the line that says what is on, with which settings, and where they come from."""
-    software = f"observation-masking {version('observation-masking')}"
+    software = f"observation-masking {find_version()}"
     return printable(f"{software} {_render_state(config)}")
 
 

@@ -1,0 +1,122 @@
+"""A real LiteLLM proxy with the hook, in an environment of its own, before a provider.
+
+mitmproxy and LiteLLM cannot be installed together, so it is not the environment of the tests.
+"""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from addon.recordings.provider.provider import Provider
+from tests.live.harness import SECONDS, environment, eventually, free_port, read_records
+from tests.places import ROOT
+
+PYTHON = Path(os.environ.get("OBSMASK_TEST_LITELLM", ROOT / ".venv-litellm" / "bin" / "python"))
+"""Its Python, as CONTRIBUTING.md sets it up."""
+
+NEEDS_LITELLM = pytest.mark.skipif(
+    not PYTHON.exists(), reason=f"no LiteLLM at {PYTHON}: CONTRIBUTING.md says how to install it"
+)
+
+KEY = "sk-of-the-proxy-0123456789abcdef0123456789"
+
+
+@dataclass(frozen=True)
+class LiteLLM:
+    """A running proxy: its port, and the folder of its log, its settings and its records."""
+
+    port: int
+    folder: Path
+    client: httpx.Client
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "litellm.log").read_text(errors="replace")
+
+    def post(self, path: str, request: object) -> httpx.Response:
+        url = f"http://127.0.0.1:{self.port}{path}"
+        return self.client.post(url, json=request, headers={"authorization": f"Bearer {KEY}"})
+
+    def configure(self, config: bytes) -> None:
+        """Change the settings, and wait until the log says so."""
+        before = self._count_edits()
+        (self.folder / "obsmask.toml").write_bytes(config)
+        eventually(lambda: self._count_edits() > before or None)
+
+    def _count_edits(self) -> int:
+        return self.log.count("configuration read again")
+
+    def records(self, count: int) -> list[dict[str, Any]]:
+        """Return the records once there are so many."""
+        found = eventually(lambda: r if len(r := read_records(self.folder)) >= count else None)
+        assert count == len(found)
+        return found
+
+
+def read_documented(kind: str) -> str:
+    """Return the first block of a kind in the page that says how to use it."""
+    page = (ROOT / "docs" / "litellm.md").read_text(encoding="utf-8")
+    found = re.search(rf"^```{kind}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def litellm_environment(folder: Path, provider: Provider, config: bytes) -> dict[str, str]:
+    """Return the environment of a program with LiteLLM; every vendor is the provider."""
+    (folder / "obsmask.toml").write_bytes(config)
+    bare = f"http://127.0.0.1:{provider.port}"
+    return environment(
+        folder,
+        OBSMASK_CONFIG=str(folder / "obsmask.toml"),
+        OPENAI_API_KEY="sk-openai",
+        OPENAI_BASE_URL=provider.url,
+        ANTHROPIC_API_KEY="sk-anthropic",
+        ANTHROPIC_API_BASE=bare,
+        LITELLM_MASTER_KEY=KEY,
+        LITELLM_LOCAL_MODEL_COST_MAP="True",  # it asks GitHub otherwise
+        NO_PROXY="*",
+        PYTHONPATH=str(ROOT),
+    )
+
+
+@contextlib.contextmanager
+def running_litellm(folder: Path, provider: Provider, config: bytes) -> Iterator[LiteLLM]:
+    """Run the proxy as the documentation configures it."""
+    (folder / "config.yaml").write_text(read_documented("yaml"), encoding="utf-8")
+    port = free_port()
+    command = [str(PYTHON.parent / "litellm"), "--config", str(folder / "config.yaml")]
+    command += ["--host", "127.0.0.1", "--port", str(port)]
+    with (folder / "litellm.log").open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            env=litellm_environment(folder, provider, config),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        with httpx.Client(timeout=SECONDS, trust_env=False) as client:
+            running = LiteLLM(port, folder, client)
+            eventually(lambda: _is_ready(process, running))
+            yield running
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(SECONDS)
+
+
+def _is_ready(process: "subprocess.Popen[bytes]", litellm: LiteLLM) -> bool | None:
+    assert process.poll() is None, litellm.log[-3000:]
+    with contextlib.suppress(httpx.TransportError):
+        url = f"http://127.0.0.1:{litellm.port}/health/liveliness"
+        return litellm.client.get(url).status_code == 200 or None
+    return None
