@@ -22,6 +22,9 @@ MAX_CONVERSATIONS = 200
 MAX_REQUESTS = 6_000
 """Of all conversations together: some 5 MB, and 25 if they all have the longest masking maps."""
 
+MOST_WAITING = 50
+"""Records that nobody has looked at wait for others: at once they take a third of the time."""
+
 MAX_COMPARED = 4_000
 """The first conversations, of which those held out are compared with the others."""
 
@@ -78,6 +81,7 @@ class Board:
         self._forgot = 0
         self._count = 0
         self._conversations: OrderedDict[str, Conversation] = OrderedDict()
+        self._waiting: list[RequestRecord] = []
 
     def add(self, record: RequestRecord) -> None:
         """Take in a request that has come to its end; not those of a recording."""
@@ -85,20 +89,16 @@ class Board:
             return
         with self.lock:
             self.version += 1
-            self._total.add(record)
-            self._holdout.add(record)
-            conversation = self._meet(record)
-            conversation.changed = self.version
-            conversation.tally.add(record)
-            conversation.requests.append(show(record))
-            self._count += 1
-            self._forget()
+            self._waiting.append(record)
+            if len(self._waiting) >= MOST_WAITING:
+                self._take_waiting()
 
     def look(self, since: int = 0) -> View:
         """Return what has changed since a version; all there is after one that forgot something.
 
         To be called, and its outcome to be read, under `lock`.
         """
+        self._take_waiting()
         is_whole = since < self._forgot or since == 0 or since > self.version
         found = self._conversations.values()
         changed = (each for each in found if is_whole or each.changed > since)
@@ -106,7 +106,21 @@ class Board:
 
     def find(self, key: str) -> Conversation | None:
         """Return a conversation, unless it is unknown or forgotten. The same holds as of `look`."""
+        self._take_waiting()
         return self._conversations.get(key)
+
+    def _take_waiting(self) -> None:
+        first = self.version - len(self._waiting) + 1
+        for version, record in enumerate(self._waiting, first):
+            self._total.add(record)
+            self._holdout.add(record)
+            conversation = self._meet(record)
+            conversation.changed = version
+            conversation.tally.add(record)
+            conversation.requests.append(show(record))
+            self._count += 1
+            self._forget(version)
+        self._waiting.clear()
 
     def _meet(self, record: RequestRecord) -> Conversation:
         key = record.conversation_id or f"at-{record.host}"
@@ -121,11 +135,11 @@ class Board:
             found.unfit = record.model_window_tokens if is_unfit else None
         return found
 
-    def _forget(self) -> None:
+    def _forget(self, version: int) -> None:
         while len(self._conversations) > self._max_conversations:
             _, gone = self._conversations.popitem(last=False)
             self._count -= len(gone.requests)
-            self._forgot = self.version
+            self._forgot = version
         while self._count > self._max_requests:
             # The conversation that was idle for longest loses its requests first; its sums stay.
             oldest = next(each for each in self._conversations.values() if each.requests)

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from addon.dashboard.board import MOST_WAITING
 from addon.dashboard.label_values import OTHER, LabelValues
 from addon.metrics.observed import as_sent
 from addon.metrics.record import RequestRecord
@@ -139,9 +140,11 @@ class Counters:
         }
         self._values = tuple(LabelValues() for _ in _NAMED)
         self._combinations: set[Labels] = set()
+        self._waiting: list[RequestRecord] = []
 
     def list_metrics(self) -> Iterator[CounterOf | HistogramOf]:
         """Yield every metric, under `lock`."""
+        self._take_waiting()
         yield from self._counters.values()
         yield from self._histograms.values()
 
@@ -149,15 +152,21 @@ class Counters:
         """Count a request that has come to its end, as it was sent; not those of a recording."""
         if record.replay:
             return
-        outcome = find_outcome(record)
-        record = as_sent(record)
         with self.lock:
+            self._waiting.append(record)
+            if len(self._waiting) >= MOST_WAITING:
+                self._take_waiting()
+
+    def _take_waiting(self) -> None:
+        for each in self._waiting:
+            outcome, record = find_outcome(each), as_sent(each)
             named = self._name(record)
             self._count("requests", 1, *named, outcome)
             self._count("requests_resent", record.resent is not None, *named, record.resent or "")
             self._add_results(record)
             self._add_amounts(record, named)
             self._observe_all(record, *named)
+        self._waiting.clear()
 
     def _name(self, record: RequestRecord) -> Labels:
         """Return the values of `_NAMED`: few of each, and few combinations."""

@@ -191,7 +191,7 @@ class Metrics:
 
         None if it has ended.
         """
-        return self._worker.submit(lambda: render_tally(self.totals.live.tally))
+        return self._worker.submit(lambda: render_tally(self.totals.live))
 
     @property
     def lost(self) -> int:

@@ -5,9 +5,14 @@ which is the one before. So the places are found here, by the request alone, and
 are known.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from hashlib import blake2b
+from typing import Self
 
-from masking.conversation import Conversation, find_answers
+from masking.conversation import Conversation
+from masking.elements import Call, Element
+from masking.folds import duplicate, fold
+from masking.model import ToolResult
 from masking.strategies.equal_calls import CallKey, find_key
 
 Places = tuple[int, ...]
@@ -17,21 +22,69 @@ Places = tuple[int, ...]
 def find_repeated(conversation: Conversation) -> tuple[Places, ...]:
     """Return, for each call in the newest answer that repeats any, the results of the earlier ones.
 
-    Linear in the tool results; arguments are compared only for calls of the same tool.
+    What was found of the results of the request before is not looked for again.
     """
-    elements, in_runs = conversation.elements, conversation.wire.answers_in_runs
-    newest = [*find_answers(elements, in_runs=in_runs)][-1:]
-    calls = [call for answer in newest for at in answer for call in elements[at].calls]
-    tools = {call.tool for call in calls}
-    results_of: dict[CallKey, list[int]] = {find_key(c.tool, c.arguments): [] for c in calls}
-    for place, result in enumerate(conversation.results if calls else ()):
-        is_earlier = result.turn is not None and result.element < newest[0].start
-        if is_earlier and result.tool in tools:
-            key = find_key(result.tool, result.arguments)
-            if key in results_of:
-                results_of[key].append(place)
-    found = (tuple(results_of[find_key(call.tool, call.arguments)]) for call in calls)
+    elements = conversation.elements
+    newest = _find_newest(elements, in_runs=conversation.wire.answers_in_runs)
+    calls = [call for at in newest for call in elements[at].calls]
+    if not calls:
+        return ()
+    index = fold(
+        _ResultsByCall, conversation.results, conversation.progress, "results by call", _MAY_CHANGE
+    )
+    results, begin = conversation.results, newest.start
+    found = (
+        tuple(n for n in index.places.get(_shorten(call), ()) if results[n].element < begin)
+        for call in calls
+    )
     return tuple(places for places in found if places)
+
+
+_MAY_CHANGE = 8
+"""How many of the last results may be bound otherwise, or spelled anew, at the next request."""
+
+
+class _ResultsByCall:
+    """The places of the results so far that a call asked for, by what was called."""
+
+    def __init__(self) -> None:
+        self.places: dict[CallKey, Places] = {}
+        self._count = 0
+
+    def copy(self) -> Self:
+        """Return another one that goes on by itself."""
+        other = duplicate(self)
+        other.places = {**self.places}
+        return other
+
+    def take(self, result: ToolResult) -> None:
+        """Add the next result."""
+        if result.turn is not None:
+            key = _shorten(result)
+            self.places[key] = (*self.places.get(key, ()), self._count)
+        self._count += 1
+
+
+_SHORT = 256
+
+
+def _shorten(called: Call | ToolResult) -> CallKey:
+    """Return what is the same for equal calls. It is kept, so long arguments are digested."""
+    tool, arguments = find_key(called.tool, called.arguments)
+    if len(arguments) > _SHORT:
+        arguments = blake2b(arguments.encode("utf-8", "surrogatepass"), digest_size=32).hexdigest()
+    return tool, arguments
+
+
+def _find_newest(elements: Sequence[Element], *, in_runs: bool) -> range:
+    """Return the positions of the newest answer of the assistant; none if there is none."""
+    end = len(elements)
+    while end and elements[end - 1].speaker != "assistant":
+        end -= 1
+    start = end - 1 if end else end
+    while in_runs and start > 0 and elements[start - 1].speaker == "assistant":
+        start -= 1
+    return range(start, end)
 
 
 def count_rereads(repeated: Iterable[Places], masked: Collection[int]) -> int:

@@ -3,6 +3,8 @@
 import pytest
 
 from masking.accounting.repeated_calls import Places, count_rereads, find_repeated
+from masking.known_table import KnownTable
+from masking.rewrite import read_request
 from tests.builders import read
 from tests.wire_conversations import WRITERS, Ask, Give, Model, Step, Tools, User, Writer
 
@@ -67,3 +69,24 @@ def test_a_result_that_no_call_asked_for_is_repeated_by_none() -> None:
 )
 def test_a_reread_repeats_what_was_masked(repeated: tuple[Places, ...], expected: int) -> None:
     assert expected == count_rereads(repeated, frozenset({0, 1}))
+
+
+def ask(number: int) -> Ask:
+    """Return a call; every fifth is the same, and every seventh has long arguments."""
+    path = "a.py" if number % 5 == 0 else f"{number}.py"
+    content = "x" * 2_000 if number % 7 == 0 else ""
+    return Ask(f"c_{number}", "read", {"path": path if not content else "b.py", "c": content})
+
+
+@pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.name)
+def test_a_process_that_remembers_requests_finds_the_same(writer: Writer) -> None:
+    table, found = KnownTable(), []
+    for turns in range(1, 30):
+        told = writer.tell(User(), *(step for n in range(turns) for step in done(ask(n))))
+        cold, warm = (
+            find_repeated(read_request(told.body, writer.wire, writer.path, each))
+            for each in (None, table)
+        )
+        assert cold == warm
+        found.append(warm)
+    assert 5 < sum(map(bool, found)) < 20
