@@ -31,7 +31,7 @@ CORE = (
     *(*UP_TO_REPLAY, "masking.tune", "masking.report"),
     *("masking.rules", "masking.config_tables", "masking.overrides", "masking.config"),
     *("masking.config_types", "masking.config_mistakes", "masking.config_values"),
-    "masking.chat_messages",
+    *("masking.config_strategies", "masking.chat_messages"),
 )
 SEES_MASKING = ("masking", *CORE)
 
@@ -68,8 +68,10 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "masking.chat_messages": (*LEAVES, "masking.strategies", "masking.wire"),
     # The settings of the strategies; nothing that works knows where its settings came from.
     "masking.config_types": (*NAMES, "masking.measures", "masking.rules"),
+    "masking.config_strategies": (*LEAVES, "masking.strategies", "masking.config_types"),
     "masking.config_tables": (
         *(*LEAVES, "masking.strategies", "masking.rules", "masking.config_types"),
+        "masking.config_strategies",
     ),
     "masking.config_mistakes": ("masking.errors", "masking.config_tables"),
     "masking.overrides": ("masking.errors",),

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from addon.shared.config_file import ConfigFile
 from addon.shared.config_places import find_config
 from masking.config import Settings, change_everywhere
-from masking.config_tables import Schema1Table
+from masking.config_strategies import Schema1Table
 from masking.config_types import read_prices
 from masking.errors import ConfigError
 from masking.measures.price_settings import CachePricing, PriceSettings
