@@ -19,14 +19,16 @@ PORT = 9002
 
 
 @click.command("ext-proc")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen."
+)
 @click.option(
     "--port",
     type=whole_number(0),
     default=PORT,
     show_default=True,
     metavar="N",
-    help="Where to listen; 0 for any free port.",
+    help="The port; 0 for any free one.",
 )
 @click.option(
     "--workers",

@@ -2,6 +2,9 @@
 
 import contextlib
 import http.client
+import os
+import re
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +18,8 @@ from addon.gateways.envoy.launch import (
     write_envoy_config,
 )
 from tests.live.harness import ON, SECONDS, Heard, Upstream, environment, eventually, read_records
+
+_BE_PATIENT = re.compile(r"(?<=message_)timeout: 1s|(?<={ )timeout: 1s")
 
 PATH = "/v1/chat/completions"
 
@@ -76,8 +81,13 @@ def running_behind(
     config: bytes = ON,
     provider: int | None = None,
     services: int = 1,
+    hasty: bool = False,
 ) -> Iterator[Behind]:
-    """Run services with a configuration, and an Envoy before the sink, or another provider."""
+    """Run services with a configuration, and an Envoy before the sink, or another provider.
+
+    A hasty Envoy waits for its processor as long as the documentation says. Any other waits so long
+    that no machine is too slow.
+    """
     (folder / "config.toml").write_bytes(config)
     told = ("--config", str(folder / "config.toml"), "--drain", "1", *arguments)
     with contextlib.ExitStack() as stack:
@@ -88,5 +98,26 @@ def running_behind(
         ports = [each.port for each in started]
         port = upstream.sink.port if provider is None else provider
         path = write_envoy_config(folder, ports, port, upstream.ca)
+        if not hasty:
+            path.write_text(_BE_PATIENT.sub("timeout: 300s", path.read_text()))
         envoy = stack.enter_context(running_envoy(require_envoy(), path))
         yield Behind(envoy, started, folder, upstream)
+
+
+def find_processes(service: Running) -> list[int]:
+    """Return the ids of the processes that a service has started."""
+    own = service.process.pid
+    return [*map(int, Path(f"/proc/{own}/task/{own}/children").read_text().split())]
+
+
+@contextlib.contextmanager
+def stopped(*processes: int) -> Iterator[None]:
+    """Have processes stand still, as if they hung."""
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGCONT)
