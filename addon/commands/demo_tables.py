@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group
@@ -17,12 +17,18 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from addon.gateways.envoy.launch import CONFIG
 from addon.proxy.launch import ADDON, HOST
+from addon.shared.shipped import shipped
 from masking.config import Settings
 from masking.model import CHANGES
 from masking.wire.usage import Usage
 
 _LONGEST_EXAMPLE = 300
+
+
+Engine = Literal["proxy", "envoy"]
+"""What masks a session that is played."""
 
 
 class PlayedRequest(NamedTuple):
@@ -48,11 +54,12 @@ class Example(NamedTuple):
     after: str
 
 
-def render_opening(agent: str, requests: int) -> str:
+def render_opening(agent: str, requests: int, engine: Engine) -> str:
     """Return what is about to be shown."""
+    way = "an Envoy" if engine == "envoy" else "the proxy"
     return (
         f"A recorded session of {agent}: its {requests} requests are sent again, from a client "
-        "through the proxy to a scripted provider. All three run on this machine; nothing leaves "
+        f"through {way} to a scripted provider. All three run on this machine; nothing leaves "
         "it.\n"
     )
 
@@ -176,9 +183,16 @@ def _costs(played: PlayedRequest) -> tuple[float, float]:
     return played.cost_written, played.cost_sent
 
 
-def render_next_steps(strategy: str, strategies: Sequence[str]) -> str:
-    """Return how to start the proxy for an agent of one's own."""
+def render_next_steps(strategy: str, strategies: Sequence[str], engine: Engine) -> str:
+    """Return how to start what masks for an agent of one's own."""
     others = ", ".join(each for each in strategies if each != strategy)
+    if engine == "envoy":
+        return (
+            "Behind your own Envoy, in two terminals; docs/envoy.md says what to change:\n"
+            f"  {_program('obsmask')} ext-proc\n"
+            f"  {_program('envoy')} -c {shipped(CONFIG)}\n"
+            f"Other sessions: {_program('obsmask')} demo {others}"
+        )
     return (
         "In front of your own agent, in two terminals:\n"
         f"  {_program('mitmdump')} --listen-host {HOST} -s {ADDON}\n"

