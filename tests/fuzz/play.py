@@ -20,7 +20,7 @@ from tests.fuzz.process import Process, Sent, compare
 from tests.fuzz.recorded import begin as begin_recorded
 from tests.fuzz.reduced import find_reduction_fault
 from tests.fuzz.results import read
-from tests.fuzz.settings import choose_strategies
+from tests.fuzz.settings import choose_prices, choose_strategies
 from tests.fuzz.spoken import Unclear
 from tests.fuzz.talks import REAL, Talk
 from tests.wire_conversations import User
@@ -129,14 +129,19 @@ def _reduce(sent: Sent, outcome: Rewrite) -> str | None:
 
 
 def _bill(sent: Sent) -> str | None:
-    """Say if the promise of `max_loss` is broken at a request of a conversation."""
-    chosen = Strategies(schema1=sent.strategies.schema1)
+    """Say if the promise of `max_loss` is broken at a request of a conversation.
+
+    It is billed under prices at which much can be lost, whatever it was sent under.
+    """
+    priced = choose_prices(sent.strategies.schema1, Random(sent.body))
+    chosen = Strategies(schema1=priced)
     wire, (head, comma, tail) = sent.writer.wire, sent.around
     try:
         found = read(wire.name, decode(sent.body))
     except Unclear:
         return None
     whole, paid = [], []
+    masked: frozenset[int] = frozenset()
     for end in (*found.starts, len(sent.elements)):
         body = head + comma.join(sent.elements[:end]) + tail
         outcome = Process(None, remembers=False).mask(sent._replace(body=body, strategies=chosen))
@@ -144,7 +149,10 @@ def _bill(sent: Sent) -> str | None:
             return None
         whole.append(cut(decode(body), wire, found.at))
         paid.append(cut(decode(outcome.body), wire, found.at))
-    over, bill, number = find_worst(whole, paid, chosen.schema1)
+        if not masked <= outcome.masked and not outcome.left_whole:
+            return f"masked no longer at request {len(whole)}, in a conversation that grows"
+        masked = masked if outcome.left_whole else outcome.masked
+    over, bill, number = find_worst(whole, paid, priced)
     if over <= 1e-6 * bill:
         return None
     return f"max_loss is exceeded at request {number}: {over:.1f} tokens too many, of {bill:.0f}"

@@ -1,5 +1,6 @@
 """Settings for the fuzzer: any that a configuration can give, many of them often."""
 
+from dataclasses import replace
 from random import Random
 
 from masking.model import PriceStep
@@ -36,6 +37,23 @@ def choose_strategies(random: Random) -> Strategies:
         schema1=choose_policy(random),
         redaction=redaction if random.random() < 0.3 else RedactionPolicy(),
         reduction=reduction,
+    )
+
+
+def choose_prices(policy: MaskPolicy, random: Random) -> MaskPolicy:
+    """Return a policy as it is, or one that masks much at prices at which much can be lost."""
+    if random.random() < 0.3:
+        return policy
+    read, write = random.choice(((0.1, 1.25), (0.1, 1.0), (0.25, 1.0), (0.02, 1.0)))
+    return replace(
+        policy,
+        enabled=True,
+        window_turns=random.choice((1, 2, 3, 5)),
+        keep_errors=False,
+        min_chars=0,
+        cache_read_ratio=read,
+        cache_write_ratio=write,
+        max_loss=random.choice((0.0, 0.0, 0.02, 0.1)),
     )
 
 
