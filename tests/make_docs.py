@@ -20,7 +20,7 @@ from addon.commands.options import POLICY_KEYS
 from addon.metrics.mcp_record import McpRecord
 from addon.metrics.record import RequestRecord
 from addon.metrics.record_fields import describe_fields
-from masking.model import REASONS
+from masking.reasons import REASONS
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import RedactionPolicy
 from masking.strategies.reduction import ReductionOptions

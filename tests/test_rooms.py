@@ -14,7 +14,7 @@ import pytest
 from tests.places import ROOT
 
 NAMES = (
-    *("masking.printable", "masking.errors", "masking.model"),
+    *("masking.printable", "masking.errors", "masking.reasons", "masking.model"),
     *("masking.host_names", "masking.globs"),
 )
 INDEX = (
@@ -39,7 +39,8 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     # Nouns and errors, which everybody may name.
     "masking.printable": (),
     "masking.errors": ("masking.printable",),
-    "masking.model": ("masking.errors",),
+    "masking.model": ("masking.errors", "masking.reasons"),
+    "masking.reasons": (),
     "masking.host_names": ("masking.errors",),
     "masking.globs": ("masking.errors",),
     "masking.rules": NAMES,

@@ -7,7 +7,7 @@ from addon.metrics.amounts import render_error
 from addon.metrics.names import printable
 from addon.metrics.sums import BillSum
 from addon.metrics.tally import Tally
-from masking.model import REASONS
+from masking.reasons import REASONS
 from masking.wire_format import Binding
 
 _MANY_DOLLARS = 10

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from mitmproxy import http
 
-from masking.model import CHANGES, REASONS, Decision
+from masking.model import Decision
+from masking.reasons import CHANGES, REASONS
 
 METADATA = "observation_masking"
 

@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 from masking.memory.boundary_memory import Anchor, Branches, Move, Past
-from masking.strategies.boundary import Boundary
+from masking.strategies.boundary_fold import Boundary
 from masking.strategies.placeholder import Rendering, parse_template
 
 _Json = Any

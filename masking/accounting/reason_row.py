@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from masking.model import REASONS, Reason
+from masking.reasons import REASONS, Reason
 
 _LETTERS: Mapping[Reason, str] = {reason: info.letter for reason, info in REASONS.items()}
 _RUN = re.compile(r"(.)\1+")

@@ -8,7 +8,8 @@ from typing import TypedDict
 
 from masking.accounting.prompt import Prompt, ResultSizes
 from masking.accounting.reason_row import spell_reasons
-from masking.model import Decision, Reason
+from masking.model import Decision
+from masking.reasons import Reason
 from masking.rewrite import Rewrite
 from masking.strategies.redaction import count_redactions
 from masking.strategies.reduction_plan import InvariantStatus, ReductionStage

@@ -15,8 +15,9 @@ from typing import Any, cast
 
 import orjson
 
+from masking.edit.json_decoding import as_text, decode, decode_exactly
 from masking.edit.json_spans import Span, Spans, find_spans
-from masking.edit.json_strings import BOM, Number, encode_string
+from masking.edit.json_strings import encode_string
 from masking.errors import WireError
 from masking.model import Edits, Path, Replacement
 
@@ -25,50 +26,6 @@ _NEEDLE_BYTES = 48
 
 _MAX_NEAR_MISSES = 100
 """How many places may begin like a token without being it; the exact way is always linear."""
-
-_EXACT = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number)
-"""Accepts lone surrogates and numbers of any size, and leaves every number as it is spelled."""
-
-
-def _read_number(spelling: str) -> object:
-    """Return a number as orjson does, so that a lone surrogate elsewhere changes nothing in it."""
-    try:
-        number: object = orjson.loads(spelling)
-    except orjson.JSONDecodeError:  # beyond all that a float can be
-        return Number(spelling)
-    return number
-
-
-_LENIENT = json.JSONDecoder(parse_int=_read_number, parse_float=_read_number, parse_constant=Number)
-
-
-def decode(body: bytes) -> object:
-    """Decode a JSON document in UTF-8, with or without a byte-order mark.
-
-    Accepts what the standard library accepts: NaN, lone surrogates, duplicate keys (the last one
-    holds). A number that is none to orjson, such as NaN, comes back as a `Number`. Raises
-    WireError.
-    """
-    try:
-        document: object = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return _decode(body, _LENIENT)
-    return document
-
-
-def decode_exactly(body: bytes) -> object:
-    """Decode as `decode` does, but with every number as a `Number`. Raises WireError."""
-    return _decode(body, _EXACT)
-
-
-def _decode(body: bytes, decoder: json.JSONDecoder) -> object:
-    try:
-        document: object = decoder.decode(_as_text(body).removeprefix(BOM))
-    except RecursionError:
-        raise WireError("nested too deeply") from None
-    except ValueError as error:
-        raise error if isinstance(error, WireError) else WireError("not JSON") from None
-    return document
 
 
 def apply(document: Mapping[str, object], edits: Edits, list_path: Path = ()) -> dict[str, object]:
@@ -202,7 +159,7 @@ def _find_token(body: bytes, token: bytes, at: int) -> int:
 
 def _cut_exactly(body: bytes, edits: Edits, list_path: Path, ascii_only: bool) -> bytes:
     """Write the text anew, by the spans of what is replaced and of the elements that stay."""
-    text = _as_text(body)
+    text = as_text(body)
     at = {replacement.path: replacement for replacement in edits.replacements}
     try:
         spans = find_spans(text, at, list_path if edits.moves else None)
@@ -245,13 +202,6 @@ def _write(text: str, span: Span, written: Sequence[tuple[Span, str]]) -> str:
         pieces += (text[done:start], token)
         done = end
     return "".join((*pieces, text[done : span.end]))
-
-
-def _as_text(body: bytes) -> str:
-    try:
-        return body.decode()
-    except UnicodeDecodeError:
-        raise WireError("not UTF-8") from None
 
 
 def _encode(text: str, ascii_only: bool) -> bytes:

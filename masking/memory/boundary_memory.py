@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from masking.conversation import Conversation
 from masking.memory.identity import Answers, digest_opening
-from masking.strategies.boundary import Boundary
+from masking.strategies.boundary_fold import Boundary
 from masking.strategies.placeholder import Rendering
 
 MAX_CONVERSATIONS = 2_000

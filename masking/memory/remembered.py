@@ -11,7 +11,8 @@ from itertools import pairwise
 from masking.conversation import Conversation, find_answers
 from masking.memory.boundary_memory import Move, Occasion, Past
 from masking.model import Decision, Layout
-from masking.strategies.boundary import Boundary, Made, find_next_move
+from masking.strategies.boundary import find_next_move
+from masking.strategies.boundary_fold import Boundary, Made
 from masking.strategies.placeholder import Rendering
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.window import (
@@ -55,18 +56,12 @@ def continue_past(
     If the model `binds` its reasoning to all that precedes it, nothing before reasoning in the
     request is masked anew, and what was masked when the reasoning was made stays masked.
     """
-    place = occasion.place
     past = _find_past(conversation, occasion, binds=binds)
     judged = judge(conversation, policy)
     again, masked = _mask_again(conversation, past, layout, judged, policy.rendering)
     for n, decision in again.items():
         judged[n] = decision
-    made = Made(
-        masked=masked,
-        met=past.met.answers,
-        expired=occasion.state == "cold",
-        held=held,
-    )
+    made = Made(masked, met=past.met.answers, expired=occasion.state == "cold", held=held)
     progress = conversation.progress
     maskable = find_maskable(judged, layout, progress)
     last_bound = find_last_bound(conversation) if binds else -1
@@ -90,9 +85,11 @@ def continue_past(
     if binds:
         decisions = name_bound(decisions, last_bound)
     if moved and fresh:
-        move = Move(place, moved, fresh, policy.rendering)
+        move = Move(occasion.place, moved, fresh, policy.rendering)
         past = replace(past, moves=_add(past.moves, move, slides=policy.slides))
-    return Continued(decisions=decisions, past=replace(past, last=place, sent=occasion.now))
+    return Continued(
+        decisions=decisions, past=replace(past, last=occasion.place, sent=occasion.now)
+    )
 
 
 def name_bound(decisions: Sequence[Decision], last_bound: int) -> tuple[Decision, ...]:

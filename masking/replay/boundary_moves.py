@@ -10,7 +10,7 @@ from itertools import accumulate, zip_longest
 
 from masking.accounting.cost import Bill, Cost
 from masking.accounting.move_price import price_move
-from masking.model import Reason
+from masking.reasons import Reason
 from masking.replay.replay import ReplayedRequest
 
 Value = Callable[[Bill], float]

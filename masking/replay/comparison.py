@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from masking.measures.tokens import TokenCounter
-from masking.model import CHANGES
+from masking.reasons import CHANGES
 from masking.replay.first_masked import NEVER
 from masking.replay.replay import ReplayedRequest, ReplaySettings, Session, replay
 from masking.replay.reread import Rereads, count_rereads

@@ -14,7 +14,8 @@ from masking.accounting.prompt import mask_pieces
 from masking.measures.tokens import TokenCounter
 from masking.model import Decision, Maskable, Target
 from masking.replay.session_index import Segment
-from masking.strategies.boundary import Boundary, find_boundaries
+from masking.strategies.boundary import find_boundaries
+from masking.strategies.boundary_fold import Boundary
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.window import find_maskable, judge
 

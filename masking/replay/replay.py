@@ -17,7 +17,7 @@ from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing, find_pricing
 from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
-from masking.model import Reason
+from masking.reasons import Reason
 from masking.rewrite import Rewrite, change_request, read_request
 from masking.rules import RequestFacts, Rule, find_first
 from masking.strategies.order import Strategies

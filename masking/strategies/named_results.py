@@ -4,8 +4,9 @@ That is a function of the call alone, so it never changes while a conversation g
 """
 
 from masking.globs import matches
-from masking.model import KeepReason, ToolResult
+from masking.model import ToolResult
 from masking.pairing import read_arguments
+from masking.reasons import KeepReason
 from masking.strategies.policy import MaskPolicy
 
 

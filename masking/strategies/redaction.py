@@ -17,7 +17,8 @@ from typing import Literal, NamedTuple
 from masking.conversation import Conversation, find_answers
 from masking.elements import Element, Speaker
 from masking.errors import ConfigError
-from masking.model import Decision, KeepReason, Reason, Scenario, ToolResult
+from masking.model import Decision, Scenario, ToolResult
+from masking.reasons import KeepReason, Reason
 from masking.strategies.arguments import DEFAULT_CHARS
 from masking.strategies.placeholder import Template, is_placeholder, parse_template
 from masking.strategies.policy import DEFAULT_TEMPLATE

@@ -1,29 +1,23 @@
 """Schéma 1: tool results older than a window of tool turns become placeholders."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from masking.conversation import Conversation
 from masking.folds import Progress, map_each
 from masking.layout import lay_out
 from masking.measures.token_estimate import estimate_tokens
 from masking.measures.windows import fits_window
-from masking.model import (
-    Decision,
-    KeepReason,
-    Layout,
-    Maskable,
-    Replacement,
-    ToolResult,
-    make,
-)
+from masking.model import Decision, Layout, Maskable, Replacement, ToolResult, make
+from masking.reasons import KeepReason
 from masking.strategies.asked_again import find_asked_again
-from masking.strategies.boundary import Boundary, Made, allows_whole, find_boundary
+from masking.strategies.boundary import allows_whole, find_boundary
+from masking.strategies.boundary_fold import Boundary, Made
 from masking.strategies.error_signs import looks_like_error
 from masking.strategies.named_results import find_named
 from masking.strategies.placeholder import Rendering, Template, is_placeholder, parse_template
 from masking.strategies.policy import MaskPolicy
+from masking.strategies.protected import AFTER_NAMES, find_protected
 
 
 def decide(conversation: Conversation, policy: MaskPolicy) -> tuple[Decision, ...]:
@@ -205,65 +199,17 @@ def _draw(
     edge = policy.find_edge(conversation.turns)
     protected: Mapping[int, KeepReason] = {}
     if policy.protects:
-        protected = _find_protected(known[: boundary.results], boundary, policy)
+        protected = find_protected(known[: boundary.results], boundary, policy)
     decisions = []
     for place, result in enumerate(conversation.results):
         reason = _find_reason_to_keep(place, result, edge, boundary) or protected.get(place)
-        if reason in _AFTER_NAMES:  # what is named stays so, and that reason comes first
+        if reason in AFTER_NAMES:  # what is named stays so, and that reason comes first
             reason = find_named(result, policy) or reason
         if reason is None:
             decisions.append(judged[place])
         else:
             decisions.append(make(Decision, (result, reason, (), None, False)))
     return tuple(decisions)
-
-
-_AFTER_NAMES = ("last_images", "latest")
-"""The reasons that depend on other results and come after a policy's names."""
-
-
-def _find_protected(
-    known: Sequence[ToolResult], boundary: Boundary, policy: MaskPolicy
-) -> dict[int, KeepReason]:
-    """Return what is kept behind the boundary, as of when the boundary last moved."""
-    last = dict.fromkeys(_find_last_of_each_tool(known, policy.keep_last_k_per_tool or 0), "last_k")
-    images = dict.fromkeys(_find_last_with_images(known, policy.kept_images), "last_images")
-    latest = dict.fromkeys(_find_latest_of_each_target(known, boundary, policy), "latest")
-    return cast(dict[int, KeepReason], {**latest, **images, **last})
-
-
-def _find_last_of_each_tool(results: Sequence[ToolResult], k: int) -> Iterator[int]:
-    seen: Counter[str] = Counter()
-    for place in range(len(results) - 1, -1, -1) if k > 0 else ():
-        tool = results[place].tool
-        if tool is not None and seen[tool] < k:
-            seen[tool] += 1
-            yield place
-
-
-def _find_last_with_images(results: Sequence[ToolResult], k: int) -> Iterator[int]:
-    """Yield the results that hold the last K images."""
-    left = k
-    for place in range(len(results) - 1, -1, -1):
-        if left <= 0:
-            return
-        if results[place].images:
-            left -= len(results[place].images)
-            yield place
-
-
-def _find_latest_of_each_target(
-    results: Sequence[ToolResult], boundary: Boundary, policy: MaskPolicy
-) -> Iterator[int]:
-    """Yield the latest result of each target, unless it is too old; in turns, as the window's."""
-    if policy.keep_latest_turns <= 0:
-        return
-    oldest = boundary.turn + policy.window_turns - policy.keep_latest_turns
-    called = (
-        place for place, r in enumerate(results) if r.target is not None and r.turn is not None
-    )
-    latest = {results[place].target: place for place in called}
-    yield from (place for place in latest.values() if (results[place].turn or 0) >= oldest)
 
 
 def _find_reason_to_keep(

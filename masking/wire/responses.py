@@ -5,23 +5,21 @@ and what codex, opencode, pi and the Agents SDK send. All that a model makes for
 run of items: its reasoning, its words, its calls.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from masking.elements import UNKNOWN, Call, Element, Result, Speaker
-from masking.model import ContentKind, Image, Path, make
-from masking.wire.images import offer
+from masking.model import make
 from masking.wire.json_values import is_text_part, non_empty, objects
 from masking.wire.reasoning import find_responses_binding
 from masking.wire.request_fields import asks_for_stream, find_model
+from masking.wire.responses_results import TEXT_TYPES, read_result
 from masking.wire.responses_sizes import (
     OUTPUT,
     PAIRED_BY,
     count_image_tokens,
     find_item_texts,
-    find_picture,
     holds_result,
-    measure_image,
     measure_item,
     measure_prompt_head,
 )
@@ -46,11 +44,7 @@ give out belongs to the model's answer. A compaction stands for a history that i
 _CALL = "_call"
 """How the types of calls end. Of the others only what the client runs has a `call_id`."""
 
-_TEXTS = ("input_text", "output_text")
-
-_STRING: tuple[Path, ...] = (("output",),)
 _BREAKPOINT = "prompt_cache_breakpoint"
-_BY_A_PROGRAM = "program"
 
 
 def read_item(item: object) -> Element:
@@ -71,7 +65,7 @@ def read_item(item: object) -> Element:
     if kind.endswith(_CALL):
         return make(Element, ("assistant", (), _read_call(kind, item), (), False))
     if kind.endswith(OUTPUT):
-        return make(Element, ("tool", (), (), (_read_result(kind, item),), False))
+        return make(Element, ("tool", (), (), (read_result(kind, item),), False))
     return UNKNOWN
 
 
@@ -235,100 +229,11 @@ _CLIENTS_CALLS = frozenset(
 _ARGUMENTS = ("arguments", "input", "action", "operation")
 
 
-def _read_result(kind: str, item: Mapping[str, Any]) -> Result:
-    call_id = non_empty(item.get("call_id"))
-    caller = item.get("caller")
-    read = _RESULTS.get(kind)
-    is_replayed = isinstance(caller, dict) and caller.get("type") == _BY_A_PROGRAM
-    if read is None or is_replayed:  # a program is run again, and must find what it found
-        return Result(call_id or non_empty(item.get("id")), "other", (), ())
-    return read(call_id, item)
-
-
-def _read_output(call_id: str | None, item: Mapping[str, Any]) -> Result:
-    """Read a text, or a list of parts, of which the texts may go."""
-    output = item.get("output")
-    is_error = item.get("status") == "failed"
-    if isinstance(output, str):
-        return _make_result(call_id, "string", (output,), _STRING, is_error)
-    parts = output if isinstance(output, list) else []
-    places = [place for place, part in enumerate(parts) if is_text_part(part, _TEXTS)]
-    texts = tuple([parts[place]["text"] for place in places])
-    slots = tuple([("output", place, "text") for place in places])
-    images = tuple([image for at, part in enumerate(parts) for image in _find_image(at, part)])
-    kind: ContentKind = "text_parts" if places else "other"
-    return _make_result(call_id, kind, texts, slots, is_error, images)
-
-
-def _find_image(at: int, part: object) -> tuple[Image, ...]:
-    if not isinstance(part, dict) or part.get("type") != "input_image":
-        return ()
-    if not part.keys() <= _IMAGE_KEYS:
-        return ()
-    return offer(
-        ("output", at),
-        part,
-        find_picture(part),
-        measure_image(part),
-        lambda text: {"type": "input_text", "text": text},
-    )
-
-
-_IMAGE_KEYS = {"type", "image_url", "detail", "file_id"}
-"""An image with any other key stays, such as one with a breakpoint."""
-
-
-def _read_shell_output(call_id: str | None, item: Mapping[str, Any]) -> Result:
-    """Read what commands printed: a list of `stdout`, `stderr` and how each command ended."""
-    texts: list[str] = []
-    slots: list[Path] = []
-    is_error = False
-    output = item.get("output")
-    for place, piece in enumerate(output if isinstance(output, list) else ()):
-        if not isinstance(piece, dict):
-            continue
-        is_error = is_error or _has_failed(piece.get("outcome"))
-        for key in ("stdout", "stderr"):
-            if text := non_empty(piece.get(key)):
-                texts.append(text)
-                slots.append(("output", place, key))
-    return _make_result(
-        call_id, "text_parts" if texts else "other", tuple(texts), tuple(slots), is_error
-    )
-
-
-_RESULTS: Mapping[str, Callable[[str | None, Mapping[str, Any]], Result]] = {
-    **dict.fromkeys(
-        ("function_call_output", "custom_tool_call_output", "apply_patch_call_output"),
-        _read_output,
-    ),
-    "shell_call_output": _read_shell_output,
-}
-"""The results whose texts may be replaced, by their type; all others stay as they are."""
-
-
-def _make_result(
-    call_id: str | None,
-    kind: ContentKind,
-    texts: tuple[str, ...],
-    slots: tuple[Path, ...],
-    is_error: bool,
-    images: tuple[Image, ...] = (),
-) -> Result:
-    return make(Result, (call_id, kind, texts, slots, is_error, None, (), None, images))
-
-
-def _has_failed(outcome: object) -> bool:
-    if not isinstance(outcome, dict):
-        return False
-    return outcome.get("type") == "timeout" or outcome.get("exit_code", 0) != 0
-
-
 def _find_texts(content: object) -> tuple[str, ...]:
     if isinstance(content, str):
         return (content,)
     parts = content if isinstance(content, list) else ()
-    return tuple([part["text"] for part in parts if is_text_part(part, _TEXTS)])
+    return tuple([part["text"] for part in parts if is_text_part(part, TEXT_TYPES)])
 
 
 def _has_encrypted_reasoning(document: Mapping[str, object]) -> bool:
@@ -350,6 +255,6 @@ def _unmark_parts(parts: Sequence[object]) -> object:
         for part in parts
     ]
     match unmarked:
-        case [{"type": kind, "text": str(text), **others}] if kind in _TEXTS and not others:
+        case [{"type": kind, "text": str(text), **others}] if kind in TEXT_TYPES and not others:
             return text
     return unmarked

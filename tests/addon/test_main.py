@@ -18,7 +18,7 @@ from addon.recordings.expectations import expectation_file, write_config
 from addon.recordings.flows import read_flows, write_flows
 from addon.shared.shipped import shipped
 from masking.config import parse_settings
-from masking.model import CHANGES
+from masking.reasons import CHANGES
 from tests.sessions import CHATS
 
 SESSION = shipped("recordings") / RECORDING

@@ -17,7 +17,7 @@ from addon.shared.memories import Memories, MemoryFiles
 from addon.shared.memory_file import NAME, MemoryFile
 from addon.shared.memory_record import decode, encode
 from masking.memory.boundary_memory import Anchor, Branches, Move, Past
-from masking.strategies.boundary import Boundary
+from masking.strategies.boundary_fold import Boundary
 from masking.strategies.placeholder import Rendering
 
 PAST = Past(

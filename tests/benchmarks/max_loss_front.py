@@ -11,7 +11,8 @@ from pathlib import Path
 
 from masking.measures.pricing import Pricing
 from masking.replay.first_masked import NEVER, find_first_behind
-from masking.strategies.boundary import Boundary, find_boundaries
+from masking.strategies.boundary import find_boundaries
+from masking.strategies.boundary_fold import Boundary
 from masking.strategies.policy import CERTAIN, MaskPolicy
 from masking.tune.max_loss_front import (
     BillTotals,

@@ -20,7 +20,8 @@ from masking.measures.pricing import Pricing
 from masking.measures.token_estimate import estimate_tokens
 from masking.model import ChatMessage, Maskable, PriceStep, Request
 from masking.rewrite import rewrite_request
-from masking.strategies.boundary import Boundary, find_boundary
+from masking.strategies.boundary import find_boundary
+from masking.strategies.boundary_fold import Boundary
 from masking.strategies.policy import CERTAIN, MaskPolicy
 from masking.strategies.window import decide, find_maskable, judge
 from tests import builders

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from masking.accounting.cost import Bill
-from masking.model import REASONS, ChangeReason, KeepReason
+from masking.reasons import REASONS, ChangeReason, KeepReason
 from masking.replay.boundary_moves import Value
 from masking.replay.comparison import Comparison
 from masking.report.chart_data import describe_charts, find_bills

@@ -4,7 +4,7 @@ import pytest
 
 from masking.model import Maskable
 from masking.replay.first_masked import NEVER, find_first_behind
-from masking.strategies.boundary import Boundary
+from masking.strategies.boundary_fold import Boundary
 from masking.strategies.policy import MaskPolicy
 
 TURNS = [1, 2, 3, 4, 5]

@@ -13,10 +13,11 @@ from masking.conversation import follow
 from masking.layout import lay_out
 from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
-from masking.model import Decision, Maskable, Reason, describe_image, describes_image
+from masking.model import Decision, Maskable, describe_image, describes_image
+from masking.reasons import Reason
 from masking.replay.first_masked import find_first_behind
 from masking.rewrite import Rewrite, change_request, rewrite_request
-from masking.strategies.boundary import Boundary
+from masking.strategies.boundary_fold import Boundary
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import RedactionPolicy

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from masking.measures.pricing import Pricing
 from masking.replay.first_masked import NEVER, find_first_behind
-from masking.strategies.boundary import Boundary
+from masking.strategies.boundary_fold import Boundary
 from masking.strategies.policy import MaskPolicy
 from masking.tune.optimum import (
     ConversationSizes,

@@ -1,7 +1,7 @@
 import pytest
 
 from masking.accounting.reason_row import spell_reasons
-from masking.model import REASONS, Reason
+from masking.reasons import REASONS, Reason
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from masking.measures.price_settings import CachePricing
-from masking.model import REASONS
+from masking.reasons import REASONS
 from masking.replay.comparison import Comparison
 from masking.report.origin import Origin
 from masking.report.page import render_report

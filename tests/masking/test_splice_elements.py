@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from masking import ChatMessage, Replacement, WireError
 from masking.edit import splice as splicing
-from masking.edit.splice import apply, decode, splice
+from masking.edit.json_decoding import decode
+from masking.edit.splice import apply, splice
 from masking.model import Edits
 from masking.strategies.reduction import ReductionOptions, plan_reduction
 from masking.strategies.texts import count_chars

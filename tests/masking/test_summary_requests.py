@@ -13,9 +13,10 @@ from masking.layout import lay_out
 from masking.measures.cache_rules import ReadsAt
 from masking.measures.pricing import Pricing
 from masking.memory.boundary_memory import BoundaryMemory
-from masking.model import REASONS
+from masking.reasons import REASONS
 from masking.rewrite import Rewrite, change_request, read_request
-from masking.strategies.boundary import Made, allows_whole
+from masking.strategies.boundary import allows_whole
+from masking.strategies.boundary_fold import Made
 from masking.strategies.order import Strategies
 from masking.strategies.redaction import RedactionPolicy
 from masking.strategies.summary_requests import is_summary_request
