@@ -3,9 +3,10 @@
 `python -m tests.benchmarks.exponents` doubles each shape three times, fits the exponent of the CPU
 time over the bytes, and exits with 1 if one exceeds 1.4: on a busy machine, linear work comes to
 1.1 to 1.3. The shapes of `tests.benchmarks.shapes` are among them. The fastest of three runs
-counts, because the machine may be shared.
+counts, because the machine may be shared. `--only` takes those with a word in their name.
 """
 
+import argparse
 import json
 import math
 import statistics
@@ -50,9 +51,14 @@ class Work(NamedTuple):
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="a part of the name of a shape")
+    only = parser.parse_args().only
     worst = 0.0
     print(f"{'shape':46} {'kB':>7} {'ms':>8}   exponent")
     for name, build in _list_works():
+        if only not in name:
+            continue
         works = [build(size) for size in SIZES]
         times = [take_seconds(work.run) for work in works]
         logs = [[math.log(work.size) for work in works], [math.log(each) for each in times]]
