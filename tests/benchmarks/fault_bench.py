@@ -114,6 +114,13 @@ def count_records(folder: Path) -> int:
     return sum(1 for line in lines[:-1] if json.loads(line))
 
 
+def read_errors(folder: Path) -> list[str | None]:
+    """Return what each record of a file says of why its answer did not come to its end."""
+    path = find_records(folder)
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    return [json.loads(line)["error"] for line in lines]
+
+
 def is_sound(folder: Path) -> bool:
     """Whether the log has no traceback, and the record file no line that cannot be read."""
     if find_records(folder).exists():

@@ -21,7 +21,15 @@ from pathlib import Path
 
 from addon.proxy.launch import HOST
 from tests.benchmarks import http2_faults
-from tests.benchmarks.fault_bench import Bench, Connection, Provider, exchange, is_sound
+from tests.benchmarks.fault_bench import (
+    Bench,
+    Connection,
+    Provider,
+    exchange,
+    is_sound,
+    read_errors,
+    wait_for,
+)
 from tests.benchmarks.fault_list import ANSWERS, HALVES, PHASES, REQUESTS, STALL, WHOLE, answer
 from tests.benchmarks.machine_faults import MACHINE, check_signal
 
@@ -49,11 +57,17 @@ def check_half(bench: Bench, name: str) -> bool:
 
 
 def check_http2_answer(bench: Bench, name: str) -> bool:
+    """Whether a client gets the same from both, and the record names who ended the answer."""
     bench.other.actions = http2_faults.ANSWERS[name]
     bench.other.early = name.startswith("early:")
     plain = bench.streaming_http2 if name.startswith("stream:") else bench.plain_http2
     seen = http2_faults.exchange(plain.port)
-    return seen == http2_faults.exchange(bench.ours_http2.port)
+    folder = bench.folder / "ours-http2"
+    before = len(read_errors(folder))
+    is_same = seen == http2_faults.exchange(bench.ours_http2.port)
+    wait_for(lambda: len(read_errors(folder)) > before)
+    has_left = read_errors(folder)[before:] == ["client left"]
+    return is_same and has_left == (name in http2_faults.LEFT)
 
 
 def check_http2_request(bench: Bench, name: str) -> bool:

@@ -116,6 +116,15 @@ ANSWERS: Mapping[str, Sequence[Act]] = {
 }
 """What a provider does upon a whole request, or as soon as it has its head."""
 
+LEFT = (
+    "a cancellation instead of an answer",
+    "a reset without an error",
+    "stream: a cancellation after an event",
+    "garbage instead of frames",
+)
+"""Those after which the record says that the client left. mitmproxy does not tell which side reset
+a stream, and these are the codes of a client; after the last one, ours has waited long enough."""
+
 _FIELDS = ((":method", "POST"), (":scheme", "https"), (":authority", "provider"), (":path", PATH))
 
 
