@@ -84,6 +84,11 @@ class Exchange:
         is_wanted = part.kind == "response_headers" and not part.is_last and self._rewritten
         yield ASK_FOR_STREAM if is_wanted else GO_ON[part.kind]
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be said, as the request is none to a model."""
+        return self._received is None
+
     def end(self, *, stopping: bool = False) -> None:
         """Record a request whose end Envoy has not told: either side has left."""
         if self._rewritten is None:

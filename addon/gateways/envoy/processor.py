@@ -51,6 +51,8 @@ class Processor:
                 part = read_part(message)
                 async for response in _guard(exchange, part):
                     yield response
+                if exchange.is_over:
+                    break  # Envoy goes on without us, and holds no stream open for it
         finally:
             exchange.end(stopping=self._is_stopping)
 

@@ -122,6 +122,7 @@ class _Supervisor:
         )
         assert process.stdout is not None  # noqa: S101 - as asked for
         if await process.stdout.readline() != READY:
+            await process.wait()
             raise RuntimeError(f"a process does not serve {self._address}; it says why above")
         return process
 
@@ -134,10 +135,21 @@ class _Supervisor:
             logger.warning(
                 f"a process ended by itself (exit code {process.returncode}): another is started"
             )
+            started = await self._start_again()
+            if started is None:
+                return
+            process = started
+
+    async def _start_again(self) -> asyncio.subprocess.Process | None:
+        """Start a process, however often that fails; None if it is time to end."""
+        while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), _AGAIN_SECONDS)
-                return
-            process = await self._start()
+                return None
+            try:
+                return await self._start()
+            except (OSError, RuntimeError) as error:
+                logger.warning(str(error))
 
     async def _attend(self, process: asyncio.subprocess.Process) -> None:
         """Take in a process's records until it has ended; tell it to end when it is time."""
@@ -204,10 +216,10 @@ def _hold_port(host: str, port: int) -> socket.socket:
     try:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         held.bind((host, port))
-    except OSError as error:
+    except (OSError, OverflowError) as error:  # also: no such port
         held.close()
-        problem = error.strerror or str(error)
-        raise OSError(error.errno, problem, f"{_bracket(host)}:{port}") from None
+        problem = getattr(error, "strerror", None) or str(error)
+        raise OSError(f"{_bracket(host)}:{port}: {problem}") from None
     return held
 
 

@@ -110,10 +110,13 @@ def _say(line: bytes) -> None:
 
 
 def main() -> None:
-    """Serve as the one argument says, which is JSON."""
+    """Serve as the one argument says, which is JSON; one line says what is in the way."""
     logging.basicConfig(format="[%(asctime)s] %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("observation_masking").setLevel(logging.INFO)
-    asyncio.run(serve(WorkerOptions(**orjson.loads(sys.argv[1])), _say))
+    try:
+        asyncio.run(serve(WorkerOptions(**orjson.loads(sys.argv[1])), _say))
+    except (OSError, ValueError, RuntimeError) as error:
+        sys.exit(f"obsmask: {error}")
 
 
 if __name__ == "__main__":
