@@ -11,7 +11,7 @@ def count_chars(elements: Iterable[Element]) -> int:
     for element in elements:
         chars += sum(map(len, element.texts))
         for result in element.results:
-            chars += sum(map(len, result.texts))
+            chars += sum(map(len, (*result.texts, *result.tails)))
     return chars
 
 

@@ -58,7 +58,8 @@ class _Request:
         self.items = [text[each.start : each.end] for each in members]
         self.around = (text[: at + 1].rstrip(), text[members[-1].end :].lstrip() if members else "")
         own = sum(len(text) for spoken in self.read.spoken for text in spoken.texts)
-        self.size = own + sum(len(given.said) for given in self.read.given)
+        texts = [text + tail for given in self.read.given for _, text, tail in given.texts]
+        self.size = own + sum(map(len, texts))
 
 
 def _find_kept(name: str, found: Read, recent: int) -> set[int]:

@@ -304,7 +304,7 @@ def _hear_responses(item: dict[str, Any], at: Where) -> Spoken:
     if not isinstance(kind, str):
         return Spoken()
     if kind in _RUN_BY_PROVIDER:
-        raise Unclear("an item of the provider's")
+        return _hear_of_provider(kind, item, (*at, "output"))
     if kind == "reasoning":
         return Spoken("model")
     call_id = _text(item.get("call_id"))
@@ -319,6 +319,24 @@ def _hear_responses(item: dict[str, Any], at: Where) -> Spoken:
     return Spoken()
 
 
+_PAIRED_BY = {
+    **dict.fromkeys(("program", "program_output", "tool_search_output"), "call_id"),
+    "mcp_approval_request": "id",
+    "mcp_approval_response": "approval_request_id",
+}
+
+
+def _hear_of_provider(kind: str, item: dict[str, Any], at: Where) -> Spoken:
+    """Return what an item says that is never touched; calls and results in it stay together."""
+    spoken = Spoken(_RUN_BY_PROVIDER[kind])
+    call_id = _text(item.get(_PAIRED_BY.get(kind, "")))
+    if call_id and kind.endswith(("_output", "_response")):
+        spoken.given.append(Given(at, call_id))
+    elif call_id:
+        spoken.calls.append(Asked(call_id, kind, None))
+    return spoken
+
+
 _RUN_BY_CLIENT = (
     *("function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call"),
 )
@@ -331,7 +349,7 @@ def _responses_result(kind: str, item: dict[str, Any], call_id: str | None, at: 
     is_program = isinstance(caller, dict) and caller.get("type") == "program"
     if kind not in _READ or is_program:
         if kind == "shell_call_output" and not is_program:
-            raise Unclear("the output of a shell")
+            return _shell_result(Given(at, call_id), _list(output))
         return Given(at, call_id or _text(item.get("id")))
     given = Given(at, call_id, fails=item.get("status") == "failed")
     if isinstance(output, str):
@@ -344,6 +362,22 @@ def _responses_result(kind: str, item: dict[str, Any], call_id: str | None, at: 
         if part.keys() <= {"type", "image_url", "detail", "file_id"}:
             shown = _show_address(part.get("image_url"))
             given.images.append(((*at, place), {"type": "input_text", "text": shown}))
+    return given
+
+
+def _shell_result(given: Given, pieces: list[Any]) -> Given:
+    """Take what commands printed, and whether one failed."""
+    for place, piece in enumerate(pieces):
+        if not isinstance(piece, dict):
+            continue
+        for key in ("stdout", "stderr"):
+            if text := _text(piece.get(key)):
+                given.texts.append(((*given.at, place, key), text, ""))
+        outcome = piece.get("outcome")
+        if isinstance(outcome, dict):
+            ended = outcome.get("type") != "timeout" and outcome.get("exit_code", 0) == 0
+            given.fails = given.fails or not ended
+    given.kind = "list" if given.texts else "other"
     return given
 
 

@@ -48,6 +48,7 @@ _TEXTS = (
     "ok",
     "",
 )
+_SUMMARIZE = "Summarize the conversation so far."
 _MARK = {"cache_control": {"type": "ephemeral"}}
 
 _STYLES: tuple[Callable[[object], str], ...] = (
@@ -115,7 +116,7 @@ class Talk:
         """Add what an agent and its client say next."""
         random = self.random
         if random.random() < 0.15:
-            self.say(User(random.choice(("Go on.", "Summarize it.", random.choice(_TEXTS)))))
+            self.say(User(random.choice(("Go on.", _SUMMARIZE, _SUMMARIZE, random.choice(_TEXTS)))))
             return
         thought = "Hm." if random.random() < 0.1 else ""
         if random.random() < 0.1:

@@ -2,11 +2,13 @@ import pytest
 
 from masking.strategies.texts import clip, count_chars
 from masking.wire.chat import CHAT
+from masking.wire.messages import MESSAGES
 from tests.builders import IMAGE, assistant, call, parts, read
 
 ASTRAL = "😀"
 COMBINING = "e\u0301"
 LONE = "\ud83d"
+REMINDER = "<system-reminder>Go on.</system-reminder>"
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,13 @@ def test_the_size_is_that_of_all_texts_in_code_points() -> None:
         None,
     ]
     assert 3 + 1 + 2 + 1 == count_chars(read(messages).elements)
+
+
+def test_what_follows_the_text_of_a_result_counts_too() -> None:
+    block = {"type": "tool_result", "tool_use_id": "a", "content": f"out\n{REMINDER}"}
+    element = MESSAGES.read_element({"role": "user", "content": [block]})
+    assert element.results[0].texts == ("out",)
+    assert len(f"out\n{REMINDER}") == count_chars([element])
 
 
 @pytest.mark.parametrize(
