@@ -7,10 +7,12 @@ becomes of a request.
 import functools
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import TypeVar
 
+from addon.metrics.deferred import Deferred
 from addon.metrics.hold_warnings import HoldWarnings
 from addon.metrics.left_out import LeftOut
 from addon.metrics.log_line import render_line
@@ -58,6 +60,9 @@ _MAX_COUNTED_BYTES = 16_000_000
 _MAX_PENDING_BYTES = 64_000_000
 """Beyond this, requests are not measured, and answers not read for their usage."""
 
+_MAX_DEFERRED_BYTES = 4_000_000
+"""The most bytes of requests that may wait for their answers to be measured with these."""
+
 _MAX_PENDING = 10_000
 """The most requests that may wait to be recorded; beyond this, they leave no record."""
 
@@ -93,7 +98,9 @@ class Metrics:
         self._counter = TokenCounter()
         self._worker = Worker("metrics")
         self.left_out = LeftOut(self._log.log)
-        self._pending = self._pending_bytes = 0
+        self._pending = self._pending_bytes = self._deferred_bytes = 0
+        self._let_go: deque[int] = deque()
+        """Bytes that are no longer held, by whichever thread: a collector may hold the lock."""
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -109,7 +116,10 @@ class Metrics:
         self._worker.submit(lambda: self._reopen(settings))
 
     def measure(self, rewrite: Rewrite, original: bytes, *, observed: bool = False) -> Measuring:
-        """Measure a request; when too many wait, leave its tokens uncounted, or all of it."""
+        """Measure a request; when too many wait, leave its tokens uncounted, or all of it.
+
+        That is done once it has come to its end, unless what waits for that is large.
+        """
         if self._pending_bytes >= _MAX_PENDING_BYTES:
             self.left_out.note("sizes")
             return _NOT_MEASURED
@@ -121,7 +131,10 @@ class Metrics:
                 self._trace.log(rewrite.redactions, observed=observed)
             return measured
 
-        return self._submit(job, len(original))
+        size = len(original)
+        if rewrite.redactions is not None or not self._may_defer(size):
+            return self._submit(job, size)
+        return Deferred(job, self._worker.submit, lambda: self._let_go.append(size))
 
     def finish(
         self,
@@ -223,6 +236,15 @@ class Metrics:
         with self._lock:
             self._pending += records
             self._pending_bytes += size
+
+    def _may_defer(self, size: int) -> bool:
+        """Whether so many bytes may be held until their answer has come; they are counted."""
+        with self._lock:
+            while self._let_go:
+                self._deferred_bytes -= self._let_go.popleft()
+            is_small = self._deferred_bytes + size <= _MAX_DEFERRED_BYTES
+            self._deferred_bytes += size if is_small else 0
+        return is_small
 
     def _read_usage(self, read_body: Callable[[], bytes | None]) -> Usage | None:
         try:

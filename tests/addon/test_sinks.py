@@ -401,3 +401,16 @@ def test_redactions_are_traced(metrics: Metrics, caplog: pytest.LogCaptureFixtur
     metrics.measure(rewrite, body)
     metrics.close()
     assert len([each for each in caplog.messages if each.startswith("redacted {")]) == 5
+
+
+def test_a_large_request_does_not_wait_for_its_answer_to_be_measured(metrics: Metrics) -> None:
+    body = encoded(conversation())
+    rewrite = change_request(body, read_request(body), Settings().strategies)
+    waiting = [metrics.measure(rewrite, bytes(2_000_000)) for _ in range(3)]
+    metrics.settle().result()
+    assert [False, False, True] == [each.done() for each in waiting]
+    del waiting[0]
+    again = metrics.measure(rewrite, bytes(2_000_000))
+    metrics.settle().result()
+    assert not again.done(), "there is room once another is let go"
+    assert again.result() is not None
