@@ -6,7 +6,7 @@ the same on every platform and version.
 """
 
 from binascii import unhexlify
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 from zlib import adler32
@@ -53,11 +53,13 @@ def _find_cost(classes: bytes, is_ascii: bool) -> int:
     cost = _add_up(pairs, model.pairs)
     if model.singles is not None:
         cost += _add_up(classes, model.singles)
-    kinds = pairs.translate(model.kinds)
-    for kind, groups in model.longer:
+    kinds, at, found = pairs.translate(model.kinds), None, classes
+    for layer, kind, patterns in model.longer:
         if kind in kinds:
-            for layer, patterns in groups:
-                cost += _weigh(classes if layer is None else classes.translate(layer), patterns)
+            if layer is not at:
+                at, found = layer, classes.translate(layer)
+            for pattern, each in patterns:
+                cost += each * found.count(pattern)
     return max(UNIT, cost)
 
 
@@ -92,16 +94,7 @@ def _add_up(found: bytes, costs: _Costs) -> int:
     return cost
 
 
-def _weigh(found: bytes, patterns: "_Patterns") -> int:
-    cost = 0
-    for pattern, each in patterns:
-        cost += each * found.count(pattern)
-    return cost
-
-
-_Patterns = tuple[tuple[bytes, int], ...]
-
-_Longer = tuple[int, tuple[tuple[bytes | None, _Patterns], ...]]
+_Longer = tuple[bytes | None, int, tuple[tuple[bytes, int], ...]]
 
 
 class _Model(NamedTuple):
@@ -114,8 +107,8 @@ class _Model(NamedTuple):
     pairs: what each pair of digits costs.
     singles: what each letter costs by itself; None if the pairs have that of their second one.
     kinds: for each pair of digits, which of `_HELD` it is, counted from 1; 0 for none.
-    longer: all other patterns, by the kind of pair that they hold, and by the layer in which they
-        are looked for, None for the letters as they are.
+    longer: all other patterns, by the layer in which they are looked for, and by the kind of pair
+        that they hold. The letters as they are come first, as None.
     """
 
     classes: bytes
@@ -179,12 +172,12 @@ def _find_kind(pair: bytes) -> int:
     return next(held, 0)
 
 
-def _find_longer(classes: bytes, names: bytes) -> Iterator[_Longer]:
-    """Yield the other patterns that are made of these classes alone, by the pair they hold.
+def _find_longer(classes: bytes, names: bytes) -> tuple[_Longer, ...]:
+    """Return the other patterns that are made of these classes alone.
 
     `names` are the letters that the classes have in a model.
     """
-    groups: dict[int, dict[bytes | None, list[tuple[bytes, int]]]] = {}
+    groups: dict[bytes | None, dict[int, list[tuple[bytes, int]]]] = {None: {}}
     for layer, costs in _COSTS.items():
         letters = classes.translate(layer)
         renamed = make_table(b"-", *zip(map(chr, letters), zip(names), strict=True))
@@ -194,10 +187,13 @@ def _find_longer(classes: bytes, names: bytes) -> Iterator[_Longer]:
             kind = next(n for n, (_, held) in enumerate(_HELD, 1) if held in pattern)
             is_plain = all(letters.count(letter) == 1 for letter in pattern)
             as_is = pattern.translate(bytes.maketrans(letters, names)) if is_plain else pattern
-            found = groups.setdefault(kind, {})
-            found.setdefault(None if is_plain else renamed, []).append((as_is, cost))
-    for kind, by_layer in groups.items():
-        yield kind, tuple((layer, tuple(found)) for layer, found in by_layer.items())
+            by_kind = groups.setdefault(None if is_plain else renamed, {})
+            by_kind.setdefault(kind, []).append((as_is, cost))
+    return tuple(
+        (layer, kind, tuple(found))
+        for layer, by_kind in groups.items()
+        for kind, found in by_kind.items()
+    )
 
 
 def _make_model(classes: bytes, *, is_ascii: bool) -> _Model:
@@ -230,7 +226,7 @@ def _make_model(classes: bytes, *, is_ascii: bool) -> _Model:
         _make_costs(costs),
         None if is_ascii else _make_costs([_find_own_cost(bytes((n,))) for n in range(256)]),
         bytes(kinds),
-        tuple(_find_longer(classes, classes.translate(to_names))),
+        _find_longer(classes, classes.translate(to_names)),
     )
 
 
