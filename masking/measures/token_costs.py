@@ -54,8 +54,8 @@ def _find_cost(classes: bytes, is_ascii: bool) -> int:
     if model.singles is not None:
         cost += _add_up(classes, model.singles)
     kinds, at, found = pairs.translate(model.kinds), None, classes
-    for layer, kind, patterns in model.longer:
-        if kind in kinds:
+    for layer, kind, other, patterns in model.longer:
+        if kind in kinds and other in kinds:
             if layer is not at:
                 at, found = layer, classes.translate(layer)
             for pattern, each in patterns:
@@ -87,14 +87,16 @@ def _add_up(found: bytes, costs: _Costs) -> int:
     The low half of an Adler-32 checksum is the sum of the bytes, modulo 65,521 (RFC 1950).
     """
     least, high, low = costs
-    high, low, cost = found.translate(high), found.translate(low), least * len(found)
-    for at in range(0, len(found), _MOST_DIGITS):
-        end = at + _MOST_DIGITS
-        cost += _BASE * (adler32(high[at:end], 0) & 0xFFFF) + (adler32(low[at:end], 0) & 0xFFFF)
-    return cost
+    high, low, count = found.translate(high), found.translate(low), len(found)
+    if count <= _MOST_DIGITS:  # as of nearly all texts that are measured
+        total = _BASE * (adler32(high, 0) & 0xFFFF) + (adler32(low, 0) & 0xFFFF)
+        return total + least * count
+    parts = [slice(at, at + _MOST_DIGITS) for at in range(0, count, _MOST_DIGITS)]
+    total = sum([_BASE * (adler32(high[part], 0) & 0xFFFF) for part in parts])
+    return total + sum([adler32(low[part], 0) & 0xFFFF for part in parts]) + least * count
 
 
-_Longer = tuple[bytes | None, int, tuple[tuple[bytes, int], ...]]
+_Longer = tuple[bytes | None, int, int, tuple[tuple[bytes, int], ...]]
 
 
 class _Model(NamedTuple):
@@ -106,9 +108,9 @@ class _Model(NamedTuple):
     digits: a hexadecimal digit for each letter; None if the letters are such digits.
     pairs: what each pair of digits costs.
     singles: what each letter costs by itself; None if the pairs have that of their second one.
-    kinds: for each pair of digits, which of `_HELD` it is, counted from 1; 0 for none.
-    longer: all other patterns, by the layer in which they are looked for, and by the kind of pair
-        that they hold. The letters as they are come first, as None.
+    kinds: for each pair of digits, of which kind in `_HELD` it is, counted from 1; 0 for none.
+    longer: all other patterns, by the layer in which they are looked for, and by the first and the
+        last kind of pair that they hold. The letters as they are come first, as None.
     """
 
     classes: bytes
@@ -123,14 +125,15 @@ class _Model(NamedTuple):
 
 
 _HELD = (
-    (LETTERS, b"ll"),
-    (LETTERS, b"UU"),
-    (LETTERS, b"ld"),
-    (LETTERS, b"Ud"),
-    (RUNS, b"  "),
-    (RUNS, b"pp"),
+    (LETTERS, (b"ll",)),
+    (LETTERS, (b"UU",)),
+    (LETTERS, (b"ld", b"Ud")),
+    (LETTERS, (b"dl", b"dU")),
+    (RUNS, (b"  ",)),
+    (RUNS, (b"pp",)),
 )
-"""Each pattern that is neither a class nor a pair of two holds one of these; most texts few."""
+"""Each pattern that is neither a class nor a pair of two holds pairs of one of these kinds, or of
+two; most texts hold few."""
 
 
 def _add_layers() -> dict[bytes, dict[bytes, int]]:
@@ -168,7 +171,7 @@ def _find_role(byte: int) -> tuple[tuple[bool, bool], ...]:
 
 
 def _find_kind(pair: bytes) -> int:
-    held = (n for n, (layer, each) in enumerate(_HELD, 1) if pair.translate(layer) == each)
+    held = (n for n, (layer, pairs) in enumerate(_HELD, 1) if pair.translate(layer) in pairs)
     return next(held, 0)
 
 
@@ -177,22 +180,22 @@ def _find_longer(classes: bytes, names: bytes) -> tuple[_Longer, ...]:
 
     `names` are the letters that the classes have in a model.
     """
-    groups: dict[bytes | None, dict[int, list[tuple[bytes, int]]]] = {None: {}}
+    groups: dict[bytes | None, dict[tuple[int, int], list[tuple[bytes, int]]]] = {None: {}}
     for layer, costs in _COSTS.items():
         letters = classes.translate(layer)
         renamed = make_table(b"-", *zip(map(chr, letters), zip(names), strict=True))
         for pattern, cost in costs.items():
             if _is_short(pattern) or pattern.strip(letters):
                 continue
-            kind = next(n for n, (_, held) in enumerate(_HELD, 1) if held in pattern)
+            held = [n for n, (_, pairs) in enumerate(_HELD, 1) if any(p in pattern for p in pairs)]
             is_plain = all(letters.count(letter) == 1 for letter in pattern)
             as_is = pattern.translate(bytes.maketrans(letters, names)) if is_plain else pattern
-            by_kind = groups.setdefault(None if is_plain else renamed, {})
-            by_kind.setdefault(kind, []).append((as_is, cost))
+            by_kinds = groups.setdefault(None if is_plain else renamed, {})
+            by_kinds.setdefault((held[0], held[-1]), []).append((as_is, cost))
     return tuple(
-        (layer, kind, tuple(found))
-        for layer, by_kind in groups.items()
-        for kind, found in by_kind.items()
+        (layer, *kinds, tuple(found))
+        for layer, by_kinds in groups.items()
+        for kinds, found in by_kinds.items()
     )
 
 
