@@ -33,8 +33,14 @@ _MOST_A_MESSAGE = 1_024
 """The most tokens that a provider counts for a message beyond what we see of it: role, separators,
 ids, reasoning."""
 
+_A_MESSAGE = 30.0
+"""How far off the tokens of each message may be where the counts do not tell them."""
+
 _ALIKE = 1e-3
 """If the sizes of new texts vary by less, they do not tell the tokens of each message."""
+
+_ROUNDING = 1 / 6
+"""The variance of what a count grew by that comes of counting in whole tokens."""
 
 
 class Estimate(NamedTuple):
@@ -51,16 +57,18 @@ class Estimate(NamedTuple):
 class Rate(NamedTuple):
     """How many tokens a provider counts for one of ours, and in addition for each message.
 
-    `spread` is how far `value` may be off for a text, as a part of it.
+    `spread` is how far `value` may be off for a text, as a part of it; `doubt` is how far it may be
+    off for all of them alike.
     """
 
     value: float = 1.0
     message: float = 0.0
     spread: float = DEFAULT_SPREAD
+    doubt: float = DEFAULT_SPREAD / sqrt(_AS_OFTEN)
 
     def extend(self, start: Estimate, tokens: int, messages: int = 0) -> Estimate:
         """Return the estimate with our tokens of a text, or of so many messages, added."""
-        error = abs(tokens) * self.value * self.spread
+        error = abs(tokens) * self.value * max(self.spread, self.doubt)
         return start.plus(tokens * self.value + messages * self.message, error)
 
 
@@ -95,7 +103,12 @@ class Growth(NamedTuple):
         )
 
     def find_rate(self) -> Rate | None:
-        """Return the best rate by weighted least squares; its spread is the residual."""
+        """Return the best rate by weighted least squares; its spread is the residual.
+
+        Its doubt is the standard error of the value. What is new may have much the same size in
+        each request. Then the value and the tokens of each message are not told apart, and the
+        latter are known beforehand to within `_A_MESSAGE` alone.
+        """
         if not self.times:
             return None
         if self.times < _TELLING:
@@ -109,7 +122,12 @@ class Growth(NamedTuple):
             - 2 * message * self.messages_theirs_per
             - 2 * value * self.theirs
         )
-        return Rate(value, message, sqrt(max(0.0, left) / self.ours) / value)
+        left = max(0.0, left)
+        variance = max(_ROUNDING * self.times / self.ours, left / (self.times - 2))
+        known = self.messages_squared_per + variance / _A_MESSAGE**2
+        left_open = max(_ALIKE**2 * self.ours, self.ours - self.messages**2 / known)
+        doubt = sqrt(variance / left_open)
+        return Rate(value, message, sqrt(left / self.ours) / value, doubt / value)
 
     def _fit(self) -> tuple[float, float] | None:
         """Return the tokens for a message and for a token of ours; None if the sums do not tell."""
@@ -212,7 +230,7 @@ def take_counts(
         growth=_grow(last, prompt, counted) if last else Growth(),
         last=replace(last, last=None) if last else None,
     )
-    return replace(now, difference=_find_difference(prompt, now.rate, now.growth.times))
+    return replace(now, difference=_find_difference(prompt, now.rate))
 
 
 def _grow(last: Counts, prompt: Prompt, counted: int | None) -> Growth:
@@ -224,15 +242,15 @@ def _grow(last: Counts, prompt: Prompt, counted: int | None) -> Growth:
     return last.growth.add(len(prompt.before) - last.pieces, before - was[0], counted - last.sent)
 
 
-def _find_difference(prompt: Prompt, rate: Rate, times: int) -> Estimate:
+def _find_difference(prompt: Prompt, rate: Rate) -> Estimate:
     """Return what masking removes from a prompt.
 
     Texts are off the line by chance, each for itself, so much of that cancels out. The line itself
-    may be off, less so the more often the count has grown. So may placeholders, all in one
-    direction, because they are alike.
+    may be off for all of them. So may placeholders, all in one direction, because they are alike.
     """
     before, after, _, left, squares = prompt.compared
-    removed = before - after
-    texts = sqrt(squares) + abs(removed) / sqrt(max(_AS_OFTEN, times))
-    error = rate.value * (min(abs(removed), texts) * rate.spread + left * DEFAULT_SPREAD)
-    return Estimate(removed * rate.value, error)
+    removed = abs(before - after)
+    texts = sqrt(squares) * rate.spread + removed * rate.doubt
+    texts = min(texts, removed * max(rate.spread, rate.doubt))
+    error = rate.value * (texts + left * DEFAULT_SPREAD)
+    return Estimate((before - after) * rate.value, error)
