@@ -117,6 +117,20 @@ _SPELLINGS = {
 }
 """By the field of `Usage`."""
 
+_Ranked = tuple[int, str, _Sum]
+
+
+def _group() -> dict[_Step, list[_Ranked]]:
+    """Return the spellings by their first key, with their rank and what they tell."""
+    all_of_them = [(name, each) for name, spelled in _SPELLINGS.items() for each in spelled]
+    by_key: dict[_Step, list[_Ranked]] = {}
+    for rank, (name, each) in enumerate(all_of_them):
+        by_key.setdefault(each[0][0], []).append((rank, name, each))
+    return by_key
+
+
+_BY_KEY = _group()
+
 _MAX_TOKENS = 10**12
 """A count beyond this is a mistake."""
 
@@ -172,14 +186,19 @@ def find_usage(payload: object) -> Usage | None:
 
     Counts are whole numbers from 0 up; anything else is ignored.
     """
-    places = (_at(payload, place) for place in _PLACES)
-    blocks = [block for block in places if isinstance(block, dict)]
-    if isinstance(payload, dict) and _OLLAMA in payload:
-        blocks.append(payload)
-    if not blocks:
+    if not isinstance(payload, dict):
         return None
-    found = {name: _first(_counts(blocks, spelled)) for name, spelled in _SPELLINGS.items()}
-    return None if all(count is None for count in found.values()) else Usage(**found)
+    places = (_at(payload, place) for place in _PLACES if place[0] in payload)
+    blocks = [block for block in places if isinstance(block, dict)]
+    if _OLLAMA in payload:
+        blocks.append(payload)
+    found: dict[str, int] = {}
+    for block in blocks:
+        for _, name, spelled in sorted(_find_spellings(block)):
+            count = _add(block, spelled)
+            if count is not None and not found.get(name):
+                found[name] = count or found.get(name, 0)
+    return Usage(**found) if found else None
 
 
 def _split(body: bytes) -> Iterable[bytes]:
@@ -217,11 +236,10 @@ def _merge(earlier: Usage | None, later: Usage | None) -> Usage | None:
     return earlier.merge(later) if earlier and later else later or earlier
 
 
-def _counts(
-    blocks: Iterable[Mapping[str, object]], spellings: Iterable[_Sum]
-) -> Iterator[int | None]:
-    # Of most spellings a block does not even have the first key.
-    return (_add(b, spelled) for b in blocks for spelled in spellings if spelled[0][0] in b)
+def _find_spellings(block: Mapping[str, object]) -> Iterator[_Ranked]:
+    """Yield the spellings that a block may have: it does not even have the first key of most."""
+    for key in block:
+        yield from _BY_KEY.get(key, ())
 
 
 def _add(block: object, spelling: _Sum) -> int | None:
