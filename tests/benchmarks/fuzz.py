@@ -9,12 +9,14 @@ goes on later from where it was. Exits with 1 if there are any findings.
 """
 
 import json
+import subprocess
 import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +24,7 @@ from typing import NamedTuple
 from masking.replay.processes import open_processes
 from tests.fuzz.findings import Finding, find, replay, write
 from tests.fuzz.play import REQUESTS
+from tests.places import ROOT
 
 _SHARD = 20
 """How many plays are done at a time."""
@@ -42,9 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parse(arguments)
     if given.replay:
         return _replay(given.replay)
-    first = given.only if given.only is not None else _read_progress(given)
+    first, found = (given.only, 0) if given.only is not None else _read_progress(given)
     last = first + 1 if given.only is not None else max(1, given.bodies // REQUESTS)
-    began, found, plays = time.monotonic(), 0, first
+    began, plays = time.monotonic(), first
     for done in _run(given.seed, given.shards, first, last):
         for finding in done.findings:
             found += 1
@@ -52,12 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             write(given.into, given.seed, finding)
         plays = done.first + done.plays
         if given.progress:
-            given.progress.write_text(json.dumps({"seed": given.seed, "plays": plays}))
+            state = {"seed": given.seed, "plays": plays, "findings": found}
+            given.progress.write_text(json.dumps(state))
         if not plays % (25 * _SHARD):
             print(f"{plays * REQUESTS:,} bodies, {found} findings", file=sys.stderr, flush=True)
-    bodies = (plays - first) * REQUESTS
-    rate = bodies / (time.monotonic() - began)
-    told = f"seed {given.seed}, plays {first:,} to {plays - 1:,}"
+    rate = (plays - first) * REQUESTS / (time.monotonic() - began)
+    bodies = plays * REQUESTS if given.only is None else REQUESTS
+    told = f"seed {given.seed}, version {_find_version()}"
     print(f"{bodies:,} bodies ({told}), {found} findings, {rate:.0f} bodies/s")
     return int(found > 0)
 
@@ -87,12 +91,22 @@ def _replay(files: Sequence[Path]) -> int:
     return int(any(wrong for _, wrong in told))
 
 
-def _read_progress(given: Namespace) -> int:
-    """Return the play to go on with; the first, if another seed was played last."""
+def _read_progress(given: Namespace) -> tuple[int, int]:
+    """Return the play to go on with, and how much was found; the first, if the seed is another."""
     if given.progress is None or not given.progress.exists():
-        return 0
+        return 0, 0
     told = json.loads(given.progress.read_text())
-    return int(told["plays"]) if told["seed"] == given.seed else 0
+    return (told["plays"], told["findings"]) if told["seed"] == given.seed else (0, 0)
+
+
+def _find_version() -> str:
+    """Return the version of what was tried: the commit, in a checkout."""
+    command = ("git", "-C", str(ROOT), "describe", "--always", "--dirty")
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return version("observation-masking")
+    return done.stdout.strip()
 
 
 def _parse(arguments: Sequence[str] | None) -> Namespace:
