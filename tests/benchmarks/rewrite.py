@@ -6,7 +6,8 @@ other, and the fastest counts, because the machine may be shared.
 
 A second table has a session that grows by a turn a request, in a process that remembers what it has
 read: what it takes to decode a request, to decide, and to cut. Its last requests are timed, in CPU
-time of the thread, and the first of them also in a process that has not met any of its texts.
+time of the thread, and the first of them also in a process that has not met any of its texts. A
+third table has what parts of that first request take.
 """
 
 import inspect
@@ -23,6 +24,7 @@ from statistics import median
 import orjson
 
 from masking.config import parse_settings
+from masking.frames import cut_elements, find_heads
 from masking.known_table import KnownTable
 from masking.measures.token_costs import find_short_cost
 from masking.measures.token_estimate import ESTIMATOR
@@ -145,8 +147,7 @@ def play(
     Nothing is known of the first one, not even the tokens of its texts.
     """
     table, strategies, times = KnownTable(), Strategies(schema1=policy), []
-    ESTIMATOR.forget()
-    find_short_cost.cache_clear()
+    _forget_texts()
     for now, body in enumerate(bodies):
         start = time.thread_time()
         conversation = read_request(body, writer.wire, writer.path, table)
@@ -166,9 +167,7 @@ def measure_growing(writer: Writer, turns: int, chars: int) -> list[float]:
     bodies = grow(writer, turns, chars)
     base, found = math.inf, [math.inf] * 5
     for _ in range(SESSIONS):
-        start = time.thread_time()
-        orjson.loads(bodies[-1])
-        base = min(base, time.thread_time() - start)
+        base = min(base, _time(lambda: orjson.loads(bodies[-1])))
         plays = [
             play(bodies, writer, policy, memory)
             for policy in (slides, priced)
@@ -193,6 +192,49 @@ def show_growing() -> None:
             print(f"{writer.name:18}  " + "  ".join(cells), flush=True)
 
 
+def measure_parts(writer: Writer, turns: int, chars: int) -> dict[str, float]:
+    """Return what parts of a first request take, as multiples of `orjson.loads` of it.
+
+    No request that is met for the first time takes less than these together.
+    """
+    wire, body = writer.wire, grow(writer, turns, chars)[0]
+    head = next(find_heads(body, wire.list_paths))
+    pieces = cut_elements(body, head, head, wire.list_paths, None)
+    items = [orjson.loads(piece) for piece in pieces]
+    parts: dict[str, Callable[[], object]] = {
+        "cut out": lambda: cut_elements(body, head, head, wire.list_paths, None),
+        "decode": lambda: [orjson.loads(piece) for piece in pieces],
+        "read": lambda: [wire.read_element(item) for item in items],
+        "estimate": lambda: [wire.measure_element(item) for item in items],
+    }
+    base, found = math.inf, dict.fromkeys(parts, math.inf)
+    for _ in range(ROUNDS):
+        base = min(base, _time(lambda: orjson.loads(body)))
+        for name, part in parts.items():
+            _forget_texts()
+            found[name] = min(found[name], _time(part))
+    return {name: each / base for name, each in found.items()}
+
+
+def _time(function: Callable[[], object]) -> float:
+    start = time.thread_time()
+    function()
+    return time.thread_time() - start
+
+
+def _forget_texts() -> None:
+    ESTIMATOR.forget()
+    find_short_cost.cache_clear()
+
+
+def show_parts() -> None:
+    for size, (turns, chars) in GROWING.items():
+        print(f"\na request of {size}, met for the first time; in multiples of orjson.loads")
+        for writer in WRITERS:
+            found = measure_parts(writer, turns, chars).items()
+            print(f"{writer.name:18}  " + "  ".join(f"{name} {each:.2f}" for name, each in found))
+
+
 def main() -> None:
     heads = [f"{name} / {base}" for name, base in BASES.items()]
     print(f"{TURNS} tool turns, {TOTAL_CHARS:,} characters; in multiples of what stands behind /")
@@ -202,6 +244,7 @@ def main() -> None:
         cells = (f"{found[name]:{len(head)}.2f}" for name, head in zip(BASES, heads, strict=True))
         print(f"{writer.name:18}  " + "  ".join(cells), flush=True)
     show_growing()
+    show_parts()
 
 
 if __name__ == "__main__":
