@@ -50,7 +50,7 @@ _THOROUGH = re.compile(
             r"test_(?:run_)?clients_live\.py",
             r"test_(?:doctor|network|observe|recall|records|rereads|rules|soak|cold_process)_live\.py",
             r"test_run_live\.py::(?!test_(?:an_agent_is_masked|nothing_is|ctrl_c|sigterm|what_goes))",
-            r"test_litellm_live\.py",
+            r"test_(?:litellm|replicas)_live\.py",
             r"test_metrics\.py::test_records_that_hang",
             r"test_resend_live\.py::(?!test_a_conversation_that_is_refused)",
             r"test_page_server\.py::test_a_reader_that_does_not_read",

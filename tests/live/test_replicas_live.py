@@ -1,0 +1,135 @@
+"""Three proxies behind a real HAProxy: the same bytes from each, and what one takes with it."""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from tests.live.haproxy import NEEDS_HAPROXY, HAProxy, running_haproxy
+from tests.live.harness import (
+    ON,
+    Live,
+    Upstream,
+    conversation,
+    encoded,
+    eventually,
+    masked,
+    running_addon,
+    running_upstream,
+    stream,
+)
+
+pytestmark = NEEDS_HAPROXY
+
+CONFIG = ON + b"[observation_masking.memory]\nenabled = false\n"
+BODY = encoded(conversation())
+SENT = masked(BODY, CONFIG)
+CLIENTS = 9
+END = " 2\n\n"
+PATHS = [f"/{place}/chat/completions" for place in range(CLIENTS)]
+
+
+@pytest.fixture(scope="module")
+def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
+    with running_upstream(tmp_path_factory.mktemp("upstream")) as upstream:
+        yield upstream
+
+
+@pytest.fixture(scope="module")
+def replicas(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Live]]:
+    folders = [tmp_path_factory.mktemp(name) for name in "abc"]
+    with contextlib.ExitStack() as stack:
+        running = [running_addon(folder, upstream, config=CONFIG) for folder in folders]
+        yield [stack.enter_context(each) for each in running]
+
+
+@pytest.fixture(scope="module")
+def haproxy(replicas: list[Live], tmp_path_factory: pytest.TempPathFactory) -> Iterator[HAProxy]:
+    folder = tmp_path_factory.mktemp("haproxy")
+    with running_haproxy(folder, [each.proxy.port for each in replicas]) as running:
+        yield running
+
+
+@pytest.fixture
+def clients(replicas: list[Live], haproxy: HAProxy) -> Iterator[list[httpx.Client]]:
+    with contextlib.ExitStack() as stack:
+        made = [replicas[0].client(proxy=haproxy.url) for _ in range(CLIENTS)]
+        yield [stack.enter_context(each) for each in made]
+
+
+def ask(client: httpx.Client, url: str) -> str | None:
+    """Return the end of a streamed answer; None if it did not come to its end."""
+    try:
+        return client.post(url, content=BODY).text[-len(END) :]
+    except httpx.TransportError:
+        return None
+
+
+def ask_all(
+    clients: list[httpx.Client], upstream: Upstream, pool: ThreadPoolExecutor, gate: threading.Event
+) -> list["Future[str | None]"]:
+    """Have each client ask; return once all requests have arrived, and none is answered."""
+    sink, asked = upstream.sink, []
+    for client, path in zip(clients, PATHS, strict=False):
+        before = len(sink.heard)
+        sink.answers[path] = stream(b"data: 1\n\n", b"data: 2\n\n", wait=gate)
+        asked.append(pool.submit(ask, client, sink.url(path)))
+        eventually(lambda before=before: len(sink.heard) > before or None)
+    return asked
+
+
+@contextlib.contextmanager
+def asking() -> Iterator[tuple[ThreadPoolExecutor, threading.Event]]:
+    """Threads for the clients, and what their answers wait for; whatever happens, it comes."""
+    gate = threading.Event()
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        try:
+            yield pool, gate
+        finally:
+            gate.set()
+
+
+def test_a_replica_that_is_drained_gets_nothing_new_and_loses_nothing(
+    haproxy: HAProxy, clients: list[httpx.Client], upstream: Upstream
+) -> None:
+    start = len(upstream.sink.heard)
+    with asking() as (pool, gate):
+        asked = ask_all(clients[:6], upstream, pool, gate)
+        haproxy.tell("set server proxies/a state drain")
+        before = haproxy.read_servers()["a"]
+        asked += ask_all(clients[6:], upstream, pool, gate)
+        after = haproxy.read_servers()["a"]
+        gate.set()
+        ends = [each.result() for each in asked]
+    assert [("DRAIN", 2)] * 2 == [before, after]
+    assert [END] * CLIENTS == ends
+    for client in clients:  # an agent ends: until then it keeps its connection
+        client.close()
+    eventually(lambda: {n for _, n in haproxy.read_servers().values()} == {0} or None)
+    haproxy.tell("set server proxies/a state ready")
+    haproxy.await_states(["UP"] * 3)
+    assert [SENT] * CLIENTS == [heard.body for heard in upstream.sink.heard[start:]]
+
+
+def test_a_replica_that_is_killed_takes_nothing_but_its_own_requests_with_it(
+    replicas: list[Live], haproxy: HAProxy, clients: list[httpx.Client], upstream: Upstream
+) -> None:
+    start = len(upstream.sink.heard)
+    with asking() as (pool, gate):
+        asked = ask_all(clients, upstream, pool, gate)
+        servers = haproxy.read_servers()
+        os.kill(replicas[0].proxy.pid, signal.SIGKILL)
+        haproxy.await_states(["DOWN", "UP", "UP"])
+        gate.set()
+        ends = [each.result() for each in asked]
+    assert [("UP", CLIENTS // 3)] * 3 == [*servers.values()]
+    assert (CLIENTS // 3, 2 * CLIENTS // 3) == (ends.count(None), ends.count(END))
+    urls = [upstream.sink.url(path) for path in PATHS]
+    again = [ask(client, url) for client, url in zip(clients, urls, strict=True)]
+    assert [END] * CLIENTS == again
+    assert [SENT] * 2 * CLIENTS == [heard.body for heard in upstream.sink.heard[start:]]
