@@ -4,11 +4,13 @@ import asyncio
 import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from addon.gateways import litellm_gateway
 from addon.gateways.litellm_call import Call, Deployment
 from addon.gateways.litellm_gateway import LiteLLMGateway
 from addon.gateways.litellm_usage import find_usage
@@ -267,3 +269,34 @@ USAGES: list[tuple[str, object, object]] = [
 @pytest.mark.parametrize(("answer", "usage"), [u[1:] for u in USAGES], ids=[u[0] for u in USAGES])
 def test_an_answer_has_a_usage(answer: object, usage: object) -> None:
     assert usage == find_usage(answer)
+
+
+def test_a_memory_that_is_asked_for_later_changes_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway = make_gateway(tmp_path)
+    path = tmp_path / "config.toml"
+    path.write_text(f"{path.read_text()}[observation_masking.memory]\nenabled = true\n")
+    assert [MASKED] == mask(gateway, call_of())
+    for number in count(2):
+        assert [MASKED] == mask(gateway, call_of(call_id=str(number)))
+        if any(line.startswith("the settings of before hold: ") for line in caplog.messages):
+            break
+    gateway.close()
+
+
+def test_a_call_whose_end_is_never_told_makes_room(
+    gateway: LiteLLMGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(litellm_gateway, "_MAX_OPEN", 2)
+    mask(gateway, *(call_of(call_id=call_id) for call_id in "123"))
+    gateway.close()
+    assert [None, "proxy ended", "proxy ended"] == [r["error"] for r in read_records(tmp_path)]
+
+
+def test_a_usage_that_cannot_be_spelled_is_none(gateway: LiteLLMGateway, tmp_path: Path) -> None:
+    mask(gateway, call_of())
+    gateway.succeed("1", datetime.now(), {"prompt_tokens": object()}, None)
+    gateway.close()
+    ends = [(record["status"], record["prompt_tokens"]) for record in read_records(tmp_path)]
+    assert [(200, None)] == ends

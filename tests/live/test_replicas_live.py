@@ -1,6 +1,7 @@
 """Three proxies behind a real HAProxy: the same bytes from each, and what one takes with it."""
 
 import contextlib
+import functools
 import os
 import signal
 import threading
@@ -14,6 +15,7 @@ from tests.live.haproxy import NEEDS_HAPROXY, HAProxy, running_haproxy
 from tests.live.harness import (
     ON,
     Live,
+    Sink,
     Upstream,
     conversation,
     encoded,
@@ -76,11 +78,15 @@ def ask_all(
     """Have each client ask; return once all requests have arrived, and none is answered."""
     sink, asked = upstream.sink, []
     for client, path in zip(clients, PATHS, strict=False):
-        before = len(sink.heard)
+        wanted = len(sink.heard) + 1
         sink.answers[path] = stream(b"data: 1\n\n", b"data: 2\n\n", wait=gate)
         asked.append(pool.submit(ask, client, sink.url(path)))
-        eventually(lambda before=before: len(sink.heard) > before or None)
+        eventually(functools.partial(_has_heard, sink, wanted))
     return asked
+
+
+def _has_heard(sink: Sink, count: int) -> bool | None:
+    return len(sink.heard) >= count or None
 
 
 @contextlib.contextmanager
