@@ -12,7 +12,7 @@ from pathlib import Path
 
 ADDON = Path(__file__).parents[1] / "mask.py"
 HOST = "127.0.0.1"
-START_SECONDS = 60.0
+START_SECONDS = 300.0
 
 MITMDUMP = (sys.executable, "-u", "-c", "from mitmproxy.tools.main import mitmdump; mitmdump()")
 """This environment's own mitmdump, wherever its scripts are installed, with an unbuffered log."""

@@ -39,6 +39,7 @@ from tests.live.harness import (
     running_addon,
     running_upstream,
     stream,
+    waits_for_records,
 )
 
 CHAT = "/v1/chat/completions"
@@ -235,9 +236,9 @@ def test_records_that_cannot_be_written_are_no_reason_to_hold_back_a_request(
 @pytest.mark.live
 def test_a_full_disk_loses_records_and_nothing_else(upstream: Upstream, tmp_path: Path) -> None:
     config = ON + b'[observation_masking.metrics]\npath = "/dev/full"\n'
-    with running_addon(tmp_path, upstream, config=config) as live:
+    with running_addon(tmp_path, upstream, *waits_for_records(tmp_path), config=config) as live:
         assert [live.send(CHAT, BODY).body for _ in range(2)] == [masked(BODY)] * 2
-        health = check_health(Address("127.0.0.1", live.proxy.port))
+        health = check_health(Address("127.0.0.1", live.proxy.port), SECONDS)
     assert health
     assert health.lost_records == 2
     assert health.summary.startswith("2 requests, ")
@@ -262,7 +263,7 @@ def test_records_that_hang_hold_up_neither_traffic_nor_the_stop(
     (tmp_path / "hangs.py").write_text(HANGS)
     with running_addon(tmp_path, upstream, "-s", str(tmp_path / "hangs.py")) as live:
         sent = [live.send(CHAT, BODY).body for _ in range(2)]
-        health = check_health(Address("127.0.0.1", live.proxy.port))
+        health = check_health(Address("127.0.0.1", live.proxy.port), SECONDS)
     assert [masked(BODY)] * 2 == sent
     assert health
     assert (0, "") == (health.lost_records, health.summary)

@@ -370,6 +370,21 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
+_WAITS_FOR_RECORDS = f"""
+from mitmproxy import ctx
+def running():
+    addon = ctx.master.addons.get("observationmasking")
+    addon._settle.__func__.__globals__["_SETTLE_SECONDS"] = {SECONDS}
+"""
+
+
+def waits_for_records(folder: Path) -> tuple[str, str]:
+    """Return arguments with which a proxy says how it is once all is recorded, however slowly."""
+    script = folder / "waits_for_records.py"
+    script.write_text(_WAITS_FOR_RECORDS)
+    return "-s", str(script)
+
+
 def run_mitmdump(
     folder: Path, *arguments: str, **variables: str
 ) -> subprocess.CompletedProcess[str]:

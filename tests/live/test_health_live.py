@@ -10,6 +10,7 @@ from addon.commands.main import main
 from addon.proxy.health_check import Address, Health, check_health
 from tests.live.harness import (
     ON,
+    SECONDS,
     Live,
     Upstream,
     answer,
@@ -17,6 +18,7 @@ from tests.live.harness import (
     encoded,
     running_addon,
     running_upstream,
+    waits_for_records,
 )
 
 HEALTH = "http://obsmask.test/health"
@@ -30,7 +32,8 @@ def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
 
 @pytest.fixture(scope="module")
 def live(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    with running_addon(tmp_path_factory.mktemp("live"), upstream, config=ON) as live:
+    folder = tmp_path_factory.mktemp("live")
+    with running_addon(folder, upstream, *waits_for_records(folder), config=ON) as live:
         yield live
 
 
@@ -43,7 +46,9 @@ def test_it_says_what_it_does_and_where_its_records_are(live: Live) -> None:
     assert said["records"] == str(live.folder / "state/observation-masking/requests.jsonl")
     assert len(said["run"]) == 8
     assert said["state"] in live.proxy.log
-    assert check_health(Address("127.0.0.1", live.proxy.port)) == Health.model_validate(said)
+    assert check_health(Address("127.0.0.1", live.proxy.port), SECONDS) == Health.model_validate(
+        said
+    )
 
 
 def test_all_that_came_to_its_end_is_recorded_when_it_answers(live: Live) -> None:
