@@ -19,7 +19,7 @@ _Found = TypeVar("_Found")
 
 HOST = "127.0.0.1"
 CONFIG = "docs/envoy.yaml"
-START_SECONDS = 60.0
+START_SECONDS = 300.0
 
 _SERVING = re.compile(r"ext_proc: \S*:(\d+), processes: \d+")
 _WAITS = re.compile(r"(?<= message_)timeout: 5s|(?<={ )timeout: 1s")
