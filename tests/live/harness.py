@@ -371,7 +371,9 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
 
 
 _WAITS_FOR_RECORDS = f"""
+from addon.metrics import metrics
 from mitmproxy import ctx
+metrics._STOP_SECONDS = {SECONDS}
 def running():
     addon = ctx.master.addons.get("observationmasking")
     addon._settle.__func__.__globals__["_SETTLE_SECONDS"] = {SECONDS}
@@ -379,7 +381,10 @@ def running():
 
 
 def waits_for_records(folder: Path) -> tuple[str, str]:
-    """Return arguments with which a proxy says how it is once all is recorded, however slowly."""
+    """Return arguments with which a proxy says how it is, and ends, once all is recorded.
+
+    Otherwise it does not wait long for that, and a slow machine may take longer.
+    """
     script = folder / "waits_for_records.py"
     script.write_text(_WAITS_FOR_RECORDS)
     return "-s", str(script)

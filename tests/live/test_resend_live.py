@@ -35,6 +35,7 @@ from tests.live.harness import (
     running_addon,
     running_upstream,
     ssl_context,
+    waits_for_records,
 )
 
 RESEND = ON + b"resend_on_400 = true\n"
@@ -355,7 +356,11 @@ def count_open(live: Live) -> int:
 def test_the_end_of_the_proxy_ends_what_is_sent_again(upstream: Upstream, tmp_path: Path) -> None:
     path, never = f"/ends{CHAT}", threading.Event()
     upstream.sink.answers[path] = InTurn(answer(status=400), [never])
-    with contextlib.ExitStack() as clients, running_addon(tmp_path, upstream, config=RESEND) as it:
+    arguments = waits_for_records(tmp_path)
+    with (
+        contextlib.ExitStack() as clients,
+        running_addon(tmp_path, upstream, *arguments, config=RESEND) as it,
+    ):
         clients.enter_context(asking(it, path))
     never.set()
     (record,) = it.records()
