@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from hashlib import blake2b
 
 from masking.measures.token_estimate import estimate_tokens
-from tests.fuzz.spoken import Given
+from tests.fuzz.spoken import Given, Unclear
 
 _WORDS = ("traceback", "exception", "timeout", "connect_error", "connection refused")
 
@@ -112,12 +112,24 @@ class Words:
         most = self._arguments_chars
         if arguments is None:
             return "{}"
+        if _is_deeper(arguments, _DEEP):
+            raise Unclear("arguments that are deep: how much of them is shown")
         is_text = isinstance(arguments, str)
         text = str(arguments) if is_text else json.dumps(arguments, ensure_ascii=False)
         line = " ".join(text[: 4 * most].split()) + ("..." if len(text) > 4 * most else "")
         if len(line) > most:
             line = line[: most - 3] + "..." if most >= 3 else line[:most]
         return "".join(c if c.isprintable() else "\ufffd" for c in line) or "{}"
+
+
+_DEEP = 19
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    if not isinstance(value, (dict, list)):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(each, levels - 1) for each in inner)
 
 
 def is_shorter(placeholder: str, text: str) -> bool:
