@@ -93,7 +93,7 @@ def find_fault(given: Answered, random: Random) -> str | None:
         wrong = _judge(given, cut)
     except WireError as error:
         return None if given.damaged or "UTF-8" in str(error) else f"refused: {error}"
-    except RecursionError:
+    except (RecursionError, UnicodeDecodeError):  # too deep, or not cut and no UTF-8
         return None
     return wrong or _judge_stream(given, cut.body, random)
 
