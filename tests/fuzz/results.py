@@ -91,6 +91,12 @@ def read(name: str, document: Any) -> Read:  # noqa: ANN401 - JSON
     return found
 
 
+def ends_within_answer(name: str, document: Any) -> bool:  # noqa: ANN401 - JSON
+    """Whether a request ends with an answer of the model's that another element would go on."""
+    spoken = read(name, document).spoken
+    return name in _IN_RUNS and bool(spoken) and spoken[-1].speaker == "model"
+
+
 def _bind(name: str, given: Given, declared: dict[str, _Call], last: list[_Call]) -> None:
     """Bind a result to the nearest earlier call of its id; where ids are left out, by order."""
     wanted, by_id = given.call_id, declared.get(given.call_id or "")
