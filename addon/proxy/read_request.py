@@ -1,33 +1,10 @@
 """A request of which each part is read once: mitmproxy parses it anew for whoever asks."""
 
-from collections.abc import Iterable
 from functools import cached_property
 
 from mitmproxy import http
 
-
-class ReadHeaders:
-    """Header fields as `mitmproxy.http.Headers` tells them, by their names in any case."""
-
-    def __init__(self, fields: Iterable[tuple[bytes, bytes]]) -> None:
-        self._values: dict[str, list[str]] = {}
-        for name, value in fields:
-            self._values.setdefault(_decode(name).lower(), []).append(_decode(value))
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name.lower() in self._values
-
-    def __getitem__(self, name: str) -> str:
-        return ", ".join(self._values[name.lower()])
-
-    def get(self, name: str, default: str) -> str:
-        """Return the values of a field, joined by commas."""
-        values = self._values.get(name.lower())
-        return default if values is None else ", ".join(values)
-
-    def get_all(self, name: str) -> list[str]:
-        """Return each value of a field."""
-        return self._values.get(name.lower(), [])
+from addon.shared.header_fields import HeaderFields
 
 
 class ReadRequest:
@@ -40,9 +17,10 @@ class ReadRequest:
         self.pretty_host: str = request.pretty_host
 
     @cached_property
-    def headers(self) -> ReadHeaders:
+    def headers(self) -> HeaderFields:
         """Its header fields."""
-        return ReadHeaders(self._request.headers.fields)
+        fields = self._request.headers.fields
+        return HeaderFields((_decode(name), _decode(value)) for name, value in fields)
 
     @property
     def raw_content(self) -> bytes | None:

@@ -18,10 +18,11 @@ from addon.gateways.envoy.messages import (
     ask_for_time,
     replace_body,
 )
-from addon.gateways.envoy.request import EnvoyCarrier, EnvoyHeaders, EnvoyMessage, EnvoyRequest
+from addon.gateways.envoy.request import EnvoyCarrier, EnvoyMessage, EnvoyRequest
 from addon.metrics.metrics import Measuring, Metrics
 from addon.metrics.stages import Interruption, Received, Rewritten, Run
 from addon.shared.carrier import leave_untouched
+from addon.shared.header_fields import HeaderFields
 from addon.shared.masker import Masker
 from addon.shared.received import read_answer, read_received
 from addon.shared.requests import find_wire_format, is_event_stream, is_opened
@@ -98,7 +99,7 @@ class Exchange:
 
     def _begin(self, part: Part) -> None:
         """Take in the headers of a request, if it is one to a model."""
-        request = EnvoyRequest(EnvoyHeaders(part.fields), self._host)
+        request = EnvoyRequest(HeaderFields(part.fields), self._host)
         match = find_wire_format(request)
         if match and is_opened(request.pretty_host, self._settings.hosts):
             self._request = request
@@ -139,7 +140,7 @@ class Exchange:
 
     def _note_answer(self, part: Part) -> None:
         if part.kind == "response_headers":
-            self._answer = EnvoyMessage(EnvoyHeaders(part.fields))
+            self._answer = EnvoyMessage(HeaderFields(part.fields))
             self._status = _read_status(self._answer)
         elif part.kind == "response_body":
             self._copy(part.body)

@@ -1,43 +1,20 @@
 """The request that Envoy tells of, as the masker sees it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from addon.metrics.stages import Received
 from addon.shared.decoding import estimate_bytes
 from addon.shared.encoding import encode_body
+from addon.shared.header_fields import HeaderFields
 from addon.shared.requests import read_body
 from masking.model import Decision
-
-
-class EnvoyHeaders:
-    """Header fields by their names in lower case, as Envoy gives them."""
-
-    def __init__(self, fields: Iterable[tuple[str, str]]) -> None:
-        self._values: dict[str, list[str]] = {}
-        for name, value in fields:
-            self._values.setdefault(name, []).append(value)
-
-    def __contains__(self, name: object, /) -> bool:
-        return name in self._values
-
-    def __getitem__(self, name: str, /) -> str:
-        return ", ".join(self._values[name])
-
-    def get(self, name: str, default: str, /) -> str:
-        """Return a field's values, joined."""
-        values = self._values.get(name)
-        return default if values is None else ", ".join(values)
-
-    def get_all(self, name: str, /) -> list[str]:
-        """Return each value of a field."""
-        return self._values.get(name, [])
 
 
 class EnvoyMessage:
     """A request or an answer; its body is filled in as it arrives."""
 
-    def __init__(self, headers: EnvoyHeaders, raw_content: bytes | None = None) -> None:
+    def __init__(self, headers: HeaderFields, raw_content: bytes | None = None) -> None:
         self.headers = headers
         self.raw_content = raw_content
 
@@ -45,7 +22,7 @@ class EnvoyMessage:
 class EnvoyRequest(EnvoyMessage):
     """A request. `host` is the provider's, where Envoy's configuration names it."""
 
-    def __init__(self, headers: EnvoyHeaders, host: str | None = None) -> None:
+    def __init__(self, headers: HeaderFields, host: str | None = None) -> None:
         super().__init__(headers)
         self.method = headers.get(":method", "")
         self.path = headers.get(":path", "")
