@@ -8,6 +8,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import pytest
+
 from addon.recordings.provider.bound_thinking import sign
 from masking.conversation import Conversation
 from masking.rewrite import read_request
@@ -434,3 +436,11 @@ WRITERS: tuple[Writer, ...] = (
     ),
 )
 """All formats; those with several kinds of clients more than once."""
+
+
+def in_each(writers: Sequence[Writer]) -> pytest.MarkDecorator:
+    """Have a test ask the same of each of these formats; it is given one as `writer`."""
+    return pytest.mark.parametrize("writer", writers, ids=[writer.name for writer in writers])
+
+
+IN_EVERY_FORMAT = in_each(WRITERS)

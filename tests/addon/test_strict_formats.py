@@ -22,6 +22,7 @@ from tests.wire_conversations import (
     Tools,
     User,
     Writer,
+    in_each,
     turn,
 )
 
@@ -36,7 +37,7 @@ def find_dialect(writer: Writer) -> Dialect | None:
 
 
 SPOKEN = [writer for writer in WRITERS if find_dialect(writer)]
-EVERY = pytest.mark.parametrize("writer", SPOKEN, ids=lambda writer: writer.name)
+EVERY = in_each(SPOKEN)
 
 
 def parallel(number: int) -> tuple[Step, Step]:

@@ -24,7 +24,7 @@ from tests.live.harness import (
 )
 from tests.made_up_format import MADE_UP
 from tests.places import ROOT
-from tests.wire_conversations import WRITERS, User, Writer, turn
+from tests.wire_conversations import WRITERS, User, Writer, in_each, turn
 
 ON = b"""[observation_masking.schema1]
 window_turns = 2
@@ -111,9 +111,7 @@ def pick(record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    "writer", [w for w in WRITERS if w.wire is not MADE_UP], ids=lambda writer: writer.name
-)
+@in_each([w for w in WRITERS if w.wire is not MADE_UP])
 def test_a_request_arrives_as_with_masking_off_and_is_reckoned_as_with_masking_on(
     proxies: Proxies, writer: Writer
 ) -> None:

@@ -29,7 +29,7 @@ from tests.live.harness import (
     running_addon,
     running_upstream,
 )
-from tests.wire_conversations import WRITERS, Step, User, Writer, turn, turns
+from tests.wire_conversations import WRITERS, Step, User, Writer, in_each, turn, turns
 
 RECALLING = b"""[observation_masking.schema1]
 window_turns = 2
@@ -98,7 +98,7 @@ def find_ids(body: str) -> list[str]:
     return re.findall(r"obsmask recall ([0-9a-f]{16})\]", body)
 
 
-@pytest.mark.parametrize("writer", SPOKEN, ids=lambda writer: writer.name)
+@in_each(SPOKEN)
 def test_each_masked_text_is_read_back_as_it_was(proxies: Proxies, writer: Writer) -> None:
     texts = [f'{writer.name} é😀 \\ " \r\n\t\x01 {OLD}', f"{writer.name} 2 {OLD}"]
     steps = [User(), *turn("a", texts[0]), *turn("b", texts[1]), *turns(2)]
@@ -109,9 +109,7 @@ def test_each_masked_text_is_read_back_as_it_was(proxies: Proxies, writer: Write
     assert [text.encode() for text in texts] == [proxies.read(each) for each in ids]
 
 
-@pytest.mark.parametrize(
-    "writer", [w for w in SPOKEN if w.has_lists], ids=lambda writer: writer.name
-)
+@in_each([w for w in SPOKEN if w.has_lists])
 def test_each_part_of_a_list_is_read_back_by_itself(proxies: Proxies, writer: Writer) -> None:
     parts = (f"{writer.name} part 1 {OLD}", f"{writer.name} part 2 {OLD}")
     steps = [User(), *turn("a", parts), *turns(2)]  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from masking.strategies.policy import MaskPolicy
 from masking.strategies.reduction import ReductionOptions
 from tests.builders import MASK_ALL, OLD, documents, policies, policy
 from tests.wire_conversations import (
+    IN_EVERY_FORMAT,
     WRITERS,
     Ask,
     Give,
@@ -35,8 +36,6 @@ REDUCE = ReductionOptions(
 )
 TALK: Sequence[Step] = (User("Fix it."), *turn("a"), *turn("b"), Model((), "Done."))
 
-EVERY = pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.name)
-
 
 def measure_parts(told: Told, strategies: Strategies = OFF) -> tuple[Sizes, Mapping[str, int]]:
     """Return the sizes of a request, and of its parts, which add up to it."""
@@ -47,7 +46,7 @@ def measure_parts(told: Told, strategies: Strategies = OFF) -> tuple[Sizes, Mapp
     return sizes, sizes.composition
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_each_element_is_its_speakers(writer: Writer) -> None:
     _, parts = measure_parts(writer.tell(*TALK))
     assert ["user", "assistant", "results"] == [*parts]
@@ -55,7 +54,7 @@ def test_each_element_is_its_speakers(writer: Writer) -> None:
     assert parts["user"] < 12, "what only carries results is not the user's"
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_what_masking_puts_in_place_is_told_apart(writer: Writer) -> None:
     _, before = measure_parts(writer.tell(*TALK))
     sizes, after = measure_parts(writer.tell(*TALK), Strategies(schema1=MASK_ALL))
@@ -66,7 +65,7 @@ def test_what_masking_puts_in_place_is_told_apart(writer: Writer) -> None:
     assert (before["user"], before["assistant"]) == (after["user"], after["assistant"])
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_a_placeholder_that_the_client_sends_is_one(writer: Writer) -> None:
     told = writer.tell(*TALK)
     masked = change_request(told.body, told.read(), Strategies(schema1=MASK_ALL))
@@ -77,7 +76,7 @@ def test_a_placeholder_that_the_client_sends_is_one(writer: Writer) -> None:
     assert measure_parts(told, Strategies(schema1=MASK_ALL))[1] == sizes.composition
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_what_is_dropped_is_gone_and_the_summary_is_the_users(writer: Writer) -> None:
     told = writer.tell(User("Fix it."), *(step for n in range(9) for step in turn(f"t{n}")))
     _, before = measure_parts(told)

@@ -13,8 +13,8 @@ from masking.strategies.redaction import RedactionPolicy
 from masking.strategies.reduction import ReductionOptions
 from masking.wire.chat import CHAT
 from tests.builders import MASK_ALL, policy
-from tests.masking.test_known_table import EVERY, POLICIES, grow, outcome
-from tests.wire_conversations import WRITERS, Writer, turn, turns
+from tests.masking.test_known_table import POLICIES, grow, outcome
+from tests.wire_conversations import IN_EVERY_FORMAT, WRITERS, Writer, turn, turns
 
 WAYS = {
     **{name: Strategies(schema1=chosen) for name, chosen in POLICIES.items()},
@@ -50,7 +50,7 @@ def take(rewrite: Rewrite, body: bytes, counter: TokenCounter) -> tuple[Prompt, 
     return prompt, sizes
 
 
-@EVERY
+@IN_EVERY_FORMAT
 @pytest.mark.parametrize("name", WAYS)
 def test_a_session_is_counted_as_by_a_process_that_remembers_nothing(
     writer: Writer, name: str
@@ -65,7 +65,7 @@ def test_a_session_is_counted_as_by_a_process_that_remembers_nothing(
             assert expected == take(warm, told.body, counter)
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_only_what_is_new_is_counted(writer: Writer) -> None:
     table, counter, strategies = KnownTable(), _Counter(), WAYS["sliding"]
     told = writer.tell(*(step for n in range(30) for step in turn(f"c_{n}", f"result {n}")))

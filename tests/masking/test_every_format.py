@@ -27,6 +27,7 @@ from masking.strategies.window import decide
 from tests.builders import MASK_ALL, OLD, TEMPLATE, policy
 from tests.made_up_format import MADE_UP, NOTE
 from tests.wire_conversations import (
+    IN_EVERY_FORMAT,
     WRITERS,
     Ask,
     Give,
@@ -44,8 +45,6 @@ from tests.wire_conversations import (
 TURNS = 30
 SLIDING = MaskPolicy(True, 3, False, None, TEMPLATE)
 PRICED = policy(SLIDING, cache_read_ratio=0.1, cache_write_ratio=1.25)
-
-EVERY = pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.name)
 
 
 def parallel(number: int) -> tuple[Step, Step]:
@@ -127,7 +126,7 @@ BOUND = [
 ]  # fmt: skip
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_a_result_has_the_arguments_of_its_call(writer: Writer) -> None:
     plan, notes = ({"path": path, "lines": [1, 2]} for path in ("docs/PLAN.md", "notes.md"))
     calls = (Ask("a", "read", plan), Ask("b", "shell", notes))
@@ -135,7 +134,7 @@ def test_a_result_has_the_arguments_of_its_call(writer: Writer) -> None:
     assert [plan, notes] == [read_arguments(result.arguments) for result in results]
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_an_argument_keeps_a_result(writer: Writer) -> None:
     plan = Model((Ask("a", "read", {"path": "docs/PLAN.md"}),))
     chosen = policy(keep_arguments=("*/PLAN.md",))
@@ -224,19 +223,19 @@ def test_what_becomes_of_an_old_result(writer: Writer, old: Old) -> None:
     assert (old.expected == "masked") == (found.body is not body)
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_the_window_decides_alike(writer: Writer) -> None:
     expected = ["masked"] * 2 * (TURNS - 3) + ["in_window"] * 6
     assert expected == reasons(decide(writer.tell(*LONG).read(), SLIDING))
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_the_boundary_moves_when_it_pays(writer: Writer) -> None:
     found = {*reasons(decide(writer.tell(*LONG).read(), PRICED))}
     assert {"masked", "held", "in_window"} >= found >= {"masked", "in_window"}
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_what_stays_of_a_target_is_its_latest_result(writer: Writer) -> None:
     reads = [
         step
@@ -255,7 +254,7 @@ def test_what_stays_of_a_target_is_its_latest_result(writer: Writer) -> None:
 # Requests, turns and openings.
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_turns_requests_and_openings_are_the_same(writer: Writer) -> None:
     model, found = WRITERS[0].tell(*LONG).read(), writer.tell(*LONG).read()
     assert TURNS == found.turns
@@ -268,7 +267,7 @@ def test_turns_requests_and_openings_are_the_same(writer: Writer) -> None:
     assert TURNS == len(answers) == len({answers[at] for at in range(TURNS)})
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_a_result_lies_between_two_requests(writer: Writer) -> None:
     """And what stands before it in the prompt is what its offset says."""
     layout = lay_out(writer.tell(*LONG).read())
@@ -283,7 +282,7 @@ def test_a_result_lies_between_two_requests(writer: Writer) -> None:
 # Bytes.
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_no_byte_changes_but_what_is_masked(writer: Writer) -> None:
     told = writer.tell(*LONG)
     expected = told.body.decode()
@@ -301,13 +300,13 @@ def test_no_byte_changes_but_what_is_masked(writer: Writer) -> None:
     assert expected.encode() == found.body
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_masking_twice_is_masking_once(writer: Writer) -> None:
     once = rewrite_request(writer.tell(*LONG).body, SLIDING, writer.wire).body
     assert once is rewrite_request(once, SLIDING, writer.wire).body
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_an_element_is_read_once(writer: Writer) -> None:
     """Whatever the strategies do: only what they change is read again, and the new summary."""
     count = 0
@@ -340,7 +339,7 @@ def reduce_to(max_input_chars: int, summary_max_chars: int = 1_400) -> Reduction
     )
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_redaction_follows_an_answer(writer: Writer) -> None:
     strategies = Strategies(redaction=RedactionPolicy(True, ("shell",), TEMPLATE))
     told = writer.tell(*LONG)
@@ -350,7 +349,7 @@ def test_redaction_follows_an_answer(writer: Writer) -> None:
     assert ["other_tool", "redacted"] * TURNS == reasons(changed.decisions)
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_words_before_a_call_redact_nothing(writer: Writer) -> None:
     """Even where the words and the call are two elements."""
     strategies = Strategies(redaction=RedactionPolicy(True, ("shell",), TEMPLATE))
@@ -359,7 +358,7 @@ def test_words_before_a_call_redact_nothing(writer: Writer) -> None:
     assert ["in_use"] == reasons(changed.decisions)
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_a_redaction_is_new_after_the_first_answer(writer: Writer) -> None:
     """An answer with thoughts is one answer, where it is two elements, too."""
     strategies = Strategies(redaction=RedactionPolicy(True, ("shell",), TEMPLATE))
@@ -370,7 +369,7 @@ def test_a_redaction_is_new_after_the_first_answer(writer: Writer) -> None:
         told = told.then(User(), Model((), "Yes.", "Hm."))
 
 
-@EVERY
+@IN_EVERY_FORMAT
 @pytest.mark.parametrize(
     ("budget", "stage"), [(30_000, "masking"), (3_300, "summarization"), (10, "fallback")]
 )
@@ -390,7 +389,7 @@ def test_reduction_keeps_what_belongs_together(writer: Writer, budget: int, stag
         assert "Objective: Fix the build." in summary.texts[0]
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_a_memory_masks_again_what_it_masked(writer: Writer) -> None:
     memory, masked = BoundaryMemory(), frozenset[int]()
     told = writer.tell(*LONG)
@@ -412,7 +411,7 @@ def _is_asked(told: Told) -> bool:
     return asked == sum(len(element.results) for element in elements)
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_a_prompt_shrinks_by_what_is_masked(writer: Writer) -> None:
     told = writer.tell(*LONG)
     prompt = read_prompt(rewrite_request(told.body, SLIDING, writer.wire), TokenCounter())

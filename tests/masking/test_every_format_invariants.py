@@ -5,7 +5,6 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,10 +33,21 @@ from tests.builders import (
     unchanged,
 )
 from tests.made_up_format import MADE_UP
-from tests.wire_conversations import WRITERS, Ask, Give, Model, Step, Told, Tools, User, Writer
+from tests.wire_conversations import (
+    WRITERS,
+    Ask,
+    Give,
+    Model,
+    Step,
+    Told,
+    Tools,
+    User,
+    Writer,
+    in_each,
+)
 
 REAL = [writer for writer in WRITERS if writer.wire is not MADE_UP]
-EVERY = pytest.mark.parametrize("writer", REAL, ids=lambda writer: writer.name)
+EVERY = in_each(REAL)
 
 JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 

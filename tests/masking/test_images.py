@@ -42,11 +42,12 @@ from tests.wire_conversations import (
     Tools,
     User,
     Writer,
+    in_each,
     spell,
 )
 
 WITH_IMAGES = [writer for writer in WRITERS if writer.has_images]
-EVERY_FORMAT = pytest.mark.parametrize("writer", WITH_IMAGES, ids=lambda writer: writer.name)
+EVERY_FORMAT = in_each(WITH_IMAGES)
 
 WINDOW = 2
 SLIDING = MaskPolicy(
@@ -127,7 +128,7 @@ def test_masking_twice_is_masking_once(writer: Writer) -> None:
         assert once.body is again.body
 
 
-@pytest.mark.parametrize("writer", WITH_IMAGES[:4], ids=lambda writer: writer.name)
+@in_each(WITH_IMAGES[:4])
 @pytest.mark.parametrize("template", [TEMPLATE, "-"])
 def test_an_image_alone_becomes_a_text_and_stays_so(writer: Writer, template: str) -> None:
     given = Give("a", (), "browser", images=(png(),))

@@ -30,6 +30,7 @@ from tests.builders import MASK_ALL, OLD, Spelling, examples, policies, policy, 
 from tests.images import png
 from tests.masking.test_every_format_invariants import REAL, requests
 from tests.wire_conversations import (
+    IN_EVERY_FORMAT,
     WRITERS,
     Ask,
     Give,
@@ -39,11 +40,10 @@ from tests.wire_conversations import (
     Tools,
     User,
     Writer,
+    in_each,
     turn,
     turns,
 )
-
-EVERY = pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.name)
 
 SLIDING = policy(MASK_ALL, window_turns=2)
 PRICED = policy(SLIDING, cache_read_ratio=0.5, cache_write_ratio=1.0)
@@ -87,7 +87,7 @@ def grow(writer: Writer) -> Iterator[Told]:
         yield whole.until(end)
 
 
-@EVERY
+@IN_EVERY_FORMAT
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_session_is_masked_as_by_a_process_that_remembers_nothing(
     writer: Writer, name: str
@@ -101,7 +101,7 @@ def test_a_session_is_masked_as_by_a_process_that_remembers_nothing(
     assert masked >= 2
 
 
-@EVERY
+@IN_EVERY_FORMAT
 @pytest.mark.parametrize("name", POLICIES)
 def test_so_it_is_where_its_past_is_remembered(writer: Writer, name: str) -> None:
     def play(table: KnownTable | None) -> Iterator[Rewrite]:
@@ -118,7 +118,7 @@ def test_so_it_is_where_its_past_is_remembered(writer: Writer, name: str) -> Non
     assert [*play(None)] == [*play(KnownTable())]
 
 
-@EVERY
+@IN_EVERY_FORMAT
 @pytest.mark.parametrize(
     "strategies",
     [
@@ -144,7 +144,7 @@ def test_so_it_is_with_the_other_strategies(writer: Writer, strategies: Strategi
         assert outcome(told.body, writer, strategies, None) == found
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_so_it_is_where_a_user_goes_back_or_something_in_the_middle_changes(
     writer: Writer,
 ) -> None:
@@ -160,7 +160,7 @@ def test_so_it_is_where_a_user_goes_back_or_something_in_the_middle_changes(
         assert outcome(told.body, writer, strategies, None) == found
 
 
-@pytest.mark.parametrize("writer", REAL, ids=lambda writer: writer.name)
+@in_each(REAL)
 @examples(0.5)
 @given(sent=st.data(), spelling=spellings, chosen=policies, begins=st.sampled_from(["", "\ufeff"]))
 def test_so_it_is_with_any_request_however_odd(
@@ -269,7 +269,7 @@ def test_all_others_are(case: str) -> None:
     assert [*map(id, first.cut.known)] == [*map(id, second.cut.known)]
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_what_is_known_of_an_element_is_the_same_object_in_later_requests(writer: Writer) -> None:
     table = KnownTable()
     before: Conversation | None = None
@@ -297,7 +297,7 @@ def test_formats_do_not_share_elements() -> None:
         assert told.read() == found
 
 
-@pytest.mark.parametrize("writer", REAL, ids=lambda writer: writer.name)
+@in_each(REAL)
 def test_elements_that_stand_out_are_all_that_a_function_of_a_document_looks_for(
     writer: Writer,
 ) -> None:
@@ -395,7 +395,7 @@ def test_a_mark_that_moves_on_leaves_the_rest_known() -> None:
         known = len(request.known) - 1
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_the_answers_and_sizes_of_a_session_are_those_of_each_of_its_requests(
     writer: Writer,
 ) -> None:
@@ -485,7 +485,7 @@ def test_a_branch_with_equal_arguments_has_its_own_spelling_in_placeholders(
     assert outcome(spell(now, 9), writer, strategies, None) == found
 
 
-@EVERY
+@IN_EVERY_FORMAT
 @pytest.mark.parametrize("last", ["A lone \ud83d.", "Two: \ud83d \ud83d"])
 def test_a_lone_surrogate_changes_nothing_of_what_precedes_it(writer: Writer, last: str) -> None:
     arguments = {"n": 1, "x": [1.0, -2e3, {"y": 10**30}], "path": "a.py"}

@@ -21,6 +21,7 @@ from masking.strategies.reduction import ReductionOptions
 from tests.builders import OLD, policy
 from tests.images import png
 from tests.wire_conversations import (
+    IN_EVERY_FORMAT,
     WRITERS,
     Ask,
     Give,
@@ -35,8 +36,6 @@ from tests.wire_conversations import (
 
 TEMPLATE = "<{recall}>"
 RECALLED = MaskPolicy(True, 1, False, None, TEMPLATE, mask_text_parts=True)
-
-EVERY = pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.name)
 
 
 def mask(writer: Writer, steps: Sequence[Step], strategies: Strategies) -> tuple[str, list[str]]:
@@ -66,7 +65,7 @@ def test_what_is_no_id(text: str) -> None:
     assert not is_recall_id(text)
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_each_placeholder_names_the_text_that_is_kept(writer: Writer) -> None:
     steps = [User(), *turn("a", f"1 {OLD}"), *turn("b", f"2 {OLD}"), *turns(1)]
     body, kept = mask(writer, steps, Strategies(schema1=RECALLED))
@@ -75,14 +74,14 @@ def test_each_placeholder_names_the_text_that_is_kept(writer: Writer) -> None:
     assert [] == mask(writer, steps[:-2], Strategies(schema1=policy(RECALLED, enabled=False)))[1]
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_a_placeholder_with_any_id_is_left_alone(writer: Writer) -> None:
     before, other = f"<{recall_id(OLD)}>", f"<{'f' * 16}>"
     steps = [User(), *turn("a", before), *turn("b", other), *turns(1)]
     assert [] == mask(writer, steps, Strategies(schema1=RECALLED))[1]
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_the_placeholder_spells_the_arguments_of_the_call(writer: Writer) -> None:
     spelled = policy(RECALLED, placeholder_template="<{arguments}>")
     call = Model((Ask("a", "shell", {"command": "cat a.py"}),))
@@ -129,7 +128,7 @@ def test_an_image_is_not_kept(writer: Writer) -> None:
     assert "[image: png 800x600 masked]" in body
 
 
-@EVERY
+@IN_EVERY_FORMAT
 def test_what_redaction_and_reduction_replace_is_not_kept(writer: Writer) -> None:
     steps = [User(), *turn("a", OLD), Model(text="Done."), User(), *turns(1)]
     redaction = RedactionPolicy(True, ("shell",), "<{tool_name}>")

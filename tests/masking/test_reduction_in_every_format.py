@@ -31,11 +31,12 @@ from tests.wire_conversations import (
     Tools,
     User,
     Writer,
+    in_each,
     turn,
 )
 
 REAL = [writer for writer in WRITERS if writer.wire is not MADE_UP]
-EVERY = pytest.mark.parametrize("writer", REAL, ids=lambda writer: writer.name)
+EVERY = in_each(REAL)
 
 
 def find_problem(told: Told, body: bytes) -> str | None:

@@ -6,7 +6,16 @@ from masking.accounting.repeated_calls import Places, count_rereads, find_repeat
 from masking.known_table import KnownTable
 from masking.rewrite import read_request
 from tests.builders import read
-from tests.wire_conversations import WRITERS, Ask, Give, Model, Step, Tools, User, Writer
+from tests.wire_conversations import (
+    IN_EVERY_FORMAT,
+    Ask,
+    Give,
+    Model,
+    Step,
+    Tools,
+    User,
+    Writer,
+)
 
 A, B, UNKNOWN = Ask("a", "read", {"path": "a.py"}), Ask("b", "read", {"path": "b.py"}), Ask("x")
 AGAIN = Ask("c", "read", {"path": "a.py"})
@@ -17,7 +26,7 @@ def done(*asked: Ask) -> tuple[Step, Step]:
     return Model(asked), Tools(tuple(Give(ask.call_id, tool=ask.tool) for ask in asked))
 
 
-@pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.name)
+@IN_EVERY_FORMAT
 @pytest.mark.parametrize(
     ("steps", "expected"),
     [
@@ -78,7 +87,7 @@ def ask(number: int) -> Ask:
     return Ask(f"c_{number}", "read", {"path": path if not content else "b.py", "c": content})
 
 
-@pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.name)
+@IN_EVERY_FORMAT
 def test_a_process_that_remembers_requests_finds_the_same(writer: Writer) -> None:
     table, found = KnownTable(), []
     for turns in range(1, 30):

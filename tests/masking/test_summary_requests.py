@@ -26,10 +26,18 @@ from tests.builders import OLD, TEMPLATE, parts, policy, read, turn
 from tests.masking.test_boundary import conversations, converse
 from tests.masking.test_boundary import policy as exact
 from tests.schedules import Conversation, bills, costs_at_entries, masks_of_rule
-from tests.wire_conversations import WRITERS, Model, Step, Told, User, Writer, turns
+from tests.wire_conversations import (
+    IN_EVERY_FORMAT,
+    WRITERS,
+    Model,
+    Step,
+    Told,
+    User,
+    Writer,
+    turns,
+)
 from tests.wire_conversations import turn as tell_turn
 
-BY_WRITER = pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.name)
 SUMMARISE = "First, think. Then generate the <state_snapshot>."
 HISTORY: list[Step] = [User("Mend it."), *tell_turn("a"), *turns(3)]
 
@@ -54,7 +62,7 @@ def asks(told: Told, **fields: object) -> bool:
     return is_summary_request(read_request(body, told.wire, told.writer.path))
 
 
-@BY_WRITER
+@IN_EVERY_FORMAT
 def test_a_history_without_tools_that_ends_with_such_an_instruction_asks_for_a_summary(
     writer: Writer,
 ) -> None:
