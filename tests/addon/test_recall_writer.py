@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -189,17 +190,17 @@ def test_a_name_that_cannot_be_is_one_warning(
 def test_bodies_beyond_a_bound_do_not_wait_for_a_slow_disk(
     settings: RecallSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
-    writer = RecallWriter()
+    writer, refused = RecallWriter(), threading.Event()
 
     def decisions() -> Iterator[Decision]:
         """Hold up the thread, as a disk does, until the others were refused."""
-        while len(caplog.messages) < 1:
-            os.sched_yield()
+        refused.wait()
         yield from ()
 
     writer.keep(decisions(), 65_000_000, settings)
     for _ in range(3):
         writer.keep(decide("a"), 100, settings)
+    refused.set()
     writer.close()
     assert ["what is masked is not kept at all times: the disk is too slow"] == caplog.messages
     assert set() == ids(settings)
