@@ -331,11 +331,12 @@ def _another(found: int | None, first: int) -> int | None:
 @LINUX
 def test_the_proxy_goes_with_a_run_that_is_killed(world: World, home: Path) -> None:
     ready = home / "ready"
-    process = start(world, home, "--", *agent(ready))
+    wait = 'cat > /dev/null; echo waiting; until [ -e "$0" ]; do sleep 0.1; done'
+    process = start(world, home, "--", "sh", "-c", wait, str(ready))
     proxy = eventually(lambda: find_proxy(process.pid))
     process.kill()
     eventually(lambda: None if is_running(proxy) else True)
-    ready.touch()
+    ready.touch()  # the command has outlived both
     process.communicate(timeout=SECONDS)
 
 
