@@ -26,7 +26,8 @@ def judge(given: Sequence[Given], policy: MaskPolicy) -> list[Fate]:
     words = Words(policy.placeholder_template, policy.placeholder_arguments_chars)
     fates = [_judge(each, policy, words) for each in given]
     if policy.keep_rereads:
-        again = [n for n in range(len(given)) if _is_asked_again(n, given, fates, policy)]
+        keys = [*map(_find_key, given)]
+        again = [n for n in range(len(given)) if _is_asked_again(n, given, keys, fates, policy)]
         for place in again:
             fates[place] = Fate("reread")
     return fates
@@ -111,7 +112,11 @@ def _matches(text: str, globs: Sequence[str]) -> bool:
 
 
 def _is_asked_again(
-    place: int, given: Sequence[Given], fates: Sequence[Fate], policy: MaskPolicy
+    place: int,
+    given: Sequence[Given],
+    keys: Sequence[tuple[str, str]],
+    fates: Sequence[Fate],
+    policy: MaskPolicy,
 ) -> bool:
     """Whether the latest equal call before had a result that was out of the window by then."""
     one = given[place]
@@ -120,7 +125,7 @@ def _is_asked_again(
     same = [
         (each.turn, at)
         for at, each in enumerate(given[:place])
-        if each.turn is not None and each.turn < one.turn and _find_key(each) == _find_key(one)
+        if each.turn is not None and each.turn < one.turn and keys[at] == keys[place]
     ]
     if not same:
         return False
