@@ -253,13 +253,18 @@ def _is_error(result: ToolResult, policy: MaskPolicy, is_maskable: bool) -> bool
 def _mask(result: ToolResult, view: _View) -> Decision:
     call_id, tool, template = result.call_id or "", result.tool, view.template
     policy = view.policy
-    is_short = policy.min_chars > 0 and sum(map(len, result.texts)) < policy.min_chars
     must_shrink = view.must_shrink or result.kind == "text_parts"
+    texts = result.texts if _masks_texts(result, policy) else ()
+    left = [
+        (place, text)
+        for place, text in enumerate(texts)
+        if not is_placeholder(result, place, template)
+    ]
+    # An image's placeholder makes a result no longer: what is masked twice is masked once.
+    is_short = policy.min_chars > 0 and sum(len(text) for _, text in left) < policy.min_chars
     replacements = []
     reason: KeepReason = "already_masked"
-    for place, text in enumerate(result.texts if _masks_texts(result, policy) else ()):
-        if is_placeholder(result, place, template):
-            continue
+    for place, text in left:
         if is_short:
             reason = "too_short"
             continue

@@ -86,11 +86,10 @@ def _judge(given: Given, policy: MaskPolicy, words: Words) -> Fate:
 def _mask_texts(given: Given, policy: MaskPolicy, words: Words) -> Fate:
     costs = policy.cache_read_ratio < policy.cache_write_ratio
     must_shrink = policy.skip_if_not_shorter or costs or given.kind == "list"
-    is_short = policy.min_chars > 0 and len(given.said) < policy.min_chars
+    left = [each for each in given.texts if not words.wrote(given, each[1], each[2])]
+    is_short = policy.min_chars > 0 and sum(len(text) for _, text, _ in left) < policy.min_chars
     fate, reason = Fate("masked"), "already_masked"
-    for at, text, tail in given.texts:
-        if words.wrote(given, text, tail):
-            continue
+    for at, text, tail in left:
         placeholder = words.write(given, text)
         if is_short:
             reason = "too_short"

@@ -84,9 +84,15 @@ def check(
 
 
 def _mask_again(sent: Sent, outcome: Rewrite) -> str | None:
-    """Say if what was sent would be masked anew; a window that slides leaves it alone."""
+    """Say if what was sent would be masked anew; a window that slides leaves it alone.
+
+    A known limit: where redaction takes the words that make a result look like an error, nothing
+    keeps the image beside them any longer.
+    """
     chosen, policy = sent.strategies, sent.strategies.schema1
     if outcome.body is sent.body or chosen.reduction.reduces or not policy.slides:
+        return None
+    if chosen.redaction.enabled and policy.mask_images and policy.keep_errors:
         return None
     if policy.keep_rereads:  # of a list that is masked in part nobody can tell that it was
         return None
@@ -143,9 +149,15 @@ def _reduce(sent: Sent, outcome: Rewrite) -> str | None:
 def _bill(sent: Sent) -> str | None:
     """Say if the promise of `max_loss` is broken at a request of a conversation.
 
-    It is billed under prices at which much can be lost, whatever it was sent under.
+    It is billed under prices at which much can be lost, whatever it was sent under. Nothing is
+    promised where a placeholder may be longer than what it replaces.
+
+    A known limit: after a request for a summary that was left whole, the promise ends, if the agent
+    goes on with the whole history all the same.
     """
     priced = choose_prices(sent.strategies.schema1, Random(sent.body))
+    if not priced.must_shrink:
+        return None
     chosen = Strategies(schema1=priced)
     wire, (head, comma, tail) = sent.writer.wire, sent.around
     try:
@@ -161,9 +173,11 @@ def _bill(sent: Sent) -> str | None:
             return None
         whole.append(cut(decode(body), wire, found.at))
         paid.append(cut(decode(outcome.body), wire, found.at))
-        if not masked <= outcome.masked and not outcome.left_whole:
+        if outcome.left_whole:
+            break
+        if not masked <= outcome.masked:
             return f"masked no longer at request {len(whole)}, in a conversation that grows"
-        masked = masked if outcome.left_whole else outcome.masked
+        masked = outcome.masked
     over, bill, number = find_worst(whole, paid, priced)
     if over <= 1e-6 * bill:
         return None

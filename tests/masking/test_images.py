@@ -128,6 +128,18 @@ def test_masking_twice_is_masking_once(writer: Writer) -> None:
         assert once.body is again.body
 
 
+@EVERY_FORMAT
+def test_a_text_that_is_too_short_stays_so_beside_a_masked_image(writer: Writer) -> None:
+    said = "A short text of the tool's."
+    told = writer.tell(User(), *shot("a", png(), content=said), *shot("b"), *shot("c"))
+    rule = policy(SLIDING, placeholder_template="-", min_chars=len(said) + 1)
+    once = rewrite(told, rule)
+    assert [SHOWN] == [r.placeholder for r in once.decisions[0].replacements]
+    again = rewrite_request(once.body, rule, writer.wire, writer.path)
+    assert "too_short" == again.decisions[0].reason
+    assert once.body is again.body
+
+
 @in_each(WITH_IMAGES[:4])
 @pytest.mark.parametrize("template", [TEMPLATE, "-"])
 def test_an_image_alone_becomes_a_text_and_stays_so(writer: Writer, template: str) -> None:
