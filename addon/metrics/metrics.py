@@ -10,10 +10,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import nullcontext
 from typing import TypeVar
 
 from addon.metrics.deferred import Deferred
 from addon.metrics.hold_warnings import HoldWarnings
+from addon.metrics.large_work import LARGE_BYTES, large_work
 from addon.metrics.left_out import LeftOut
 from addon.metrics.log_line import render_line
 from addon.metrics.loop_log import LoopLog
@@ -125,14 +127,16 @@ class Metrics:
             return _NOT_MEASURED
         counter = self._counter if self._pending_bytes < _MAX_COUNTED_BYTES else None
 
+        size, redactions, held = len(original), rewrite.redactions, [rewrite]
+
         def job() -> Measured:
-            measured = _measure(rewrite, original, counter)
-            if rewrite.redactions is not None:
-                self._trace.log(rewrite.redactions, observed=observed)
+            with large_work(size) if size >= LARGE_BYTES else nullcontext():
+                measured = _measure(held.pop(), original, counter)  # it is let go of at once
+            if redactions is not None:
+                self._trace.log(redactions, observed=observed)
             return measured
 
-        size = len(original)
-        if rewrite.redactions is not None or not self._may_defer(size):
+        if redactions is not None or not self._may_defer(size):
             return self._submit(job, size)
         return Deferred(job, self._worker.submit, lambda: self._let_go.append(size))
 

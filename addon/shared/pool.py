@@ -7,15 +7,13 @@ not asyncio's own, because those also resolve names.
 """
 
 import asyncio
+import gc
 import sys
 from collections.abc import Callable
 from typing import TypeVar
 
+from addon.metrics.large_work import LARGE_BYTES, large_work
 from addon.metrics.worker import Worker
-from addon.shared.collector import resting_collector
-
-_LARGE_BYTES = 2_000_000
-"""From here on one body is worked on at a time."""
 
 _THREADS = 2
 
@@ -27,8 +25,12 @@ _Result = TypeVar("_Result")
 
 
 def share_interpreter() -> None:
-    """Have the threads of this process take turns more often than Python has them do."""
+    """Have the threads of this process take turns more often than Python has them do.
+
+    What is loaded by now stays, so the collector, which stops all of them, is spared it.
+    """
     sys.setswitchinterval(_SWITCH_SECONDS)
+    gc.freeze()
 
 
 class Pool:
@@ -39,9 +41,9 @@ class Pool:
 
     async def run(self, size: int, work: Callable[[], _Result]) -> _Result | None:
         """Return what work on so many bytes comes to; None if it fails, or if the run has ended."""
-        is_large = size >= _LARGE_BYTES
+        is_large = size >= LARGE_BYTES
         worker = self._large if is_large else self._small
-        job = resting_collector()(work) if is_large else work
+        job = large_work(size, is_last=False)(work) if is_large else work
         return await asyncio.wrap_future(worker.submit(job))
 
     def close(self) -> None:

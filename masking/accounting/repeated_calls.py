@@ -34,8 +34,7 @@ def find_repeated(conversation: Conversation) -> tuple[Places, ...]:
     )
     results, begin = conversation.results, newest.start
     found = (
-        tuple(n for n in index.places.get(_shorten(call), ()) if results[n].element < begin)
-        for call in calls
+        tuple(n for n in index.find_places(call) if results[n].element < begin) for call in calls
     )
     return tuple(places for places in found if places)
 
@@ -44,25 +43,38 @@ _MAY_CHANGE = 8
 """How many of the last results may be bound otherwise, or spelled anew, at the next request."""
 
 
+_Linked = tuple[int, "_Linked"] | None
+"""The last place and those before it: to add one takes the same time however many there are, and
+a copy of the mapping shares them."""
+
+
 class _ResultsByCall:
     """The places of the results so far that a call asked for, by what was called."""
 
     def __init__(self) -> None:
-        self.places: dict[CallKey, Places] = {}
+        self._places: dict[CallKey, _Linked] = {}
         self._count = 0
 
     def copy(self) -> Self:
         """Return another one that goes on by itself."""
         other = duplicate(self)
-        other.places = {**self.places}
+        other._places = {**self._places}
         return other
 
     def take(self, result: ToolResult) -> None:
         """Add the next result."""
         if result.turn is not None:
             key = _shorten(result)
-            self.places[key] = (*self.places.get(key, ()), self._count)
+            self._places[key] = (self._count, self._places.get(key))
         self._count += 1
+
+    def find_places(self, call: Call) -> Places:
+        """Return the places of the results of equal calls, in order."""
+        found, linked = [], self._places.get(_shorten(call))
+        while linked is not None:
+            place, linked = linked
+            found.append(place)
+        return tuple(reversed(found))
 
 
 _SHORT = 256
