@@ -5,7 +5,7 @@ The parts are shares of the pieces that were counted already, so no text is coun
 
 from collections.abc import Mapping
 
-from masking.accounting.parts import PARTS, Share, add_share, split_element
+from masking.accounting.parts import PARTS, Share, add_element, add_share
 from masking.accounting.pieces import CountedElements, Head
 from masking.accounting.prefix_cache import Piece
 from masking.accounting.replaced import Replaced
@@ -29,8 +29,7 @@ def compose(
     known = rewrite.conversation.known
     for at in rewrite.edits.dropped:
         content = sum(each.results) if (each := known[at].counted) else 0
-        gone = split_element(known[at].element, counted.pieces[at].tokens, content, 0)
-        add_share(share, gone, -1)
+        add_element(share, known[at].element, counted.pieces[at].tokens, content, times=-1)
     if inserted is not None:
         add_share(share, {"user": inserted.tokens})
     return {part: tokens for part in PARTS if (tokens := share.get(part))}

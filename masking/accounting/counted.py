@@ -1,5 +1,6 @@
 """Counts what one element of a request comes to, once for as long as the element is known."""
 
+from collections.abc import Mapping
 from hashlib import blake2b
 
 import orjson
@@ -17,22 +18,28 @@ def count_element(wire: WireFormat, known: Known, counter: TokenCounter) -> Coun
     """Count an element, and keep the outcome with it. A wrong type has no tokens."""
     item = known.item
     texts, others = wire.count_parts(item)
+    tokens = {text: counter.count(text) for text in texts}  # those of results are among them
     known.counted = counted = CountedElement(
         digest=digest_element(wire, item),
-        tokens=others + sum(map(counter.count, texts)),
+        tokens=others + sum([tokens[text] for text in texts]),
         blocks=count_blocks(item),
         is_marked=is_marked(item),
-        results=tuple(_count_content(result, counter) for result in known.element.results),
+        results=tuple([_count_content(each, tokens, counter) for each in known.element.results]),
     )
     return counted
 
 
 def count_placeholders(
-    known: Known, decision: Decision, digest: bytes, counter: TokenCounter
+    known: Known,
+    decision: Decision,
+    digest: bytes,
+    counter: TokenCounter,
+    content: int | None = None,
 ) -> CountedPlaceholders:
     """Count the replacements of a result, of which there is one at least.
 
-    `digest` is that of its element before them. What was counted last is kept with the element.
+    `digest` is that of its element before them, `content` the tokens of the result if they are
+    known. What was counted last is kept with the element.
     """
     replacements, start = decision.replacements, len(decision.result.at)
     edits = tuple([(r.path[start:], r.text, r.placeholder) for r in replacements])
@@ -44,8 +51,8 @@ def count_placeholders(
             edits=edits,
             digest_before=digest,
             digest=blake2b(digest + mark, digest_size=16).digest(),
-            replaced=sum(r.count_replaced(counter.count) for r in replacements),
-            placeholders=sum(counter.count(r.placeholder) for r in replacements),
+            replaced=_count_replaced(decision, counter, content),
+            placeholders=sum([counter.count(r.placeholder) for r in replacements]),
         )
         known.placeholders = {**known.placeholders, slot: found}
     return found
@@ -70,9 +77,21 @@ def digest_of(value: object) -> bytes:
     return blake2b(_spell(value), digest_size=16).digest()
 
 
-def _count_content(result: Result, counter: TokenCounter) -> int:
-    """Return the tokens of a result's texts and images."""
-    return sum(map(counter.count, result.texts)) + sum(image.tokens for image in result.images)
+def _count_content(result: Result, known: Mapping[str, int], counter: TokenCounter) -> int:
+    """Return the tokens of a result's texts and images; those of some texts are known."""
+    tokens = sum([image.tokens for image in result.images])
+    for text in result.texts:
+        found = known.get(text)
+        tokens += counter.count(text) if found is None else found
+    return tokens
+
+
+def _count_replaced(decision: Decision, counter: TokenCounter, content: int | None) -> int:
+    """Return the tokens of what is replaced; `content` are those of the whole result, if known."""
+    result, replacements = decision.result, decision.replacements
+    if content is not None and not result.images and result.texts == (replacements[0].text,):
+        return content  # there is one text, and it is replaced
+    return sum([r.count_replaced(counter.count) for r in replacements])
 
 
 def _spell(value: object) -> bytes:

@@ -30,24 +30,33 @@ _OF_SPEAKERS: Mapping[Speaker, Part] = {
 }
 
 
-def split_element(element: Element, tokens: int, content: int, placeholders: int) -> Share:
-    """Return the tokens of an element by part.
+def add_element(
+    share: Share,
+    element: Element,
+    tokens: int,
+    content: int,
+    placeholders: int = 0,
+    times: int = 1,
+) -> None:
+    """Add the tokens of an element to a share, by part, or take them away.
 
     `content` are those of its tool results, `placeholders` those of them that stand for others. A
     content may be spelled otherwise in its piece, so it has no more than there is.
     """
-    content = min(content, tokens)
-    placeholders = min(placeholders, content)
-    share: Share = {"results": content - placeholders, "placeholders": placeholders}
+    if content:
+        content = min(content, tokens)
+        placeholders = min(placeholders, content)
+        share["results"] = share.get("results", 0) + times * (content - placeholders)
+        if placeholders:
+            share["placeholders"] = share.get("placeholders", 0) + times * placeholders
     part = _find_part(element)
-    share[part] = share.get(part, 0) + tokens - content
-    return share
+    share[part] = share.get(part, 0) + times * (tokens - content)
 
 
-def add_share(share: Share, other: Share, times: int = 1) -> None:
-    """Add another share to one, or take it away."""
+def add_share(share: Share, other: Share) -> None:
+    """Add another share to one."""
     for part, tokens in other.items():
-        share[part] = share.get(part, 0) + times * tokens
+        share[part] = share.get(part, 0) + tokens
 
 
 def _find_part(element: Element) -> Part:

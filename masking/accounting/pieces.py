@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Self
 
 from masking.accounting.counted import count_element, digest_of
-from masking.accounting.parts import Share, add_share, split_element
+from masking.accounting.parts import Share, add_element
 from masking.accounting.prefix_cache import Piece
 from masking.conversation import Conversation
 from masking.folds import MARKED_ELEMENTS, duplicate, fold, map_each
@@ -82,10 +82,13 @@ class CountedElements:
         marked = self._in_list and counted.is_marked
         piece = (counted.digest, tokens, counted.blocks, marked, begins)
         self.pieces.append(make(Piece, piece))
-        self.contents += counted.results
-        self.chars += [sum(map(len, result.texts)) for result in element.results]
+        content = 0
+        if element.results:
+            content = sum(counted.results)
+            self.contents += counted.results
+            self.chars += [sum(map(len, result.texts)) for result in element.results]
         self.tokens += tokens
-        add_share(self.share, split_element(element, tokens, sum(counted.results), 0))
+        add_element(self.share, element, tokens, content)
         self.has_mark |= marked
         self._in_answer = speaks
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from masking.accounting.counted import count_placeholders
-from masking.accounting.parts import Share, add_share, split_element
+from masking.accounting.parts import Share, add_element
 from masking.accounting.pieces import CountedElements
 from masking.accounting.prefix_cache import Piece
 from masking.folds import Progress, duplicate
@@ -56,19 +56,22 @@ class Replaced:
         was = piece = self.pieces.get(at, base)
         stand_in, change = content, 0
         if decision.replacements:
-            found = count_placeholders(known, decision, was.digest, counter)
+            found = count_placeholders(known, decision, was.digest, counter, content)
             change = found.placeholders - found.replaced
             stand_in = min(content + change, found.placeholders)
             piece = make(Piece, (found.digest, was.tokens + change, *was[2:]))
             self._replace(at, base, was, piece)
-            self.chars += decision.chars_after - decision.chars_before
-            self.images += decision.images_masked
+            for replacement in decision.replacements:
+                if replacement.image is None:
+                    self.chars += len(replacement.placeholder) - len(replacement.text)
+                else:
+                    self.images += 1
         counted = known.counted
         contents, stand_ins = self._contents.get(at) or (sum(counted.results if counted else ()), 0)
         element = known.element
-        add_share(self.share, split_element(element, was.tokens, contents, stand_ins), -1)
+        add_element(self.share, element, was.tokens, contents, stand_ins, -1)
         contents, stand_ins = contents + change, stand_ins + stand_in
-        add_share(self.share, split_element(element, piece.tokens, contents, stand_ins))
+        add_element(self.share, element, piece.tokens, contents, stand_ins)
         self._contents[at] = contents, stand_ins
         self.contents += change
 

@@ -7,6 +7,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from hashlib import blake2b
 
 import orjson
@@ -21,6 +22,9 @@ _PER_CALL = 8
 _REMEMBERED_FROM = 128
 """In characters. Counting a shorter text takes hardly longer than looking it up."""
 
+_NAME_CHARS = 24
+"""In characters, too. Names of tools and empty arguments are in every call."""
+
 _BLANKS = 65_536
 """A longer run of blanks is cut: at a million of them tiktoken's backtracking reaches its limit and
 panics with a BaseException. Letters, signs and base64 of any length do no harm."""
@@ -31,8 +35,9 @@ _LONG_BLANKS = re.compile(rf"(?<!\s)\s{{{_BLANKS},}}")
 class TokenCounter:
     """Counts tokens and remembers the counts of longer texts: an agent repeats its messages.
 
-    It remembers digests, never texts, at most `max_entries` of them (200 bytes each), and forgets
-    the longest unused first. Threads may share one. The vocabulary is loaded on first use.
+    It remembers digests, at most `max_entries` of them (200 bytes each), and forgets the longest
+    unused first. Texts are remembered only if they are as short as a tool's name, such as `{}`, the
+    same for all counters. Threads may share one. The vocabulary is loaded on first use.
     """
 
     def __init__(self, max_entries: int = 16_384) -> None:
@@ -45,8 +50,9 @@ class TokenCounter:
         A lone surrogate counts as U+FFFD. A run of 65,536 blanks or more is counted in pieces,
         which changes the result by about a token per piece, less than 0.2% of the run's own.
         """
-        if len(text) < _REMEMBERED_FROM:
-            return _count(text)
+        size = len(text)
+        if size < _REMEMBERED_FROM:
+            return _count_name(text) if size <= _NAME_CHARS else _count(text)
         digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         return self._count_once(digest, lambda: text)
 
@@ -77,17 +83,21 @@ def count_tools(counter: TokenCounter, tools: object) -> int:
 
 def _count(text: str) -> int:
     encoding = load_o200k_base()
+    if len(text) <= _BLANKS:
+        return len(encoding.encode_ordinary(text))
     return sum(len(encoding.encode_ordinary(piece)) for piece in _pieces(text))
+
+
+_count_name = lru_cache(2_048)(_count)
 
 
 def _pieces(text: str) -> Iterator[str]:
     """Yield all of `text` in order, cut only inside runs of blanks too long for tiktoken."""
     start = 0
-    if len(text) > _BLANKS:
-        for run in _LONG_BLANKS.finditer(text):
-            for end in range(run.start() + _BLANKS, run.end(), _BLANKS):
-                yield text[start:end]
-                start = end
+    for run in _LONG_BLANKS.finditer(text):
+        for end in range(run.start() + _BLANKS, run.end(), _BLANKS):
+            yield text[start:end]
+            start = end
     yield text[start:]
 
 

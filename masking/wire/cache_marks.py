@@ -23,7 +23,9 @@ def find_last_mark(items: Sequence[object]) -> int:
 
 
 def without_mark(value: Mapping[str, object]) -> Mapping[str, object]:
-    """Return an object without its mark."""
+    """Return an object without its mark; the very object if it has none."""
+    if CACHE_MARK not in value:
+        return value
     return {key: item for key, item in value.items() if key != CACHE_MARK}
 
 

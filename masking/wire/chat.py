@@ -155,16 +155,19 @@ def count_message_parts(message: object) -> tuple[Sequence[str], int]:
     """
     if not isinstance(message, dict):
         return (), 0
-    calls = objects(message.get("tool_calls"))
-    content = message.get("content")
+    content, others = message.get("content"), _MESSAGE_TOKENS
     texts = [content] if isinstance(content, str) else []
-    texts += [text for part in objects(content) if isinstance(text := part.get("text"), str)]
-    for function in objects([call.get("function") for call in calls]):
-        texts += [
-            text for key in ("name", "arguments") if isinstance(text := function.get(key), str)
-        ]
-    images = sum(map(measure_image, filter(_is_image, objects(content))))
-    return texts, _MESSAGE_TOKENS + _CALL_TOKENS * len(calls) + images
+    if isinstance(content, list):
+        parts = objects(content)
+        texts += [text for part in parts if isinstance(text := part.get("text"), str)]
+        others += sum(map(measure_image, filter(_is_image, parts)))
+    if "tool_calls" in message:
+        calls = objects(message["tool_calls"])
+        others += _CALL_TOKENS * len(calls)
+        for function in objects([call.get("function") for call in calls]):
+            named = function.get("name"), function.get("arguments")
+            texts += [text for text in named if isinstance(text, str)]
+    return texts, others
 
 
 def say_as_user(text: str) -> object:
@@ -253,6 +256,10 @@ def _holds_reasoning(message: Mapping[str, object]) -> bool:
 
 
 def _find_markable(document: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    """Yield what may have a mark: of messages only those that do, as there may be thousands."""
     for message in objects(document.get("messages")):
-        yield message
-        yield from objects(message.get("content"))
+        if CACHE_MARK in message:
+            yield message
+        content = message.get("content")
+        if isinstance(content, list):
+            yield from objects(content)

@@ -13,6 +13,8 @@ _LEVELS = 3
 
 def is_marked(value: object) -> bool:
     """Whether an element, a tool, or a list of these has a cache mark, in its content or beside."""
+    if isinstance(value, dict) and not isinstance(value.get("content"), list):
+        return any(value.get(key) is not None for key in _MARKS)  # as nearly all elements are
     level = objects([value] if isinstance(value, dict) else value)
     for _ in range(_LEVELS):
         if any(item.get(key) is not None for item in level for key in _MARKS):
