@@ -65,10 +65,9 @@ def continue_past(
     progress = conversation.progress
     maskable = find_maskable(judged, layout, progress)
     last_bound = find_last_bound(conversation) if binds else -1
-    if asks_summary:
-        is_bound = any(conversation.results[place].element < last_bound for place in again)
-        if not is_bound and may_be_whole(layout, maskable, policy, made):
-            return Continued(decisions=leave_whole(conversation), past=None)
+    is_bound = any(conversation.results[place].element < last_bound for place in again)
+    if asks_summary and not is_bound and may_be_whole(layout, maskable, policy, made):
+        return Continued(decisions=leave_whole(conversation), past=None)
     moved = find_next_move(layout.requests, maskable, policy, made, layout.marked, progress)
 
     def draw(moved: Boundary | None) -> tuple[tuple[Decision, ...], tuple[int, ...]]:
