@@ -4,7 +4,6 @@ They are those that the studio has installed; `obsmask record NAME` installs one
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,8 +27,7 @@ from addon.shared.requests import find_wire_format
 from addon.shared.shipped import shipped
 from masking.config import ROOT
 from masking.conversation import read_conversation
-from masking.edit.json_strings import find_strings
-from masking.model import Path as JsonPath
+from tests.differences import compare
 from tests.live.harness import SECONDS, environment, read_records
 
 LEAST_TURNS = 25
@@ -77,21 +75,6 @@ def run(client: Client, workspace: Workspace, provider: Provider) -> str:
         with running_proxy(first, *masking, env=environment(first)) as proxy:
             write_bundle(workspace.bundle, [proxy.ca])
             return run_client(client, package, workspace, proxy.url, SECONDS)
-
-
-def compare(before: bytes, after: bytes) -> Iterator[JsonPath]:
-    """Yield where strings differ. Everything else must be the same, byte for byte."""
-    old, new = before.decode(), after.decode()
-    done = done_in_new = 0
-    for was, now in zip(find_strings(old), find_strings(new), strict=True):
-        assert was.path == now.path
-        assert old[done : was.start] == new[done_in_new : now.start]
-        done, done_in_new = was.end, now.end
-        if was.value != now.value:
-            yield was.path
-        else:
-            assert old[was.start : was.end] == new[now.start : now.end]
-    assert old[done:] == new[done_in_new:]
 
 
 @pytest.mark.parametrize("name", INSTALLED)
