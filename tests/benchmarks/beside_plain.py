@@ -21,6 +21,7 @@ from addon.proxy.launch import ADDON, HOST, Proxy, running_proxy
 
 PATH = "/v1/chat/completions"
 ANSWER = b'{"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}'
+STREAMING = Path(__file__).with_name("stream_answers.py")
 _PING_SECONDS = 0.02
 
 
@@ -82,12 +83,11 @@ def running_provider(answers: type[BaseHTTPRequestHandler] = Answers) -> Iterato
 
 @contextmanager
 def running_side(name: str, provider: int, *arguments: str) -> Iterator[Proxy]:
-    """Run `plain` or `ours` before a provider, with a state folder of its own."""
+    """Run `plain`, `streaming` or `ours` before a provider, with a state folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        script = ADDON
-        if name == "plain":
-            script = Path(folder, "plain.py")
-            script.touch()
+        script = Path(folder, "plain.py")
+        script.touch()
+        script = {"ours": ADDON, "streaming": STREAMING}.get(name, script)
         env = {**os.environ, "HOME": folder, "XDG_STATE_HOME": folder, "XDG_CONFIG_HOME": folder}
         options = ("--mode", f"reverse:http://{HOST}:{provider}", *arguments)
         with running_proxy(Path(folder), *options, script=script, env=env) as proxy:

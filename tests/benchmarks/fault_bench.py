@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from addon.proxy.launch import ADDON, HOST, Proxy, running_proxy
 from tests.benchmarks import http2_faults
+from tests.benchmarks.beside_plain import STREAMING
 from tests.benchmarks.fault_list import Action, act
 
 SECONDS = 20.0
@@ -70,7 +71,7 @@ class Bench:
         options = ("--mode", mode, "--set", "ssl_insecure=true")
         plain = start(self, "plain-http2", folder / "plain.py", *options)
         self.plain_http2 = stack.enter_context(plain)
-        streams = start(self, "streaming-http2", streaming, *options)
+        streams = start(self, "streaming-http2", STREAMING, *options)
         self.streaming_http2 = stack.enter_context(streams)
         self.ours_http2 = stack.enter_context(start(self, "ours-http2", ADDON, *options))
 
