@@ -1,0 +1,1 @@
+"""Programs on the vendors' clients, each run in the environment that has the client."""
