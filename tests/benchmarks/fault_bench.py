@@ -63,9 +63,8 @@ class Bench:
     ) -> None:
         self.provider, self.other, self.folder = provider, other, folder
         (folder / "plain.py").touch()
-        streaming = Path(__file__).with_name("stream_answers.py")
         self.plain = stack.enter_context(start(self, "plain", folder / "plain.py"))
-        self.streaming = stack.enter_context(start(self, "streaming", streaming))
+        self.streaming = stack.enter_context(start(self, "streaming", STREAMING))
         self.ours = stack.enter_context(start(self, "ours"))
         mode = f"reverse:https://{HOST}:{other.server_address[1]}"
         options = ("--mode", mode, "--set", "ssl_insecure=true")
