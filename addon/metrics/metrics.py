@@ -59,6 +59,10 @@ _Result = TypeVar("_Result")
 _MAX_COUNTED_BYTES = 16_000_000
 """The most bytes of bodies that may wait to be measured; beyond this, tokens are not counted."""
 
+_MAX_COUNTED_ELEMENTS = 20_000
+"""The tokens of a request with more are not counted: no more are remembered of a list, so each of
+its requests would be counted as a whole."""
+
 _MAX_PENDING_BYTES = 64_000_000
 """Beyond this, requests are not measured, and answers not read for their usage."""
 
@@ -125,7 +129,9 @@ class Metrics:
         if self._pending_bytes >= _MAX_PENDING_BYTES:
             self.left_out.note("sizes")
             return _NOT_MEASURED
-        counter = self._counter if self._pending_bytes < _MAX_COUNTED_BYTES else None
+        is_long = len(rewrite.conversation.items) > _MAX_COUNTED_ELEMENTS
+        is_counted = self._pending_bytes < _MAX_COUNTED_BYTES and not is_long
+        counter = self._counter if is_counted else None
 
         size, redactions, held = len(original), rewrite.redactions, [rewrite]
 

@@ -1,5 +1,6 @@
 """The thread for records: what waits for it is bounded, and it keeps no process from ending."""
 
+import json
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from tests.addon.test_sinks import rewritten
 from tests.live.harness import conversation, encoded
 
 BODY = encoded(conversation())
+MESSAGES = json.loads(BODY)["messages"]
 
 
 def test_jobs_are_done_in_order_and_a_failure_costs_one_alone() -> None:
@@ -121,6 +123,18 @@ def test_bodies_beyond_so_many_bytes_are_not_measured_nor_read(
     expected = "; to bound their cost: 1 not measured, 1 with an answer that is not read"
     assert expected == str(metrics.left_out)
     assert [] == read
+
+
+@pytest.mark.parametrize(("most", "is_counted"), [(len(MESSAGES), True), (1, False)])
+def test_the_tokens_of_a_very_long_list_are_not_counted(
+    most: int, is_counted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics_module, "_MAX_COUNTED_ELEMENTS", most)
+    metrics = Metrics(lambda _: None)
+    measured = metrics.measure(_rewrite(), BODY).result()
+    metrics.close()
+    assert measured is not None
+    assert (is_counted, len(MESSAGES)) == (measured.prompt is not None, measured.sizes.messages)
 
 
 def test_what_is_done_makes_room(hanging: Callable[..., Metrics]) -> None:
