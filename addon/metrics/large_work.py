@@ -6,8 +6,8 @@ garbage stops them all for as long as it looks at what is in use, of which a bod
 elements is hundreds of thousands of objects. So there is one turn for all work of this kind, be it
 masking or measuring, which threads get in the order in which they come: what is masked is measured
 before many others are begun. Work begins when the main thread pauses. Meanwhile the collector
-rests, as what is made of a body is in use until the work is done, and it makes one pass afterwards,
-so that no garbage piles up however many large bodies there are.
+rests, as what is made of a body is in use until the work is done. Afterwards it looks at what is
+new, and now and then at all, so that no garbage piles up however many large bodies there are.
 """
 
 import gc
@@ -27,16 +27,20 @@ _BUSY = 0.25
 _PATIENCE = 5e-8
 """For how many seconds a body waits for that at most, for each of its bytes: 0.1 s for 2 MB."""
 
-_YOUNG = 1
+_PASS_BYTES = 64_000_000
+"""After work on bodies of so many bytes the collector looks at all that is in use."""
+
+_ALL, _NEW = 2, 1
 
 
 @contextmanager
 def large_work(size: int, *, is_last: bool = True) -> Iterator[None]:
     """Take the turn for work on a body of so many bytes, and have the collector rest meanwhile.
 
-    Unless it `is_last`, what was made of the body stays in use, and the pass afterwards looks only
-    at what is new.
+    Unless it `is_last`, what was made of the body stays in use, so the collector does not look at
+    all of that afterwards.
     """
+    global _worked
     with _TURN:
         _wait_for_pause(size)
         gc.disable()
@@ -44,7 +48,10 @@ def large_work(size: int, *, is_last: bool = True) -> Iterator[None]:
             yield
         finally:
             gc.enable()
-            gc.collect(*(() if is_last else (_YOUNG,)))
+            _worked += size
+            is_due = is_last and _worked >= _PASS_BYTES
+            _worked = 0 if is_due else _worked
+            gc.collect(_ALL if is_due else _NEW)
 
 
 class FairLock:
@@ -74,6 +81,9 @@ class FairLock:
 
 
 _TURN = FairLock()
+
+_worked = 0
+"""Of bodies in bytes since the collector last looked at all; changed in one's turn alone."""
 
 
 def _wait_for_pause(size: int) -> None:

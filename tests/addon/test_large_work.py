@@ -64,6 +64,31 @@ def test_what_is_left_in_a_circle_is_found_afterwards(is_last: bool) -> None:
     assert ([False], [None], True) == (states, [ref() for ref in refs], gc.isenabled())
 
 
+@pytest.mark.parametrize(
+    ("size", "is_last", "expected"),
+    [
+        pytest.param(module._PASS_BYTES, True, 2, id="all, after much work"),
+        pytest.param(module._PASS_BYTES, False, 1, id="what is new, as the body is in use"),
+        pytest.param(1, True, 1, id="what is new, after little work"),
+    ],
+)
+def test_the_collector_looks_afterwards_at(
+    size: int, is_last: bool, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_worked", 0)
+    passes: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "stop" and gc.isenabled():
+            passes.append(info["generation"])
+
+    gc.callbacks.append(note)
+    with large_work(size, is_last=is_last):
+        pass
+    gc.callbacks.remove(note)
+    assert expected == max(passes)
+
+
 def test_a_large_body_is_not_measured_while_another_is_masked() -> None:
     metrics, begun, go = Metrics(lambda _: None), threading.Event(), threading.Event()
 
