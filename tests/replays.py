@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
@@ -10,8 +10,9 @@ from masking.accounting.cost import Bill
 from masking.measures.price_settings import CachePricing, PriceSettings
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
-from masking.replay.comparison import Comparison, compare
+from masking.replay.comparison import ComparedRequest, Comparison, compare
 from masking.replay.replay import RecordedRequest, ReplaySettings
+from masking.replay.totals import ConversationSums, ConversationTotals
 from masking.strategies.policy import MaskPolicy
 from masking.wire.usage import Usage
 from tests.builders import OLD, turn
@@ -59,3 +60,16 @@ def replayed(
 ) -> Comparison:
     (found,) = compare(talk, settings(pricing, policy), COUNTER)
     return found
+
+
+def add_up(comparison: Comparison) -> ConversationTotals:
+    """Return what the requests of a conversation come to, and the calls that it has."""
+    sums = ConversationSums(comparison.window_turns)
+    for slid, chose in zip(comparison.sliding, comparison.chosen, strict=True):
+        sums.add(ComparedRequest(slid, chose))
+    counted = replace(
+        sums.totals,
+        sliding_rereads=comparison.sliding_rereads,
+        chosen_rereads=comparison.chosen_rereads,
+    )
+    return ConversationTotals(comparison.name, counted)

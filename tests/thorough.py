@@ -46,7 +46,6 @@ _THOROUGH = re.compile(
             r"test_conversations\.py::test_the_rule_is_near_the_optimum",
             r"test_fast_replay\.py::test_it_agrees_with_a_replay_(?:of_real|where_a_cache)",
             r"test_max_loss_front\.py::test_recordings_have_a_front",
-            r"test_tune\.py::test_more_sessions_than_are_handed_over_at_once",
             r"test_main\.py::test_the_demo_(?:plays|shows_the_other)",
             r"test_main\.py::test_expectations_are_written_and_compared",
             # Whole sessions behind a proxy, in variations.

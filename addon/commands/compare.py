@@ -23,7 +23,6 @@ from masking.errors import WireError
 from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
 from masking.replay.replay import ReplayedRequest, ReplaySettings, Session, replay
-from masking.replay.summary import count_tokens
 from masking.rewrite import read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
@@ -133,7 +132,7 @@ def _add(row: Row, settings: ReplaySettings, requests: Sequence[ReplayedRequest]
     row.kept = row.messages - sum(request.sizes.dropped_messages or 0 for request in requests)
     prices = settings.price_settings.cache_pricing
     if prices == _TOKENS_AT:
-        row.tokens = count_tokens(request.entry.cost.after for request in requests)
+        row.tokens = round(sum(request.entry.cost.after.prompt for request in requests))
     if not isinstance(prices, str):
         row.costs[prices] = sum(request.entry.cost.after.cost for request in requests)
 

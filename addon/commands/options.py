@@ -140,6 +140,11 @@ def whole_number(least: int) -> Callable[[str], int]:
     return read
 
 
+def work_options(command: _Function) -> _Function:
+    """Add the options that say where sessions are worked on, and where that is noted."""
+    return functools.reduce(lambda decorated, option: option(decorated), reversed(_WORK), command)
+
+
 def replay_options(command: _Function) -> _Function:
     """Add the options of a replay, and those of its policy."""
     return functools.reduce(lambda decorated, option: option(decorated), reversed(_REPLAY), command)
@@ -252,4 +257,20 @@ _REPLAY = (
         help="Add a pause of SECONDS after every EVERY requests; shows with --cache-ttl.",
     ),
     policy_options,
+)
+
+_WORK = (
+    click.option(
+        "--resume",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Note in FILE what is done, and go on from there.",
+    ),
+    click.option(
+        "--processes",
+        type=whole_number(1),
+        metavar="N",
+        help="How many work at a time; default: one for each core.",
+    ),
+    click.option("--scheduler", metavar="tcp://…", help="Run on this Dask cluster."),
 )

@@ -1,19 +1,20 @@
 """`obsmask replay`: the call, and the order in which its results are shown."""
 
-import errno
-import os
 import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from addon.commands.consoles import open_console
+from addon.commands.opened_work import WorkOptions, open_work
 from addon.commands.options import (
     PolicyCommand,
     paths_argument,
     read_replay_settings,
     replay_options,
+    work_options,
 )
 from addon.commands.replay_tables import (
     render_assumed,
@@ -24,11 +25,12 @@ from addon.commands.replay_tables import (
 )
 from addon.commands.replaying import (
     ReplayResult,
-    find_masked_before,
-    render_json,
-    replay_paths,
+    Wanted,
+    replay_sessions,
+    write_json,
     write_report,
 )
+from addon.commands.written_files import check_writable
 from masking.replay.pauses import Pause
 
 
@@ -41,16 +43,22 @@ from masking.replay.pauses import Pause
     metavar="OUT.HTML",
     help="Write a page, too.",
 )
+@click.option("--total", is_flag=True, help="Show all conversations together, and not each.")
 @click.option(
     "--memory/--no-memory",
     default=None,
     help="Remember the boundary that was sent; default: as configured, on like mitmdump.",
 )
+@work_options
 @replay_options
 def command(
     paths: tuple[Path, ...],
     as_json: bool,
     report: Path | None,
+    total: bool,
+    resume: Path | None,
+    processes: int | None,
+    scheduler: str | None,
     pause: Pause | None,
     **given: object,
 ) -> None:
@@ -60,39 +68,41 @@ def command(
     folder of these. Whatever no option sets is as in the configuration.
     """
     settings_list = read_replay_settings(given)
-    if len(settings_list) > 1 and (as_json or report):
+    is_one = len(settings_list) == 1
+    if not is_one and (as_json or report):
         raise ValueError("--json and --report take one --prices")
+    if report and total:
+        raise ValueError("--report shows each conversation, and --total does not")
     if report:
-        _check_writable(report)
-    progress = Console(stderr=True)
-    replays = replay_paths(paths, settings_list, progress, pause)
-    if masked := find_masked_before(replays[0]):
-        print(render_masked_before(masked), file=sys.stderr)
-    if as_json:
-        print(render_json(replays[0]))
-    else:
-        _print_tables(replays)
-    if report:
-        write_report(report, replays[0], paths, pause)
-        print(report, file=sys.stderr)
+        check_writable(report)
+    options = WorkOptions(resume, processes, scheduler, pause)
+    wanted = Wanted(
+        rows=is_one and not total, requests=as_json and not total, chart=report is not None
+    )
+    with ExitStack() as stack:
+        with open_work(paths, options, starts_for_few=False) as work:
+            replays = [
+                stack.enter_context(replay_sessions(work, settings, wanted))
+                for settings in settings_list
+            ]
+        if not all(replay.totals.requests for replay in replays):
+            raise ValueError(f"no request to replay in {', '.join(map(str, paths))}")
+        if masked := replays[0].masked_before:
+            print(render_masked_before(masked), file=sys.stderr)
+        if as_json:
+            write_json(replays[0], sys.stdout)
+        else:
+            _print_tables(replays)
+        if report:
+            write_report(report, replays[0], paths, pause)
+            print(report, file=sys.stderr)
 
 
-def _check_writable(file: Path) -> None:
-    """Raise OSError if a file cannot be written, before any work is done for it."""
-    folder = file.parent
-    if not folder.exists():
-        raise OSError(f"{file}: there is no folder {folder}")
-    if not folder.is_dir():
-        raise OSError(f"{file}: {os.strerror(errno.ENOTDIR)}")
-    if not os.access(file if file.exists() else folder, os.W_OK):
-        raise OSError(f"{file}: {os.strerror(errno.EACCES)}")
-
-
-def _print_tables(replays: list[ReplayResult]) -> None:
+def _print_tables(replays: Sequence[ReplayResult]) -> None:
     console, first = open_console(), replays[0]
     if assumed := render_assumed(first):
         console.print(assumed, highlight=False, markup=False)
     is_one = len(replays) == 1
-    console.print(render_conversations(first.comparisons) if is_one else render_prices(replays))
+    console.print(render_conversations(first) if is_one else render_prices(replays))
     if first.passed_over:
         console.print(render_passed_over(first), highlight=False, markup=False)

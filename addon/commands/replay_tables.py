@@ -15,7 +15,6 @@ from addon.commands.replaying import ReplayResult
 from addon.metrics.amounts import render_error
 from masking.printable import printable
 from masking.replay.assumed_prices import AssumedPrice, find_assumed_prices
-from masking.replay.comparison import Comparison
 from masking.replay.replay import ReplaySettings
 from masking.replay.summary import CostUnit, Summary, summarize
 from masking.report.text import UNITS
@@ -90,13 +89,13 @@ class ReplayTable:
         return table
 
 
-def render_conversations(comparisons: Sequence[Comparison]) -> ReplayTable:
-    """Return a row for each conversation, and one for all of them."""
-    total = summarize(comparisons)
+def render_conversations(replay: ReplayResult) -> ReplayTable:
+    """Return a row for each conversation, unless only all are wanted, and one for all of them."""
+    total, found = summarize(replay.totals), replay.conversations
     return ReplayTable(
         first=("conversation", "requests"),
-        rows=[_Row(each.name, summarize([each], total.cost_unit)) for each in comparisons],
-        totals=[_Row("all", total)] if len(comparisons) > 1 else [],
+        rows=[_Row(name, summarize(totals, total.cost_unit)) for name, totals in found],
+        totals=[] if len(found) == 1 else [_Row("all", total)],
     )
 
 
@@ -104,14 +103,13 @@ def render_prices(replays: Sequence[ReplayResult]) -> ReplayTable:
     """Return a row for each price of a cached token."""
     return ReplayTable(
         first=("cached, written token",),
-        rows=[_Row(_render_prices(r.settings), summarize(r.comparisons)) for r in replays],
+        rows=[_Row(_render_prices(r.settings), summarize(r.totals)) for r in replays],
     )
 
 
 def render_assumed(replay: ReplayResult) -> str | None:
     """Return which prices were assumed, and for how many requests; None if all are known."""
-    requests = [request for comparison in replay.comparisons for request in comparison.chosen]
-    found = find_assumed_prices(requests)
+    found = find_assumed_prices(replay.totals)
     if not found:
         return None
     count = sum(assumed.requests for assumed in found)
@@ -119,7 +117,7 @@ def render_assumed(replay: ReplayResult) -> str | None:
     more = len(found) - len(said)
     models = "; ".join([*said, *([f"and {more} more models"] if more else [])])
     return (
-        f"Prices are assumed for {count:,} of {len(requests):,} requests: {models}.\n"
+        f"Prices are assumed for {count:,} of {replay.totals.requests:,} requests: {models}.\n"
         "Set them with --model or --prices, or under prices in the configuration."
     )
 

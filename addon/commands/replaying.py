@@ -1,92 +1,128 @@
-"""`obsmask replay`: what a policy makes of recordings, in tokens and in money."""
+"""`obsmask replay`: what a policy makes of recordings, in tokens and in money.
+
+A worker replays a session and gives back sums, and as text what was asked for beside them.
+"""
 
 import functools
 import json
+import shutil
+import tempfile
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from importlib.metadata import version
-from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
-from rich.console import Console
-from rich.progress import Progress
-
-from addon.commands.sessions import read_sessions
+from addon.commands.session_work import SessionWork
 from addon.metrics.ledger_fields import describe_entry, describe_pricing
 from masking.measures.tokens import TokenCounter
 from masking.replay.assumed_prices import find_assumed_prices
-from masking.replay.comparison import Comparison, compare
-from masking.replay.pauses import Pause, pause_sessions
-from masking.replay.processes import open_processes
+from masking.replay.comparison import (
+    ComparedRequest,
+    compare_requests,
+    gather,
+    name_conversations,
+)
+from masking.replay.pauses import Pause
 from masking.replay.replay import ReplayedRequest, ReplaySettings, Session
 from masking.replay.summary import summarize
+from masking.replay.totals import ConversationSums, ConversationTotals, Totals
+from masking.report.chart_data import render_chart
 from masking.report.origin import Origin
 from masking.report.page import render_report
 
-_FEW = 8
-"""Up to so many sessions are replayed here: starting all cores takes a second or two."""
+
+class Wanted(NamedTuple):
+    """What is wanted of each conversation beside its sums.
+
+    rows: that its sums are kept, and not only added to those of all.
+    requests: what `--json` tells of its requests.
+    chart: what a page draws of it.
+    """
+
+    rows: bool = True
+    requests: bool = False
+    chart: bool = False
 
 
-class ReplayResult(NamedTuple):
-    """What became of recordings under one policy; skipped requests are counted by reason."""
+class ReplayedConversation(NamedTuple):
+    """What became of a conversation; what was not wanted is empty."""
+
+    totals: ConversationTotals
+    requests: str = ""
+    chart: str = ""
+
+
+class ReplayedSession(NamedTuple):
+    """What became of a session; requests that were skipped are counted by reason."""
+
+    conversations: tuple[ReplayedConversation, ...]
+    passed_over: dict[str, int]
+
+
+@dataclass(slots=True, kw_only=True)
+class ReplayResult:
+    """What became of recordings under one policy.
+
+    masked_before: the conversations whose results were masked when they were recorded.
+    details: what `--json` tells of each conversation, on disk.
+    """
 
     settings: ReplaySettings
-    comparisons: Sequence[Comparison]
-    passed_over: Counter[str]
+    details: TextIO
+    totals: Totals = field(default_factory=Totals)
+    passed_over: Counter[str] = field(default_factory=Counter)
+    masked_before: list[str] = field(default_factory=list)
+    conversations: list[ConversationTotals] = field(default_factory=list)
+    charts: list[str] = field(default_factory=list)
+
+    def add(self, session: ReplayedSession, wanted: Wanted) -> None:
+        """Add what became of the next session."""
+        self.passed_over.update(session.passed_over)
+        for (name, totals), requests, chart in session.conversations:
+            self.totals += totals
+            if totals.masked_before:
+                self.masked_before.append(name)
+            if wanted.requests:
+                self.details.write(f",\n{requests}" if self.details.tell() else requests)
+            if wanted.chart:
+                self.charts.append(chart)
+            if wanted.rows:
+                self.conversations.append(ConversationTotals(name, totals))
 
 
-_Part = tuple[list[Comparison], Counter[str]]
+@contextmanager
+def replay_sessions(
+    work: SessionWork, settings: ReplaySettings, wanted: Wanted
+) -> Iterator[ReplayResult]:
+    """Replay sessions under a policy, with a progress bar.
 
-
-def replay_paths(
-    paths: Sequence[Path],
-    settings_list: Sequence[ReplaySettings],
-    console: Console,
-    pause: Pause | None = None,
-) -> list[ReplayResult]:
-    """Replay all sessions of these files and folders under each policy, with progress bars.
-
-    A `pause` is added to their times.
-
-    Raises OSError and ValueError, with the file's name, and ValueError if nothing can be replayed.
+    Raises OSError and ValueError, with the file's name.
     """
-    sessions = pause_sessions(read_sessions(paths), pause)
-    replays = [_replay(sessions, settings, console) for settings in settings_list]
-    if not all(replay.comparisons for replay in replays):
-        raise ValueError(f"no request to replay in {', '.join(map(str, paths))}")
-    return replays
+    arguments = (settings, wanted._replace(rows=True))  # rows are no matter of a session
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as details:
+        result = ReplayResult(settings=settings, details=details)
+        files = settings.price_lists
+        for session in work.run("replay", replay_session, [arguments], ReplayedSession, files):
+            result.add(session, wanted)
+        yield result
 
 
-def _replay(
-    sessions: Sequence[Session], settings: ReplaySettings, console: Console
-) -> ReplayResult:
-    with Progress(console=console, disable=not console.is_terminal) as progress:
-        found = progress.track(
-            _compare_all(sessions, settings), len(sessions), description="replay"
-        )
-        comparisons: list[Comparison] = []
-        passed_over: Counter[str] = Counter()
-        for more, obstacles in found:
-            comparisons += more
-            passed_over += obstacles
-    return ReplayResult(settings, comparisons, passed_over)
-
-
-def _compare_all(sessions: Sequence[Session], settings: ReplaySettings) -> Iterator[_Part]:
-    task = functools.partial(_compare, settings=settings)
-    if len(sessions) <= _FEW:
-        yield from map(task, sessions)
-    else:
-        with open_processes() as executor:
-            yield from executor.map(task, sessions)
-
-
-def _compare(session: Session, settings: ReplaySettings) -> _Part:
+def replay_session(session: Session, settings: ReplaySettings, wanted: Wanted) -> ReplayedSession:
+    """Return what becomes of a session. No request is kept, unless a chart is wanted."""
     passed_over: Counter[str] = Counter()
-    return compare(session, settings, _counter(), passed_over), passed_over
+    found: dict[int, _Conversation] = {}
+    for compared in compare_requests(session, settings, _counter(), passed_over):
+        if compared.conversation not in found:
+            found[compared.conversation] = _Conversation(settings, wanted)
+        found[compared.conversation].add(compared)
+    names = name_conversations(session.name, found)
+    conversations = tuple(each.finish(names[number]) for number, each in found.items())
+    return ReplayedSession(conversations, dict(passed_over))
 
 
 @functools.cache
@@ -95,28 +131,30 @@ def _counter() -> TokenCounter:
     return TokenCounter()
 
 
-def find_masked_before(replay: ReplayResult) -> list[str]:
-    """Return the names of the conversations with results that were masked when recorded."""
-    return [each.name for each in replay.comparisons if each.was_masked_before]
+class _Conversation:
+    """A conversation as it grows, with what is wanted of its requests."""
 
+    def __init__(self, settings: ReplaySettings, wanted: Wanted) -> None:
+        self._settings, self._wanted = settings, wanted
+        self._sums = ConversationSums(settings.policy.window_turns)
+        self._described: list[dict[str, object]] = []
+        self._compared: list[ComparedRequest] = []
 
-def render_json(replay: ReplayResult) -> str:
-    """Return everything that was measured: in total, by conversation, and by request."""
-    requests = chain.from_iterable(comparison.chosen for comparison in replay.comparisons)
-    document = {
-        "assumed_prices": [assumed._asdict() for assumed in find_assumed_prices(requests)],
-        "total": asdict(summarize(replay.comparisons)),
-        "passed_over": replay.passed_over,
-        "conversations": [
-            {
-                "name": comparison.name,
-                **asdict(summarize([comparison])),
-                "per_request": [_describe_request(request) for request in comparison.chosen],
-            }
-            for comparison in replay.comparisons
-        ],
-    }
-    return json.dumps(document, indent=1)
+    def add(self, compared: ComparedRequest) -> None:
+        self._sums.add(compared)
+        if self._wanted.requests:
+            self._described.append(_describe_request(compared.chosen))
+        if self._wanted.chart:
+            self._compared.append(compared)
+
+    def finish(self, name: str) -> ReplayedConversation:
+        totals, requests, chart = self._sums.totals, "", ""
+        if self._wanted.requests:
+            document = {"name": name, **asdict(summarize(totals)), "per_request": self._described}
+            requests = textwrap.indent(json.dumps(document, indent=1), "  ")
+        if self._wanted.chart:
+            chart = render_chart(gather(name, self._settings, self._compared))
+        return ReplayedConversation(ConversationTotals(name, totals), requests, chart)
 
 
 def _describe_request(request: ReplayedRequest) -> dict[str, object]:
@@ -126,6 +164,22 @@ def _describe_request(request: ReplayedRequest) -> dict[str, object]:
         **asdict(request.sizes),
         **describe_entry(request.entry),
     }
+
+
+def write_json(replay: ReplayResult, out: TextIO) -> None:
+    """Write everything that was measured: in total, by conversation, and by request."""
+    head = {
+        "assumed_prices": [assumed._asdict() for assumed in find_assumed_prices(replay.totals)],
+        "total": asdict(summarize(replay.totals)),
+        "passed_over": replay.passed_over,
+    }
+    out.write(json.dumps(head, indent=1).removesuffix("\n}"))
+    if replay.details.tell():
+        out.write(',\n "conversations": [\n')
+        replay.details.seek(0)
+        shutil.copyfileobj(replay.details, out)
+        out.write("\n ]")
+    out.write("\n}\n")
 
 
 def write_report(
@@ -139,4 +193,4 @@ def write_report(
         settings=replay.settings,
         pause=pause,
     )
-    path.write_text(render_report(replay.comparisons, origin), encoding="utf-8")
+    path.write_text(render_report(replay.conversations, replay.charts, origin), encoding="utf-8")

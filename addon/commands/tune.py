@@ -4,29 +4,30 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from addon.commands.consoles import open_console
+from addon.commands.opened_work import WorkOptions, open_work
 from addon.commands.options import (
     PolicyCommand,
     paths_argument,
     read_replay_settings,
     replay_options,
+    work_options,
 )
-from addon.commands.sessions import read_sessions
 from addon.commands.tuning import run_front, run_tune
-from addon.commands.workers import open_workers
-from masking.replay.pauses import Pause, pause_sessions
+from masking.replay.pauses import Pause
 
 
 @click.command("tune", cls=PolicyCommand)
 @paths_argument
 @click.option("--front", is_flag=True, help="Show what each max_loss would cost.")
-@click.option("--scheduler", metavar="tcp://…", help="Run on this Dask cluster.")
+@work_options
 @replay_options
 def command(
     paths: tuple[Path, ...],
     front: bool,
+    resume: Path | None,
+    processes: int | None,
     scheduler: str | None,
     pause: Pause | None,
     **given: object,
@@ -39,8 +40,8 @@ def command(
     settings_list = read_replay_settings(given)
     if len(settings_list) > 1:
         raise ValueError("tune takes one --prices")
-    sessions = pause_sessions(read_sessions(paths), pause)
     settings = replace(settings_list[0], rules=())  # one policy is looked for
+    options = WorkOptions(resume, processes, scheduler, pause)
     run = run_front if front else run_tune
-    with open_workers(scheduler) as workers:
-        run(sessions, settings, workers, open_console(), progress=Console(stderr=True))
+    with open_work(paths, options, starts_for_few=True) as work:
+        run(work, settings, open_console())

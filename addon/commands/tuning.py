@@ -1,12 +1,11 @@
 """`obsmask tune`: which settings pay on one's own recordings."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from itertools import islice
 
 from rich.console import Console
-from rich.progress import Progress
 
+from addon.commands.session_work import SessionWork
 from addon.commands.tune_tables import (
     FRONT_CAVEAT,
     explain_sweep,
@@ -14,24 +13,18 @@ from addon.commands.tune_tables import (
     render_front,
     render_sweep,
 )
-from addon.commands.workers import Workers
 from masking.config import ROOT
 from masking.measures.price_settings import PriceSettings
-from masking.replay.replay import ReplaySettings, Session
+from masking.replay.replay import ReplaySettings
 from masking.tune.grid import Grid, Tuning, find_tunings, tuning_of
-from masking.tune.max_loss_front import MaxLossFront
+from masking.tune.max_loss_front import LOSSES, MaxLossFront, find_session_front
+from masking.tune.outcome import Outcome
 from masking.tune.recommend import Sweep, recommend
-from masking.tune.tune import find_max_loss_front, tune
+from masking.tune.tune import add_fronts, add_outcomes, divide, find_outcomes
 
 
 def run_tune(
-    sessions: Sequence[Session],
-    present: ReplaySettings,
-    workers: Workers,
-    console: Console,
-    *,
-    progress: Console,
-    grid: Grid | None = None,
+    work: SessionWork, present: ReplaySettings, console: Console, *, grid: Grid | None = None
 ) -> Sweep:
     """Try a grid of settings on all sessions; print those worth a look, and those to use.
 
@@ -39,9 +32,16 @@ def run_tune(
     there is no request, and what reading a session raises.
     """
     tunings = find_tunings(tuning_of(present), grid or Grid())
-    parts = max(1, -(-workers.width // max(1, len(sessions))))
-    with _show_progress(progress, len(sessions) * parts) as advance:
-        outcomes = tune(sessions, present, tunings, workers.executor, parts=parts, on_done=advance)
+    sessions = sum(1 for _ in islice(work.read(), work.workers.width))
+    lots = divide(tunings, max(1, -(-work.workers.width // max(1, sessions))))
+    found = work.run(
+        "tune",
+        find_outcomes,
+        [(present, lot) for lot in lots],
+        list[Outcome],
+        present.price_lists,
+    )
+    outcomes = add_outcomes(tunings, lots, found)
     sweep = Sweep(outcomes=outcomes, present=tuning_of(present), promise=present.policy.max_loss)
     if not outcomes[sweep.off].tokens:
         raise ValueError("no request to try settings on")
@@ -54,20 +54,12 @@ def run_tune(
     return sweep
 
 
-def run_front(
-    sessions: Sequence[Session],
-    present: ReplaySettings,
-    workers: Workers,
-    console: Console,
-    *,
-    progress: Console,
-) -> MaxLossFront:
+def run_front(work: SessionWork, present: ReplaySettings, console: Console) -> MaxLossFront:
     """Print what each `max_loss` costs, beside the cheapest schedule. Raises as `run_tune`."""
     priced = tuning_of(present)._replace(enabled=True, max_loss=present.policy.max_loss)
-    with _show_progress(progress, len(sessions)) as advance:
-        front = find_max_loss_front(
-            sessions, priced.apply(present), workers.executor, on_done=advance
-        )
+    arguments = [(priced.apply(present), LOSSES)]
+    found = work.run("tune", find_session_front, arguments, MaxLossFront, present.price_lists)
+    front = add_fronts(found)
     if not front.everything:
         raise ValueError("no request that costs anything")
     console.print(render_front(front))
@@ -87,10 +79,3 @@ def render_settings(tuning: Tuning, price_settings: PriceSettings) -> str:
     known = {name: value for name, value in settings.items() if value is not None}
     lines = (f"{name} = {json.dumps(value)}" for name, value in known.items())
     return "\n".join([f"[{ROOT}.schema1]", *lines])
-
-
-@contextmanager
-def _show_progress(console: Console, total: int) -> Iterator[Callable[[], None]]:
-    with Progress(console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task("tune", total=total)
-        yield lambda: progress.advance(task)

@@ -1,10 +1,8 @@
 """Which requests of a replay were billed by assumed prices."""
 
-from collections import Counter
-from collections.abc import Iterable
 from typing import NamedTuple
 
-from masking.replay.replay import ReplayedRequest
+from masking.replay.totals import Totals
 
 
 class AssumedPrice(NamedTuple):
@@ -20,14 +18,10 @@ class AssumedPrice(NamedTuple):
     requests: int
 
 
-def find_assumed_prices(requests: Iterable[ReplayedRequest]) -> list[AssumedPrice]:
+def find_assumed_prices(totals: Totals) -> list[AssumedPrice]:
     """Return what was assumed, the commonest first."""
-    counts = Counter(
-        (request.model, request.pricing.ratios, request.pricing.entry)
-        for request in requests
-        if request.pricing.source == "assumed"
-    )
+    found = (each for each in totals.prices if each[0].source == "assumed")
     return [
-        AssumedPrice(model, *ratios, None if maker is None else str(maker), requests)
-        for (model, ratios, maker), requests in counts.most_common()
+        AssumedPrice(price.model, price.read, price.write, price.entry, requests)
+        for price, requests in sorted(found, key=lambda each: -each[1])
     ]

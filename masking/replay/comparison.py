@@ -1,23 +1,38 @@
 """A conversation under three policies: everything sent, the window sliding, and the chosen one."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from masking.measures.tokens import TokenCounter
 from masking.reasons import CHANGES
 from masking.replay.first_masked import NEVER
 from masking.replay.replay import ReplayedRequest, ReplaySettings, Session, replay
-from masking.replay.reread import Rereads, count_rereads
-from masking.replay.session_index import SessionIndex, index_session
+from masking.replay.reread import NO_REREADS, Reference, Rereads, count_rereads
+from masking.replay.session_index import index_session
+
+
+class ComparedRequest(NamedTuple):
+    """A request with the window sliding and under the chosen policy, and what its calls refer to.
+
+    Both have the bill of sending everything, as the bill before masking.
+    """
+
+    sliding: ReplayedRequest
+    chosen: ReplayedRequest
+    sliding_rereads: Rereads = NO_REREADS
+    chosen_rereads: Rereads = NO_REREADS
+
+    @property
+    def conversation(self) -> int:
+        """The number of its conversation, which is unique in a session."""
+        return self.chosen.entry.conversation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A conversation's requests in order, with the window sliding and under the chosen policy.
-
-    Both have the bill of sending everything, as the bill before masking.
-    """
+    """A conversation's requests in order, with the window sliding and under the chosen policy."""
 
     name: str
     window_turns: int
@@ -26,14 +41,6 @@ class Comparison:
     sliding_rereads: Rereads
     chosen_rereads: Rereads
 
-    @property
-    def was_masked_before(self) -> bool:
-        """Whether results were masked already when they were recorded.
-
-        Looked for where the window slides, and so judges all results that it has left behind.
-        """
-        return any("already_masked" in request.reasons for request in self.sliding)
-
 
 def compare(
     session: Session,
@@ -41,43 +48,62 @@ def compare(
     counter: TokenCounter,
     passed_over: Counter[str] | None = None,
 ) -> list[Comparison]:
-    """Replay a session; return its conversations, numbered if there are several.
+    """Replay a session and keep its requests; return its conversations.
 
     Requests that cannot be replayed are counted in `passed_over`, by reason.
     """
-    chosen = [*replay(session, settings, counter, passed_over)]
-    sliding = [*replay(session, replace(settings, slides=True), counter)]
+    found: defaultdict[int, list[ComparedRequest]] = defaultdict(list)
+    for compared in compare_requests(session, settings, counter, passed_over):
+        found[compared.conversation].append(compared)
+    names = name_conversations(session.name, found)
+    return [gather(names[number], settings, requests) for number, requests in found.items()]
+
+
+def name_conversations(name: str, numbers: Collection[int]) -> dict[int, str]:
+    """Return the names of a session's conversations: the session's, numbered if it has several."""
+    return {number: f"{name} #{number}" if len(numbers) > 1 else name for number in numbers}
+
+
+def gather(name: str, settings: ReplaySettings, requests: Sequence[ComparedRequest]) -> Comparison:
+    """Return a conversation of these requests."""
+    return Comparison(
+        name=name,
+        window_turns=settings.policy.window_turns,
+        sliding=tuple(request.sliding for request in requests),
+        chosen=tuple(request.chosen for request in requests),
+        sliding_rereads=sum((each.sliding_rereads for each in requests), start=NO_REREADS),
+        chosen_rereads=sum((each.chosen_rereads for each in requests), start=NO_REREADS),
+    )
+
+
+def compare_requests(
+    session: Session,
+    settings: ReplaySettings,
+    counter: TokenCounter,
+    passed_over: Counter[str] | None = None,
+) -> Iterator[ComparedRequest]:
+    """Replay a session; yield its requests in order.
+
+    The session is read once for an index of it, and then twice at a time. What is held in between
+    is, of each of its conversations, the last request, and of each request what its calls refer to.
+    """
     index = index_session(session, settings, counter)
-    rereads = [_count_rereads(requests, index) for requests in (sliding, chosen)]
-    slid, chose = _split(sliding), _split(chosen)
-    return [
-        Comparison(
-            name=f"{session.name} #{number}" if len(chose) > 1 else session.name,
-            window_turns=settings.policy.window_turns,
-            sliding=tuple(slid[number]),
-            chosen=tuple(requests),
-            sliding_rereads=rereads[0][number],
-            chosen_rereads=rereads[1][number],
-        )
-        for number, requests in chose.items()
-    ]
+    order, references = index.order, index.references_by_request()
+    del index
+    chosen = replay(session, settings, counter, passed_over)
+    sliding = replay(session, replace(settings, slides=True), counter)
+    for place, slid, chose in zip(order, sliding, chosen, strict=True):
+        found = references.get(place, ())
+        yield ComparedRequest(slid, chose, _count(found, slid), _count(found, chose))
 
 
-def _split(requests: Iterable[ReplayedRequest]) -> dict[int, list[ReplayedRequest]]:
-    split: defaultdict[int, list[ReplayedRequest]] = defaultdict(list)
-    for request in requests:
-        split[request.entry.conversation].append(request)
-    return split
-
-
-def _count_rereads(requests: Sequence[ReplayedRequest], index: SessionIndex) -> dict[int, Rereads]:
-    """Return, by conversation, the calls that refer to what their request no longer showed.
+def _count(references: Sequence[Reference], request: ReplayedRequest) -> Rereads:
+    """Return the calls that refer to what their request no longer showed.
 
     Each request is looked at, because some strategies show a result again that they had replaced.
     """
-    references = index.references_by_request()
-    found: defaultdict[int, Rereads] = defaultdict(Rereads)
-    for request, place in zip(requests, index.order, strict=True):
-        hidden = [0 if reason in CHANGES else NEVER for reason in request.reasons]
-        found[request.entry.conversation] += count_rereads(references[place], hidden)
-    return found
+    if not references:
+        return NO_REREADS
+    return count_rereads(
+        references, [0 if reason in CHANGES else NEVER for reason in request.reasons]
+    )

@@ -7,7 +7,7 @@ import codecs
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from io import BufferedReader
@@ -41,6 +41,7 @@ class RecordedConversation:
     form: the format that it is in.
     head: what else its requests have beside the messages, such as a system prompt.
     when: the time at which it was read, because files have no times.
+    size: about how many bytes of the file it takes, packed if they are.
     """
 
     name: str
@@ -51,6 +52,7 @@ class RecordedConversation:
     form: FileForm = CHAT
     head: Mapping[str, object] = field(default_factory=dict)
     when: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False)
+    size: int = field(default=0, compare=False)
 
     def requests(self) -> Iterator[RecordedRequest]:
         """Yield a request for each answer of the assistant: the messages before it.
@@ -101,9 +103,9 @@ def read_conversations(path: Path) -> Iterator[RecordedConversation]:
         head = _take_values(lines, 2)
         values = [line for line in head if line.strip()]
         if _are_lines(path, values):
-            yield from _read_lines(path, chain(head, lines))
+            yield from _read_lines(path, chain(head, lines), file.tell)
         elif values:
-            yield from _read_document(path, b"".join(chain(head, lines)))
+            yield from _read_document(path, b"".join(chain(head, lines)), file.tell())
 
 
 def _unpack(path: Path, file: BufferedReader) -> Iterator[bytes]:
@@ -142,22 +144,27 @@ def _are_lines(path: Path, values: list[bytes]) -> bool:
     return True
 
 
-def _read_lines(path: Path, lines: Iterable[bytes]) -> Iterator[RecordedConversation]:
+def _read_lines(
+    path: Path, lines: Iterable[bytes], tell: Callable[[], int]
+) -> Iterator[RecordedConversation]:
     values = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+    end = 0
     for count, (number, line) in enumerate(values, 1):
-        yield _parse(_decode(line, path, number), f"{path}:{number}", f"{_stem(path)}#{count}")
+        begin, end = end, tell()
+        document, place = _decode(line, path, number), f"{path}:{number}"
+        yield _parse(document, place, f"{_stem(path)}#{count}", end - begin)
 
 
-def _read_document(path: Path, data: bytes) -> Iterator[RecordedConversation]:
+def _read_document(path: Path, data: bytes, size: int) -> Iterator[RecordedConversation]:
     document = _decode(data, path)
     if not isinstance(document, list):
-        yield _parse(document, str(path), _stem(path))
+        yield _parse(document, str(path), _stem(path), size)
     elif are_messages(document):
-        yield _parse(as_document(document), str(path), _stem(path))
+        yield _parse(as_document(document), str(path), _stem(path), size)
     else:
         for count, item in enumerate(document, 1):
             name = f"{_stem(path)}#{count}" if len(document) > 1 else _stem(path)
-            yield _parse(item, f"{path}#{count}", name)
+            yield _parse(item, f"{path}#{count}", name, size // len(document))
 
 
 def _decode(data: bytes, path: Path, line: int = 1) -> object:
@@ -182,7 +189,7 @@ def _decode(data: bytes, path: Path, line: int = 1) -> object:
     raise ValueError(f"{path}:{line}: {problem}")
 
 
-def _parse(document: object, place: str, name: str) -> RecordedConversation:
+def _parse(document: object, place: str, name: str, size: int) -> RecordedConversation:
     if not isinstance(document, dict):
         got = type(document).__name__
         raise ValueError(f"{place}: expected object with messages, got {got}")
@@ -196,6 +203,7 @@ def _parse(document: object, place: str, name: str) -> RecordedConversation:
         model=model if isinstance(model, str) else None,
         form=form,
         head={key: document[key] for key in form.head if key in document and key != "tools"},
+        size=size,
     )
 
 

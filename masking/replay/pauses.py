@@ -3,7 +3,7 @@
 The provider reported what its cache held without these pauses, so that is simulated instead.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import NamedTuple
@@ -39,6 +39,6 @@ class PausedSession:
             yield replace(recorded, when=recorded.when + late, usage=counted)
 
 
-def pause_sessions(sessions: Iterable[Session], pause: Pause | None) -> list[Session]:
-    """Return the sessions with a pause added; unchanged if there is none."""
-    return [session if pause is None else PausedSession(session, pause) for session in sessions]
+def add_pause(session: Session, pause: Pause | None) -> Session:
+    """Return the session with a pause added; unchanged if there is none."""
+    return session if pause is None else PausedSession(session, pause)

@@ -1,12 +1,15 @@
 """The processes among which replays are divided; none outlives the work it was started for."""
 
+import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import active_children
+from multiprocessing import active_children, parent_process
 from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing.process import BaseProcess
+from typing import cast
 
 
 @contextmanager
@@ -17,7 +20,7 @@ def open_processes(count: int | None = None) -> Iterator[ProcessPoolExecutor]:
     bar's) may hold some of them. If the block is left by an exception, such as Ctrl-C, nobody
     waits for their work.
     """
-    executor = ProcessPoolExecutor(count, mp_context=_Context())
+    executor = ProcessPoolExecutor(count, mp_context=_Context(), initializer=end_with_parent)
     try:
         with hold_back_ctrl_c():  # a pool that is half started cannot be ended
             executor.submit(int)
@@ -28,6 +31,20 @@ def open_processes(count: int | None = None) -> Iterator[ProcessPoolExecutor]:
         raise
     finally:
         executor.shutdown(cancel_futures=True)
+
+
+def end_with_parent(end: Callable[[int], object] = os._exit) -> None:
+    """End this process as soon as the one that spawned it has ended.
+
+    That one ends it by itself, unless it was killed. The pool would then wait for work for good.
+    """
+    parent = cast(BaseProcess, parent_process())
+
+    def wait() -> None:
+        parent.join()
+        end(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 class _Worker(SpawnProcess):

@@ -104,6 +104,12 @@ class ReplaySettings:
         return replace(self, policy=policy, price_settings=price_settings, others=strategies)
 
     @property
+    def price_lists(self) -> list[str]:
+        """The paths of the price lists that take the place of the shipped one."""
+        settings = [self.price_settings, *(ruled.price_settings for _, ruled in self.rules)]
+        return [each.price_list for each in settings if each.price_list]
+
+    @property
     def boundary_slides(self) -> bool:
         """Whether the boundary moves at every turn, as asked for here or by the price settings."""
         return self.slides or self.price_settings.slides

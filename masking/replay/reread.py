@@ -65,6 +65,9 @@ class Rereads:
         return Rereads(**sums)
 
 
+NO_REREADS = Rereads()
+
+
 def find_references(
     conversation: Conversation, answers: Mapping[int, int]
 ) -> tuple[Reference, ...]:

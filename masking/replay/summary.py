@@ -1,15 +1,11 @@
 """Sums over replayed requests: sizes, tokens and bills, before and after masking."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from masking.accounting.cost import Bill, Cost
-from masking.accounting.margin import NO_MARGIN, Margin
-from masking.accounting.worst_bill import WorstBill, find_worst_bill
-from masking.replay.comparison import Comparison
-from masking.replay.replay import ReplayedRequest
-from masking.replay.reread import Rereads
+from masking.accounting.cost import Bill
+from masking.replay.totals import ConversationTotals, Totals
 
 CostUnit = Literal["usd", "input_tokens"]
 
@@ -55,76 +51,58 @@ class Summary:
     quotes_sliding: int
 
 
-def summarize(comparisons: Sequence[Comparison], unit: CostUnit | None = None) -> Summary:
-    """Sum up conversations that were replayed under one policy.
+def summarize(totals: Totals, unit: CostUnit | None = None) -> Summary:
+    """Return what a replay under one policy came to.
 
     Costs are in this unit, or else in the one that `find_unit` gives. Raises ValueError if there
-    are no conversations.
+    are no requests.
     """
-    if not comparisons:
+    if not totals.requests:
         raise ValueError("no requests to sum up")
-    requests = [request for comparison in comparisons for request in comparison.chosen]
-    sliding = [request for comparison in comparisons for request in comparison.sliding]
-    rereads = sum((each.chosen_rereads for each in comparisons), start=Rereads())
-    rereads_sliding = sum((each.sliding_rereads for each in comparisons), start=Rereads())
-    worst = [find_worst(comparison.chosen) for comparison in comparisons]
-    unit = unit or find_unit(requests)
-    before = _add_bills(unit, (request.entry.cost.before for request in requests))
-    after = _add_bills(unit, (request.entry.cost.after for request in requests))
+    unit = unit or find_unit(totals)
+    before, after = price_bill(totals.before, unit), price_bill(totals.after, unit)
+    margin = totals.margin if unit == "input_tokens" else totals.dollar_margin
+    worst, chosen, sliding = totals.worst, totals.chosen_rereads, totals.sliding_rereads
     return Summary(
-        window_turns=comparisons[0].window_turns,
-        requests=len(requests),
-        tool_results=sum(request.sizes.tool_results for request in requests),
-        masked_tool_results=sum(request.sizes.masked for request in requests),
-        tool_chars_before=sum(request.sizes.tool_chars_before for request in requests),
-        tool_chars_after=sum(request.sizes.tool_chars_after for request in requests),
-        json_chars_before=sum(request.sizes.json_chars_before for request in requests),
-        json_chars_after=sum(request.sizes.json_chars_after for request in requests),
-        tokens_before=count_tokens(request.entry.cost.before for request in requests),
-        tokens_after=count_tokens(request.entry.cost.after for request in requests),
+        window_turns=totals.window_turns,
+        requests=totals.requests,
+        tool_results=totals.tool_results,
+        masked_tool_results=totals.masked_tool_results,
+        tool_chars_before=totals.tool_chars_before,
+        tool_chars_after=totals.tool_chars_after,
+        json_chars_before=totals.json_chars_before,
+        json_chars_after=totals.json_chars_after,
+        tokens_before=round(totals.before.prompt),
+        tokens_after=round(totals.after.prompt),
         cost_unit=unit,
         cost_before=before,
-        cost_before_warm=_add_bills(unit, (request.entry.cost.before_warm for request in requests)),
-        cost_sliding=_add_bills(unit, (request.entry.cost.after for request in sliding)),
+        cost_before_warm=price_bill(totals.before_warm, unit),
+        cost_sliding=price_bill(totals.sliding, unit),
         cost_after=after,
-        saved_error=add_margins(unit, (request.entry.cost for request in requests)).width,
+        saved_error=margin.width,
         delta_percent=_percent(after, before),
-        worst_percent=max(((bill.part - 1) * 100 for bill in worst if bill), default=None),
-        calls=rereads.calls,
-        rereads=rereads.either,
-        quotes=rereads.quoted,
-        rereads_sliding=rereads_sliding.either,
-        quotes_sliding=rereads_sliding.quoted,
+        worst_percent=None if worst is None else (worst.part - 1) * 100,
+        calls=chosen.calls,
+        rereads=chosen.either,
+        quotes=chosen.quoted,
+        rereads_sliding=sliding.either,
+        quotes_sliding=sliding.quoted,
     )
 
 
-def find_unit(requests: Iterable[ReplayedRequest]) -> CostUnit:
-    """Return dollars if the prices of all these requests are known, else input tokens."""
-    known = all(request.entry.cost.after.dollars is not None for request in requests)
-    return "usd" if known else "input_tokens"
+def add_all(conversations: Iterable[ConversationTotals]) -> Totals:
+    """Return the totals of conversations together, added in their order."""
+    return sum((each.totals for each in conversations), start=Totals())
 
 
-def count_tokens(bills: Iterable[Bill]) -> int:
-    """Return the tokens of these prompts: the provider's own count if it reported one."""
-    return round(sum(bill.prompt for bill in bills))
+def find_unit(totals: Totals) -> CostUnit:
+    """Return dollars if the prices of all requests are known, else input tokens."""
+    return "input_tokens" if totals.after.dollars is None else "usd"
 
 
-def _add_bills(unit: CostUnit, bills: Iterable[Bill]) -> float:
-    return sum((bill.cost if unit == "input_tokens" else bill.dollars or 0.0) for bill in bills)
-
-
-def add_margins(unit: CostUnit, costs: Iterable[Cost]) -> Margin:
-    """Return the margin of error of what these requests saved."""
-    margins = (cost.margin if unit == "input_tokens" else cost.dollar_margin for cost in costs)
-    return sum(margins, start=NO_MARGIN)
-
-
-def find_worst(requests: Sequence[ReplayedRequest]) -> WorstBill | None:
-    """Return a conversation's worst moment; None if none of its requests costs anything."""
-    costs = [request.entry.cost for request in requests]
-    return find_worst_bill(
-        (cost.after.cost for cost in costs), (cost.before.cost for cost in costs)
-    )
+def price_bill(bill: Bill, unit: CostUnit) -> float:
+    """Return a bill in this unit."""
+    return bill.cost if unit == "input_tokens" else bill.dollars or 0.0
 
 
 def _percent(after: float, before: float) -> float | None:

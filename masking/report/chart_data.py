@@ -1,5 +1,6 @@
 """What the page's script draws, as one block of JSON: costs, tokens, the masking map, the moves."""
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
@@ -8,7 +9,7 @@ from masking.accounting.reason_row import label_reasons, spell_reasons
 from masking.printable import printable
 from masking.replay.boundary_moves import Value, find_moves
 from masking.replay.comparison import Comparison
-from masking.replay.summary import CostUnit, find_unit
+from masking.replay.summary import CostUnit
 from masking.report.overview import POLICIES, PolicyKey
 from masking.report.text import UNITS, pluralize
 
@@ -19,21 +20,23 @@ _VALUES: dict[CostUnit, Value] = {
 _DIGITS: dict[CostUnit, int] = {"usd": 8, "input_tokens": 2}
 
 
-def describe_charts(comparisons: Sequence[Comparison]) -> dict[str, object]:
-    """Return the page's data; in it, requests and results count from 0."""
-    return {
+def render_charts(charts: Iterable[str]) -> str:
+    """Return the page's data as JSON, given that of each conversation; requests count from 0."""
+    others = {
         "policies": {policy.key: policy.name for policy in POLICIES},
         "units": UNITS,
         "reasons": label_reasons(),
-        "conversations": [_describe_conversation(each) for each in comparisons],
     }
+    return f'{_dump(others)[:-1]},"conversations":[{",".join(charts)}]}}'
 
 
-def _describe_conversation(comparison: Comparison) -> dict[str, object]:
-    """Return one conversation: in US dollars where all of its own prices are known."""
-    unit = find_unit(comparison.chosen)
-    value, bills = _VALUES[unit], find_bills(comparison)
-    return {
+def render_chart(comparison: Comparison) -> str:
+    """Return one conversation's as JSON: in US dollars where all of its own prices are known."""
+    bills = find_bills(comparison)
+    known = all(bill.dollars is not None for bill in bills["chosen"])
+    unit: CostUnit = "usd" if known else "input_tokens"
+    value = _VALUES[unit]
+    chart = {
         "name": printable(comparison.name),
         "about": _introduce(comparison),
         "unit": unit,
@@ -43,6 +46,11 @@ def _describe_conversation(comparison: Comparison) -> dict[str, object]:
             {**asdict(move), "net": move.net} for move in find_moves(comparison.chosen, value)
         ],
     }
+    return _dump(chart)
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def find_bills(comparison: Comparison) -> dict[PolicyKey, list[Bill]]:

@@ -2,15 +2,14 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import NamedTuple
 
-from masking.measures.pricing import Pricing
-from masking.replay.comparison import Comparison
 from masking.replay.pauses import Pause
 from masking.replay.replay import ReplaySettings
+from masking.replay.totals import BilledPrice, Totals
 from masking.strategies.policy import MaskPolicy
 
 _GIVEN_BY_PRICES = ("cache_read_ratio", "cache_write_ratio", "price_steps", "shortest_prefix")
@@ -60,20 +59,19 @@ class PriceRow(NamedTuple):
     requests: int
 
 
-def list_prices(comparisons: Iterable[Comparison]) -> Sequence[PriceRow]:
+def list_prices(totals: Totals) -> Sequence[PriceRow]:
     """Return the prices of all requests, the commonest first."""
-    counts = Counter(
-        (request.model or "unknown", *request.pricing.ratios, _describe_source(request.pricing))
-        for comparison in comparisons
-        for request in comparison.chosen
-    )
+    counts: Counter[tuple[str, float, float, str]] = Counter()
+    for price, requests in totals.prices:
+        shown = (price.model or "unknown", price.read, price.write, _describe_source(price))
+        counts[shown] += requests
     return [
         PriceRow(model, f"{read:.3g}", f"{write:.3g}", source, requests)
         for (model, read, write, source), requests in counts.most_common()
     ]
 
 
-def _describe_source(pricing: Pricing) -> str:
+def _describe_source(price: BilledPrice) -> str:
     names = {"config": "given", "price list": "price list", "assumed": "assumed"}
-    entry = f", {pricing.entry}" if pricing.entry and pricing.source != "config" else ""
-    return names[pricing.source] + entry
+    entry = f", {price.entry}" if price.entry and price.source != "config" else ""
+    return names[price.source] + entry

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from masking.accounting.worst_bill import AS_MUCH
-from masking.replay.comparison import Comparison
-from masking.replay.summary import CostUnit, Summary, add_margins, find_worst, summarize
+from masking.accounting.worst_bill import AS_MUCH, WorstBill
+from masking.replay.summary import CostUnit, Summary, find_unit, summarize
+from masking.replay.totals import ConversationTotals, Totals
 from masking.report.text import UNITS, choose_money, pluralize, spell_count, spell_percent
 
 PolicyKey = Literal["everything", "sliding", "chosen"]
@@ -99,13 +99,13 @@ def _spell_part(part: float) -> str:
     return spell_percent(part, 0 if part >= 0.1 else 1)
 
 
-def list_policies(comparisons: Sequence[Comparison]) -> list[PolicyRow]:
+def list_policies(totals: Totals) -> list[PolicyRow]:
     """Return a row for each policy, all conversations together."""
-    summary = summarize(comparisons)
+    summary = summarize(totals)
     unit, calls, before = summary.cost_unit, summary.calls, summary.cost_before
-    sliding = [request.entry.cost for each in comparisons for request in each.sliding]
+    slid = totals.sliding_margin if unit == "input_tokens" else totals.sliding_dollar_margin
     costs = (before, summary.cost_sliding, summary.cost_after)
-    errors = (0.0, add_margins(unit, sliding).width, summary.saved_error)
+    errors = (0.0, slid.width, summary.saved_error)
     rereads = (0, summary.rereads_sliding, summary.rereads)
     quotes = (0, summary.quotes_sliding, summary.quotes)
     spell, most = choose_money(unit, max(costs)), max(costs)
@@ -124,19 +124,17 @@ def list_policies(comparisons: Sequence[Comparison]) -> list[PolicyRow]:
     ]
 
 
-def list_conversations(comparisons: Sequence[Comparison]) -> list[ConversationRow]:
+def list_conversations(
+    conversations: Sequence[ConversationTotals], totals: Totals
+) -> list[ConversationRow]:
     """Return a row for each conversation, and one for all of them if there are several."""
-    unit = summarize(comparisons).cost_unit
-    rows = [_describe([each], unit, number, each.name) for number, each in enumerate(comparisons)]
-    if len(rows) == 1:
-        return rows
-    return [*rows, _describe(comparisons, unit, None, "All conversations")]
+    unit = find_unit(totals)
+    rows = [_describe(c.totals, unit, number, c.name) for number, c in enumerate(conversations)]
+    return rows if len(rows) == 1 else [*rows, _describe(totals, unit, None, "All conversations")]
 
 
-def _describe(
-    comparisons: Sequence[Comparison], unit: CostUnit, number: int | None, name: str
-) -> ConversationRow:
-    summary = summarize(comparisons, unit)
+def _describe(totals: Totals, unit: CostUnit, number: int | None, name: str) -> ConversationRow:
+    summary = summarize(totals, unit)
     spell = choose_money(unit, summary.cost_before)
     return ConversationRow(
         number=number,
@@ -150,20 +148,16 @@ def _describe(
         saved=describe_saving(summary.cost_before, summary.cost_after, summary.saved_error),
         rereads=_spell_share(summary.rereads, summary.calls),
         quotes=_spell_share(summary.quotes, summary.calls),
-        worst=_describe_worst(comparisons),
+        worst=_describe_worst(totals.worst or AS_MUCH, is_one=number is not None),
     )
 
 
-def _describe_worst(comparisons: Sequence[Comparison]) -> str:
+def _describe_worst(worst: WorstBill, *, is_one: bool) -> str:
     """Return how far a bill exceeded that of sending everything; for one, at which request."""
-    bills = [bill for each in comparisons if (bill := find_worst(each.chosen))]
-    worst = max(bills, key=lambda bill: bill.part, default=AS_MUCH)
     if worst.part <= 1:
         return "never above"
     above = f"+{spell_percent(worst.part - 1)}"
-    if len(comparisons) > 1:
-        return above
-    return f"{above}, request\N{NO-BREAK SPACE}{worst.request + 1:,}"
+    return f"{above}, request\N{NO-BREAK SPACE}{worst.request + 1:,}" if is_one else above
 
 
 def describe_saving(before: float, after: float, error: float) -> Amount:

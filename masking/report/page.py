@@ -7,7 +7,6 @@ in the page forbids every other source.
 
 import base64
 import hashlib
-import json
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
@@ -16,9 +15,9 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from masking.printable import printable
 from masking.replay.assumed_prices import find_assumed_prices
-from masking.replay.comparison import Comparison
-from masking.replay.summary import summarize
-from masking.report.chart_data import describe_charts
+from masking.replay.summary import add_all, summarize
+from masking.replay.totals import ConversationTotals
+from masking.report.chart_data import render_charts
 from masking.report.origin import Origin, list_prices
 from masking.report.overview import describe_headline, list_conversations, list_policies
 from masking.report.text import UNITS, pluralize
@@ -27,16 +26,19 @@ _STYLES = ("uPlot.min.css", "report.css")
 _SCRIPTS = ("uPlot.iife.min.js", "elements.js", "charts.js", "masking_map.js", "report.js")
 
 
-def render_report(comparisons: Sequence[Comparison], origin: Origin) -> str:
+def render_report(
+    conversations: Sequence[ConversationTotals], charts: Sequence[str], origin: Origin
+) -> str:
     """Return the page, which needs nothing else from the network or the disk.
+
+    `charts` has for each conversation what `render_chart` gives.
 
     A conversation's charts are in US dollars if all of its prices are known, and the rest of the
     page is if the prices of all conversations are. Otherwise costs are in plain input tokens that
     cost as much. Raises ValueError if there is no request.
     """
-    requests = [request for each in comparisons for request in each.chosen]
-    summary = summarize(comparisons)
-    reported = sum(request.entry.cost.basis == "reported" for request in requests)
+    totals = add_all(conversations)
+    summary = summarize(totals)
     style, script = _join(_STYLES), _join(_SCRIPTS)
     return (
         _environment()
@@ -46,16 +48,16 @@ def render_report(comparisons: Sequence[Comparison], origin: Origin) -> str:
             style_hash=_hash(style),
             script=script,
             script_hash=_hash(script),
-            data=_embed(describe_charts(comparisons)),
-            headline=describe_headline(summary, len(comparisons)),
+            data=_embed(render_charts(charts)),
+            headline=describe_headline(summary, len(conversations)),
             unit=UNITS[summary.cost_unit],
-            masked_before=sum(each.was_masked_before for each in comparisons),
-            assumed=sum(each.requests for each in find_assumed_prices(requests)),
-            requests=pluralize(len(requests), "request"),
-            reported=reported,
-            policies=list_policies(comparisons),
-            conversations=list_conversations(comparisons),
-            prices=list_prices(comparisons),
+            masked_before=sum(each.totals.masked_before > 0 for each in conversations),
+            assumed=sum(each.requests for each in find_assumed_prices(totals)),
+            requests=pluralize(totals.requests, "request"),
+            reported=totals.reported,
+            policies=list_policies(totals),
+            conversations=list_conversations(conversations, totals),
+            prices=list_prices(totals),
             origin=origin,
         )
     )
@@ -87,6 +89,6 @@ def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _embed(value: object) -> str:
+def _embed(data: str) -> str:
     """Return JSON in ASCII that can stand in a script element, whatever its strings hold."""
-    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c").replace(">", "\\u003e")
+    return data.replace("<", "\\u003c").replace(">", "\\u003e")

@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from addon.commands.main import main
+from addon.commands.opened_work import WorkOptions, open_work
 from addon.commands.replay_tables import render_conversations
-from addon.commands.replaying import replay_paths
+from addon.commands.replaying import Wanted, replay_sessions
 from addon.commands.sessions import read_sessions
 from addon.recordings.expectations import expectation_file
 from addon.recordings.flows import read_flows, write_flows
@@ -279,11 +280,14 @@ def test_the_table_has_a_row_for_each_conversation_and_one_for_all(
 
 @pytest.mark.parametrize(("width", "tables"), [(80, 2), (120, 1)])
 def test_a_table_that_is_too_wide_becomes_two(width: int, tables: int) -> None:
-    (found,) = replay_paths([SESSION, CHATS[1]], [SETTINGS], Console(quiet=True))
-    with (console := Console(width=width)).capture() as capture:
-        console.print(render_conversations(found.comparisons))
+    with (
+        open_work([SESSION, CHATS[1]], WorkOptions(), starts_for_few=False) as work,
+        replay_sessions(work, SETTINGS, Wanted()) as found,
+        (console := Console(width=width)).capture() as capture,
+    ):
+        console.print(render_conversations(found))
     shown = capture.get()
-    total = summarize(found.comparisons)
+    total = summarize(found.totals)
     assert tables == shown.count("conversation ")
     assert all(len(line) <= width for line in shown.splitlines())
     assert "…" not in shown
@@ -384,6 +388,27 @@ def test_a_page_that_cannot_be_written_fails_before_any_work(
     written(tmp_path / "a.json")
     assert main(["replay", "missing.flow", "--report", report]) == 1
     assert f"obsmask: {report}: {problem}\n" == capsys.readouterr().err
+
+
+def test_a_page_shows_each_conversation_and_a_total_none(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file, page = written(tmp_path / "a.json"), tmp_path / "out.html"
+    assert main(["replay", str(file), "--total", "--report", str(page)]) == 1
+    assert "--report shows each conversation" in capsys.readouterr().err
+
+
+def test_a_total_is_that_of_all_and_shows_none_of_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    files = [written(tmp_path / f"{turns}.json", turns) for turns in (12, 15)]
+    every, total = replay(capsys, *files), replay(capsys, *files, "--total")
+    assert {**total, "conversations": every["conversations"]} == every
+    assert "conversations" not in total
+    assert main(["replay", *map(str, files), "--total"]) == 0
+    rows = [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
+    assert [["all", "29"]] == [row for row in rows if row and row[-1] == "29"]
+    assert "12" not in {row[0] for row in rows if row}
 
 
 def test_the_table_is_shown_where_the_page_fails_in_the_end(

@@ -23,13 +23,13 @@ from masking.replay.replay import ReplaySettings
 from masking.strategies.policy import MaskPolicy
 from masking.tune.grid import DEFAULTS, Grid, Tuning, switch_off, tuning_of
 from masking.tune.recommend import recommend
+from tests.given_sessions import work_on
 from tests.sessions import Talk, grow, work
 
 SETTINGS = ReplaySettings(
     policy=MaskPolicy(True, 8), price_settings=PriceSettings((0.1, 1.25)), model="deepseek-chat"
 )
 SESSIONS = [grow(work(turns, chars=8_000)) for turns in (12, 25)]
-SILENT = Console(quiet=True)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_its_lines_are_a_configuration(
 def test_it_prints_the_front_the_caveat_and_the_settings(
     workers: Workers, console: Console
 ) -> None:
-    sweep = run_tune(SESSIONS, SETTINGS, workers, console, progress=SILENT)
+    sweep = run_tune(work_on(SESSIONS, workers), SETTINGS, console)
     printed = console.export_text()
     best = recommend(sweep)
     assert best != sweep.present
@@ -109,7 +109,7 @@ def test_it_says_first_which_prices_are_assumed(
     settings = dataclasses.replace(SETTINGS, model=model, price_settings=PriceSettings("auto"))
     sessions = [grow(work(turns, chars=8_000), model="some") for turns in (12, 25)]
     few = Grid(window_turns=(8,), max_loss=(0.1,), keep_latest_turns=(0,))
-    run_tune(sessions, settings, workers, console, progress=SILENT, grid=few)
+    run_tune(work_on(sessions, workers), settings, console, grid=few)
     words = " ".join(console.export_text().split())
     assert words.startswith(expected)
     assert "costs in plain input tokens" in words
@@ -118,7 +118,7 @@ def test_it_says_first_which_prices_are_assumed(
 def test_it_says_what_is_left_out(workers: Workers, console: Console) -> None:
     for prices, is_left_out in (((0.02, 1.0), True), ((1.0, 1.0), False)):
         settings = dataclasses.replace(SETTINGS, price_settings=PriceSettings(prices))
-        run_tune(SESSIONS, settings, workers, console, progress=SILENT)
+        run_tune(work_on(SESSIONS, workers), settings, console)
         assert is_left_out == ("settings are left out" in console.export_text())
 
 
@@ -149,7 +149,7 @@ def test_it_says_why_the_present_settings_cannot_be_kept(
     settings = dataclasses.replace(
         SETTINGS, policy=policy, price_settings=PriceSettings((0.02, 1.0)), slides=slides
     )
-    sweep = run_tune(SESSIONS, settings, workers, console, progress=SILENT, grid=ONE)
+    sweep = run_tune(work_on(SESSIONS, workers), settings, console, grid=ONE)
     assert sweep.present != recommend(sweep)
     words = " ".join(console.export_text().split())
     assert reason in words
@@ -169,7 +169,7 @@ def test_the_shipped_settings_are_the_defaults_of_a_tuning() -> None:
 
 def test_it_says_where_there_is_nothing_better(workers: Workers, console: Console) -> None:
     free = dataclasses.replace(SETTINGS, price_settings=PriceSettings((0.0, 0.0)), model=None)
-    run_tune(SESSIONS, free, workers, console, progress=SILENT, grid=ONE)
+    run_tune(work_on(SESSIONS, workers), free, console, grid=ONE)
     assert "Nothing tried is 1% cheaper" in console.export_text()
 
 
@@ -177,7 +177,7 @@ def test_it_prints_the_front_of_losses(workers: Workers, console: Console) -> No
     sliding = ReplaySettings(
         policy=MaskPolicy(False, 8), price_settings=PriceSettings((0.5, 1.0)), slides=True
     )
-    front = run_front(SESSIONS, sliding, workers, console, progress=SILENT)
+    front = run_front(work_on(SESSIONS, workers), sliding, console)
     printed = console.export_text()
     assert front.rule[-1].paid < front.everything
     assert all(word in printed for word in ("max_loss", "clairvoyant", "none", "in the end"))
@@ -189,7 +189,7 @@ def test_nothing_to_try_anything_on_is_said(
     workers: Workers, console: Console, run: Callable[..., object], sessions: list[Talk]
 ) -> None:
     with pytest.raises(ValueError, match="no request"):
-        run(sessions, SETTINGS, workers, console, progress=SILENT)
+        run(work_on(sessions, workers), SETTINGS, console)
 
 
 def test_all_cores_are_used_and_shown(console: Console) -> None:
@@ -197,7 +197,7 @@ def test_all_cores_are_used_and_shown(console: Console) -> None:
     grid = Grid(window_turns=(8,), keep_errors=(True,), min_chars=(0,), keep_last_k_per_tool=(0,))
     with open_workers() as workers:
         assert workers.width >= 1
-        run_tune(SESSIONS[:1], SETTINGS, workers, console, progress=shown, grid=grid)
+        run_tune(work_on(SESSIONS[:1], workers, shown), SETTINGS, console, grid=grid)
     assert "100%" in shown.export_text()
 
 
@@ -218,5 +218,5 @@ def test_a_cluster_takes_the_tasks(console: Console) -> None:
         open_workers(cluster.scheduler_address) as workers,
     ):
         assert 2 == workers.width
-        run_tune(SESSIONS, SETTINGS, workers, console, progress=SILENT)
+        run_tune(work_on(SESSIONS, workers), SETTINGS, console)
     assert "settings on 39 requests" in console.export_text()

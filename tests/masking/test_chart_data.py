@@ -11,13 +11,13 @@ from masking.accounting.cost import Bill
 from masking.reasons import REASONS, ChangeReason, KeepReason
 from masking.replay.boundary_moves import Value
 from masking.replay.comparison import Comparison
-from masking.report.chart_data import describe_charts, find_bills
+from masking.report.chart_data import find_bills, render_chart, render_charts
 from masking.wire.usage import Usage
 from tests.replays import Talk, in_dollars, in_tokens, replayed
 
 
 def described(comparison: Comparison) -> dict[str, Any]:
-    (found,) = json.loads(json.dumps(describe_charts([comparison])))["conversations"]
+    (found,) = json.loads(render_charts([render_chart(comparison)]))["conversations"]
     return dict(found)
 
 
@@ -87,7 +87,7 @@ def spelled_out(row: str) -> str:
 
 
 def test_the_map_spells_every_result_of_every_request() -> None:
-    reasons = json.loads(json.dumps(describe_charts([replayed(Talk())])))["reasons"]
+    reasons = json.loads(render_charts([]))["reasons"]
     expected = [list(request.reasons) for request in replayed(Talk()).chosen]
     found = described(replayed(Talk()))["map"]
     rows = [[reasons[letter][0] for letter in spelled_out(row)] for row in found]
@@ -105,6 +105,6 @@ def test_every_reason_has_a_letter_of_its_own() -> None:
 
 
 def test_the_legend_names_a_reason_and_explains_it() -> None:
-    reasons = json.loads(json.dumps(describe_charts([replayed(Talk())])))["reasons"]
+    reasons = json.loads(render_charts([]))["reasons"]
     expected = ["in_window", "in window: in one of the last tool turns"]
     assert expected == reasons[REASONS["in_window"].letter]

@@ -12,12 +12,13 @@ from masking.replay.comparison import Comparison, compare
 from masking.replay.replay import ReplaySettings
 from masking.replay.reread import Rereads
 from masking.replay.session_index import index_session
-from masking.replay.summary import summarize
+from masking.replay.summary import add_all, summarize
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.reduction import ReductionOptions
 from masking.tune.fast_replay import FastReplay
 from tests.builders import MASK_ALL, OLD, assistant, policy, result, turn
+from tests.replays import add_up
 from tests.sessions import CHATS, Talk, grow, read_chat, write_body
 
 COUNTER = TokenCounter()
@@ -52,7 +53,7 @@ def test_a_quote_is_counted_under_both_policies(window: int, quotes: tuple[int, 
     )
     [found] = compare(grow([*edits_what_it_read(20), result("edit", "ok")]), settings, COUNTER)
     assert quotes == (found.sliding_rereads.quoted, found.chosen_rereads.quoted)
-    total = summarize([found, found])
+    total = summarize(add_all(map(add_up, [found, found])))
     assert (2 * quotes[0], 2 * quotes[1]) == (total.quotes_sliding, total.quotes)
     assert 2 * found.chosen_rereads.calls == total.calls
     assert 2 * found.chosen_rereads.either == total.rereads

@@ -5,11 +5,13 @@ import signal
 import threading
 from collections.abc import Iterator
 from multiprocessing import active_children
+from queue import SimpleQueue
 from time import sleep
 
 import pytest
 
-from masking.replay.processes import hold_back_ctrl_c, open_processes
+from masking.replay import processes
+from masking.replay.processes import end_with_parent, hold_back_ctrl_c, open_processes
 
 
 def test_it_gives_processes_that_ctrl_c_does_not_reach() -> None:
@@ -27,6 +29,16 @@ def test_they_do_not_outlive_an_interruption() -> None:
         raise KeyboardInterrupt
     with pytest.raises(ProcessLookupError):
         os.kill(worker, 0)
+
+
+def test_a_process_ends_with_the_one_that_spawned_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = SimpleQueue[int]()
+    with open_processes(1) as executor:
+        executor.submit(int).result()
+        (parent,) = active_children()
+        monkeypatch.setattr(processes, "parent_process", lambda: parent)
+        end_with_parent(codes.put)
+    assert 1 == codes.get()
 
 
 @pytest.fixture

@@ -19,10 +19,11 @@ import pytest
 from masking.measures.price_settings import CachePricing
 from masking.reasons import REASONS
 from masking.replay.comparison import Comparison
+from masking.report.chart_data import render_chart
 from masking.report.origin import Origin
 from masking.report.page import render_report
 from tests.builders import OLD
-from tests.replays import NOON, Talk, replayed, settings
+from tests.replays import NOON, Talk, add_up, replayed, settings
 
 HOSTILE = "</script><script>alert(1)</script><!--<script> '\"`${1} {{ data }} \u2028\ud800 &lt; é"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -61,9 +62,14 @@ class Page(HTMLParser):
         return found
 
 
+def render(*comparisons: Comparison, origin: Origin = ORIGIN) -> str:
+    charts = [*map(render_chart, comparisons)]
+    return render_report([*map(add_up, comparisons)], charts, origin)
+
+
 def rendered(*comparisons: Comparison, sources: tuple[str, ...] = ("a.flow",)) -> Page:
     origin = Origin(created=NOON, version="1.2.3", sources=sources, settings=settings())
-    return Page(render_report(comparisons, origin))
+    return Page(render(*comparisons, origin=origin))
 
 
 def test_no_name_breaks_out() -> None:
@@ -180,12 +186,12 @@ def test_the_chart_library_comes_with_its_licence() -> None:
 
 def test_nothing_to_show_is_refused() -> None:
     with pytest.raises(ValueError, match="no requests to sum up"):
-        render_report((), ORIGIN)
+        render()
 
 
 def test_a_long_conversation_is_not_a_large_page() -> None:
     short, long = (replayed(Talk(turns=turns, content=OLD * 2)) for turns in (0, 120))
-    assert len(render_report([long], ORIGIN)) < len(render_report([short], ORIGIN)) + 400 * 120
+    assert len(render(long)) < len(render(short)) + 400 * 120
 
 
 # In a browser.
@@ -219,7 +225,7 @@ def browse(tmp_path: Path, page: str) -> str:
 def test_a_browser_shows_all_of_it(tmp_path: Path) -> None:
     talks = (Talk(name=HOSTILE), Talk(turns=0, name="no tools", model="nobody's"))
     comparisons = [replayed(talk) for talk in talks]
-    page = browse(tmp_path, render_report(comparisons, ORIGIN))
+    page = browse(tmp_path, render(*comparisons))
     name = HOSTILE.replace("\u2028", "\ufffd").replace("\ud800", "\ufffd")
     assert 2 == page.count("<option")
     assert f"<h3>{html.escape(name, quote=False)}</h3>" in page
@@ -243,4 +249,4 @@ def test_a_browser_shows_all_of_it(tmp_path: Path) -> None:
     ],
 )
 def test_a_browser_says_what_is_missing(tmp_path: Path, talk: Talk, expected: str) -> None:
-    assert expected in browse(tmp_path, render_report([replayed(talk)], ORIGIN))
+    assert expected in browse(tmp_path, render(replayed(talk)))

@@ -11,11 +11,13 @@ from masking.replay.comparison import Comparison
 from masking.replay.pauses import Pause
 from masking.replay.replay import ReplayedRequest
 from masking.replay.reread import Rereads
-from masking.replay.summary import CostUnit, Summary, find_worst, summarize
+from masking.replay.summary import CostUnit, Summary, add_all, summarize
+from masking.replay.totals import Totals
 from masking.report.chart_data import find_bills
 from masking.report.origin import Origin, list_prices
 from masking.report.overview import (
     Amount,
+    ConversationRow,
     describe_headline,
     describe_saving,
     list_conversations,
@@ -23,12 +25,20 @@ from masking.report.overview import (
 )
 from masking.report.text import choose_money, pluralize, spell_count, spell_percent
 from masking.wire.usage import Usage
-from tests.replays import NOON, Talk, in_tokens, replayed, settings
+from tests.replays import NOON, Talk, add_up, in_tokens, replayed, settings
+
+
+def together(*comparisons: Comparison) -> Totals:
+    return add_all(map(add_up, comparisons))
+
+
+def show(*comparisons: Comparison) -> list[ConversationRow]:
+    return list_conversations([*map(add_up, comparisons)], together(*comparisons))
 
 
 def summed(before: float, after: float, error: float = 0.0, unit: CostUnit = "usd") -> Summary:
     return dataclasses.replace(
-        summarize([replayed(Talk(turns=1))]),
+        summarize(add_up(replayed(Talk(turns=1))).totals),
         requests=42,
         cost_unit=unit,
         cost_before=before,
@@ -102,7 +112,7 @@ def test_each_policy_has_its_bill_and_its_calls() -> None:
         sliding_rereads=Rereads(calls=15, either=3, quoted=6),
         chosen_rereads=Rereads(calls=15, either=1),
     )
-    rows = list_policies([found, found])
+    rows = list_policies(together(found, found))
     assert ["everything", "sliding", "chosen"] == [row.policy.key for row in rows]
     assert ["0.0%", "20.0%", "6.7%"] == [row.rereads for row in rows]
     assert ["0.0%", "40.0%", "0.0%"] == [row.quotes for row in rows]
@@ -131,8 +141,8 @@ def test_what_is_free_of_charge_has_no_share_and_no_worst_moment() -> None:
         chosen_rereads=Rereads(),
         sliding_rereads=Rereads(),
     )
-    assert [0.0] * 3 == [row.share for row in list_policies([comparison])]
-    (row,) = list_conversations([comparison])
+    assert [0.0] * 3 == [row.share for row in list_policies(together(comparison))]
+    (row,) = show(comparison)
     assert ("never above", "", "") == (row.worst, row.rereads, row.quotes)
 
 
@@ -147,7 +157,7 @@ def test_all_conversations_are_in_one_unit_and_all_is_their_sum(
     models: tuple[str, str], first: str
 ) -> None:
     comparisons = [replayed(Talk(turns=8 + n, model=m)) for n, m in enumerate(models)]
-    *rows, total = list_conversations(comparisons)
+    *rows, total = show(*comparisons)
     assert [0, 1, None] == [row.number for row in (*rows, total)]
     assert all(row.chosen.startswith(first) for row in (*rows, total))
     assert first == "$" or rows[0].chosen[0].isdigit()
@@ -159,8 +169,8 @@ def test_all_conversations_are_in_one_unit_and_all_is_their_sum(
 
 def test_tokens_are_those_of_the_table_in_the_terminal() -> None:
     comparison = replayed(Talk(usage=Usage(prompt=9_000)))
-    summary = summarize([comparison])
-    (row,) = list_conversations([comparison])
+    summary = summarize(together(comparison))
+    (row,) = show(comparison)
     assert (15 * 9_000, f"{15 * 9_000:,}") == (summary.tokens_before, row.tokens_before)
     assert spell_count(summary.tokens_after) == row.tokens_after
 
@@ -174,13 +184,13 @@ def test_the_worst_moment_is_the_highest_bill_beside_that_of_everything(
     chosen = accumulate(map(in_tokens, bills["chosen"]))
     everything = accumulate(map(in_tokens, bills["everything"]))
     excess = [100 * (paid / full - 1) for paid, full in zip(chosen, everything, strict=True)]
-    worst = find_worst(comparison.chosen)
+    worst = together(comparison).worst
     assert worst is not None
     assert max(excess) == pytest.approx(100 * (worst.part - 1))
     assert excess.index(max(excess)) == worst.request
-    (row,) = list_conversations([comparison])
+    (row,) = show(comparison)
     assert f"+{max(excess):.1f}%, request\xa0{worst.request + 1}" == row.worst
-    *_, total = list_conversations([comparison, replayed(Talk(turns=0))])
+    *_, total = show(comparison, replayed(Talk(turns=0)))
     assert f"+{max(excess):.1f}%" == total.worst
 
 
@@ -218,12 +228,12 @@ def test_what_is_not_set_is_left_out() -> None:
 def test_prices_are_shown_with_their_source(
     talk: Talk, pricing: CachePricing, expected: tuple[object, ...]
 ) -> None:
-    assert [expected] == list_prices([replayed(talk, pricing)])
+    assert [expected] == list_prices(together(replayed(talk, pricing)))
 
 
 def test_the_commonest_price_comes_first() -> None:
     found: list[Comparison] = [replayed(Talk(turns=n, model=m)) for n, m in ((2, "a"), (5, "b"))]
-    assert ["b", "a"] == [row.model for row in list_prices(found)]
+    assert ["b", "a"] == [row.model for row in list_prices(together(*found))]
 
 
 # Numbers and names.

@@ -8,7 +8,9 @@ from masking.measures.tokens import TokenCounter
 from masking.replay.comparison import Comparison, compare
 from masking.replay.replay import ReplayedRequest, ReplaySettings
 from masking.replay.summary import summarize
+from masking.replay.totals import Totals
 from masking.strategies.policy import MaskPolicy
+from tests.replays import add_up
 from tests.sessions import grow, work
 
 
@@ -31,11 +33,11 @@ def comparison() -> Comparison:
 
 def test_tokens_are_those_that_are_billed(comparison: Comparison) -> None:
     requests = tuple(counted(request, 100.25, 60.5) for request in comparison.chosen)
-    summary = summarize([dataclasses.replace(comparison, chosen=requests)])
+    summary = summarize(add_up(dataclasses.replace(comparison, chosen=requests)).totals)
     expected = (round(100.25 * len(requests)), round(60.5 * len(requests)))
     assert expected == (summary.tokens_before, summary.tokens_after)
 
 
 def test_nothing_cannot_be_summed_up() -> None:
     with pytest.raises(ValueError, match="no requests to sum up"):
-        summarize([])
+        summarize(Totals())

@@ -1,22 +1,20 @@
 """Settings tried on sessions, and the choice among them."""
 
 import dataclasses
-from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Sequence
 
 import pytest
 
 from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
-from masking.replay.processes import open_processes
-from masking.replay.replay import RecordedRequest, ReplaySettings, replay
+from masking.replay.replay import ReplaySettings, Session, replay
 from masking.replay.reread import Rereads
 from masking.strategies.policy import MaskPolicy
 from masking.tune.grid import DEFAULTS, Grid, Tuning, find_tunings, switch_off, tuning_of
 from masking.tune.max_loss_front import find_session_front, make_empty_front
 from masking.tune.outcome import Outcome
 from masking.tune.recommend import Sweep, find_pareto_front, recommend
-from masking.tune.tune import find_max_loss_front, find_outcomes, tune
+from masking.tune.tune import add_fronts, add_outcomes, divide, find_outcomes
 from tests.sessions import Talk, grow, work, write_body
 
 SHIPPED = MaskPolicy(True, 8, skip_if_not_shorter=True)
@@ -26,6 +24,12 @@ SETTINGS = ReplaySettings(
 PRESENT = tuning_of(SETTINGS)
 GRID = Grid(window_turns=(1, 4), keep_errors=(True,), keep_last_k_per_tool=(0,), min_chars=(0,))
 SESSIONS = [grow(work(turns, chars=8_000)) for turns in (3, 8, 20)]
+
+
+def try_all(
+    session: Session, settings: ReplaySettings, tunings: Sequence[Tuning]
+) -> dict[Tuning, Outcome]:
+    return dict(zip(tunings, find_outcomes(session, settings, tunings), strict=True))
 
 
 # The grid
@@ -103,7 +107,7 @@ def test_changes_are_counted() -> None:
 
 def test_an_outcome_is_that_of_a_replay() -> None:
     session, tuning = SESSIONS[2], PRESENT._replace(window_turns=2)
-    outcomes = find_outcomes(session, SETTINGS, [tuning, switch_off(tuning)])
+    outcomes = try_all(session, SETTINGS, [tuning, switch_off(tuning)])
     requests = [*replay(session, tuning.apply(SETTINGS), TokenCounter())]
     dollars = [request.entry.cost.after.dollars or 0.0 for request in requests]
     outcome, plain = outcomes[tuning], outcomes[switch_off(tuning)]
@@ -124,13 +128,13 @@ def test_the_worst_is_that_of_any_conversation_at_any_request() -> None:
         paid += request.entry.cost.after.cost
         full += request.entry.cost.before.cost
         worst = max(worst, paid / full)
-    assert pytest.approx(worst) == find_outcomes(session, settings, [tuning])[tuning].worst
+    assert pytest.approx(worst) == try_all(session, settings, [tuning])[tuning].worst
     assert worst > 1
 
 
 def test_requests_without_a_price_are_counted_and_have_no_dollars() -> None:
-    listed = find_outcomes(SESSIONS[0], ReplaySettings(policy=SHIPPED), [PRESENT])[PRESENT]
-    unlisted = find_outcomes(
+    listed = try_all(SESSIONS[0], ReplaySettings(policy=SHIPPED), [PRESENT])[PRESENT]
+    unlisted = try_all(
         Talk((write_body(work(2), model=None),)), ReplaySettings(policy=SHIPPED), [PRESENT]
     )[PRESENT]
     assert (0, 1) == (listed.assumed, unlisted.assumed)
@@ -142,90 +146,31 @@ def test_requests_without_a_price_are_counted_and_have_no_dollars() -> None:
 
 def test_a_price_of_nothing_counts_as_sending_everything() -> None:
     free = dataclasses.replace(SETTINGS, price_settings=PriceSettings((0.0, 0.0)))
-    assert 1.0 == find_outcomes(SESSIONS[0], free, [PRESENT])[PRESENT].worst
+    assert 1.0 == try_all(SESSIONS[0], free, [PRESENT])[PRESENT].worst
 
 
-# Through an executor
-
-
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Executor]:
-    with open_processes(2) as executor:
-        yield executor
+# All sessions together
 
 
 @pytest.mark.parametrize("parts", [1, 3])
-def test_all_cores_come_to_the_same(processes: Executor, parts: int) -> None:
+def test_the_sums_are_those_of_the_sessions(parts: int) -> None:
     tunings = find_tunings(PRESENT, GRID)
-    done = []
-    outcomes = tune(
-        SESSIONS, SETTINGS, tunings, processes, parts=parts, on_done=lambda: done.append(1)
-    )
-    alone = [find_outcomes(session, SETTINGS, tunings) for session in SESSIONS]
-    for tuning in tunings:
-        expected = alone[0][tuning] + alone[1][tuning] + alone[2][tuning]
-        assert about(expected) == about(outcomes[tuning])
-    assert list(tunings) == list(outcomes)
-    assert len(SESSIONS) * parts == len(done)
+    lots = divide(tunings, parts)
+    found = [find_outcomes(session, SETTINGS, lot) for session in SESSIONS for lot in lots]
+    alone = [try_all(session, SETTINGS, tunings) for session in SESSIONS]
+    summed = add_outcomes(tunings, lots, found)
+    assert {t: alone[0][t] + alone[1][t] + alone[2][t] for t in tunings} == summed
+    assert list(tunings) == list(summed)
 
 
-def about(outcome: Outcome) -> Outcome:
-    """Round what depends on the order of a sum."""
-    assert outcome.dollars is not None
-    return dataclasses.replace(
-        outcome, cost=round(outcome.cost, 3), dollars=round(outcome.dollars, 9)
-    )
-
-
-def test_the_front_of_losses_comes_through_an_executor(processes: Executor) -> None:
-    done = []
-    front = find_max_loss_front(
-        SESSIONS, SETTINGS, processes, losses=(0.1,), on_done=lambda: done.append(1)
-    )
+def test_the_front_of_losses_is_that_of_the_sessions() -> None:
     alone = [find_session_front(session, SETTINGS, (0.1,)) for session in SESSIONS]
-    assert pytest.approx(sum(each.optimum for each in alone)) == front.optimum
-    assert len(SESSIONS) == len(done)
-    assert make_empty_front() == find_max_loss_front([], SETTINGS, processes)
-
-
-def test_more_sessions_than_are_handed_over_at_once() -> None:
-    sessions = (SESSIONS[0] for _ in range(600))
-    with ThreadPoolExecutor(2) as executor:
-        outcomes = tune(sessions, SETTINGS, [PRESENT], executor)
-    assert 600 * 4 == outcomes[PRESENT].requests
-
-
-class Broken:
-    """A session that cannot be read."""
-
-    name = "broken"
-
-    def requests(self) -> Iterator[RecordedRequest]:
-        raise ValueError("broken.flow is no complete recording")
-
-
-def test_a_session_that_cannot_be_read_is_reported() -> None:
-    with (
-        ThreadPoolExecutor(1) as executor,
-        pytest.raises(ValueError, match="no complete recording"),
-    ):
-        tune([Broken(), *SESSIONS], SETTINGS, [PRESENT], executor)
+    assert pytest.approx(sum(e.optimum for e in alone)) == add_fronts(alone, (0.1,)).optimum
+    assert make_empty_front() == add_fronts([])
 
 
 def test_no_sessions_give_an_empty_outcome() -> None:
-    with ThreadPoolExecutor(1) as executor:
-        assert {PRESENT: Outcome()} == tune([], SETTINGS, [PRESENT], executor)
-
-
-def test_it_runs_on_a_dask_cluster() -> None:
-    distributed = pytest.importorskip("distributed")
-    tunings = find_tunings(PRESENT, GRID)
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
-        outcomes = tune(SESSIONS, SETTINGS, tunings, client.get_executor())
-    with ThreadPoolExecutor(1) as executor:
-        expected = tune(SESSIONS, SETTINGS, tunings, executor)
-    assert [*map(about, expected.values())] == [*map(about, outcomes.values())]
+    assert {PRESENT: Outcome()} == add_outcomes([PRESENT], divide([PRESENT], 1), [])
 
 
 # The choice

@@ -1,0 +1,169 @@
+"""What requests come to that were replayed, in sums that can be added; no request is kept.
+
+Sums of money are in both units: it takes all conversations to know whether every price is known.
+"""
+
+import operator
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+from masking.accounting.cost import Bill
+from masking.accounting.margin import NO_MARGIN, Margin
+from masking.accounting.worst_bill import WorstBill
+from masking.measures.pricing import Pricing, Source
+from masking.replay.comparison import ComparedRequest
+from masking.replay.reread import NO_REREADS, Rereads
+
+NO_BILL = Bill(0.0, 0.0, 0.0, 0.0)
+
+
+class BilledPrice(NamedTuple):
+    """What requests of a model were billed at; `entry` is as in `Pricing`, by its name."""
+
+    model: str | None
+    read: float
+    write: float
+    source: Source
+    entry: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Sums over requests; about 2.5 kB, however many these are.
+
+    reported: the requests whose cached tokens the provider reported.
+    masked_before: the requests with results that were masked already when they were recorded. They
+        are looked for where the window slides, and so judges all results that it has left behind.
+    before, before_warm, after: the bills of `Cost`. Dollars are None if any price is not known.
+    sliding: the bill after masking where the window slides at every turn.
+    margin, dollar_margin: by how much what was saved may be off, and below for the sliding window.
+    worst: the worst bill of any conversation; None if none costs anything.
+    prices: how many requests were billed at each.
+    """
+
+    window_turns: int = 0
+    requests: int = 0
+    reported: int = 0
+    masked_before: int = 0
+    tool_results: int = 0
+    masked_tool_results: int = 0
+    tool_chars_before: int = 0
+    tool_chars_after: int = 0
+    json_chars_before: int = 0
+    json_chars_after: int = 0
+    before: Bill = NO_BILL
+    before_warm: Bill = NO_BILL
+    sliding: Bill = NO_BILL
+    after: Bill = NO_BILL
+    margin: Margin = NO_MARGIN
+    dollar_margin: Margin = NO_MARGIN
+    sliding_margin: Margin = NO_MARGIN
+    sliding_dollar_margin: Margin = NO_MARGIN
+    worst: WorstBill | None = None
+    chosen_rereads: Rereads = NO_REREADS
+    sliding_rereads: Rereads = NO_REREADS
+    prices: tuple[tuple[BilledPrice, int], ...] = ()
+
+    def __add__(self, other: "Totals") -> "Totals":
+        """Return the totals of two groups of requests together."""
+        sums = {
+            name: add(getattr(self, name), getattr(other, name)) for name, add in _ADDING.items()
+        }
+        return Totals(**sums)
+
+
+def _add_bills(one: Bill, other: Bill) -> Bill:
+    known = one.dollars is not None and other.dollars is not None
+    return Bill(
+        prompt=one.prompt + other.prompt,
+        cached=one.cached + other.cached,
+        cost=one.cost + other.cost,
+        dollars=(one.dollars or 0.0) + (other.dollars or 0.0) if known else None,
+    )
+
+
+def _find_worse(one: WorstBill | None, other: WorstBill | None) -> WorstBill | None:
+    known = (bill for bill in (one, other) if bill is not None)
+    return max(known, key=lambda bill: bill.part, default=None)
+
+
+_Prices = tuple[tuple[BilledPrice, int], ...]
+
+
+def _add_prices(some: _Prices, others: _Prices) -> _Prices:
+    counts = Counter(dict(some))
+    counts.update(dict(others))
+    return tuple(counts.items())
+
+
+_Add = Callable[[Any, Any], Any]
+
+_ADD_OTHERS: Mapping[str, _Add] = {
+    "window_turns": max,
+    **dict.fromkeys(("before", "before_warm", "sliding", "after"), _add_bills),
+    "worst": _find_worse,
+    "prices": _add_prices,
+}
+_ADDING: Mapping[str, _Add] = {
+    field.name: _ADD_OTHERS.get(field.name, operator.add) for field in fields(Totals)
+}
+"""How each field is added."""
+
+
+class ConversationTotals(NamedTuple):
+    """A conversation, by its name, and what its requests come to."""
+
+    name: str
+    totals: Totals
+
+
+class ConversationSums:
+    """The totals of one conversation, as it grows by a request at a time."""
+
+    def __init__(self, window_turns: int) -> None:
+        self.totals = Totals(window_turns=window_turns)
+        self._paid = self._whole = 0.0
+
+    def add(self, compared: ComparedRequest) -> None:
+        """Add the conversation's next request."""
+        cost = compared.chosen.entry.cost
+        self._paid += cost.after.cost
+        self._whole += cost.before.cost
+        part = self._paid / self._whole if self._whole else None
+        worst = None if part is None else WorstBill(part, self.totals.requests)
+        self.totals += _measure(compared, worst)
+
+
+def _measure(compared: ComparedRequest, worst: WorstBill | None) -> Totals:
+    chosen, slid = compared.chosen, compared.sliding.entry.cost
+    sizes, cost = chosen.sizes, chosen.entry.cost
+    return Totals(
+        requests=1,
+        reported=cost.basis == "reported",
+        masked_before="already_masked" in compared.sliding.reasons,
+        tool_results=sizes.tool_results,
+        masked_tool_results=sizes.masked,
+        tool_chars_before=sizes.tool_chars_before,
+        tool_chars_after=sizes.tool_chars_after,
+        json_chars_before=sizes.json_chars_before,
+        json_chars_after=sizes.json_chars_after,
+        before=cost.before,
+        before_warm=cost.before_warm,
+        sliding=slid.after,
+        after=cost.after,
+        margin=cost.margin,
+        dollar_margin=cost.dollar_margin,
+        sliding_margin=slid.margin,
+        sliding_dollar_margin=slid.dollar_margin,
+        worst=worst,
+        chosen_rereads=compared.chosen_rereads,
+        sliding_rereads=compared.sliding_rereads,
+        prices=((_name_price(chosen.model, chosen.pricing), 1),),
+    )
+
+
+def _name_price(model: str | None, pricing: Pricing) -> BilledPrice:
+    entry = None if pricing.entry is None else str(pricing.entry)
+    return BilledPrice(model, *pricing.ratios, pricing.source, entry)
