@@ -28,6 +28,8 @@ TOUR = read_scenario("tour")
 LONG = read_scenario("cells")
 """A session as long as real ones: where a cache is read at marks alone, short ones mask nothing."""
 
+Registry = Literal["pypi", "npm"]
+
 FAKE_KEY = "sk-scripted-provider-takes-any-key"
 
 
@@ -58,7 +60,7 @@ class Client:
     websockets: whether the provider lets it speak over a WebSocket.
     """
 
-    registry: Literal["pypi", "npm"]
+    registry: Registry
     packages: tuple[str, ...]
     command: tuple[str, ...]
     shell: Tool

@@ -1,4 +1,4 @@
-"""Installs a client into the user's cache folder, once, from PyPI or npm."""
+"""Installs clients and other packages into the user's cache folder, once, from PyPI or npm."""
 
 import re
 import shutil
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import platformdirs
 
-from addon.recordings.studio.client import Client
+from addon.recordings.studio.client import Client, Registry
 from addon.recordings.studio.clients import CLIENTS
 
 _COMPLETE = "installed.txt"
@@ -22,41 +22,50 @@ _SIGNS = re.compile(r"[^\w.]+")
 def installed(agent: str) -> Path:
     """Return the folder where the client is installed, and install it on first use.
 
-    A Python client of this environment is used as it is. Raises RuntimeError if the client cannot
-    be installed; the next call tries again.
+    A Python client of this environment is used as it is. Raises as `install_packages` does.
     """
     client = CLIENTS[agent]
-    if found := find_installed(client):
-        return found
-    folder = _find_folder(client)
-    _install(client, folder)
-    (folder / _COMPLETE).write_text("\n".join(client.packages))
-    return folder
+    return find_installed(client) or install_packages(client.registry, client.packages)
 
 
 def find_installed(client: Client) -> Path | None:
     """Return the folder where the client is installed; None if it is not."""
     if client.module and find_spec(client.module):
         return Path(sys.prefix)
-    folder = _find_folder(client)
+    folder = _find_folder(client.packages)
+    return folder if _is_complete(folder, client.packages) else None
+
+
+def install_packages(registry: Registry, packages: tuple[str, ...]) -> Path:
+    """Return a folder that has these packages and what they need, and make it on first use.
+
+    Raises RuntimeError if they cannot be installed; the next call tries again.
+    """
+    folder = _find_folder(packages)
+    if not _is_complete(folder, packages):
+        _install(registry, packages, folder)
+        (folder / _COMPLETE).write_text("\n".join(packages))
+    return folder
+
+
+def _is_complete(folder: Path, packages: tuple[str, ...]) -> bool:
     complete = folder / _COMPLETE
-    is_there = complete.exists() and complete.read_text() == "\n".join(client.packages)
-    return folder if is_there else None
+    return complete.exists() and complete.read_text() == "\n".join(packages)
 
 
-def _find_folder(client: Client) -> Path:
-    name = _SIGNS.sub("-", client.packages[0]).strip("-")  # clients with other scenarios share it
+def _find_folder(packages: tuple[str, ...]) -> Path:
+    name = _SIGNS.sub("-", packages[0]).strip("-")  # clients with other scenarios share it
     return platformdirs.user_cache_path("observation-masking") / "clients" / name
 
 
-def _install(client: Client, folder: Path) -> None:
-    if client.registry == "pypi":
+def _install(registry: Registry, packages: tuple[str, ...], folder: Path) -> None:
+    if registry == "pypi":
         venv.create(folder, with_pip=True)
         pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
-        _install_by([*pip, *client.packages])
+        _install_by([*pip, *packages])
     else:
         folder.mkdir(parents=True, exist_ok=True)
-        _install_by(["npm", "install", "--prefix", str(folder), *client.packages])
+        _install_by(["npm", "install", "--prefix", str(folder), *packages])
 
 
 def _install_by(command: list[str]) -> None:
