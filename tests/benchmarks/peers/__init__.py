@@ -1,0 +1,1 @@
+"""Ours beside other proxies that make requests smaller: `python -m tests.benchmarks.peers`."""

@@ -1,0 +1,39 @@
+"""What the requests of a conversation cost as they reached the provider, at six pairs of prices.
+
+One prefix cache for every side: the one of `obsmask replay`, where everything is sent. So the bill
+depends on the bytes that arrived, and not on who made them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from masking.measures.price_settings import PriceSettings
+from masking.measures.tokens import TokenCounter
+from masking.replay.replay import RecordedRequest, ReplaySettings
+from masking.replay.session_index import index_session
+from masking.strategies.policy import MaskPolicy
+from masking.tune.fast_replay import FastReplay
+from tests.benchmarks.assumed import TRUE_PRICES
+from tests.benchmarks.peers_rule import set_price
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """The requests of a conversation that the provider took; a `Session`."""
+
+    name: str
+    arrived: Sequence[RecordedRequest]
+
+    def requests(self) -> Iterator[RecordedRequest]:
+        """Yield them in order."""
+        yield from self.arrived
+
+
+def bill(session: Arrived, counter: TokenCounter) -> list[float]:
+    """Return what a session costs at each pair of prices, in tokens at the price of a plain one."""
+    settings = ReplaySettings(policy=MaskPolicy(), price_settings=PriceSettings((1.0, 1.0)))
+    index = index_session(session, settings, counter)
+    return [
+        sum(request.cost for request in FastReplay(set_price(index, price), counter).plain)
+        for price in TRUE_PRICES
+    ]

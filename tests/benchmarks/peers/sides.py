@@ -1,0 +1,164 @@
+"""The sides that are measured: one row each, with what is installed and how it is started.
+
+A peer runs with the settings that its own documentation gives as its default. What differs from
+that, because nothing but loopback is there, is in `changed`.
+"""
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import NamedTuple
+
+from addon.proxy.launch import ADDON, HOST, running_proxy
+from addon.recordings.studio.client import Registry
+from tests.benchmarks.peers.processes import Target, make_environment, running
+from tests.live.harness import free_port
+
+KEY = "sk-of-the-proxy-0123456789abcdef0123456789"
+"""The key of the LiteLLM proxy, which every client sends."""
+
+BOTH = ("chat", "messages")
+
+
+class Place(NamedTuple):
+    """Where a side is started: its own folder, its packages, the provider, and the prices.
+
+    packages: None if they are those of this environment, or could not be had.
+    """
+
+    folder: Path
+    packages: Path | None
+    provider: int
+    prices: tuple[float, float]
+
+
+class Side(NamedTuple):
+    """A row of the table.
+
+    start: runs it, for as long as a block lasts.
+    package: what is installed: from where, and its name there; None for what is here.
+    version: how the installed version is asked for.
+    formats: the wire formats that it is given.
+    reference: the side whose requests its own are compared with; "" for the client.
+    changed: the settings that are not its default.
+    """
+
+    start: Callable[[Place], AbstractContextManager[Target]]
+    package: tuple[Registry, str] | None = None
+    formats: tuple[str, ...] = BOTH
+    reference: str = ""
+    changed: str = ""
+
+
+@contextlib.contextmanager
+def _direct(place: Place) -> Iterator[Target]:
+    yield Target(place.provider)
+
+
+def _mitmdump(masks: bool) -> Callable[[Place], AbstractContextManager[Target]]:
+    @contextlib.contextmanager
+    def start(place: Place) -> Iterator[Target]:
+        script, options = place.folder / "plain.py", ["--mode", f"upstream:{_url(place)}"]
+        script.touch()
+        if masks:
+            script = ADDON
+            options += ["--set", f"mask_set=schema1.cache_pricing={list(place.prices)}"]
+        env = make_environment(place.folder, {"PYTHONPATH": ":".join(filter(None, sys.path))})
+        with running_proxy(place.folder, *options, script=script, env=env) as proxy:
+            yield Target(proxy.port, proxy.pid, takes_urls=True)
+
+    return start
+
+
+@contextlib.contextmanager
+def _llmtrim(place: Place) -> Iterator[Target]:
+    # The shipped binary, without the Node program that starts it.
+    found = _find(place).glob("node_modules/@llmtrim/linux-*/bin/llmtrim")
+    command, port = [str(next(found)), "serve", "--port"], free_port()
+    variables = {"LLMTRIM_UPSTREAM_PROXY": _url(place), "LLMTRIM_NO_UPDATE_CHECK": "1"}
+    with running([*command, str(port)], place.folder, port, "", **variables) as pid:
+        yield Target(port, pid, takes_urls=True)
+
+
+def _headroom(*options: str) -> Callable[[Place], AbstractContextManager[Target]]:
+    @contextlib.contextmanager
+    def start(place: Place) -> Iterator[Target]:
+        port = free_port()
+        command = [str(_find(place) / "bin" / "headroom"), "proxy", "--port", str(port)]
+        variables = {f"{vendor}_TARGET_API_URL": _url(place) for vendor in ("OPENAI", "ANTHROPIC")}
+        variables["HEADROOM_OFFLINE"] = "1"
+        with running([*command, *options], place.folder, port, "/livez", **variables) as pid:
+            yield Target(port, pid)
+
+    return start
+
+
+def _relay(library: str) -> Callable[[Place], AbstractContextManager[Target]]:
+    @contextlib.contextmanager
+    def start(place: Place) -> Iterator[Target]:
+        port, script = free_port(), Path(__file__).with_name("relay.py")
+        python = place.packages / "bin" / "python" if place.packages else sys.executable
+        command = [str(python), str(script), library, str(port), str(place.provider)]
+        with running(command, place.folder, port, "/", HEADROOM_OFFLINE="1") as pid:
+            yield Target(port, pid)
+
+    return start
+
+
+def _litellm(**more: object) -> Callable[[Place], AbstractContextManager[Target]]:
+    @contextlib.contextmanager
+    def start(place: Place) -> Iterator[Target]:
+        port = free_port()
+        api = {"api_base": f"{_url(place)}/v1", "api_key": "sk-none"}
+        model = {
+            "model_name": "*",
+            "litellm_params": {"model": "hosted_vllm/served", **api, **more},
+        }
+        config = place.folder / "config.yaml"
+        config.write_text(json.dumps({"model_list": [model]}))  # JSON is YAML
+        command = [str(_find(place) / "bin" / "litellm"), "--config", str(config)]
+        command += ["--host", HOST, "--port", str(port)]
+        variables = {"LITELLM_MASTER_KEY": KEY, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+        alive = "/health/liveliness"
+        with running(command, place.folder, port, alive, NO_PROXY="*", **variables) as pid:
+            yield Target(port, pid)
+
+    return start
+
+
+def _find(place: Place) -> Path:
+    if place.packages is None:
+        raise RuntimeError("it is not installed")
+    return place.packages
+
+
+def _url(place: Place) -> str:
+    return f"http://{HOST}:{place.provider}"
+
+
+HEADROOM: tuple[Registry, str] = ("pypi", "headroom-ai[sandbox]")
+LITELLM: tuple[Registry, str] = ("pypi", "litellm[proxy]")
+OFFLINE = "`HEADROOM_OFFLINE=1`; the bundle without its models, which come from a hub"
+EDITS = {"edits": [{"type": "clear_tool_uses_20250919"}]}
+
+DIRECT, OURS = "everything sent", "observation-masking"
+SIDES: Mapping[str, Side] = {
+    DIRECT: Side(_direct),
+    "mitmdump": Side(_mitmdump(masks=False)),
+    OURS: Side(_mitmdump(masks=True), changed="told the prices (`cache_pricing`)"),
+    "llmtrim": Side(_llmtrim, ("npm", "@llmtrim/cli"), changed="`LLMTRIM_UPSTREAM_PROXY`"),
+    "headroom proxy": Side(_headroom(), HEADROOM, changed=OFFLINE),
+    "headroom proxy, token": Side(
+        _headroom("--mode", "token"), HEADROOM, changed=f"`--mode token`; {OFFLINE}"
+    ),
+    "relay": Side(_relay("nothing"), changed="calls no library"),
+    "headroom compress": Side(_relay("compress"), HEADROOM, changed=OFFLINE),
+    "headroom densify": Side(_relay("densify"), HEADROOM, changed=OFFLINE),
+    "LiteLLM": Side(_litellm(), LITELLM),
+    "LiteLLM, editing": Side(
+        _litellm(context_management=EDITS), LITELLM, ("messages",), reference="LiteLLM"
+    ),
+}

@@ -1,0 +1,74 @@
+"""The tables of the page, as Markdown."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from tests.benchmarks.assumed import TRUE_PRICES
+from tests.benchmarks.peers.outside import sum_up
+from tests.benchmarks.peers.sides import DIRECT, SIDES
+from tests.benchmarks.peers.tally import Tally
+
+
+def show_bills(tallies: Mapping[str, Tally]) -> Iterator[str]:
+    """Yield the bills relative to sending everything, or to the side that is the reference."""
+    prices = [f"{price.read:g}, {price.write:g}" for price in TRUE_PRICES]
+    yield from _show_head(["bill at", *prices])
+    for name, tally in tallies.items():
+        reference = SIDES[name].reference if name in SIDES else ""
+        whole = tallies[reference if reference in tallies else DIRECT].costs
+        parts = [_divide(cost, each) for cost, each in zip(tally.costs, whole, strict=True)]
+        yield _show_row([name + (f" (of {reference})" if reference else ""), *parts])
+
+
+def show_requests(tallies: Mapping[str, Tally]) -> Iterator[str]:
+    """Yield what became of the requests, and what each cost in time."""
+    yield from _show_head(
+        [
+            *("requests", "differ outside", "bytes outside", "written anew"),
+            *("refused", "failed", "CPU ms", "added ms"),
+        ]
+    )
+    for name, tally in tallies.items():
+        if not tally.requests:
+            continue
+        changed = sum_up(tally.differences)
+        yield _show_row(
+            [
+                name,
+                f"{tally.requests:,}",
+                *(f"{changed[key]:,}" for key in ("outside", "bytes", "respelled")),
+                str(tally.refused),
+                ", ".join(f"{count} of {what}" for what, count in tally.failed.items()) or "0",
+                *(("", "") if name == DIRECT else _show_times(tally)),
+            ]
+        )
+
+
+def fill(page: str, tables: Mapping[str, Sequence[str]]) -> str:
+    """Return a page with these tables between their marks, `<!-- peers: NAME -->` and the end."""
+    for name, lines in tables.items():
+        place = re.compile(rf"(<!-- peers: {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
+        if (found := place.search(page)) is not None:
+            text = "\n".join(lines)
+            filled = f"{found[1]}\n{text}\n\n{found[2]}"
+            page = page[: found.start()] + filled + page[found.end() :]
+    return page
+
+
+def _show_times(tally: Tally) -> Iterator[str]:
+    for middle, least, most in (tally.find_cpu(), tally.find_added()):
+        yield f"{middle:.0f} ({least:.0f} to {most:.0f})"
+
+
+def _divide(cost: float, whole: float) -> str:
+    return f"{cost / whole:.3f}" if whole else ""
+
+
+def _show_head(columns: Sequence[str]) -> Iterator[str]:
+    yield _show_row(columns if columns[0] == "bill at" else ["", *columns])
+    count = len(columns) - (columns[0] == "bill at")
+    yield f"|---|{'--:|' * count}"
+
+
+def _show_row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
