@@ -50,7 +50,7 @@ _THOROUGH = re.compile(
             r"test_main\.py::test_expectations_are_written_and_compared",
             # Whole sessions behind a proxy, in variations.
             r"test_(?:run_)?clients_live\.py",
-            r"test_(?:doctor|network|observe|recall|records|rereads|rules|soak|cold_process)_live\.py",
+            r"test_(?:doctor|network|observe|recall|records|rereads|rules|sdks|soak|cold_process)_live\.py",
             r"test_run_live\.py::(?!test_(?:an_agent_is_masked|nothing_is|ctrl_c|sigterm|what_goes))",
             r"test_(?:litellm|replicas)_live\.py",
             r"test_metrics\.py::test_records_that_hang",
