@@ -5,34 +5,33 @@ the same program, settings and prices. The file is only ever appended to.
 """
 
 import hashlib
+import json
+import os
+import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
-import msgspec
 from filelock import FileLock, Timeout
 
 import masking
 from addon.commands.sessions import Source
 
 _BEGIN = b'{"key":'
+_LINE = re.compile(rb'\{"key":"([0-9a-f]{64})",.*\}\n')
 _NO_LOCK_WAIT = 0
 
 
-class Entry(msgspec.Struct):
-    """A line: what work on a session came to; `key` is of the session and the work together."""
+class Entry(NamedTuple):
+    """What work on a session came to; `result` is of what JSON has."""
 
-    key: str
     file: str
     number: int
     requests: int
     warning: str | None
-    result: msgspec.Raw
-
-
-class _Key(msgspec.Struct):
-    key: str
+    result: object
 
 
 class Journal:
@@ -80,7 +79,7 @@ class Journal:
     def make_key(self, work: bytes, source: Source) -> str:
         """Return the key of a session and what is done with it. Raises OSError."""
         file = self._digest_file(source.file)
-        return digest(work, str(source.file).encode(), file, str(source.number).encode()).hex()
+        return digest(work, os.fsencode(source.file), file, str(source.number).encode()).hex()
 
     def find(self, key: str) -> Entry | None:
         """Return what was noted under a key. Raises OSError."""
@@ -89,15 +88,17 @@ class Journal:
             return None
         at, length = place
         self._file.seek(at)
-        return msgspec.json.decode(self._file.read(length), type=Entry)
+        line = json.loads(self._file.read(length))
+        return Entry(*(line[name] for name in Entry._fields))
 
-    def note(self, entry: Entry) -> None:
+    def note(self, key: str, entry: Entry) -> None:
         """Append a line. Raises OSError."""
-        line = msgspec.json.encode(entry) + b"\n"
+        # Names may hold half a character, which only the escapes of ASCII can spell.
+        line = f"{json.dumps({'key': key, **entry._asdict()}, separators=(',', ':'))}\n".encode()
         at = self._file.seek(0, 2)
         if (self._file.write(line) or 0) < len(line):
             raise OSError(0, "the disk is full", str(self._path))
-        self._places[entry.key] = (at, len(line))
+        self._places[key] = (at, len(line))
 
 
 def _read_places(path: Path) -> tuple[dict[str, tuple[int, int]], int]:
@@ -110,11 +111,10 @@ def _read_places(path: Path) -> tuple[dict[str, tuple[int, int]], int]:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n") and _is_torn(line):
                 break
-            try:
-                key = msgspec.json.decode(line, type=_Key).key
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                raise ValueError(f"{path}:{number}: no line of --resume") from None
-            places[key] = (at, len(line))
+            found = _LINE.fullmatch(line)
+            if found is None:
+                raise ValueError(f"{path}:{number}: no line of --resume")
+            places[found[1].decode()] = (at, len(line))
             at += len(line)
     return places, at
 

@@ -40,7 +40,7 @@ def open_work(
     """
     if options.resume is not None:
         check_writable(options.resume)
-    files = list_files(paths)
+    files = [file for file in list_files(paths) if file.is_named or file.path != options.resume]
     is_here = not starts_for_few and options.processes is None and _are_few(files)
     processes = 1 if is_here else options.processes
     journal = nullcontext() if options.resume is None else Journal(options.resume)

@@ -121,7 +121,7 @@ class _Run(Generic[_Result]):
         if entry is None:
             pause, executor = self._work.pause, self._work.workers.executor
             return executor.submit(_do, self._function, task.source, pause, task.arguments)
-        result: _Result | None = msgspec.json.decode(entry.result, type=self._kind | None)
+        result: _Result | None = msgspec.convert(entry.result, self._kind | None)
         future: Future[Done[_Result]] = Future()
         future.set_result(Done(result, entry.requests, entry.warning))
         return future
@@ -137,9 +137,9 @@ class _Run(Generic[_Result]):
             self._progress.note_known(source.size, requests)
             return
         if journal is not None:
-            result = msgspec.Raw(msgspec.json.encode(done.result))
-            name, number = str(source.file), source.number
-            journal.note(Entry(task.key, name, number, done.requests, done.warning, result))
+            result, name = msgspec.to_builtins(done.result), str(source.file)
+            entry = Entry(name, source.number, done.requests, done.warning, result)
+            journal.note(task.key, entry)
         self._progress.note(source.size, requests)
 
 

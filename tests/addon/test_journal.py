@@ -65,6 +65,22 @@ def test_what_is_done_is_not_done_again_and_comes_to_the_same(
     assert (3, lines) == (count_lines(journal), journal.read_bytes())
 
 
+def test_it_may_lie_beside_the_sessions(replay: Replay, folder: Path) -> None:
+    first = replay("--resume", folder / "done.jsonl")
+    assert first == replay("--resume", folder / "done.jsonl")
+    assert 3 == count_lines(folder / "done.jsonl")
+
+
+def test_names_may_hold_half_a_character(replay: Replay, folder: Path, journal: Path) -> None:
+    written = (folder / "two.jsonl").read_text()
+    for name in ('"name": "talk 1"', '"model": "gpt-4o"'):
+        assert name in written
+        written = written.replace(name, f'{name[:-1]}\\ud800"')
+    (folder / "two.jsonl").write_text(written)
+    assert replay("--resume", journal) == replay("--resume", journal)
+    assert 3 == count_lines(journal)
+
+
 @pytest.mark.parametrize("end", [0, 1, 8, -1], ids=["all of it", "a byte", "a key", "but its end"])
 def test_a_line_that_was_torn_is_done_again(end: int, replay: Replay, journal: Path) -> None:
     first = replay("--resume", journal)
