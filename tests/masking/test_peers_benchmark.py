@@ -10,7 +10,7 @@ from masking.replay.replay import RecordedRequest
 from tests.benchmarks.peers.bill import Arrived, bill
 from tests.benchmarks.peers.outside import Difference, blank, compare, count_changed, sum_up
 from tests.benchmarks.peers.sides import DIRECT, OURS
-from tests.benchmarks.peers.tables import fill, show_bills
+from tests.benchmarks.peers.tables import fill, show_bills, show_requests
 from tests.benchmarks.peers.tally import Tally
 from tests.builders import assistant, call, result
 
@@ -122,3 +122,10 @@ def test_a_page_is_filled_between_its_marks() -> None:
     page = "# Peers\n\n<!-- peers: chat bills -->\n\nold\n\n<!-- end -->\n\nEnd.\n"
     filled = "# Peers\n\n<!-- peers: chat bills -->\n\na\nb\n\n<!-- end -->\n\nEnd.\n"
     assert filled == fill(page, {"chat bills": ["a", "b"], "other": ["c"]})
+
+
+def test_bad_ends_are_shown() -> None:
+    tally = Tally(requests=3, refused=1, lost=1, added=[1.0, 2.0, 9.0], cpu=[(6.0, 2), (9.0, 1)])
+    tally.failed["502"] += 2
+    row = "| peer | 3 | 0 | 0 | 0 | 1 | 2 of 502, 1 of nothing sent on | 5 (3 to 9) | 2 (1 to 9) |"
+    assert row == list(show_requests({"peer": tally}))[-1]

@@ -38,7 +38,7 @@ def show_requests(tallies: Mapping[str, Tally]) -> Iterator[str]:
                 f"{tally.requests:,}",
                 *(f"{changed[key]:,}" for key in ("outside", "bytes", "respelled")),
                 str(tally.refused),
-                ", ".join(f"{count} of {what}" for what, count in tally.failed.items()) or "0",
+                _show_ends(tally),
                 *(("", "") if name == DIRECT else _show_times(tally)),
             ]
         )
@@ -53,6 +53,12 @@ def fill(page: str, tables: Mapping[str, Sequence[str]]) -> str:
             filled = f"{found[1]}\n{text}\n\n{found[2]}"
             page = page[: found.start()] + filled + page[found.end() :]
     return page
+
+
+def _show_ends(tally: Tally) -> str:
+    """Return how many requests failed in which way, and how many the provider never saw."""
+    ends = [*tally.failed.items(), *([("nothing sent on", tally.lost)] if tally.lost else [])]
+    return ", ".join(f"{count} of {what}" for what, count in ends) or "0"
 
 
 def _show_times(tally: Tally) -> Iterator[str]:
