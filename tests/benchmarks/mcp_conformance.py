@@ -2,9 +2,9 @@
 
 The suite asks a server (`mcp_server.py`) through a proxy, and plays the server for a client
 (`mcp_client.py`) behind one. The proxies are a mitmdump that lets streams pass and does nothing
-else, ours that masks MCP payloads as shipped, and ours that cuts every string of more than 64
-characters. The suite's checks must come to the same. Prints a line for each scenario, and exits
-with 1 if one differs. A scenario that differs is played up to twice again, since some checks
+else, ours that masks MCP payloads at the shipped lengths, and ours that cuts every string of more
+than 64 characters. The suite's checks must come to the same. Prints a line for each scenario, and
+exits with 1 if one differs. A scenario that differs is played up to twice again, since some checks
 measure time.
 
 It takes Linux, `mcp`, and in the current folder
