@@ -142,7 +142,9 @@ def _url(place: Place) -> str:
 HEADROOM: tuple[Registry, str] = ("pypi", "headroom-ai[sandbox]")
 LITELLM: tuple[Registry, str] = ("pypi", "litellm[proxy]")
 OFFLINE = "`HEADROOM_OFFLINE=1`; the bundle without its models, which come from a hub"
-EDITS = {"edits": [{"type": "clear_tool_uses_20250919"}]}
+CLEAR = "clear_tool_uses_20250919"
+EDITS = {"edits": [{"type": CLEAR}]}
+EARLY = {"edits": [{"type": CLEAR, "trigger": {"type": "input_tokens", "value": 30_000}}]}
 
 DIRECT, OURS = "everything sent", "observation-masking"
 SIDES: Mapping[str, Side] = {
@@ -159,6 +161,17 @@ SIDES: Mapping[str, Side] = {
     "headroom densify": Side(_relay("densify"), HEADROOM, changed=OFFLINE),
     "LiteLLM": Side(_litellm(), LITELLM),
     "LiteLLM, editing": Side(
-        _litellm(context_management=EDITS), LITELLM, ("messages",), reference="LiteLLM"
+        _litellm(context_management=EDITS),
+        LITELLM,
+        ("messages",),
+        reference="LiteLLM",
+        changed="`context_management`, with its defaults",
+    ),
+    "LiteLLM, editing early": Side(
+        _litellm(context_management=EARLY),
+        LITELLM,
+        ("messages",),
+        reference="LiteLLM",
+        changed="`context_management`, from 30,000 tokens on",
     ),
 }
