@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from masking.strategies.reduction import ReductionOptions
@@ -80,12 +81,19 @@ def _find_kept(name: str, found: Read, recent: int) -> set[int]:
 def _find_pairs(name: str, found: Read) -> Iterator[set[int]]:
     """Yield each answer with calls together with the results bound to it."""
     answers: dict[int, set[int]] = {}
-    for at, spoken in enumerate(found.spoken):
-        if any(call.call_id is not None for call in spoken.calls):
-            answers.setdefault(found.turns[at + 1] - 1, set()).add(at)
+    for answer in _find_answers(name, found.spoken):
+        if any(call.call_id is not None for at in answer for call in found.spoken[at].calls):
+            answers[found.turns[max(answer) + 1] - 1] = answer
     for given, place in zip(found.given, found.places, strict=True):
         if given.turn is not None:
             yield {place, *answers[given.turn]}
+
+
+def _find_answers(name: str, spoken: Sequence[Spoken]) -> Iterator[set[int]]:
+    """Yield the elements of each answer of the model: in some formats a run of them is one."""
+    runs = groupby(range(len(spoken)), lambda at: spoken[at].speaker == "model")
+    for run in (set(places) for is_answer, places in runs if is_answer):
+        yield from [run] if name in ("responses", "gemini") else ({at} for at in run)
 
 
 def _mask(

@@ -87,7 +87,7 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 def show_image(data: object) -> str:
     """Return the text that stands for a PNG in base64. Raises Unclear for anything else."""
     try:
-        found = base64.b64decode(str(data)[:32], validate=True)
+        found = base64.b64decode(str(data)[:40], validate=True)
     except ValueError:
         raise Unclear("an image") from None
     if found[:8] != _PNG or found[12:16] != b"IHDR" or len(str(data)) < 400:
