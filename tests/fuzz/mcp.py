@@ -100,11 +100,8 @@ def find_fault(given: Answered, random: Random) -> str | None:
 
 def _judge(given: Answered, cut: MaskedPayload) -> str | None:
     policy, body = given.policy, given.body
-    if not cut.cuts:
-        if cut.body is not body:
-            return "an answer without a cut is another object"
-    elif len(cut.body) >= len(body):
-        return "an answer got longer"
+    if not cut.cuts and cut.body is not body:
+        return "an answer without a cut is another object"
     if mask_payload_bytes(cut.body, policy, given.methods).body is not cut.body:
         return "cut a second time"
     if given.damaged and not cut.cuts:
