@@ -25,6 +25,9 @@ _RENT_ALLOWS = 0.5
 _PLANNED_TURNS = 16
 """How many turns of the window a plan looks at; its time grows with their square."""
 
+_SMALL_LEAST = 1_024
+"""The least cacheable prompt, in tokens, that costs next to nothing where it is not cached."""
+
 _MOST_NEW = 150_000
 """How many new tokens a request may have: that many may lift it over a price step."""
 
@@ -188,8 +191,14 @@ class BoundaryFold:
         return self._factor(self._sent), self._factor(self._sent - self._ripening.saving)
 
     def _would_be_too_short(self, saving: float) -> bool:
-        """Whether the masked prompt is not cached any more: it costs more than a longer one."""
-        return self._sent - saving < self._policy.shortest_prefix
+        """Whether the masked prompt is not cached any more: it costs more than a longer one.
+
+        Where any prefix of a thousand tokens is cached that is left to the price of the move, as it
+        is small.
+        """
+        least = self._policy.shortest_prefix
+        is_small = self._policy.reads_at == "any prefix" and least <= _SMALL_LEAST
+        return not is_small and self._sent - saving < least
 
     def _find_price(self, saving: float, offset: float) -> float:
         """Return the one-time price of moving, in plain tokens of a prompt below every price step.

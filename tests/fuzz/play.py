@@ -25,6 +25,8 @@ from tests.fuzz.spoken import Unclear
 from tests.fuzz.talks import REAL, Talk
 from tests.wire_conversations import User
 
+_SMALL_LEAST = 1_024
+
 REQUESTS = 24
 """How many bodies a play has."""
 
@@ -152,12 +154,15 @@ def _bill(sent: Sent) -> str | None:
     It is billed under prices at which much can be lost, whatever it was sent under. Nothing is
     promised where a placeholder may be longer than what it replaces.
 
-    A known limit: after a request for a summary that was left whole, the promise ends, if the agent
-    goes on with the whole history all the same.
+    Known limits: after a request for a summary that was left whole, the promise ends, if the agent
+    goes on with the whole history all the same; and where a cache holds any prefix of a thousand
+    tokens, a prompt that masking makes shorter than that is paid in full, and may exceed it.
     """
     priced = choose_prices(sent.strategies.schema1, Random(sent.body))
     if not priced.must_shrink:
         return None
+    if priced.reads_at == "any prefix" and priced.shortest_prefix <= _SMALL_LEAST:
+        priced = replace(priced, shortest_prefix=0)
     chosen = Strategies(schema1=priced)
     wire, (head, comma, tail) = sent.writer.wire, sent.around
     try:
