@@ -6,7 +6,7 @@ here does not grow with the sessions.
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
@@ -54,6 +54,7 @@ class SessionWork:
     progress: where a bar is shown, if it is a terminal.
     journal: what is done is noted there, and not done again.
     pause: is added to the sessions' times.
+    warned: what the user was told already, whichever run met it.
     """
 
     read: Callable[[], Iterator[Source]]
@@ -62,6 +63,7 @@ class SessionWork:
     progress: Console
     journal: Journal | None = None
     pause: Pause | None = None
+    warned: set[str] = field(default_factory=set)
 
     def run(
         self,
@@ -112,7 +114,6 @@ class _Run(Generic[_Result]):
     ) -> None:
         self._work, self._function, self._kind = work, function, kind
         self._progress = progress
-        self._warned = ""
 
     def submit(self, task: _Task) -> "Future[Done[_Result]]":
         """Look a task up in the journal, or hand it to a worker."""
@@ -129,8 +130,8 @@ class _Run(Generic[_Result]):
     def take(self, task: _Task, done: Done[_Result]) -> None:
         """Note what was done, and show it."""
         source, journal = task.source, self._work.journal
-        if done.warning is not None and done.warning != self._warned:  # once for all arguments
-            self._warned = done.warning
+        if done.warning is not None and done.warning not in self._work.warned:
+            self._work.warned.add(done.warning)
             warn(done.warning)
         requests = done.requests if task.is_last else None
         if journal is not None and task.key in journal:
