@@ -171,7 +171,7 @@ def test_a_command_that_tidies_up_before_it_stops_keeps_the_terminal_until_then(
         "import os, signal, sys, time\n"
         "def stop(*_):\n"
         "    time.sleep(0.3)\n"
-        "    print('tidied up', flush=True)\n"
+        "    os.write(1, b'tidied up\\n')\n"
         "    os.kill(os.getpid(), signal.SIGSTOP)\n"
         "    sys.exit(5)\n"
         "signal.signal(signal.SIGTSTP, stop)\n"
