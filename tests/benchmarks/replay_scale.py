@@ -1,9 +1,10 @@
 """Replay at scale: `python -m tests.benchmarks.replay_scale --requests 10000` (Linux).
 
 Makes a folder of made-up conversations with so many requests in all, of sizes like those of real
-ones, and replays it with one process, with two, and on a Dask cluster of two (`--ways`). It prints
-requests a second, CPU time, and the most memory that the main process and its workers took. What
-it makes depends on nothing but the number of requests.
+ones, and replays it with one process, with two, and on a Dask cluster of two (`--ways`), in turn,
+in each of `--rounds`. It prints requests a second, CPU time, and the most memory that the main
+process and its workers took, each with the least and the most of the rounds. What it makes depends
+on nothing but the number of requests.
 """
 
 import argparse
@@ -164,27 +165,40 @@ def measure_way(way: str, folder: Path) -> Measured:
         return measure(folder, "--scheduler", address, workers=workers)
 
 
+def show(way: str, requests: int, rounds: Sequence[Measured]) -> str:
+    """Return a way's line."""
+    rates = [requests / found.seconds for found in rounds]
+    return (
+        f"{way:>8}: {spread(rates)} requests/s, {spread([found.seconds for found in rounds])} s, "
+        f"CPU {spread([found.cpu for found in rounds])} s, "
+        f"main process {spread([found.main_mb for found in rounds])} MB, "
+        f"workers {spread([found.workers_mb for found in rounds])} MB"
+    )
+
+
+def spread(values: Sequence[float]) -> str:
+    """Return the least and the most of some values, or the one that both are."""
+    ends = dict.fromkeys(f"{value:,.0f}" for value in (min(values), max(values)))
+    return " to ".join(ends)
+
+
 def main() -> int:
     """Make the recordings and print a line for each way."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--ways", default="1,2,cluster")
+    parser.add_argument("--rounds", type=int, default=1)
     given = parser.parse_args()
+    ways = given.ways.split(",")
     with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
         size = make_recordings(Path(name), given.requests)
-        print(f"{given.requests:,} requests, {size / _KB**2:,.0f} MB of conversations")
-        totals = set()
-        for way in given.ways.split(","):
-            found = measure_way(way, Path(name))
-            totals.add(found.total)
-            print(
-                f"{way:>8}: {given.requests / found.seconds:,.0f} requests/s, "
-                f"{found.seconds:,.0f} s, CPU {found.cpu:,.0f} s, main process "
-                f"{found.main_mb:,.0f} MB, workers {found.workers_mb:,.0f} MB",
-                flush=True,
-            )
-        print("all ways come to the same" if len(totals) == 1 else "THE WAYS DIFFER")
-        print(*totals, sep="\n")
+        print(f"{given.requests:,} requests, {size / _KB**2:,.0f} MB of conversations", flush=True)
+        rounds = [{way: measure_way(way, Path(name)) for way in ways} for _ in range(given.rounds)]
+    for way in ways:
+        print(show(way, given.requests, [of_round[way] for of_round in rounds]))
+    totals = {found.total for of_round in rounds for found in of_round.values()}
+    print("all ways come to the same" if len(totals) == 1 else "THE WAYS DIFFER")
+    print(*totals, sep="\n")
     return len(totals) - 1
 
 

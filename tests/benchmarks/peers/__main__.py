@@ -189,12 +189,13 @@ def write_tables(
     return tables
 
 
-def install(names: Sequence[str]) -> Iterator[tuple[str, Path]]:
+def install(sides: Sequence[str]) -> Iterator[tuple[str, Path]]:
     """Yield each side with the folder of its packages; a peer that cannot be had is said so."""
-    for name in names:
+    for name in sides:
         if (package := SIDES[name].package) is not None:
             try:
-                yield name, install_packages(package[0], (package[1],))
+                names = *package.before, package.name
+                yield name, install_packages(package.registry, names)
             except RuntimeError as error:
                 print(f"{name}: {error}", file=sys.stderr)
 
@@ -209,7 +210,7 @@ def show_versions(names: Sequence[str], packages: Mapping[str, Path]) -> Iterato
             cells = ["", ""]
         else:
             folder = packages.get(name)
-            cells = [f"`{package[1]}`", find_version(package, folder) if folder else "not had"]
+            cells = [f"`{package.name}`", find_version(package, folder) if folder else "not had"]
         yield f"| {' | '.join((name, *cells, changed or 'its default'))} |"
 
 

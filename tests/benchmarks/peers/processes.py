@@ -21,13 +21,13 @@ _IDLE_SHARE = 0.1
 
 
 class Target(NamedTuple):
-    """Where requests are sent: a port of loopback, and the process behind it, if it is a peer's.
+    """Where requests are sent: a port of loopback, and a side's processes behind it.
 
     takes_urls: whether it is a forward proxy, which is told the whole URL.
     """
 
     port: int
-    pid: int | None = None
+    pids: tuple[int, ...] = ()
     takes_urls: bool = False
 
 

@@ -17,7 +17,9 @@ def show_bills(tallies: Mapping[str, Tally]) -> Iterator[str]:
         reference = SIDES[name].reference if name in SIDES else ""
         whole = tallies[reference if reference in tallies else DIRECT].costs
         parts = [_divide(cost, each) for cost, each in zip(tally.costs, whole, strict=True)]
-        yield _show_row([name + (f" (of {reference})" if reference else ""), *parts])
+        about = f" (of {reference})" if reference else ""
+        about += f" (without {tally.lost} requests)" if tally.lost else ""
+        yield _show_row([name + about, *parts])
 
 
 def show_requests(tallies: Mapping[str, Tally]) -> Iterator[str]:

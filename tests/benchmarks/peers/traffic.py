@@ -139,8 +139,8 @@ def play(
 ) -> Mapping[str, Played]:
     """Send a conversation through these sides, another one first for each of its requests."""
     roads = {name: Road(target) for name, target in targets.items()}
-    pids = {name: target.pid for name, target in targets.items() if target.pid is not None}
-    before = settle(pids.values())
+    pids = [pid for target in targets.values() for pid in target.pids]
+    before = settle(pids)
     outcomes: dict[str, list[Outcome]] = {name: [] for name in targets}
     provider.take()
     for number, recorded in enumerate(requests):
@@ -150,9 +150,12 @@ def play(
             outcomes[name].append(outcome)
     for road in roads.values():
         road.close()
-    after = settle(pids.values())
-    cpu = {name: after[pid] - before[pid] for name, pid in pids.items()}
-    return {name: Played(outcomes[name], cpu.get(name, 0.0)) for name in targets}
+    after = settle(pids)
+    taken = {pid: after[pid] - before[pid] for pid in pids}
+    return {
+        name: Played(outcomes[name], sum(taken[pid] for pid in target.pids))
+        for name, target in targets.items()
+    }
 
 
 def _rotate(names: Sequence[str], by: int) -> Iterator[str]:

@@ -3,14 +3,26 @@
 import json
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 from addon.recordings.studio.client import Registry
 
 
-def find_version(package: tuple[Registry, str], folder: Path) -> str:
+class Package(NamedTuple):
+    """A peer's package: from where, and its name there.
+
+    before: what is installed into the same environment, named before it.
+    """
+
+    registry: Registry
+    name: str
+    before: tuple[str, ...] = ()
+
+
+def find_version(package: Package, folder: Path) -> str:
     """Return the version of a package in the folder where it was installed."""
-    registry, name = package
-    if registry == "npm":
+    name = package.name
+    if package.registry == "npm":
         about = folder / "node_modules" / name / "package.json"
         return str(json.loads(about.read_text(encoding="utf-8"))["version"])
     plain = re.sub(r"\[.*", "", name).replace("-", "_")
