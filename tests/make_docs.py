@@ -114,7 +114,10 @@ def list_command(name: str) -> Iterator[str]:
 
 def _spell_option(option: click.Option) -> str:
     name = " / ".join((*option.opts, *option.secondary_opts))
-    return f"`{name}`" if option.is_flag else f"`{name} {option.metavar}`"
+    if option.is_flag:
+        return f"`{name}`"
+    choices = option.type.choices if isinstance(option.type, click.Choice) else ()
+    return f"`{name} {option.metavar or _escape('|'.join(choices))}`"
 
 
 def _describe_option(option: click.Option) -> str:
