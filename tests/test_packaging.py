@@ -18,6 +18,7 @@ from hatchling.builders.wheel import WheelBuilder
 
 from addon.commands.demo import SESSIONS
 from addon.recordings.expectations import expectation_file, find_configs
+from tests.live.envoy_harness import MISSING
 from tests.places import RECORDINGS, ROOT
 
 CORE = ROOT / "packaging" / "core"
@@ -128,12 +129,32 @@ def test_a_wheel_holds_the_recordings_that_the_demo_plays(wheel: Path) -> None:
     assert {"config.toml", "docs", "recordings"} == {path.name for path in shipped.iterdir()}
 
 
+BESIDE_ENVOY = pytest.mark.skipif(MISSING is not None, reason=f"no {MISSING}")
+
+
 @pytest.mark.live
-def test_the_demo_plays_from_a_wheel(wheel: Path, tmp_path: Path) -> None:
-    done = run(wheel, "-m", "addon.commands.main", "demo", "reduction", cwd=tmp_path)
+@pytest.mark.parametrize(
+    ("session", "next_step"),
+    [
+        ("reduction", "-s {}/addon/mask.py"),
+        pytest.param("envoy", "-c {}/addon/shipped/docs/envoy.yaml", marks=BESIDE_ENVOY),
+    ],
+)
+def test_the_demo_plays_from_a_wheel(
+    session: str, next_step: str, wheel: Path, tmp_path: Path
+) -> None:
+    done = run(wheel, "-m", "addon.commands.main", "demo", session, cwd=tmp_path)
     assert (0, "") == (done.returncode, done.stderr)
     assert "every answer intact" in done.stdout
-    assert f"-s {wheel / 'addon' / 'mask.py'}" in done.stdout
+    assert next_step.format(wheel) in done.stdout
+
+
+def test_behind_envoy_names_the_extra_that_is_missing(wheel: Path, tmp_path: Path) -> None:
+    """An `envoy` is there all the same, as the package with an Envoy brings one."""
+    start = "import sys; sys.modules['xds'] = None; from addon.commands.main import main; "
+    done = run(wheel, "-c", f"{start}sys.exit(main(['ext-proc']))", cwd=tmp_path)
+    needed = "obsmask: ext-proc needs more: pip install 'observation-masking[envoy]'\n"
+    assert (1, needed) == (done.returncode, done.stderr)
 
 
 def test_recording_from_a_wheel_wants_a_checkout(wheel: Path, tmp_path: Path) -> None:

@@ -17,6 +17,9 @@ from addon.shared.config_places import find_config
 
 PORT = 9002
 
+NEEDED = ("grpc", "grpc_health", "xds")
+"""What the extra brings. Its `envoy` is no sign of that: an Envoy from PyPI brings one, too."""
+
 
 @click.command("ext-proc")
 @click.option(
@@ -56,7 +59,7 @@ def command(
 
     docs/envoy.md has Envoy's configuration. It needs: pip install 'observation-masking[envoy]'
     """
-    if not (find_spec("grpc") and find_spec("grpc_health") and find_spec("envoy")):
+    if not all(map(find_spec, NEEDED)):
         raise RuntimeError("ext-proc needs more: pip install 'observation-masking[envoy]'")
     from addon.gateways.envoy.supervisor import Service, supervise
 
