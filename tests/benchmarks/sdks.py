@@ -1,16 +1,17 @@
 """The vendors' own clients through a real proxy: `python -m tests.benchmarks.sdks` (Linux).
 
-Programs on the clients of OpenAI, Anthropic and Google (`sdk_programs`) play the same cases through
-mitmdump alone, which is told to let streams pass where there are any, and through one with the
-addon, each before a strict scripted provider: sessions of tool calls, with images, with long
-results, many at once, answers that are compressed or break off, and errors that pass or stay.
+Programs on the clients of OpenAI, Anthropic and Google, in Python also on the asynchronous ones
+(`sdk_programs`), play the same cases through mitmdump alone, which is told to let streams pass
+where there are any, and through one with the addon, each before a strict scripted provider:
+sessions of tool calls, with images, with long results, many at once, answers that are compressed
+or break off, and errors that pass or stay.
 
 What a client returns or raises must be the same, event by event, but for the usage where requests
 were masked. What arrives must be the same, too, with exactly the old results masked. Prints a line
 for each program, and exits with 1 if anything differs or a client is missing.
 
     python3 -m venv sdks && sdks/bin/pip install openai anthropic google-genai
-    npm install --no-save openai @anthropic-ai/sdk
+    npm install --no-save openai @anthropic-ai/sdk @google/genai
 """
 
 import argparse
@@ -46,6 +47,7 @@ CLIENTS = {
     "google_program.py": "google-genai",
     "openai_program.mjs": "openai",
     "anthropic_program.mjs": "@anthropic-ai/sdk",
+    "google_program.mjs": "@google/genai",
 }
 """Each program, and the client that it takes."""
 
@@ -61,7 +63,7 @@ KINDS = (
 SIDES = {"plain": (False,), "streaming": (True,), "ours": (False, True)}
 """The proxies, and whether what they are given streams."""
 
-_USAGE = ("usage", "usage_metadata")
+_USAGE = ("usage", "usage_metadata", "usageMetadata")
 _SECONDS = 1800.0
 _CASE = re.compile(rb"case: (\w+ (\w+)(?: (\d+))?(?: (\d+))?(?: stream)?)\.")
 

@@ -1,4 +1,4 @@
-"""Gemini by the google-genai client; `plays.py` says what it reads and prints."""
+"""Gemini by the google-genai clients; `plays.py` says what it reads and prints."""
 
 import base64
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from google import genai
 from google.genai import types
 
-from tests.benchmarks.sdk_programs.plays import Step, main
+from tests.benchmarks.sdk_programs.plays import Answer, Step, main
 
 MODEL = "gemini-2.5-pro"
 
@@ -31,21 +31,12 @@ class Gemini:
             parts.append(types.Part.from_bytes(data=data, mime_type="image/png"))
         return [types.Content(role="user", parts=parts)]
 
-    def ask(self, items: list[Any], *, stream: bool) -> Step:
+    def ask(self, items: list[Any], *, stream: bool) -> Answer:
         models = self._client.models
-        asked: dict[str, Any] = {"model": MODEL, "contents": items, "config": self._config}
+        asked = {"model": MODEL, "contents": items, "config": self._config}
         if stream:
-            answers = [*models.generate_content_stream(**asked)]
-        else:
-            answers = [models.generate_content(**asked)]
-        contents = [each.candidates[0].content for each in answers if each.candidates]
-        parts = [part for each in contents for part in each.parts or ()]
-        calls = [part.function_call.id for part in parts if part.function_call]
-        shown = [
-            each.model_dump(mode="json", exclude={"sdk_http_response": {"headers": True}})
-            for each in answers
-        ]
-        return Step(shown, [types.Content(role="model", parts=parts)], calls)
+            return read([*models.generate_content_stream(**asked)])
+        return read([models.generate_content(**asked)])
 
     def give(self, calls: list[str], text: str, image: str) -> list[Any]:
         given = [
@@ -56,5 +47,25 @@ class Gemini:
         return [types.Content(role="user", parts=parts)] if parts else []
 
 
+class AsyncGemini(Gemini):
+    name = "async_gemini"
+
+    async def ask(self, items: list[Any], *, stream: bool) -> Step:
+        models = self._client.aio.models
+        asked = {"model": MODEL, "contents": items, "config": self._config}
+        if stream:
+            return read([each async for each in await models.generate_content_stream(**asked)])
+        return read([await models.generate_content(**asked)])
+
+
+def read(answers: list[Any]) -> Step:
+    contents = [each.candidates[0].content for each in answers if each.candidates]
+    parts = [part for each in contents for part in each.parts or ()]
+    calls = [part.function_call.id for part in parts if part.function_call]
+    left_out = {"sdk_http_response": {"headers": True}}
+    shown = [each.model_dump(mode="json", exclude=left_out) for each in answers]
+    return Step(shown, [types.Content(role="model", parts=parts)], calls)
+
+
 if __name__ == "__main__":
-    main(Gemini)
+    main(Gemini, AsyncGemini)
