@@ -2,24 +2,35 @@
 
 import gzip
 import json
+import re
 import subprocess
 import threading
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from addon.commands.demo import RECORDING
 from addon.commands.main import main
-from addon.gateways.envoy.launch import AUTHORITIES
+from addon.gateways.envoy.launch import (
+    AUTHORITIES,
+    running_envoy,
+    running_service,
+    write_envoy_config,
+)
 from addon.recordings.expectations import expectation_file
 from addon.shared.shipped import shipped
 from tests.live.envoy_harness import MISSING, Behind, connect, require_envoy, running_behind, spell
 from tests.live.harness import (
+    ON,
     Upstream,
     answer,
     conversation,
     encoded,
+    environment,
+    eventually,
+    free_port,
     masked,
     running_upstream,
     stream,
@@ -125,6 +136,27 @@ def test_the_documented_configuration_is_one(tmp_path: Path, upstream: Upstream)
     command = [require_envoy(), "--mode", "validate", "-c", str(path)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, text=True)
     assert (0, "") == (done.returncode, "" if done.returncode == 0 else done.stderr)
+
+
+def test_a_processor_is_looked_for_as_often_before_the_first_request() -> None:
+    """Else one that starts after Envoy would be found a minute late."""
+    text = (ROOT / "docs" / "envoy.yaml").read_text()
+    (check,) = re.findall(r"health_checks:\n(.*)grpc_health_check", text, re.DOTALL)
+    intervals = dict(re.findall(r"(\w*interval): (\w+)", check))
+    assert {"interval": "2s", "no_traffic_interval": "2s"} == intervals
+
+
+def test_a_processor_that_starts_after_envoy_is_found(tmp_path: Path, upstream: Upstream) -> None:
+    (tmp_path / "config.toml").write_bytes(ON)
+    told = ("--config", str(tmp_path / "config.toml"), "--drain", "1")
+    port = free_port()
+    config = write_envoy_config(tmp_path, [port], upstream.sink.port, upstream.ca)
+    with running_envoy(require_envoy(), config) as envoy:
+        behind = Behind(envoy, [], tmp_path, upstream)
+        assert BODY == behind.send(BODY, "/before/v1/chat/completions").body
+        with running_service(tmp_path, *told, env=environment(tmp_path), port=port):
+            paths = (f"/{number}/v1/chat/completions" for number in count())
+            eventually(lambda: masked(BODY) == behind.send(BODY, next(paths)).body or None)
 
 
 def test_the_demo_plays_through_an_envoy(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ CONFIG = "docs/envoy.yaml"
 START_SECONDS = 300.0
 
 _SERVING = re.compile(r"ext_proc: \S*:(\d+), processes: \d+")
-_WAITS = re.compile(r"(?<= message_)timeout: 5s|(?<={ )timeout: 1s")
+_WAITS = re.compile(r"(?<= message_)timeout: 5s|(?<=- )timeout: 1s")
 """For the answer to a message, and to the question how a service is."""
 
 AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
