@@ -2,9 +2,9 @@
 
 Makes a folder of made-up conversations with so many requests in all, of sizes like those of real
 ones, and replays it with one process, with two, and on a Dask cluster of two (`--ways`), in turn,
-in each of `--rounds`. It prints requests a second, CPU time, and the most memory that the main
-process and its workers took, each with the least and the most of the rounds. What it makes depends
-on nothing but the number of requests.
+in each of `--rounds`; with `--command tune` it tunes it instead. It prints requests a second, CPU
+time, and the most memory that the main process and its workers took, each with the least and the
+most of the rounds. What it makes depends on nothing but the number of requests.
 """
 
 import argparse
@@ -32,18 +32,20 @@ TURNS = (3, 2.5, 0.7, 120)
 CHARS = (100, 6.5, 1.2, 30_000)
 """Of a conversation, and of a tool result: least, mean and deviation of the logarithm, most."""
 
+COMMANDS = {"replay": ("replay", "--total"), "tune": ("tune",)}
+
 _KB = 1024
 _PAUSE = 0.1
 
 
 class Measured(NamedTuple):
-    """One replay: seconds, and MB at most; `cpu` is of all processes, but for a cluster's."""
+    """One run: seconds, and MB at most; `cpu` is of all processes, but for a cluster's."""
 
     seconds: float
     cpu: float
     main_mb: float
     workers_mb: float
-    total: str
+    output: str
 
 
 def make_recordings(folder: Path, requests: int) -> int:
@@ -89,11 +91,11 @@ def draw(source: random.Random, spread: tuple[int, float, float, int]) -> int:
     return min(most, max(least, round(source.lognormvariate(mean, deviation))))
 
 
-def measure(folder: Path, *options: str, workers: Sequence[int] = ()) -> Measured:
-    """Replay a folder in a process of its own; `workers` are those that are no children of it."""
-    command = [sys.executable, "-m", "addon.commands.main", "replay", str(folder), "--total"]
+def measure(arguments: Sequence[str], workers: Sequence[int] = ()) -> Measured:
+    """Run a command of ours in a process of its own; `workers` are those that it did not start."""
+    command = [sys.executable, "-m", "addon.commands.main", *arguments]
     began = time.monotonic()
-    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as started:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
         peaks = _Peaks(started.pid, workers)
         thread = threading.Thread(target=peaks.watch)
         thread.start()
@@ -103,10 +105,9 @@ def measure(folder: Path, *options: str, workers: Sequence[int] = ()) -> Measure
         _, status, usage = os.wait4(started.pid, 0)
         started.returncode = os.waitstatus_to_exitcode(status)
     if started.returncode:
-        raise RuntimeError("the replay failed")
-    total = next(line for line in out.splitlines() if line.strip().startswith("all "))
+        raise RuntimeError(f"it failed: {' '.join(command)}")
     cpu = usage.ru_utime + usage.ru_stime
-    return Measured(time.monotonic() - began, cpu, peaks.main, peaks.workers, total)
+    return Measured(time.monotonic() - began, cpu, peaks.main, peaks.workers, out)
 
 
 class _Peaks:
@@ -157,12 +158,12 @@ def _cluster() -> Iterator[tuple[str, list[int]]]:
         yield cluster.scheduler_address, find_children(os.getpid())
 
 
-def measure_way(way: str, folder: Path) -> Measured:
-    """Replay a folder in so many processes, or on a `cluster`."""
+def measure_way(way: str, command: Sequence[str]) -> Measured:
+    """Run a command in so many processes, or on a `cluster`."""
     if way != "cluster":
-        return measure(folder, "--processes", way)
+        return measure([*command, "--processes", way])
     with _cluster() as (address, workers):
-        return measure(folder, "--scheduler", address, workers=workers)
+        return measure([*command, "--scheduler", address], workers)
 
 
 def show(way: str, requests: int, rounds: Sequence[Measured]) -> str:
@@ -185,6 +186,7 @@ def spread(values: Sequence[float]) -> str:
 def main() -> int:
     """Make the recordings and print a line for each way."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--command", choices=COMMANDS, default="replay")
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--ways", default="1,2,cluster")
     parser.add_argument("--rounds", type=int, default=1)
@@ -193,13 +195,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
         size = make_recordings(Path(name), given.requests)
         print(f"{given.requests:,} requests, {size / _KB**2:,.0f} MB of conversations", flush=True)
-        rounds = [{way: measure_way(way, Path(name)) for way in ways} for _ in range(given.rounds)]
+        command = [*COMMANDS[given.command], name]
+        rounds = [{way: measure_way(way, command) for way in ways} for _ in range(given.rounds)]
     for way in ways:
         print(show(way, given.requests, [of_round[way] for of_round in rounds]))
-    totals = {found.total for of_round in rounds for found in of_round.values()}
-    print("all ways come to the same" if len(totals) == 1 else "THE WAYS DIFFER")
-    print(*totals, sep="\n")
-    return len(totals) - 1
+    outputs = {found.output for of_round in rounds for found in of_round.values()}
+    print("all ways come to the same:" if len(outputs) == 1 else "THE WAYS DIFFER")
+    print(*outputs, sep="\n")
+    return len(outputs) - 1
 
 
 if __name__ == "__main__":
