@@ -1,5 +1,8 @@
 """The benchmark beside the peers, with the sides that need nothing installed."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from masking.measures.tokens import TokenCounter
@@ -42,3 +45,34 @@ def test_sides_are_billed_and_compared_by_what_reached_the_provider() -> None:
     assert found[DIRECT].costs == found["mitmdump"].costs == found["relay"].costs
     assert found[OURS].costs != found[DIRECT].costs
     assert len(names) + 2 == len(list(show_requests(found)))
+
+
+def test_a_file_of_conversations_is_sent_where_and_as_its_api_wants_it(tmp_path: Path) -> None:
+    call = {"id": "call_1", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+    thought = {"type": "thinking", "thinking": "Files.", "signature": "of another provider"}
+    use = {"type": "tool_use", "id": "toolu_1", "name": "bash", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "a.txt"}
+    ask, done = {"role": "user", "content": "List."}, {"role": "assistant", "content": "One."}
+    conversations = [
+        [
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "a.txt"},
+        ],
+        [{"role": "assistant", "content": [thought, use]}, {"role": "user", "content": [result]}],
+    ]
+    lines = [json.dumps({"messages": [ask, *middle, done]}) for middle in conversations]
+    path = tmp_path / "two.jsonl"
+    path.write_text("\n".join(lines))
+    read = read_conversations([path])
+    tallies: Tallies = {wire: {} for wire in read}
+    with (
+        Recorder() as provider,
+        making_places({DIRECT: (DIRECT, ASSUMED)}, {}, provider) as places,
+        running_sides(places) as targets,
+    ):
+        list(run_round(read, targets, provider, tallies, TokenCounter()))
+    ends = {
+        wire: (found[DIRECT].requests, found[DIRECT].refused, found[DIRECT].lost)
+        for wire, found in tallies.items()
+    }
+    assert {"chat": (2, 0, 0), "messages": (2, 0, 0)} == ends

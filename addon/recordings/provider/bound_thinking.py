@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from addon.recordings.provider.messages_blocks import digest_prefixes, read_blocks
+from addon.recordings.provider.messages_blocks import digest_prefixes, list_content, read_blocks
 from addon.recordings.provider.received import JsonDict
 
 _BINDING = re.compile(r"(?:opus-5-5|sonnet-5-5|haiku-5-5|fable-5-[12]|mythos-5-[12])\b")
@@ -34,6 +34,19 @@ def sign(request: JsonDict, thought: str) -> str:
     """Return the signature of a thought in answer to a request."""
     *_, everything = digest_prefixes(read_blocks(request))
     return _spell(thought, everything)
+
+
+def sign_anew(request: JsonDict) -> None:
+    """Sign all thinking of a request, in place, as if each had been this provider's answer."""
+    contents = [
+        content
+        for message in request["messages"]
+        for content in list_content(message.get("content"))
+    ]
+    befores = [*digest_prefixes(read_blocks(request))][-len(contents) - 1 : -1]
+    for content, before in zip(contents, befores, strict=True):
+        if content.get("type") == "thinking":
+            content["signature"] = _spell(str(content.get("thinking")), before)
 
 
 def find_signatures(request: JsonDict) -> Iterator[Signature]:

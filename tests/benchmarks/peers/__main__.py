@@ -14,16 +14,20 @@ tables into a page, between their marks.
 
 import argparse
 import contextlib
+import json
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from addon.commands.sessions import read_sessions
+from addon.recordings.provider.bound_thinking import sign_anew
 from addon.recordings.studio.installation import install_packages
 from masking.measures.tokens import TokenCounter
 from masking.replay.replay import RecordedRequest
+from masking.wire.messages import MESSAGES
 from tests.benchmarks.assumed import TRUE_PRICES
 from tests.benchmarks.peers.processes import Target
 from tests.benchmarks.peers.recorder import Recorder
@@ -49,11 +53,24 @@ def read_conversations(paths: Sequence[Path]) -> Conversations:
     """Return the conversations of these files by wire format, each with its name."""
     found: dict[str, list[tuple[str, Sequence[RecordedRequest]]]] = {"chat": [], "messages": []}
     for session in read_sessions(paths):
-        requests = [each for each in session.requests() if each.passed_over is None]
+        requests = [complete(each) for each in session.requests() if each.passed_over is None]
         for wire, conversations in found.items():
             if taken := [each for each in requests if each.wire.name == wire]:
                 conversations.append((session.name, taken))
     return found
+
+
+def complete(recorded: RecordedRequest) -> RecordedRequest:
+    """Return a request of a file of conversations as the scripted provider takes it.
+
+    Messages requires `max_tokens`, which such a file leaves out, and the provider takes no
+    signatures of others.
+    """
+    request = json.loads(recorded.body)
+    if recorded.wire is not MESSAGES or "max_tokens" in request:
+        return recorded
+    sign_anew(request)
+    return replace(recorded, body=json.dumps({**request, "max_tokens": 1}).encode())
 
 
 @contextlib.contextmanager

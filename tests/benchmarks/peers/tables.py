@@ -18,7 +18,8 @@ def show_bills(tallies: Mapping[str, Tally]) -> Iterator[str]:
         whole = tallies[reference if reference in tallies else DIRECT].costs
         parts = [_divide(cost, each) for cost, each in zip(tally.costs, whole, strict=True)]
         about = f" (of {reference})" if reference else ""
-        about += f" (without {tally.lost} requests)" if tally.lost else ""
+        unbilled = tally.lost + tally.refused
+        about += f" (without {unbilled} requests)" if unbilled else ""
         yield _show_row([name + about, *parts])
 
 

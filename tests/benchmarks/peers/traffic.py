@@ -55,8 +55,9 @@ class Road:
 
     def send(self, recorded: RecordedRequest) -> tuple[int | None, float, str]:
         """Send a request and read the answer; return its status, the seconds, and what failed."""
-        host = recorded.host or HOSTS[recorded.wire.name]
-        url = f"http://{host}{recorded.path}" if self._target.takes_urls else recorded.path
+        usual = USUAL[recorded.wire.name]
+        host, path = recorded.host or usual.host, recorded.path or usual.path
+        url = f"http://{host}{path}" if self._target.takes_urls else path
         started = time.perf_counter()
         status, problem = None, ""
         try:
@@ -86,8 +87,18 @@ class Road:
         return answer.status
 
 
-HOSTS = {"chat": "api.openai.com", "messages": "api.anthropic.com"}
-"""The host of a conversation that names none."""
+class Address(NamedTuple):
+    """Where a request goes."""
+
+    host: str
+    path: str
+
+
+USUAL = {
+    "chat": Address("api.openai.com", "/v1/chat/completions"),
+    "messages": Address("api.anthropic.com", "/v1/messages"),
+}
+"""Where the requests of a conversation go that names no address, as one in JSON."""
 
 
 def _has_ended(connection: socket.socket | None) -> bool:
@@ -104,12 +115,10 @@ def warm_up(targets: Mapping[str, Target], provider: Recorder, wire: str) -> Non
     provider.take()
 
 
-def _make(wire: WireFormat, path: str, call: object, result: object) -> RecordedRequest:
+def _make(wire: WireFormat, call: object, result: object) -> RecordedRequest:
     question = {"role": "user", "content": "List the files."}
     request = {"model": "none", "max_tokens": 9, "messages": [question, call, result]}
-    return RecordedRequest(
-        body=json.dumps(request).encode(), when=datetime.now(UTC), wire=wire, path=path
-    )
+    return RecordedRequest(body=json.dumps(request).encode(), when=datetime.now(UTC), wire=wire)
 
 
 _LISTED = "\n".join(f"-rw-r--r-- 1 user user {7 * n} Jan 1 00:00 file-{n}.txt" for n in range(99))
@@ -120,13 +129,11 @@ _RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": _LISTED}
 WARM_UPS = {
     "chat": _make(
         CHAT,
-        "/v1/chat/completions",
         {"role": "assistant", "content": None, "tool_calls": [_CALL]},
         {"role": "tool", "tool_call_id": "call_1", "content": _LISTED},
     ),
     "messages": _make(
         MESSAGES,
-        "/v1/messages",
         {"role": "assistant", "content": [_USE]},
         {"role": "user", "content": [_RESULT]},
     ),
