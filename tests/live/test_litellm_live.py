@@ -235,8 +235,10 @@ async def main():
     messages = json.loads(sys.argv[1])
     first = await ask(messages)
     await ask([*messages, first, {"role": "user", "content": "Go on."}])  # an object of a class
-    observation_masking._gateway._masker = None
+    gateway = observation_masking._gateway
+    masker, gateway._masker = gateway._masker, None
     await ask(messages)  # masked by nobody
+    gateway._masker = masker  # so that what is to be recorded is, at the end
 
 asyncio.run(main())
 """
