@@ -1,8 +1,11 @@
 """How `obsmask tune` shows what it found, in a terminal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 
 from addon.commands.replay_tables import describe_assumed
@@ -21,26 +24,62 @@ CAVEAT = (
 )
 
 
-def render_sweep(sweep: Sweep) -> Table:
+_TUNING = ("window", "latest", "errors", "last\nK", "min\nchars", "max\nloss")
+_COSTS = ("cost", "saved")
+_LOSSES = ("tokens\nsaved", "re-\nreads", "quotes", "worst")
+
+_NAMED = ("row", "", *_TUNING)
+"""The columns that are words, or name a row: the second is its name."""
+
+_UNBOUNDED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class SweepTable:
+    """A table that rich can print: as two with numbered rows where the screen is narrow.
+
+    `rows` have their cells by column, and a style.
+    """
+
+    title: str
+    rows: Sequence[tuple[Mapping[str, str], str]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield what is printed."""
+        whole = self._render(self.title, "", *_TUNING, *_COSTS, *_LOSSES)
+        unbounded = options.update(max_width=_UNBOUNDED)
+        if Measurement.get(console, unbounded, whole).maximum <= options.max_width:
+            yield whole
+        else:
+            yield self.title
+            yield self._render(None, "row", "", *_TUNING, *_COSTS)
+            yield self._render(None, "row", "", *_LOSSES)
+
+    def _render(self, title: str | None, *columns: str) -> Table:
+        named = [each for each in columns if each in _NAMED]
+        table = _open_table(title, named, [each for each in columns if each not in _NAMED])
+        for number, (cells, style) in enumerate(self.rows, 1):
+            found = {"row": str(number), **cells}
+            table.add_row(*(found[column] for column in columns), style=style)
+        return table
+
+
+def render_sweep(sweep: Sweep) -> SweepTable:
     """Return a row for each of the settings worth a look, the cheapest first."""
-    plain = sweep.outcomes[sweep.off]
+    plain, best = sweep.outcomes[sweep.off], recommend(sweep)
     unit = "US dollars" if sweep.in_dollars else "plain input tokens"
-    table = _open_table(
+    title = (
         f"{len(sweep.outcomes):,} settings on {plain.requests:,} requests of {plain.tokens:,} "
-        f"tokens; costs in {unit}",
-        ("", "window", "latest", "errors", "last\nK", "min\nchars", "max\nloss"),
-        ("cost", "saved", "tokens\nsaved", "re-\nreads", "quotes", "worst"),
+        f"tokens; costs in {unit}"
     )
-    best = recommend(sweep)
+    rows = []
     shown = {*find_pareto_front(sweep), best, sweep.present, sweep.off}
     for tuning in sorted(shown, key=sweep.costs.__getitem__):
-        table.add_row(
-            _name(tuning, best, sweep),
-            *_describe_tuning(tuning),
-            *_describe_outcome(tuning, sweep),
-            style="bold" if tuning == best else "",
-        )
-    return table
+        names = ("", *_TUNING, *_COSTS, *_LOSSES)
+        described = (*_describe_tuning(tuning), *_describe_outcome(tuning, sweep))
+        cells = (_name(tuning, best, sweep), *described)
+        rows.append((dict(zip(names, cells, strict=True)), "bold" if tuning == best else ""))
+    return SweepTable(title, rows)
 
 
 def _name(tuning: Tuning, best: Tuning, sweep: Sweep) -> str:
@@ -180,7 +219,7 @@ def _describe_totals(totals: BillTotals, optimum: float) -> tuple[str, ...]:
     )
 
 
-def _open_table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
+def _open_table(title: str | None, left: Sequence[str], right: Sequence[str]) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
     for name in left:
         table.add_column(name, no_wrap=True)

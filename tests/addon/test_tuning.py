@@ -64,6 +64,26 @@ def test_its_lines_are_a_configuration(
     assert kept == {name: getattr(settings.schema1, name) for name in kept}
 
 
+def test_a_narrow_screen_has_every_number_in_full(workers: Workers) -> None:
+    """In two tables, whose rows have the same numbers."""
+    screens = [
+        Console(record=True, file=io.StringIO(), width=width, force_terminal=False)
+        for width in (160, 80)
+    ]
+    for screen in screens:
+        run_tune(work_on(SESSIONS, workers), SETTINGS, screen)
+    wide, narrow = (screen.export_text().split("A replay prices tokens")[0] for screen in screens)
+    assert "…" not in narrow
+    rows = [line.split() for line in wide.splitlines() if "%" in line]
+    halves = [line.split() for line in narrow.splitlines() if "%" in line]
+    assert 2 * len(rows) == len(halves)
+    first, second = halves[: len(rows)], halves[len(rows) :]
+    assert [each[0] for each in first] == [each[0] for each in second]
+    assert [row[-6:] for row in rows] == [
+        [*left[-2:], *right[-4:]] for left, right in zip(first, second, strict=True)
+    ]
+
+
 def test_it_prints_the_front_the_caveat_and_the_settings(
     workers: Workers, console: Console
 ) -> None:
