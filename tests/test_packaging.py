@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -35,8 +35,18 @@ LINKED = pytest.mark.skipif(
     not (CORE / "masking").exists(), reason="a source distribution holds no links"
 )
 
-PARTS_OF = {"pydantic_core": "pydantic"}
-"""Modules that another distribution brings along."""
+PARTS_OF = {
+    "pydantic_core": "pydantic",
+    "OpenSSL": "mitmproxy",
+    "google": "xds-protos",
+    "envoy": "xds-protos",
+    "grpc": "grpcio",
+    "grpc_health": "grpcio-health-checking",
+}
+"""Modules of a distribution with another name, or that it brings along."""
+
+OPTIONAL = ("envoy", "mcp")
+"""The extras that are imported by name."""
 
 
 def read_project(folder: Path) -> dict[str, Any]:
@@ -185,13 +195,34 @@ def test_the_core_is_described_as_the_whole_is() -> None:
     assert set() == {*core["dependencies"]} - {*whole["dependencies"]}
 
 
+def test_the_whole_depends_on_what_it_imports() -> None:
+    project = read_project(ROOT)
+    extras = (each for extra in OPTIONAL for each in project["optional-dependencies"][extra])
+    modules = [
+        path
+        for package in ("addon", "masking")
+        for path in (ROOT / package).rglob("*.py")
+        if "studio" not in path.parts
+    ]
+    assert list_imported(modules) == list_named([*project["dependencies"], *extras])
+
+
 @LINKED
 def test_the_core_depends_on_what_it_imports() -> None:
-    named = {re.split(r"[<>=~!;\[ ]", each)[0] for each in read_project(CORE)["dependencies"]}
     paths = [*GATEWAY, *(path for room in ROOMS for path in room.rglob("*.py"))]
+    assert list_imported(paths) == list_named(read_project(CORE)["dependencies"])
+
+
+def list_imported(paths: Iterable[Path]) -> set[str]:
+    """Return the distributions that files import; LiteLLM brings itself."""
     found = {name for path in paths for name in imported(path)}
     others = found - sys.stdlib_module_names - {"addon", "masking", "litellm"}
-    assert {PARTS_OF.get(name, name) for name in others} == named
+    return {PARTS_OF.get(name, name.replace("_", "-")) for name in others}
+
+
+def list_named(requirements: Iterable[str]) -> set[str]:
+    names = (re.split(r"[<>=~!;\[ ]", each)[0] for each in requirements)
+    return {name.replace("_", "-") for name in names}
 
 
 def imported(path: Path) -> Iterator[str]:
