@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -192,6 +193,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1)
     given = parser.parse_args()
     ways = given.ways.split(",")
+    if "cluster" in ways and find_spec("distributed") is None:
+        parser.error("a cluster needs Dask: pip install -e '.[dask]', or --ways 1,2")
     with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
         size = make_recordings(Path(name), given.requests)
         print(f"{given.requests:,} requests, {size / _KB**2:,.0f} MB of conversations", flush=True)
