@@ -39,6 +39,7 @@ def test_ctrl_c_ends_a_command_and_its_processes_with_one_line() -> None:
 
 def find_children(parent: int) -> list[int] | None:
     """Return the processes that it has spawned to share out its work, once there are any."""
-    listed = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    lists = Path(f"/proc/{parent}/task").glob("*/children")  # of each of its threads
+    listed = [pid for each in lists for pid in each.read_text().split()]
     workers = [pid for pid in listed if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     return [int(pid) for pid in workers] or None
