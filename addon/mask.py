@@ -35,7 +35,7 @@ from addon.proxy.open_requests import OpenRequests
 from addon.proxy.own_ports import OwnPorts
 from addon.proxy.raw_tcp import RawTcp, find_host
 from addon.proxy.read_request import ReadRequest
-from addon.proxy.standard_output import print_any_character
+from addon.proxy.standard_output import print_any_character, print_lines_at_once
 from addon.proxy.startup import find_option_mistake, render_recording
 from addon.proxy.tls_passthrough import Passthrough
 from addon.proxy.unserved import Unserved, find_unserved_format
@@ -94,6 +94,7 @@ class ObservationMasking:
         leave_out_cancelled()
         leave_out_unread(loader.master.addons)
         print_any_character()
+        print_lines_at_once()
 
     def configure(self, updated: set[str]) -> None:
         """Validate the options. A mistake stops the start, or undoes a later change."""

@@ -1,4 +1,4 @@
-"""Standard output that fails for no character, whatever encoding the terminal asks for."""
+"""Standard output: it fails for no character, and a line of a log is there when it is written."""
 
 import codecs
 import io
@@ -17,6 +17,15 @@ def print_any_character() -> None:
     codecs.register_error(_HANDLER, _encode)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors=_HANDLER)
+
+
+def print_lines_at_once() -> None:
+    """From now on, print each line as it is written, even to a file, a pipe or a container's log.
+
+    Python would keep them until there are 8 kB.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
 
 
 def _encode(error: UnicodeError) -> tuple[str | bytes, int]:

@@ -1,4 +1,4 @@
-"""Odd characters in names: on a terminal with another encoding, in the log, in errors."""
+"""What is printed: odd characters in names, and lines of a log, as soon as they are written."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from addon.shared.config_file import ConfigFile
 from addon.shared.state_lines import render_start
 from masking.config import parse_settings
 from masking.errors import ConfigError
-from tests.live.harness import ON, run_mitmdump
+from tests.live.harness import ON, environment, eventually, run_mitmdump
 
 ODD = '[observation_masking.redaction]\nenabled = true\ntool_names = ["\\u001b[31mlöschen"]\n'
 
@@ -103,3 +103,19 @@ def test_the_proxy_starts_whatever_the_encoding(tmp_path: Path, variables: dict[
     ended = run_mitmdump(tmp_path, "-nr", os.devnull, "--set", option, **variables)
     assert "redaction of" in ended.stdout
     assert "Traceback" not in ended.stdout
+
+
+@pytest.mark.live
+def test_a_line_of_the_log_is_there_when_it_is_written(tmp_path: Path) -> None:
+    with (log := tmp_path / "log").open("wb") as output:
+        started = subprocess.Popen(
+            [sys.executable, "-m", "addon.commands.main", "proxy", "--port", "0"],
+            env=environment(tmp_path),
+            stdout=output,
+            cwd=tmp_path,
+        )
+    try:
+        eventually(lambda: b"eval " in log.read_bytes() or None)
+    finally:
+        started.terminate()
+        started.wait()
