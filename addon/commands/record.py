@@ -6,16 +6,19 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from addon.commands.written_files import check_writable
+
 
 @click.command("record")
 @click.argument("agent")
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
 def command(agent: str, out: Path) -> None:
     """Record AGENT against a scripted provider, and write OUT, a .flow file.
 
     AGENT is openai, qwen-code, ...; any other name lists them all. The agent is installed first,
     which takes minutes if it is not in a package manager's cache.
     """
+    check_writable(out)
     working = f"{agent}: recording; to install a client can take minutes"
     console = Console(stderr=True)
     if not console.is_terminal:

@@ -4,13 +4,15 @@ from pathlib import Path
 
 import click
 
+from addon.commands.written_files import check_writable
 from addon.recordings.scrub import scrub_recording
 
 
 @click.command("scrub")
 @click.argument("recording", type=click.Path(path_type=Path))
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
 def command(recording: Path, out: Path) -> None:
     """Replace all prose and secrets in RECORDING, and write it to OUT, a .flow file."""
+    check_writable(out)
     count = scrub_recording(recording, out)
     print(f"{out}: {count} requests")

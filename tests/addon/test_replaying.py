@@ -371,14 +371,23 @@ def test_a_value_that_cannot_be_is_refused_and_its_option_named(
 
 
 @pytest.mark.parametrize(
-    ("report", "problem"),
+    "command",
     [
-        pytest.param("none/out.html", "there is no folder none", id="no such folder"),
-        pytest.param("a.json/out.html", "Not a directory", id="a file in place of the folder"),
+        pytest.param(("replay", "missing.flow", "--report"), id="a page"),
+        pytest.param(("record", "openai"), id="a recording"),
+        pytest.param(("scrub", "missing.flow"), id="a scrubbed recording"),
     ],
 )
-def test_a_page_that_cannot_be_written_fails_before_any_work(
-    report: str,
+@pytest.mark.parametrize(
+    ("out", "problem"),
+    [
+        pytest.param("none/out", "there is no folder none", id="no such folder"),
+        pytest.param("a.json/out", "Not a directory", id="a file in place of the folder"),
+    ],
+)
+def test_what_cannot_be_written_fails_before_any_work(
+    command: tuple[str, ...],
+    out: str,
     problem: str,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -386,8 +395,8 @@ def test_a_page_that_cannot_be_written_fails_before_any_work(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     written(tmp_path / "a.json")
-    assert main(["replay", "missing.flow", "--report", report]) == 1
-    assert f"obsmask: {report}: {problem}\n" == capsys.readouterr().err
+    assert main([*command, out]) == 1
+    assert f"obsmask: {out}: {problem}\n" == capsys.readouterr().err
 
 
 def test_a_page_shows_each_conversation_and_a_total_none(
