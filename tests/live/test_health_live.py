@@ -16,6 +16,7 @@ from tests.live.harness import (
     answer,
     conversation,
     encoded,
+    eventually,
     running_addon,
     running_upstream,
     waits_for_records,
@@ -69,7 +70,7 @@ def test_its_page_is_led_to_and_shows_what_has_passed(
         page = client.get(HEALTH).json()["page"]
         led = client.get("http://obsmask.test/")
     assert (307, page) == (led.status_code, led.headers["location"])
-    assert f"page: {page}" in live.proxy.log
+    eventually(lambda: f"page: {page}" in live.proxy.log or None)
     with httpx.stream("GET", f"{page}events", trust_env=False) as events:
         told = json.loads(next(events.iter_lines()).removeprefix("data: "))
     named = {tuple(each["names"]) for each in told["conversations"]}
