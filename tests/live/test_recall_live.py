@@ -140,8 +140,10 @@ def test_the_files_are_for_their_user_alone(proxies: Proxies) -> None:
 
 def test_the_start_says_where_content_is_kept(proxies: Proxies) -> None:
     line = f"what is masked is kept, content and all, in {proxies.folder}\n"
-    for live in proxies.both:
-        assert 1 == eventually(lambda live=live: live.proxy.log.count(line) or None)
+    counts = eventually(
+        lambda: c if all(c := [live.proxy.log.count(line) for live in proxies.both]) else None
+    )
+    assert [1, 1] == counts
 
 
 def test_the_list_tells_ids_sizes_and_ages_and_no_content(proxies: Proxies) -> None:
