@@ -89,9 +89,12 @@ def litellm_environment(folder: Path, provider: Provider, config: bytes) -> dict
 
 
 @contextlib.contextmanager
-def running_litellm(folder: Path, provider: Provider, config: bytes) -> Iterator[LiteLLM]:
-    """Run the proxy as the documentation configures it."""
-    (folder / "config.yaml").write_text(read_documented("yaml"), encoding="utf-8")
+def running_litellm(
+    folder: Path, provider: Provider, config: bytes, proxy_config: str | None = None
+) -> Iterator[LiteLLM]:
+    """Run the proxy as the documentation configures it, unless its own file is given."""
+    text = read_documented("yaml") if proxy_config is None else proxy_config
+    (folder / "config.yaml").write_text(text, encoding="utf-8")
     port = free_port()
     command = [str(PYTHON.parent / "litellm"), "--config", str(folder / "config.yaml")]
     command += ["--host", "127.0.0.1", "--port", str(port)]
