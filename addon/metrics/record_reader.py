@@ -30,9 +30,24 @@ def read_records(path: Path, since: datetime | None = None) -> Iterator[RequestR
     path = Path(os.path.realpath(path))
     with ExitStack() as opened:
         for file in _open_both(path, opened):
-            for line in iter(lambda: file.readline(_MAX_LINE_BYTES), b""):  # noqa: B023 - used at once
+            for line in read_lines(file):
                 if oldest is None or _find_time(line) >= oldest:
                     yield from _read_line(line)
+
+
+def read_lines(file: BufferedReader) -> Iterator[bytes]:
+    """Yield the lines of a file, and what is longer than any record in pieces.
+
+    A reader may meet a line that is half written, and its other half the next time it reads.
+    """
+    line = b""
+    while piece := file.readline(_MAX_LINE_BYTES):
+        line += piece
+        if piece.endswith(b"\n") or len(line) >= _MAX_LINE_BYTES:
+            yield line
+            line = b""
+    if line:
+        yield line
 
 
 def _spell(time: datetime) -> str:

@@ -1,5 +1,6 @@
 """Reading the file of records: both files, whole records alone, and while others write."""
 
+import io
 import json
 import os
 import subprocess
@@ -7,12 +8,16 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from addon.metrics.record_file import RecordFile
-from addon.metrics.record_reader import read_records
+from addon.metrics.record_reader import read_lines, read_records
 from masking.config_tables import MetricsSettings
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 
 @pytest.fixture
@@ -124,6 +129,40 @@ def test_a_file_that_cannot_be_read_is_an_error(path: Path) -> None:
     path.mkdir()
     with pytest.raises(OSError, match="directory"):
         hosts(path)
+
+
+class Growing(io.RawIOBase):
+    """A file that ends after each of these pieces until it is read again."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self._left = [part for piece in pieces for part in (piece, b"")]
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        piece = self._left.pop(0) if self._left else b""
+        memoryview(buffer)[: len(piece)] = piece
+        return len(piece)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "lines"),
+    [
+        pytest.param((b"a\nb", b"\nc\n"), [b"a\n", b"b\n", b"c\n"], id="in two"),
+        pytest.param((b"a", b"b", b"\n"), [b"ab\n"], id="in three"),
+        pytest.param((b"a\nb",), [b"a\n", b"b"], id="without an end"),
+    ],
+)
+def test_a_line_that_is_half_written_is_read_to_its_end(
+    pieces: tuple[bytes, ...], lines: list[bytes]
+) -> None:
+    assert lines == [*read_lines(io.BufferedReader(Growing(*pieces)))]
+
+
+def test_what_is_longer_than_any_record_is_read_in_pieces() -> None:
+    parts = [len(part) for part in read_lines(io.BufferedReader(io.BytesIO(b"x" * 2_500_000)))]
+    assert [1_000_000, 1_000_000, 500_000] == parts
 
 
 _WRITE = """
