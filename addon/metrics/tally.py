@@ -13,10 +13,8 @@ from addon.metrics.record import RequestRecord
 from addon.metrics.stages import Resent
 from addon.metrics.sums import BillSum, RedactionSum, Waits
 from masking.accounting.margin import read_margin
+from masking.wire.usage import is_plausible
 from masking.wire_format import Binding
-
-_MAX_TOKENS = 10**12
-"""A prompt of more, or with more cached tokens than it has, is a provider's mistake."""
 
 _PLACE = re.compile(r"\[\d+\]")
 
@@ -156,7 +154,7 @@ class Tally:
             self.tokens_before += before
             self.tokens_after += after
         prompt, cached = record.prompt_tokens, record.cached_tokens
-        if prompt is not None and cached is not None and 0 <= cached <= prompt <= _MAX_TOKENS:
+        if is_plausible(prompt) and is_plausible(cached) and cached <= prompt:
             self.prompt_tokens += prompt
             self.cached_tokens += cached
 

@@ -16,9 +16,6 @@ from masking.wire.usage import Usage
 Basis = Literal["reported", "simulated"]
 """Where the cached tokens of the prompt that was sent come from."""
 
-_MAX_TOKENS = 10**12
-"""A count beyond this, or below 0, is a provider's mistake, and counts as not reported."""
-
 
 class PromptTokens(NamedTuple):
     """A prompt as we count it: its tokens, and those of a prefix that was sent before.
@@ -286,17 +283,3 @@ def _find_margin(
     variance = broken * broken * min(block * error, block * block / 6)
     margin = Margin(size + prefix + abs(dearer) * spared, variance)
     return margin.scale(pricing.find_factor(other.tokens))
-
-
-def drop_slips(usage: Usage) -> Usage:
-    """Return what a provider reported, without impossible counts."""
-    return Usage(
-        prompt=_plausible(usage.prompt),
-        cached=_plausible(usage.cached),
-        written=_plausible(usage.written),
-        written_long=_plausible(usage.written_long),
-    )
-
-
-def _plausible(count: int | None) -> int | None:
-    return count if count is not None and 0 <= count <= _MAX_TOKENS else None

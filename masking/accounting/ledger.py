@@ -13,7 +13,7 @@ from itertools import count
 
 from masking.accounting.breaker import Breaker
 from masking.accounting.cache_points import find_points, find_writable
-from masking.accounting.cost import Cost, CountedRequest, PromptTokens, bill_request, drop_slips
+from masking.accounting.cost import Cost, CountedRequest, PromptTokens, bill_request
 from masking.accounting.counted import digest_elements
 from masking.accounting.counts import Counts, take_counts
 from masking.accounting.latest_requests import Chains, LatestRequests, chain
@@ -198,7 +198,7 @@ class Ledger:
         return conversation, before, is_answered
 
     def _bill(self, sent: Sent, pricing: Pricing, conversation: ConversationState) -> Cost:
-        usage = drop_slips(sent.usage or Usage())
+        usage = (sent.usage or Usage()).without_slips()
         conversation.counts = take_counts(
             conversation.counts, sent.prompt, usage.prompt, is_masked=sent.is_masked
         )

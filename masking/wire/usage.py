@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from masking.wire.aws_events import find_payloads, is_event_stream
 from masking.wire.sse import find_data
@@ -132,7 +132,6 @@ def _group() -> dict[_Step, list[_Ranked]]:
 _BY_KEY = _group()
 
 _MAX_TOKENS = 10**12
-"""A count beyond this is a mistake."""
 
 _MAY_HOLD_USAGE = re.compile(rb'"(?:usage(?:Metadata)?"\s*:\s*\{|eval_count"\s*:)')
 """`"usage": null`, which OpenAI puts in every chunk but the last, is not worth decoding. Text that
@@ -167,6 +166,16 @@ class Usage:
         merged = {name: _first(pair) for name, pair in pairs.items()}
         prompts = (count for count in pairs["prompt"] if count is not None)
         return Usage(**merged | {"prompt": max(prompts, default=None)})
+
+    def without_slips(self) -> "Usage":
+        """Return it without the counts that are a provider's mistake: those count as not told."""
+        counts = {name: getattr(self, name) for name in _SPELLINGS}
+        return Usage(**{name: each for name, each in counts.items() if is_plausible(each)})
+
+
+def is_plausible(count: int | None) -> TypeGuard[int]:
+    """Whether a provider told a number of tokens that can be true."""
+    return count is not None and 0 <= count <= _MAX_TOKENS
 
 
 def read_usage(body: bytes) -> Usage | None:
@@ -244,7 +253,8 @@ def _find_spellings(block: Mapping[str, object]) -> Iterator[_Ranked]:
 
 def _add(block: object, spelling: _Sum) -> int | None:
     first, *others = (_whole_number(_at(block, path)) for path in spelling)
-    return None if first is None else first + sum(other or 0 for other in others)
+    total = None if first is None else first + sum(other or 0 for other in others)
+    return total if is_plausible(total) else None
 
 
 def _first(counts: Iterable[int | None]) -> int | None:
@@ -253,7 +263,7 @@ def _first(counts: Iterable[int | None]) -> int | None:
 
 
 def _whole_number(value: object) -> int | None:
-    return value if type(value) is int and 0 <= value <= _MAX_TOKENS else None
+    return value if type(value) is int and is_plausible(value) else None
 
 
 def _at(value: object, path: _Path) -> object:

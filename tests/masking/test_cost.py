@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.accounting import cost as costs
-from masking.accounting.cost import Basis, Bill, Cost, CountedRequest, PromptTokens, drop_slips
+from masking.accounting.cost import Basis, Bill, Cost, CountedRequest, PromptTokens
 from masking.accounting.counts import take_counts
 from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import make_prompt
@@ -40,7 +40,7 @@ def bill_request(
     usual_share: float = 1.0,
 ) -> Cost:
     """Bill a request of a conversation of which nothing was counted before."""
-    report = drop_slips(usage or Usage())
+    report = (usage or Usage()).without_slips()
     sizes = make_prompt([Piece(b"", before.tokens)], [Piece(b"", after.tokens)])
     counts = take_counts(None, sizes, report.prompt, is_masked=masked)
     request = CountedRequest(
