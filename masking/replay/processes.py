@@ -103,14 +103,17 @@ class _Workers:
         A child inherits which signals are blocked; a handler would come too late.
         """
         resource_tracker.ensure_running()  # it would be started with the child, and unblock them
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         with self._lock:
             if not self._may_start:
                 raise ChildProcessError("no worker is started after an interruption")
             ours, theirs = _CONTEXT.Pipe()
-            with theirs:
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
                 process = _CONTEXT.Process(target=serve, args=(theirs,), daemon=True)
                 process.start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+                theirs.close()
             worker = _Worker(process, ours)
             self._started.append(worker)
         return worker

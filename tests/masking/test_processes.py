@@ -25,6 +25,14 @@ def test_it_gives_processes_that_ctrl_c_does_not_reach() -> None:
     assert worker not in {process.pid for process in active_children()}
 
 
+def test_to_start_one_leaves_ctrl_c_as_it_was() -> None:
+    workers = processes._Workers()
+    workers.start()
+    workers.kill()
+    workers.close()
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 def test_they_do_not_outlive_an_interruption() -> None:
     threads = set(threading.enumerate())
     with pytest.raises(KeyboardInterrupt), open_processes(2) as executor:  # noqa: PT012
