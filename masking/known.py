@@ -59,18 +59,28 @@ class Known:
     item, element: as decoded, and as the format reads it.
     size: what `WireFormat.measure_element` returns.
     counted: what it comes to in tokens.
+    result_digests: a digest of each tool result, as `memory.identity` makes it.
     placeholders: for each result, by the first slot of it that was replaced, what its latest
         placeholders come to; these depend on settings, and are kept with what they depend on. The
         mapping is replaced, never changed.
     """
 
-    __slots__ = ("__weakref__", "counted", "element", "item", "placeholders", "size")
+    __slots__ = (
+        "__weakref__",
+        "counted",
+        "element",
+        "item",
+        "placeholders",
+        "result_digests",
+        "size",
+    )
 
     def __init__(self, item: object, element: Element) -> None:
         self.item = item
         self.element = element
         self.size: ElementSize | None = None
         self.counted: CountedElement | None = None
+        self.result_digests: tuple[bytes, ...] | None = None
         self.placeholders: Mapping[Path, CountedPlaceholders] = _NO_PLACEHOLDERS
 
 
@@ -101,7 +111,7 @@ class Remembered(Known):
     ) -> None:
         self.item: dict[str, Any] = item
         self.element = element
-        self.size = self.counted = None
+        self.size = self.counted = self.result_digests = None
         self.placeholders = _NO_PLACEHOLDERS
         self.data = data
         self.stands_out = stands_out

@@ -136,6 +136,46 @@ def turns(count: int, first: str = "later") -> list[Step]:
     return [step for n in range(count) for step in turn(f"{first}_{n}", "ok")]
 
 
+_FINE = "Compiled fine, nothing to see here. " * 20
+_FAILED = "Error: the disk is full, and so the build has failed. " * 10
+_FIVE = tuple(Give(f"call_{n}", _FINE) for n in range(5))
+
+
+class RunAgain(NamedTuple):
+    """Two conversations with the same answers, that differ in the results of some turns.
+
+    As with providers that number the calls of every turn anew, ids tell no turns apart.
+    """
+
+    case: str
+    first: Mapping[int, tuple[Give, ...]]
+    second: Mapping[int, tuple[Give, ...]]
+
+    def tell_first(self, count: int) -> list[Step]:
+        """Return the first conversation after so many turns."""
+        return self._tell(count, self.first)
+
+    def tell_second(self, count: int) -> list[Step]:
+        """Return the second conversation after so many turns."""
+        return self._tell(count, self.second)
+
+    def _tell(self, count: int, given: Mapping[int, tuple[Give, ...]]) -> list[Step]:
+        steps: list[Step] = [User(f"Build it, with {self.case}.")]
+        for turn in range(count):
+            calls = 5 if turn == 1 else 1
+            steps += [
+                Model(tuple(Ask(f"call_{n}", "shell", {"job": n}) for n in range(calls))),
+                Tools(given.get(turn, _FIVE[:1])),
+            ]
+        return steps
+
+
+RUN_AGAIN = (
+    RunAgain("an error", {}, {3: (Give("call_0", _FAILED),)}),
+    RunAgain("fewer results", {1: _FIVE}, {1: _FIVE[:1]}),
+)
+
+
 def _parts(
     given: Give, kind: str = "text", show: Callable[[str], Spelled] = lambda data: {"data": data}
 ) -> object:

@@ -4,22 +4,26 @@ Three things cannot be read from a request: what was masked in its conversation 
 settings, and when the conversation was last sent. Remembering them changes the bytes that are sent,
 so it has a setting of its own; without it the boundary is a function of the request alone. No
 content is remembered, only places, numbers and digests.
+
+What is remembered is a result, not a place: conversations may have the same answers and other
+results, where calls have no ids or a task is run again.
 """
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol
 
 from masking.conversation import Conversation
-from masking.memory.identity import Answers, digest_opening
+from masking.memory.identity import Answers, ResultId, ResultIds, digest_opening
 from masking.strategies.boundary_fold import Boundary
 from masking.strategies.placeholder import Rendering
 
 MAX_CONVERSATIONS = 2_000
-_MAX_PLACES = 500_000
-"""Places and moves of all conversations together; each takes some 40 bytes here, 8 in a file."""
+_MAX_RESULTS = 200_000
+"""Results and moves of all conversations together; each takes some 150 bytes here, 30 in a file."""
 
 _MAX_BRANCHES = 32
 """Conversations with the same opening: agents given one task several times, or in parallel."""
@@ -52,29 +56,44 @@ class Anchor(NamedTuple):
         return not self.answers or self.digest == answers[self.answers - 1]
 
 
+Fields = Mapping[str, object]
+"""Fields of a record, by name, as JSON has them."""
+
+_NO_FIELDS: Fields = MappingProxyType({})
+
+
 class Move(NamedTuple):
     """A move of the boundary: the request that made it, what it masked, and how.
 
-    `places` are the positions of the tool results that it masked first, counted from 0.
+    results: those that it masked first.
+    unknown: what a later version has written of it, carried along.
     """
 
     anchor: Anchor
     boundary: Boundary
-    places: tuple[int, ...]
+    results: tuple[ResultId, ...]
     rendering: Rendering
+    unknown: Fields = _NO_FIELDS
+
+    @property
+    def names_results(self) -> bool:
+        """Whether it says which results it masked, not only where; files once did no more."""
+        return all(result.digest is not None for result in self.results)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
     """A conversation as it was sent: where it was first met, its moves, and its last request.
 
-    `sent` is when that request left, in seconds of any clock that does not go back.
+    `sent` is when that request left, in seconds of any clock that does not go back. `unknown` is
+    what a later version has written of it, carried along.
     """
 
     met: Anchor
     moves: tuple[Move, ...] = ()
     last: Anchor
     sent: float
+    unknown: Fields = field(default_factory=dict)
 
     def is_part_of(self, later: "Past", answers: Digests) -> bool:
         """Whether `later`, a request with these answers, covers all that this one masked, and how.
@@ -85,9 +104,14 @@ class Past:
             return False
         return self._find_words(self.last) <= later._find_words(self.last)
 
-    def _find_words(self, until: Anchor) -> set[tuple[int, Rendering]]:
+    def _find_words(self, until: Anchor) -> set[tuple[ResultId, Rendering]]:
         known = (move for move in self.moves if move.anchor.answers <= until.answers)
-        return {(place, move.rendering) for move in known for place in move.places}
+        return {
+            (result, move.rendering)
+            for move in known
+            for result in move.results
+            if result.digest is not None
+        }
 
     def follow(self, answers: Digests) -> "Past | None":
         """Return the part of it that a request shares; None if there is none.
@@ -98,6 +122,15 @@ class Past:
             return None
         moves = tuple(move for move in self.moves if move.anchor.is_on(answers))
         return replace(self, moves=moves)
+
+    def without_others(self, results: ResultIds) -> "Past":
+        """Return what it masked of these very results; the same object if that is everything."""
+        if all(results.has(result) for move in self.moves for result in move.results):
+            return self
+        left = (
+            move._replace(results=tuple(filter(results.has, move.results))) for move in self.moves
+        )
+        return replace(self, moves=tuple(move for move in left if move.results))
 
 
 Branches = tuple[Past, ...]
@@ -111,12 +144,15 @@ PrefixState = Literal["first met", "warm", "cold"]
 class Occasion(NamedTuple):
     """What is known of a request besides its messages: its conversation, and the past of that.
 
-    `past` is None if the conversation is first met. `now` and `lifetime` are in seconds; after a
-    longer time without a request the provider has most likely forgotten the prefix.
+    `past` is None if the conversation is first met. Of what it masked it has this request's own
+    `results`, and those of which a file says no more than the place. `now` and `lifetime` are in
+    seconds; after a longer time without a request the provider has most likely forgotten the
+    prefix.
     """
 
     opening: bytes
     answers: Digests
+    results: ResultIds
     past: Past | None
     now: float
     lifetime: float
@@ -145,30 +181,44 @@ class BoundaryMemory:
         self,
         on_change: Callable[[bytes, Branches], object] = lambda _opening, _branches: None,
         max_conversations: int = MAX_CONVERSATIONS,
-        max_places: int = _MAX_PLACES,
+        max_results: int = _MAX_RESULTS,
     ) -> None:
         self._on_change = on_change
         self._max_conversations = max_conversations
-        self._max_places = max_places
-        self._places = 0
+        self._max_results = max_results
+        self._results = 0
         self._branches: OrderedDict[bytes, Branches] = OrderedDict()
         self._lock = threading.Lock()
 
     def load(self, conversations: Iterable[tuple[bytes, Branches]]) -> None:
-        """Add what was remembered before, the latest last."""
+        """Add what was remembered before, the latest last; what was met since comes after it."""
         with self._lock:
+            since, self._branches = self._branches, OrderedDict()
+            self._results = 0
             for opening, branches in conversations:
                 self._take_in(opening, branches)
+            for opening, branches in since.items():
+                before = self._branches.get(opening, ())
+                self._take_in(opening, (*branches, *before))
+                if before:
+                    self._on_change(opening, self._branches[opening])
             self._forget_oldest()
 
     def meet(self, conversation: Conversation, now: float, lifetime: float) -> Occasion:
         """Return what is known of the conversation that a request continues."""
         opening, answers = digest_opening(conversation), Answers(conversation)
+        results = ResultIds(conversation)
         with self._lock:
             branches = self._branches.get(opening, ())
-        known = [past for branch in branches if (past := branch.follow(answers))]
-        past = max(known, key=lambda past: _count_shared(past, answers), default=None)
-        return Occasion(opening, answers, past, now, lifetime)
+        # Of conversations with the same answers, that with the same results is the request's own.
+        best, past = None, None
+        for branch in branches:
+            if followed := branch.follow(answers):
+                own = followed.without_others(results)
+                rank = (own is followed, *_count_shared(own, answers))
+                if best is None or rank > best:
+                    best, past = rank, own
+        return Occasion(opening, answers, results, past, now, lifetime)
 
     def keep(self, occasion: Occasion, past: Past | None) -> None:
         """Remember a conversation in place of the one it continues; None changes nothing.
@@ -204,24 +254,24 @@ class BoundaryMemory:
 
     def _take_in(self, opening: bytes, branches: Branches) -> None:
         branches = branches[:_MAX_BRANCHES]
-        self._places += _count_places(branches)
-        self._places -= _count_places(self._branches.pop(opening, ()))
+        self._results += _count_results(branches)
+        self._results -= _count_results(self._branches.pop(opening, ()))
         if branches:
             self._branches[opening] = branches
 
     def _forget_oldest(self) -> None:
-        while len(self._branches) > self._max_conversations or self._places > self._max_places:
+        while len(self._branches) > self._max_conversations or self._results > self._max_results:
             opening, branches = self._branches.popitem(last=False)
-            self._places -= _count_places(branches)
+            self._results -= _count_results(branches)
             self._on_change(opening, ())
 
 
-def _count_places(branches: Branches) -> int:
-    return sum(1 + len(move.places) for past in branches for move in past.moves)
+def _count_results(branches: Branches) -> int:
+    return sum(1 + len(move.results) for past in branches for move in past.moves)
 
 
-def _count_shared(past: Past, answers: Digests) -> tuple[int, int, float]:
+def _count_shared(past: Past, answers: Digests) -> tuple[int, int, int, float]:
     """Return the rank of a branch: how far a request shares it, then when it was sent."""
     shared = [past.met, *(move.anchor for move in past.moves)]
     shared += [past.last] if past.last.is_on(answers) else []
-    return shared[-1].answers, len(shared), past.sent
+    return shared[-1].answers, len(shared), _count_results((past,)), past.sent

@@ -1,21 +1,26 @@
-"""What tells one conversation from another: digests of its opening and of the assistant's answers.
+"""What tells one conversation from another, and one tool result from another, by digests.
 
-They cover texts alone. A cache mark that moves on changes nothing, nor does a text that is a string
-in one request and a list of parts in the next.
+A conversation is known by its opening and by the assistant's answers, a result by its id, its text
+and its images. A cache mark that moves on changes nothing, nor does a text that is a string in one
+request and a list of parts in the next.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Self
+from typing import NamedTuple, Self
 
 import orjson
 
 from masking.conversation import Conversation, find_opening
-from masking.elements import Element
+from masking.elements import Element, Result
 from masking.folds import MARKED_ELEMENTS, duplicate, fold
 
 _BILLING_HEADER = "x-anthropic-billing-header:"
 """claude-code begins a system text with this; the rest of it differs in every request."""
+
+_RESULT_DIGEST_BYTES = 8
+"""Enough to tell the results at one place apart."""
 
 
 def digest_opening(conversation: Conversation) -> bytes:
@@ -47,6 +52,57 @@ class Answers:
 
     def __getitem__(self, at: int) -> bytes:
         return self._digests[at]
+
+
+class ResultId(NamedTuple):
+    """What tells a tool result from every other one of the conversations with its answers.
+
+    place: its position among the request's results, counted from 0.
+    turn, digest: the tool turn that it belongs to, and the digest of its id, text and images; both
+        are None where they were not written down.
+    """
+
+    place: int
+    turn: int | None
+    digest: bytes | None
+
+
+class ResultIds:
+    """The ids of a request's tool results, by their places; worked out when they are asked for."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._results = conversation.results
+        self._known = conversation.known
+
+    def __getitem__(self, place: int) -> ResultId:
+        result = self._results[place]
+        known = self._known[result.element]
+        digests = known.result_digests
+        if digests is None:
+            digests = known.result_digests = (*map(_digest_result, known.element.results),)
+        at = 0
+        if len(digests) > 1:
+            at = place - bisect_left(self._results, result.element, key=lambda each: each.element)
+        return ResultId(place, result.turn, digests[at])
+
+    def has(self, result: ResultId) -> bool:
+        """Whether the very same result stands at its place; as far as was written down."""
+        if result.place >= len(self._results):
+            return False
+        return result.digest is None or (self[result.place] == result and result.digest != _UNKNOWN)
+
+
+_UNKNOWN = b""
+"""The digest of a result with an image that cannot be written as JSON: it is never the same."""
+
+
+def _digest_result(result: Result) -> bytes:
+    images = [_spell(image.part) for image in result.images]
+    if "" in images:
+        return _UNKNOWN
+    # The texts are joined, as a client may send a string at one time and a list at another.
+    texts = (result.call_id or "", "".join(result.texts), *images)
+    return _digest(texts)[:_RESULT_DIGEST_BYTES]
 
 
 class _Chain:

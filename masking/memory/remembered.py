@@ -1,7 +1,7 @@
 """The window where a conversation's past is known: what was masked stays so, one move is decided.
 
-The one rule: a result that was masked is masked again, in the same words, whatever the settings
-say now.
+A result that was masked is masked again, in the same words, whatever the settings say now. No other
+result is masked because of what is remembered.
 """
 
 from collections.abc import Sequence
@@ -84,7 +84,8 @@ def continue_past(
     if binds:
         decisions = name_bound(decisions, last_bound)
     if moved and fresh:
-        move = Move(occasion.place, moved, fresh, policy.rendering)
+        results = tuple(occasion.results[place] for place in fresh)
+        move = Move(occasion.place, moved, results, policy.rendering)
         past = replace(past, moves=_add(past.moves, move, slides=policy.slides))
     return Continued(
         decisions=decisions, past=replace(past, last=occasion.place, sent=occasion.now)
@@ -115,7 +116,19 @@ def _find_past(conversation: Conversation, occasion: Occasion, *, binds: bool) -
     past, place = occasion.past, occasion.place
     if past is None or (binds and _was_passed_by(conversation, past, occasion)):
         return Past(met=place, last=place, sent=occasion.now)
-    return past
+    if all(move.names_results for move in past.moves):
+        return past
+    # It was written before results had digests. A text that comes back before bound reasoning is
+    # refused, so there the places are trusted, once; elsewhere it costs one broken prefix.
+    is_trusted = binds and past.last.is_on(occasion.answers)
+    moves = []
+    for move in past.moves:
+        if move.names_results:
+            moves.append(move)
+        elif is_trusted:
+            results = tuple(occasion.results[place] for place, _, _ in move.results)
+            moves.append(move._replace(results=results))
+    return replace(past, moves=tuple(moves))
 
 
 def _was_passed_by(conversation: Conversation, past: Past, occasion: Occasion) -> bool:
@@ -134,7 +147,7 @@ def _add(moves: tuple[Move, ...], move: Move, *, slides: bool) -> tuple[Move, ..
     if slides and len(moves) >= _SEPARATE_SLIDES:
         for at, (one, other) in enumerate(pairwise(moves)):
             if one.rendering == other.rendering:
-                joined = other._replace(places=(*one.places, *other.places))
+                joined = other._replace(results=(*one.results, *other.results))
                 return (*moves[:at], joined, *moves[at + 2 :], move)
     return (*moves, move)
 
@@ -155,7 +168,7 @@ def _mask_again(
     masked: dict[int, list[int]] = {}
     for move in past.moves:
         known = layout.requests[move.anchor.answers].results
-        places = [n for n in dict.fromkeys(move.places) if n < known and n not in again]
+        places = [n for n, _, _ in move.results if n < known and n not in again]
         kept: dict[int, Decision] = {}
         if move.rendering == words:
             kept = {n: judged[n] for n in places if judged[n].reason == "masked"}

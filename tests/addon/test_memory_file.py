@@ -17,6 +17,7 @@ from addon.shared.memories import Memories, MemoryFiles
 from addon.shared.memory_file import NAME, MemoryFile
 from addon.shared.memory_record import decode, encode
 from masking.memory.boundary_memory import Anchor, Branches, Move, Past
+from masking.memory.identity import ResultId
 from masking.strategies.boundary_fold import Boundary
 from masking.strategies.placeholder import Rendering
 
@@ -24,7 +25,10 @@ PAST = Past(
     met=Anchor(0, b""),
     moves=(
         Move(
-            Anchor(9, b"\xff" * 16), Boundary(4, 6), (0, 1, 5), Rendering("é {tool_name} 😀", True)
+            Anchor(9, b"\xff" * 16),
+            Boundary(4, 6),
+            (ResultId(0, 0, b"\1" * 8), ResultId(1, 0, b""), ResultId(5, 3, b"\2" * 8)),
+            Rendering("é {tool_name} 😀", True),
         ),
     ),
     last=Anchor(12, b"\0" * 16),
@@ -89,11 +93,15 @@ def test_how_images_lists_and_arguments_were_masked_is_kept() -> None:
     assert (past,) == decode(encode((past,)))
 
 
-@pytest.mark.parametrize("known", [2, 4], ids=["images", "arguments"])
-def test_what_was_written_before_they_were_masked_is_read(known: int) -> None:
+@pytest.mark.parametrize("known", [2, 4, 5], ids=["images", "arguments", "digests"])
+def test_what_was_written_before_they_were_kept_is_read(known: int) -> None:
+    (move,) = PAST.moves
     (past,) = json.loads(encode((PAST,)))
-    past["moves"][0][-1] = past["moves"][0][-1][:known]
-    assert (PAST,) == decode(json.dumps([past]))
+    places = [each.place for each in move.results]
+    past["moves"] = [[[9, "ff" * 16], [4, 6], places, [*move.rendering][:known]]]
+    results = tuple(ResultId(place, None, None) for place in places)
+    read_again = replace(PAST, moves=(move._replace(results=results),))
+    assert (read_again,) == decode(json.dumps([past])) == decode(encode((read_again,)))
 
 
 def test_the_latest_come_last(tmp_path: Path) -> None:

@@ -1,15 +1,18 @@
 """What the contract says of a request that was rewritten; it asks nothing of the code under test.
 
 Every byte outside the replaced values is the client's, and what is replaced, by what, and why, is
-what a slow reading of the contract expects (`tests.fuzz.expected`).
+what a slow reading of the contract expects (`tests.fuzz.expected`). Where conversations are
+remembered, the very results that were masked before may be masked besides, in the same words.
 """
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from masking.rewrite import Rewrite
 from masking.strategies.order import Strategies
+from masking.strategies.redaction import RedactionPolicy
 from tests.fuzz.expected import expect, leave_whole
 from tests.fuzz.json_nodes import Difference, find_changes
 from tests.fuzz.judged import Fate
@@ -17,19 +20,82 @@ from tests.fuzz.results import Read, read
 from tests.fuzz.spoken import Given, Unclear, Where
 
 
+class Remembered:
+    """What was masked of each result, by its id, its turn, its place and what it says or shows."""
+
+    def __init__(self) -> None:
+        self.is_blind = False
+        """Whether a request could not be read, so that nobody knows what of it is remembered."""
+        self._words: set[tuple[object, ...]] = set()
+
+    def check(
+        self, found: Read, document: object, sent: object, wanted: Sequence[Sequence[Fate]]
+    ) -> str | None:
+        """Say if a result is masked that neither is to be masked now nor was before."""
+        for place, given in enumerate(found.given):
+            for at, tail in _find_replaceable(given):
+                value = _follow(sent, at)
+                if value == _follow(document, at):
+                    continue
+                fates = [fates[place] for fates in wanted]
+                is_due = any(value in (f.texts.get(at), f.images.get(at)) for f in fates)
+                key = self._key(place, given, document, at, value, tail)
+                if not is_due and not self.is_blind and key not in self._words:
+                    return f"{given.at}: masked because of what another result was"
+                self._words.add(key)
+        return None
+
+    def suppose(self, found: Read, document: object, wanted: Sequence[Sequence[Fate]]) -> None:
+        """Take all that may be masked of a request for masked, where that cannot be seen."""
+        for fates in wanted:
+            for place, (given, fate) in enumerate(zip(found.given, fates, strict=True)):
+                tails = dict(_find_replaceable(given))
+                for at, value in (*fate.texts.items(), *fate.images.items()):
+                    key = self._key(place, given, document, at, value, tails[at])
+                    self._words.add(key)
+
+    def _key(
+        self, place: int, given: Given, document: object, at: Where, value: object, tail: str
+    ) -> tuple[object, ...]:
+        shown = [json.dumps(_follow(document, where)) for where, _ in given.images]
+        identity = (place, given.turn, given.call_id or "", given.said, *shown)
+        text = next((text for where, text, _ in given.texts if where == at), None)
+        words = value.removesuffix(tail) if isinstance(value, str) else json.dumps(value)
+        return *identity, text, words
+
+
+def _find_replaceable(given: Given) -> list[tuple[Where, str]]:
+    """Return where a placeholder may be put, and what follows it there and stays."""
+    texts = [(at, tail) for at, _, tail in given.texts]
+    return texts + [(at, "") for at, _ in given.images]
+
+
+def _follow(document: Any, at: Where) -> object:  # noqa: ANN401 - JSON
+    for key in at:
+        document = document[key]
+    return document
+
+
 def find_fault(
-    name: str, body: bytes, rewrite: Rewrite, strategies: Strategies, *, remembers: bool = False
+    name: str,
+    body: bytes,
+    rewrite: Rewrite,
+    strategies: Strategies,
+    remembered: Remembered | None = None,
 ) -> str | None:
     """Return what is wrong with the bytes that are sent; None if nothing is.
 
-    What a process that `remembers` its conversations has masked under other settings stays masked.
+    With a memory, what was `remembered` before this request; it is added to.
     """
     if rewrite.body == body and rewrite.body is not body:
         return "an equal body is another object"
-    if strategies.reduction.reduces and not is_bound(rewrite, strategies):  # it may remove messages
-        return None
     try:
         found = read(name, decode(body))
+        # A reduction may remove messages.
+        if strategies.reduction.reduces and not is_bound(rewrite, strategies):
+            if remembered is not None:
+                remembered.suppose(found, decode(body), [*expect(name, found, strategies)])
+            return None
         changed = (
             [] if rewrite.body is body else [*find_changes(body.decode(), rewrite.body.decode())]
         )
@@ -38,10 +104,19 @@ def find_fault(
         allowed = {at for each in found.given for at in _find_places(each)}
         if wrong := [at for at in changed if at not in allowed]:
             return f"changed no content of a result: {wrong[0]}"
-        return None if remembers else _compare(name, found, body, rewrite, strategies)
+        if remembered is None:
+            return _compare(name, found, body, rewrite, strategies)
+        wanted = [*expect(name, found, strategies)]
+        fault = remembered.check(found, decode(body), decode(rewrite.body), wanted)
+        if strategies.redaction.redacts:  # it hides what the window has masked
+            window = replace(strategies, redaction=RedactionPolicy())
+            remembered.suppose(found, decode(body), [*expect(name, found, window)])
+        return fault
     except Difference as difference:
         return f"changed: {difference}"
     except (RecursionError, Unclear):
+        if remembered is not None:
+            remembered.is_blind = True
         return None
 
 

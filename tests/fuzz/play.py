@@ -15,7 +15,7 @@ from masking.strategies.order import Strategies
 from masking.strategies.reduction import ReductionOptions
 from tests.fuzz.billing import cut, find_worst
 from tests.fuzz.mutations import mutate
-from tests.fuzz.oracle import decode, find_fault, is_bound
+from tests.fuzz.oracle import Remembered, decode, find_fault, is_bound
 from tests.fuzz.process import Process, Sent, compare
 from tests.fuzz.recorded import begin as begin_recorded
 from tests.fuzz.reduced import find_reduction_fault
@@ -67,12 +67,13 @@ def check(
     max_bytes, remembers, bills = processes
     warm, cold = (Process(t, remembers=remembers) for t in (KnownTable(max_bytes), None))
     earlier: list[tuple[Sent, Rewrite]] = []
+    remembered = Remembered() if remembers else None
     for count, sent in enumerate(requests, 1):
         outcome = cold.mask(sent)
         wrong = compare(outcome, warm.mask(sent))
         if wrong is None and isinstance(outcome, Rewrite):
             name, told = sent.writer.wire.name, sent.strategies
-            wrong = find_fault(name, sent.body, outcome, told, remembers=remembers)
+            wrong = find_fault(name, sent.body, outcome, told, remembered)
             if wrong is None and not remembers:
                 wrong = (
                     _mask_again(sent, outcome)

@@ -11,15 +11,21 @@ from typing import Any
 import pytest
 
 from addon.shared.memory_file import NAME, MemoryFile
+from masking.rewrite import rewrite_request
+from masking.wire.ollama import OLLAMA
 from tests.live.harness import (
     Live,
     Upstream,
+    answer,
     conversation,
     encoded,
     eventually,
+    policy_of,
     running_addon,
     running_upstream,
 )
+from tests.made_up_format import MADE_UP
+from tests.wire_conversations import RUN_AGAIN, WRITERS, RunAgain, Told, Writer, in_each
 
 CHAT = "/v1/chat/completions"
 ON = b"""[observation_masking.schema1]
@@ -32,6 +38,7 @@ cache_pricing = [0.1, 1.25]
 """
 OFF = ON.replace(b"enabled = true", b"enabled = false")
 GENEROUS = ON.replace(b"cache_pricing", b"max_loss = 1.0\ncache_pricing")
+SLIDING = ON.replace(b"[0.1, 1.25]", b'"none"')
 FORGETFUL = ON + b"[observation_masking.memory]\nenabled = false\n"
 
 
@@ -162,6 +169,46 @@ def test_two_conversations_with_one_opening_do_not_disturb_each_other(
         both = [(send(live, n, "One."), send(live, n, "Other.")) for n in range(12)]
         assert [one for one, _ in both] == [other for _, other in both]
         assert both[-1][0]
+
+
+@pytest.fixture(scope="module")
+def sliding(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    with running_addon(tmp_path_factory.mktemp("sliding"), upstream, config=SLIDING) as live:
+        yield live
+
+
+@in_each([writer for writer in WRITERS if writer.wire is not MADE_UP])
+@pytest.mark.parametrize("again", RUN_AGAIN, ids=[again.case for again in RUN_AGAIN])
+def test_a_task_that_is_run_again_is_masked_as_if_it_had_not_been(
+    sliding: Live, writer: Writer, again: RunAgain
+) -> None:
+    """It is answered alike, and its tools give something else."""
+    sliding.sink.answers[writer.path] = answer()
+    for tell in (again.tell_first, again.tell_second):
+        for turns in range(1, 8):
+            body = writer.tell(*tell(turns)).body
+            alone = rewrite_request(body, policy_of(SLIDING), writer.wire, writer.path)
+            assert alone.body == sliding.send(writer.path, body).body
+        assert alone.masked
+
+
+def test_a_task_that_is_run_again_keeps_its_errors_at_the_shipped_settings(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    ollama = next(writer for writer in WRITERS if writer.wire is OLLAMA)
+    upstream.sink.answers[ollama.path] = answer()
+    failed = RUN_AGAIN[0]
+    with running_addon(tmp_path, upstream, config=b"[observation_masking.schema1]\n") as live:
+
+        def send(told: Told) -> list[str]:
+            body = json.loads(live.send(ollama.path, told.body).body)
+            return [m["content"] for m in body["messages"] if m["role"] == "tool"]
+
+        for turns in range(1, 60):
+            first = send(ollama.tell(*failed.tell_first(turns)))
+        second = send(ollama.tell(*failed.tell_second(59)))
+    assert first[3].startswith("[shell: ")
+    assert second[3].startswith("Error: ")
 
 
 def test_a_request_for_a_summary_goes_out_whole_and_leaves_no_trace(

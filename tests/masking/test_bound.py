@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from addon.shared.memory_record import decode, encode
 from masking.memory.boundary_memory import BoundaryMemory, Branches
+from masking.memory.identity import digest_opening
 from masking.rewrite import Rewrite, change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import BoundReasoning, MaskPolicy
@@ -126,6 +127,43 @@ def reasons(rewrite: Rewrite | None) -> list[str]:
 
 
 THINKS, PLAIN = Step(thinks=True), Step()
+
+
+@pytest.mark.parametrize("model", [BINDS, FREE])
+def test_places_of_an_old_file_are_trusted_once_and_only_before_bound_reasoning(model: str) -> None:
+    session = Session(model)
+    for step in (PLAIN, PLAIN, PLAIN, PLAIN, THINKS):
+        session.take(step)
+    before = session.send(THINKS)
+    assert before is not None
+    assert before.masked
+    session.file = {opening: _forget_digests(line) for opening, line in session.file.items()}
+    session.restart()
+    after = session.send(Step(policy=LONGER))
+    assert after is not None
+    if model == BINDS:
+        assert before.masked == after.masked
+        assert b'"results":[[0,0,"' in session.file[digest_opening(before.conversation)].encode()
+    else:
+        assert after.masked < before.masked
+    assert session.take(THINKS)
+    assert session.refused == []
+
+
+def _forget_digests(line: str) -> str:
+    """Return what an earlier version would have written: of results, the places."""
+    pasts = json.loads(line)
+    for past in pasts:
+        past["moves"] = [
+            [
+                move["at"],
+                move["boundary"],
+                [place for place, _, _ in move["results"]],
+                [*move["rendering"].values()],
+            ]
+            for move in past["moves"]
+        ]
+    return json.dumps(pasts)
 
 
 def test_what_stands_before_reasoning_is_not_masked() -> None:

@@ -18,7 +18,7 @@ from masking.memory.boundary_memory import BoundaryMemory
 from masking.memory.identity import Answers, digest_opening
 from masking.model import Decision
 from masking.pairing import bind, read_arguments
-from masking.rewrite import change_request, read_request, rewrite_request
+from masking.rewrite import Rewrite, change_request, read_request, rewrite_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import RedactionPolicy
@@ -28,10 +28,12 @@ from tests.builders import MASK_ALL, OLD, TEMPLATE, policy
 from tests.made_up_format import MADE_UP, NOTE
 from tests.wire_conversations import (
     IN_EVERY_FORMAT,
+    RUN_AGAIN,
     WRITERS,
     Ask,
     Give,
     Model,
+    RunAgain,
     Step,
     Told,
     Tools,
@@ -402,6 +404,30 @@ def test_a_memory_masks_again_what_it_masked(writer: Writer) -> None:
         assert masked <= found.masked
         masked = found.masked
     assert masked
+
+
+@IN_EVERY_FORMAT
+@pytest.mark.parametrize("again", RUN_AGAIN, ids=[again.case for again in RUN_AGAIN])
+def test_a_memory_masks_no_result_because_of_another_one(writer: Writer, again: RunAgain) -> None:
+    """A task that is run again is answered alike, and its tools give something else."""
+    chosen = Strategies(schema1=policy(SLIDING, window_turns=8, keep_errors=True))
+    memory = BoundaryMemory()
+
+    def send(told: Told, now: int) -> Rewrite:
+        occasion = memory.meet(told.read(), float(now), 300.0)
+        sent = change_request(told.body, told.read(), chosen, occasion=occasion)
+        memory.keep(occasion, sent.past)
+        return sent
+
+    for count in range(1, 14):
+        first = send(writer.tell(*again.tell_first(count)), count)
+    assert first.masked
+    for count in range(1, 14):
+        told = writer.tell(*again.tell_second(count))
+        alone = change_request(told.body, told.read(), chosen)
+        assert alone.body == send(told, 20 + count).body
+    # The first one goes on as if there had been no other.
+    assert first.masked == send(writer.tell(*again.tell_first(13)), 40).masked
 
 
 def _is_asked(told: Told) -> bool:

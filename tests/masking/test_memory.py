@@ -1,15 +1,18 @@
 """What is remembered of a conversation, and which request continues which."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from masking import ChatMessage, Conversation
 from masking.conversation import read_conversation
 from masking.memory.boundary_memory import Anchor, BoundaryMemory, Move, Past
-from masking.memory.identity import Answers, digest_opening
+from masking.memory.identity import Answers, ResultIds, digest_opening
 from masking.strategies.boundary_fold import Boundary
 from masking.strategies.placeholder import Rendering
 from masking.wire.messages import MESSAGES
 from tests.builders import assistant, call, parts, read, result, turn
+from tests.images import png
 
 OPENING: list[ChatMessage] = [
     {"role": "system", "content": "You are an agent."},
@@ -28,7 +31,8 @@ def anchor(count: int, messages: list[ChatMessage] = TALK) -> Anchor:
 
 
 def move(count: int, messages: list[ChatMessage] = TALK) -> Move:
-    return Move(anchor(count, messages), Boundary(1, 1), (0,), Rendering("<…>", True))
+    results = (ResultIds(body(messages))[0],)
+    return Move(anchor(count, messages), Boundary(1, 1), results, Rendering("<…>", True))
 
 
 def past(count: int, *moves: Move, messages: list[ChatMessage] = TALK, sent: float = 0.0) -> Past:
@@ -136,6 +140,100 @@ def test_a_marker_on_an_answer_changes_nothing() -> None:
     assert [one[n] for n in range(3)] == [other[n] for n in range(3)]
 
 
+# Which result
+
+REMINDER = "\n\n<system-reminder>Be brief.</system-reminder>"
+SHOT = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": png()}}
+OTHER_SHOT = {**SHOT, "source": {**SHOT["source"], "data": png(mark="other")}}  # type: ignore[dict-item]
+MARK = {"cache_control": {"type": "ephemeral"}}
+
+
+def results_of(content: object, *, call_id: str = "a", before: Sequence[object] = ()) -> ResultIds:
+    """Return the ids of the results of a request in which a call has this one."""
+    use = {"type": "tool_use", "id": call_id, "name": "shell", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": call_id, "content": content}
+    messages = [
+        *before,
+        {"role": "assistant", "content": [use]},
+        {"role": "user", "content": [result]},
+    ]
+    return ResultIds(read_conversation({"messages": messages}, MESSAGES))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param("text", [{"type": "text", "text": "text"}], id="a string and a list"),
+        pytest.param("text", "text" + REMINDER, id="a reminder after it"),
+        pytest.param(
+            [{"type": "text", "text": "text"}, SHOT],
+            [{"type": "text", "text": "text", **MARK}, SHOT],
+            id="a cache mark in it",
+        ),
+    ],
+)
+def test_a_result_is_the_same(one: object, other: object) -> None:
+    assert results_of(one).has(results_of(other)[0])
+    assert results_of(other).has(results_of(one)[0])
+
+
+FIRST_TURN = [
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "z", "name": "x", "input": {}}]},
+    {"role": "user", "content": "It was stopped."},
+]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(results_of("text"), results_of("texts"), id="another text"),
+        pytest.param(results_of("text"), results_of("text", call_id="b"), id="another id"),
+        pytest.param(results_of([SHOT]), results_of([OTHER_SHOT]), id="another image"),
+        pytest.param(results_of([SHOT]), results_of([SHOT, SHOT]), id="one more image"),
+        pytest.param(results_of("text"), results_of("text", before=FIRST_TURN), id="another turn"),
+    ],
+)
+def test_a_result_is_another_one(one: ResultIds, other: ResultIds) -> None:
+    assert not one.has(other[0])
+    assert not other.has(one[0])
+
+
+def test_an_image_that_cannot_be_written_down_is_never_the_same() -> None:
+    odd_address = {"type": "image_url", "image_url": {"url": "https://" + "\ud800" * 200}}
+    odd = ResultIds(body([assistant(call("a")), {**result("a"), "content": [odd_address]}]))
+    assert not odd.has(odd[0])
+
+
+def test_results_in_one_element_are_told_apart() -> None:
+    calls = [call(name) for name in "abc"]
+    ids = ResultIds(body([*turn("x"), assistant(*calls), *(result(name) for name in "abc")]))
+    listed = read_conversation(
+        {
+            "messages": [
+                {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "tool_use", "id": n, "name": "x", "input": {}} for n in "ab"
+                    ],
+                },
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "tool_result", "tool_use_id": n, "content": "same"} for n in "ab"
+                    ],
+                },
+            ]
+        },
+        MESSAGES,
+    )
+    assert 4 == len({ids[n].digest for n in range(4)})
+    assert 2 == len({ResultIds(listed)[n].digest for n in range(2)})
+
+
+def test_a_place_that_the_request_does_not_have_has_no_result() -> None:
+    assert not ResultIds(body(OPENING)).has(ResultIds(body(TALK))[0])
+
+
 # How far it is known
 
 
@@ -186,6 +284,43 @@ def test_a_conversation_met_in_its_middle_is_not_taken_for_one_with_the_same_ope
     assert late == memory.meet(body(TALK), 0.0, 300.0).past
 
 
+def edited(messages: list[ChatMessage], place: int) -> list[ChatMessage]:
+    """Return a conversation in which a tool gave something else."""
+    at = [n for n, message in enumerate(messages) if message["role"] == "tool"][place]
+    return [*messages[:at], {**messages[at], "content": "Something else."}, *messages[at + 1 :]]
+
+
+def test_only_the_very_same_results_are_known() -> None:
+    memory = BoundaryMemory()
+    both = move(3)._replace(results=tuple(ResultIds(body(TALK))[n] for n in range(2)))
+    keep(memory, past(3, move(2, edited(TALK, 0)), both), TALK)
+    found = memory.meet(body(edited(TALK, 1)), 0.0, 300.0).past
+    assert found is not None
+    assert (both._replace(results=both.results[:1]),) == found.moves
+
+
+def test_of_two_conversations_with_the_same_answers_that_with_the_same_results_is_meant() -> None:
+    memory, other = BoundaryMemory(), edited(TALK, 1)
+    results = tuple(ResultIds(body(TALK))[n] for n in range(2))
+    first = past(3, move(3)._replace(results=results), sent=2.0)
+    second = past(2, move(2)._replace(results=(ResultIds(body(other))[1],)), messages=other)
+    keep(memory, first, TALK)
+    keep(memory, second, other)
+    assert first == memory.meet(body(TALK), 0.0, 300.0).past
+    assert second == memory.meet(body(other), 0.0, 300.0).past
+
+
+def test_what_is_read_late_comes_before_what_was_met_since() -> None:
+    changes: list[tuple[bytes, int]] = []
+    memory = BoundaryMemory(lambda opening, branches: changes.append((opening, len(branches))))
+    late = Past(met=anchor(2), last=anchor(3), sent=9.0)
+    keep(memory, late, TALK)
+    opening = digest_opening(body(TALK))
+    memory.load([(opening, (past(3, move(1)),)), (b"other", (past(1),))])
+    assert {b"other": (past(1),), opening: (late, past(3, move(1)))} == memory._branches
+    assert [(opening, 1), (opening, 2)] == changes
+
+
 def test_what_is_sent_whole_is_forgotten() -> None:
     changes: list[tuple[bytes, int]] = []
     memory = BoundaryMemory(lambda opening, branches: changes.append((opening, len(branches))))
@@ -225,21 +360,22 @@ def test_a_greeting_before_the_user_speaks_is_no_end_of_the_opening() -> None:
     assert digest_opening(body(junk)) == digest_opening(body(hello[:1]))
 
 
-def test_so_they_are_where_the_places_of_all_become_too_many() -> None:
+def test_so_they_are_where_the_results_of_all_become_too_many() -> None:
     changes: list[tuple[bytes, int]] = []
     memory = BoundaryMemory(
-        lambda opening, branches: changes.append((opening, len(branches))), max_places=7
+        lambda opening, branches: changes.append((opening, len(branches))), max_results=7
     )
     talks: list[list[ChatMessage]] = [
         [{"role": "user", "content": f"Task {n}."}, *turn("a")] for n in range(3)
     ]
     for n, places in ((0, 3), (1, 1), (0, 4), (2, 0), (1, 2)):
-        made = move(1, talks[n])._replace(places=tuple(range(places)))
+        made = move(1, talks[n])
+        made = made._replace(results=made.results * places)
         keep(memory, past(1, made, messages=talks[n]), talks[n])
     known = [memory.meet(body(talk), 0.0, 300.0).past is not None for talk in talks]
     assert [False, True, True] == known
     assert (digest_opening(body(talks[0])), 0) == changes[-1]
-    keep(memory, past(1, move(1)._replace(places=tuple(range(7)))), TALK)
+    keep(memory, past(1, move(1)._replace(results=move(1).results * 7)), TALK)
     assert not memory._branches
 
 

@@ -226,7 +226,7 @@ def test_moves_of_a_window_that_slides_do_not_become_more_and_more() -> None:
     past = session.send(messages).past
     assert past is not None
     assert 64 == len(past.moves)
-    assert [*range(150 - 3)] == [place for move in past.moves for place in move.places]
+    assert [*range(150 - 3)] == [each.place for move in past.moves for each in move.results]
 
 
 def test_every_slide_in_words_of_its_own_is_a_move() -> None:
