@@ -127,6 +127,11 @@ class Masker:
             memories = await self._memory_files.open(observes=settings.observes)
         work = functools.partial(self._mask, carrier, received, memories)
         outcome = await self._pool.run(carrier.most_bytes, work)
+        if outcome is None and memories is not None and memories.is_being_read:
+            memories = await self._memory_files.open(observes=settings.observes, patiently=True)
+            memories = memories._replace(is_being_read=False)
+            work = functools.partial(self._mask, carrier, received, memories)
+            outcome = await self._pool.run(carrier.most_bytes, work)
         return outcome or Outcome(leave_untouched(carrier, received))  # the run has ended
 
     def enter(self, answered: Answered) -> Entry | None:
@@ -158,7 +163,9 @@ class Masker:
         self._memory_files.close()
         self._recall.close()
 
-    def _mask(self, carrier: Carrier, received: Received, memories: Memories | None) -> Outcome:
+    def _mask(
+        self, carrier: Carrier, received: Received, memories: Memories | None
+    ) -> Outcome | None:
         known = _Known(received, carrier.size)
         try:
             return self._change(carrier, known, memories)
@@ -168,9 +175,12 @@ class Masker:
             problem = f"internal error ({type(error).__name__})"
         return Outcome(known.leave(problem))
 
-    def _change(self, carrier: Carrier, known: _Known, memories: Memories | None) -> Outcome:
+    def _change(self, carrier: Carrier, known: _Known, memories: Memories | None) -> Outcome | None:
+        """Mask a request; None if a provider might refuse it without what is still being read."""
         original = carrier.read()
         conversation, strategies = self._read(original, known)
+        if known.binding is not None and memories is not None and memories.is_being_read:
+            return None
         rewrite, opening = self._decide(original, conversation, strategies, known, memories)
         is_changed = rewrite.body is not original
         bytes_after, whole = known.size, None

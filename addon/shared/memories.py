@@ -5,20 +5,33 @@ nothing of it was sent: once it is masked, such a conversation is one that is fi
 """
 
 import asyncio
+import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import NamedTuple
 
-from addon.shared.memory_file import NAME, OBSERVED, MemoryFile
+from addon.shared.memory_file import NAME, OBSERVED, PATIENCE, MemoryFile
 from masking.conversation import Conversation
 from masking.memory.boundary_memory import BoundaryMemory, Occasion, Past
 
+_PATIENCE = 1.0
+"""Seconds that requests wait for the first reading, if another process has locked the file.
+
+A request that does not wait longer breaks one prefix at most. Before bound reasoning that is a
+refusal, so there it waits for as long as the file is tried for.
+"""
+
 
 class Memories(NamedTuple):
-    """The memory of what was sent, and that of what was observed, if anything is."""
+    """The memory of what was sent, and that of what was observed, if anything is.
+
+    is_being_read: whether what was remembered before may still be added to them.
+    """
 
     sent: BoundaryMemory
     observed: BoundaryMemory | None = None
+    is_being_read: bool = False
 
     def meet(
         self, conversation: Conversation, now: float, lifetime: float, *, observed: bool
@@ -48,32 +61,48 @@ class Memories(NamedTuple):
                 memory.forget(conversation)
 
 
+class _OpenMemory(NamedTuple):
+    """A memory, its file, the first reading of that, and when it began."""
+
+    memory: BoundaryMemory
+    file: MemoryFile
+    reading: Future[None]
+    since: float
+
+
 class MemoryFiles:
     """The files of both memories, in `folder`; each is read when it is first needed."""
 
     def __init__(self, folder: Callable[[], Path]) -> None:
         self._folder = folder
-        self._files: dict[str, MemoryFile] = {}
-        self._memories: dict[str, BoundaryMemory] = {}
+        self._open: dict[str, _OpenMemory] = {}
 
-    async def open(self, *, observes: bool) -> Memories:
-        """Return the memories; without that of what is observed unless anything is."""
-        sent = await self._open(NAME)
-        return Memories(sent, await self._open(OBSERVED) if observes else None)
+    async def open(self, *, observes: bool, patiently: bool = False) -> Memories:
+        """Return the memories; without that of what is observed unless anything is.
+
+        All requests wait for one reading of a file together: a second after it has begun they go on
+        without; `patiently`, as long as it goes on.
+        """
+        names = (NAME, OBSERVED) if observes else (NAME,)
+        opened = [self._open.get(name) or self._begin(name) for name in names]
+        for _, _, reading, since in opened:
+            left = since + (PATIENCE if patiently else _PATIENCE) - time.monotonic()
+            if not reading.done() and left > 0:
+                await asyncio.wait([asyncio.wrap_future(reading)], timeout=left)
+        is_being_read = not all(reading.done() for _, _, reading, _ in opened)
+        sent, *observed = (memory for memory, *_ in opened)
+        return Memories(sent, observed[0] if observed else None, is_being_read)
 
     def close(self) -> None:
         """Write what is remembered."""
-        for file in self._files.values():
-            file.close()
+        for opened in self._open.values():
+            opened.file.close()
 
-    async def _open(self, name: str) -> BoundaryMemory:
-        if name not in self._memories:
-            file = self._files.setdefault(name, MemoryFile(self._folder, name))
-            memory = BoundaryMemory(file.write)
-            remembered = await asyncio.wrap_future(file.begin_reading())
-            memory.load(remembered)
-            self._memories.setdefault(name, memory)
-        return self._memories[name]
+    def _begin(self, name: str) -> _OpenMemory:
+        memory = BoundaryMemory(lambda opening, branches: file.write(opening, branches))
+        file = MemoryFile(self._folder, name, memory.load)
+        self._open[name] = _OpenMemory(memory, file, file.begin_reading(), time.monotonic())
+        return self._open[name]
 
 
 def _find_time(occasion: Occasion) -> float:

@@ -1,8 +1,9 @@
 """The file of remembered boundaries: a small private SQLite database in the user's state folder.
 
 It is read once, when it is first needed, and written by a thread of its own after requests have
-left. What was masked is written at once. Where only the time and the place of the latest request
-are new, that waits up to a second for others, because a transaction costs more than all else here.
+left. Nothing is written to it before it has been read, because what it holds would be lost. What
+was masked is written at once. Where only the time and the place of the latest request are new, that
+waits up to a second for others, because a transaction costs more than all else here.
 
 Whatever goes wrong with it is one warning. A memory that is lost costs at most one broken prefix
 for each conversation.
@@ -13,6 +14,7 @@ import logging
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -27,8 +29,18 @@ NAME = "boundaries.sqlite3"
 OBSERVED = "observed.sqlite3"
 """The file of those boundaries that were only observed: nothing of it was sent."""
 
+VERSION = 1
+"""The form of the file, in its `user_version`; before the first, results were places.
+
+Columns, tables and fields may be added without a new version: whoever does not know them leaves
+them as they are. A file of a later version is read as far as it is understood, and never written.
+"""
+
 PATIENCE = 5.0
-"""Seconds to wait for another process that is writing."""
+"""Seconds to wait at the first reading for another process that has locked the file."""
+
+_LOCKED_SECONDS = 0.5
+"""How long one attempt waits for a lock: the end of the proxy waits no longer for each."""
 
 _WAIT = 1.0
 """Seconds until a request is written that masked nothing new. A crash may lose that much of its
@@ -37,50 +49,73 @@ time, of which minutes decide something, and nothing of what was masked."""
 _TABLE = """CREATE TABLE IF NOT EXISTS conversations
 (opening BLOB PRIMARY KEY, branches TEXT NOT NULL, sent REAL NOT NULL) WITHOUT ROWID"""
 _READ = "SELECT opening, branches FROM conversations ORDER BY sent"
-_WRITE = "INSERT OR REPLACE INTO conversations VALUES (?, ?, ?)"
+_WRITE = """INSERT INTO conversations (opening, branches, sent) VALUES (?, ?, ?)
+ON CONFLICT (opening) DO UPDATE SET branches = excluded.branches, sent = excluded.sent"""
 _FORGET = "DELETE FROM conversations WHERE opening = ?"
 _TRIM = """DELETE FROM conversations WHERE sent <
 (SELECT sent FROM conversations ORDER BY sent DESC LIMIT 1 OFFSET ?)"""
 
+Conversations = list[tuple[bytes, Branches]]
+"""Conversations by their openings, the latest last."""
+
 
 class MemoryFile:
-    """Remembered conversations on disk, in `folder`. Several processes may share the file."""
+    """Remembered conversations on disk, in `folder`. Several processes may share the file.
 
-    def __init__(self, folder: Callable[[], Path], name: str = NAME) -> None:
-        self._folder, self._name = folder, name
+    `load` takes what was in it, once that is read, in a thread of the file's own.
+    """
+
+    def __init__(
+        self,
+        folder: Callable[[], Path],
+        name: str = NAME,
+        load: Callable[[Conversations], object] = lambda _: None,
+    ) -> None:
+        self._folder, self._name, self._load = folder, name, load
         self._database: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="memory")
+        self._version = VERSION
+        self._is_read = self._warned = False
         self._waiting: dict[bytes, Branches] = {}
         self._written: dict[bytes, Branches] = {}
-        self._is_urgent = threading.Event()
+        """What is in the file, as far as this process knows."""
+        self._is_scheduled = False
+        self._is_urgent, self._is_closing = threading.Event(), threading.Event()
         self._lock = threading.Lock()
-        self._warned = False
 
-    def read(self) -> list[tuple[bytes, Branches]]:
-        """Return all conversations, the latest last, without those that cannot be read."""
-        return self.begin_reading().result()
+    def begin_reading(self) -> Future[None]:
+        """Read the file, in its own thread: asyncio's also resolve names.
 
-    def begin_reading(self) -> Future[list[tuple[bytes, Branches]]]:
-        """Read as `read` does, in the file's own thread: asyncio's also resolve names."""
+        What cannot be read by then is read later, before anything is written.
+        """
+        return self._thread.submit(self._guard, self._read_patiently)
+
+    def read(self) -> Conversations:
+        """Return what is in the file now, without what cannot be read."""
         self._hurry()
-        return self._thread.submit(self._read_all)
+        found: Conversations = []
+        self._thread.submit(self._guard, lambda: found.extend(self._find_all())).result()
+        return found
 
     def write(self, opening: bytes, branches: Branches) -> None:
         """Write a conversation soon, or remove it if it has no branches."""
         with self._lock:
-            is_under_way = bool(self._waiting)
             self._waiting[opening] = branches
+            if len(self._waiting) > 2 * MAX_CONVERSATIONS:  # the file takes nothing
+                self._waiting = {opening: kept for opening, kept in self._waiting.items() if kept}
             if not _mask_alike(branches, self._written.get(opening, ())):
                 self._is_urgent.set()
-        if not is_under_way:
+            is_scheduled, self._is_scheduled = self._is_scheduled, True
+        if not is_scheduled:
             with contextlib.suppress(RuntimeError):  # closed: the proxy is ending
                 self._thread.submit(self._guard, self._write)
 
     def close(self) -> None:
         """Write what is still waiting, and close the file."""
+        self._is_closing.set()
         self._hurry()
         with contextlib.suppress(RuntimeError):  # closed already
-            self._thread.submit(self._guard, self._trim)
+            self._thread.submit(self._guard, self._finish)
         self._thread.shutdown(wait=True)
         if self._database is not None:
             self._database.close()
@@ -91,34 +126,75 @@ class MemoryFile:
             if self._waiting:
                 self._is_urgent.set()
 
-    def _read_all(self) -> list[tuple[bytes, Branches]]:
-        rows = self._guard(self._read)
-        return [(opening, branches) for opening, text in rows if (branches := decode(text))]
+    def _read_patiently(self) -> None:
+        end = time.monotonic() + PATIENCE
+        while not self._is_read:
+            try:
+                self._read_once()
+            except sqlite3.OperationalError as error:  # locked, as a rule
+                is_locked = error.sqlite_errorcode in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+                if not is_locked or self._is_closing.is_set() or time.monotonic() >= end:
+                    raise
 
-    def _read(self) -> list[tuple[bytes, bytes]]:
-        return list(self._open().execute(_READ))
+    def _read_once(self) -> None:
+        """Read the file for the first time, and hand over what is in it."""
+        found = self._find_all()
+        self._written = dict(found)
+        self._is_read = True
+        self._load(found)
+
+    def _find_all(self) -> Conversations:
+        try:
+            rows = self._open().execute(_READ).fetchall()
+        except sqlite3.DatabaseError as error:
+            if not _is_damage(error):
+                raise
+            self._begin_anew(error)
+            rows = []
+        return [(opening, branches) for opening, text in rows if (branches := decode(text))]
 
     def _write(self) -> None:
         """Write the latest of each conversation that is waiting, once that is urgent or due."""
         self._is_urgent.wait(_WAIT)
         with self._lock:
+            self._is_scheduled = False
+        if not self._is_read:
+            self._read_once()
+        database = self._open()
+        with self._lock:
             self._is_urgent.clear()
             waiting, self._waiting = self._waiting, {}
-        with self._open() as database:
-            for opening, branches in waiting.items():
-                if branches:
-                    sent = max(past.sent for past in branches)
-                    database.execute(_WRITE, (opening, encode(branches), sent))
-                else:
-                    database.execute(_FORGET, (opening,))
+        if self._version > VERSION:
+            return
+        try:
+            with database:
+                if self._version < VERSION:
+                    database.execute(f"PRAGMA user_version = {VERSION}")
+                for opening, branches in waiting.items():
+                    if branches:
+                        sent = max(past.sent for past in branches)
+                        database.execute(_WRITE, (opening, encode(branches), sent))
+                    else:
+                        database.execute(_FORGET, (opening,))
+        except sqlite3.DatabaseError as error:  # locked, or the disk is full: perhaps not for good
+            if _is_damage(error):
+                self._begin_anew(error)
+                waiting = {**self._written, **waiting}
+            with self._lock:
+                self._waiting = {**waiting, **self._waiting}
+            raise
+        self._version = VERSION
         with self._lock:
             self._written |= waiting
             for opening in (opening for opening, branches in waiting.items() if not branches):
                 del self._written[opening]
 
-    def _trim(self) -> None:
-        if self._database is not None:
-            with self._open() as database:
+    def _finish(self) -> None:
+        if self._waiting:
+            self._is_urgent.set()
+            self._write()
+        if self._database is not None and self._version <= VERSION:
+            with self._database as database:
                 database.execute(_TRIM, (MAX_CONVERSATIONS - 1,))
 
     def _open(self) -> sqlite3.Connection:
@@ -126,30 +202,66 @@ class MemoryFile:
         if self._database is not None and not path.exists():  # it takes nothing any more
             self._database.close()
             self._database = None
+            with self._lock:  # nor is what was in it anywhere else
+                self._waiting = {**self._written, **self._waiting}
         if self._database is None:
             make_folder(path.parent)
             _make_file(path)
             try:
-                self._database = _connect(path)
+                self._database = self._connect(path)
             except sqlite3.DatabaseError as error:
-                if isinstance(error, sqlite3.OperationalError):  # locked, or not to be written
+                if not _is_damage(error):
                     raise
-                logger.warning(f"{path} is damaged ({error}): a new file is started")
-                path.unlink()
-                _make_file(path)
-                self._database = _connect(path)
+                self._database = self._begin_anew(error)
         return self._database
 
-    def _guard(
-        self, job: Callable[[], list[tuple[bytes, bytes]] | None]
-    ) -> list[tuple[bytes, bytes]]:
+    def _begin_anew(self, error: sqlite3.DatabaseError) -> sqlite3.Connection:
+        """Put a damaged file aside, and return a new one."""
+        path = self._folder() / self._name
+        aside = path.with_name(f"{self._name}.damaged")
+        logger.warning(
+            f"{path} is damaged ({error}): it is now {aside.name}, a new file is started"
+        )
+        if self._database is not None:
+            self._database.close()
+        path.replace(aside)
+        _make_file(path)
+        self._database = self._connect(path)
+        return self._database
+
+    def _connect(self, path: Path) -> sqlite3.Connection:
+        database = sqlite3.connect(path, timeout=_LOCKED_SECONDS, check_same_thread=False)
+        database.text_factory = bytes  # what is not text costs its own row, not all of them
         try:
-            return job() or []
+            # A lost memory is cheap, a slow disk is not.
+            database.execute("PRAGMA synchronous = OFF")
+            (self._version,) = database.execute("PRAGMA user_version").fetchone()
+            if self._version > VERSION:
+                self._warn(f"{path} is of a later version, and is not written")
+            else:
+                with database:
+                    database.execute(_TABLE)
+            database.execute("SELECT count(*) FROM conversations").fetchone()
+        except sqlite3.DatabaseError:
+            database.close()
+            raise
+        return database
+
+    def _guard(self, job: Callable[[], object]) -> None:
+        try:
+            job()
         except (OSError, RuntimeError, sqlite3.Error) as error:
-            if not self._warned:
-                logger.warning(f"boundaries are remembered in the process alone: {error}")
-            self._warned = True
-            return []
+            self._warn(str(error))
+
+    def _warn(self, reason: str) -> None:
+        if not self._warned:
+            logger.warning(f"boundaries are remembered in the process alone: {reason}")
+        self._warned = True
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    """Whether a file is no database, or a torn one; else it is locked, full, or another's form."""
+    return type(error) is sqlite3.DatabaseError
 
 
 def _mask_alike(some: Branches, others: Branches) -> bool:
@@ -163,13 +275,3 @@ def _mask_alike(some: Branches, others: Branches) -> bool:
 def _make_file(path: Path) -> None:
     """Make an empty file, where there is none, before SQLite makes one that others may read."""
     os.close(open_private(str(path), os.O_CREAT | os.O_RDWR))
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(path, timeout=PATIENCE, check_same_thread=False)
-    database.execute("PRAGMA synchronous = OFF")  # a lost memory is cheap, a slow disk is not
-    database.text_factory = bytes  # what is not text costs its own row, not all of them
-    with database:
-        database.execute(_TABLE)
-        database.execute("SELECT count(*) FROM conversations").fetchone()
-    return database

@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from addon.shared.memories import Memories, MemoryFiles
-from addon.shared.memory_file import NAME, MemoryFile
+from addon.shared.memory_file import NAME, VERSION, MemoryFile
 from addon.shared.memory_record import decode, encode
-from masking.memory.boundary_memory import Anchor, Branches, Move, Past
+from masking.memory.boundary_memory import Anchor, BoundaryMemory, Branches, Move, Past
 from masking.memory.identity import ResultId
 from masking.strategies.boundary_fold import Boundary
 from masking.strategies.placeholder import Rendering
+from tests.live.harness import eventually
 
 PAST = Past(
     met=Anchor(0, b""),
@@ -35,6 +36,8 @@ PAST = Past(
     sent=1_750_000_000.25,
 )
 OPENING = b"\x01" * 16
+_LATER = replace(PAST, last=Anchor(14, b"\1" * 16), sent=PAST.sent + 9.0)
+_ELSEWHERE = Past(met=PAST.last, last=PAST.last, sent=PAST.sent + 20.0)
 
 
 def write(folder: Path, *conversations: tuple[bytes, Branches]) -> None:
@@ -83,7 +86,7 @@ def test_a_file_that_is_deleted_is_made_again(
         shutil.rmtree(folder)
     file.write(OPENING, (PAST,))
     file.close()
-    assert [(OPENING, (PAST,))] == read(folder)
+    assert {b"1", b"2", b"3", OPENING} == dict(read(folder)).keys()
     assert caplog.messages == []
 
 
@@ -102,6 +105,150 @@ def test_what_was_written_before_they_were_kept_is_read(known: int) -> None:
     results = tuple(ResultId(place, None, None) for place in places)
     read_again = replace(PAST, moves=(move._replace(results=results),))
     assert (read_again,) == decode(json.dumps([past])) == decode(encode((read_again,)))
+
+
+def test_what_a_later_version_adds_is_carried_along() -> None:
+    (past,) = json.loads(encode((PAST,)))
+    past["arrival"] = {"whole": [1, 2]}
+    past["moves"][0]["why"] = "it paid"
+    (known,) = decode(json.dumps([past]))
+    assert [past] == json.loads(encode((replace(known, sent=PAST.sent),)))
+
+
+def change(folder: Path, *statements: str) -> None:
+    database = sqlite3.connect(folder / NAME)
+    with database:
+        for statement in statements:
+            database.execute(statement)
+    database.close()
+
+
+def ask(folder: Path, question: str) -> list[tuple[object, ...]]:
+    database = sqlite3.connect(folder / NAME)
+    found = database.execute(question).fetchall()
+    database.close()
+    return found
+
+
+def test_a_column_and_a_table_that_a_later_version_adds_stay(tmp_path: Path) -> None:
+    write(tmp_path, (OPENING, (PAST,)))
+    added = "ALTER TABLE conversations ADD COLUMN account TEXT"
+    change(tmp_path, added, "UPDATE conversations SET account = 'a'", "CREATE TABLE accounts (id)")
+    write(tmp_path, (OPENING, (_LATER,)), (b"2", (PAST,)))
+    assert [(b"2", (PAST,)), (OPENING, (_LATER,))] == read(tmp_path)
+    assert [("a",), (None,)] == ask(
+        tmp_path, "SELECT account FROM conversations ORDER BY sent DESC"
+    )
+    assert [] == ask(tmp_path, "SELECT * FROM accounts")
+
+
+def test_a_file_of_the_first_version_is_one_of_this_once_it_is_written(tmp_path: Path) -> None:
+    write(tmp_path, (OPENING, (PAST,)))
+    change(tmp_path, "PRAGMA user_version = 0")
+    assert [(OPENING, (PAST,))] == read(tmp_path)
+    assert [(0,)] == ask(tmp_path, "PRAGMA user_version")
+    write(tmp_path, (b"2", (PAST,)))
+    assert [(VERSION,)] == ask(tmp_path, "PRAGMA user_version")
+
+
+def test_a_file_of_a_later_version_is_read_and_not_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, (OPENING, (PAST,)))
+    change(tmp_path, f"PRAGMA user_version = {VERSION + 1}")
+    before = (tmp_path / NAME).read_bytes()
+    assert [(OPENING, (PAST,))] == read(tmp_path)
+    write(tmp_path, (OPENING, (_LATER,)), (b"2", (PAST,)))
+    assert before == (tmp_path / NAME).read_bytes()
+    assert "of a later version" in caplog.text
+
+
+def test_a_file_of_another_form_is_left_as_it_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    change(tmp_path, f"PRAGMA user_version = {VERSION + 1}", "CREATE TABLE conversations (key)")
+    before = (tmp_path / NAME).read_bytes()
+    write(tmp_path, (OPENING, (PAST,)))
+    assert before == (tmp_path / NAME).read_bytes()
+    assert [logging.WARNING] == [record.levelno for record in caplog.records]
+
+
+def test_what_could_not_be_written_is_once_it_can_be(tmp_path: Path) -> None:
+    write(tmp_path, (OPENING, (PAST,)))
+    file = MemoryFile(lambda: tmp_path)
+    file.read()
+    holder = sqlite3.connect(tmp_path / NAME)
+    holder.execute("BEGIN EXCLUSIVE")
+    file.write(b"2", (PAST,))
+    file._thread.submit(lambda: None).result()  # it was tried in vain
+    holder.close()
+    file.write(b"3", (PAST,))
+    file.close()
+    assert {OPENING, b"2", b"3"} == dict(read(tmp_path)).keys()
+
+
+def test_what_waits_for_a_file_that_takes_nothing_is_bounded(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    file = MemoryFile(lambda: tmp_path / "file")
+    memory = BoundaryMemory(file.write)
+    memory.load((n.to_bytes(2, "big"), (PAST,)) for n in range(7_000))
+    file.close()
+    assert len(file._waiting) <= 4_000
+
+
+def test_all_requests_wait_for_one_reading(tmp_path: Path) -> None:
+    async def open_memories() -> None:
+        opened = await asyncio.gather(*(files.open(observes=n > 3) for n in range(8)))
+        assert [False] * 8 == [memories.is_being_read for memories in opened]
+        assert [id(opened[0].sent)] * 8 == [id(memories.sent) for memories in opened]
+
+    write(tmp_path, (OPENING, (PAST,)))
+    files = MemoryFiles(lambda: tmp_path)
+    asyncio.run(open_memories())
+    files.close()
+
+
+def test_a_locked_file_holds_requests_up_for_a_while_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, (OPENING, (PAST,)), (b"2", (PAST,)))
+    holder = sqlite3.connect(tmp_path / NAME)
+    holder.execute("BEGIN EXCLUSIVE")
+    monkeypatch.setattr("addon.shared.memories._PATIENCE", 0.0)
+    monkeypatch.setattr("addon.shared.memory_file.PATIENCE", 60.0)
+    files = MemoryFiles(lambda: tmp_path)
+
+    async def meet() -> Memories:
+        memories = await files.open(observes=False)
+        assert memories.is_being_read
+        memories.sent._put(OPENING, (_ELSEWHERE,))  # met while the file could not be read
+        memories.sent._put(b"3", (PAST,))
+        holder.rollback()
+        return await files.open(observes=False, patiently=True)
+
+    memories = asyncio.run(meet())
+    assert not memories.is_being_read
+    assert [b"2", OPENING, b"3"] == [*memories.sent._branches]
+    files.close()
+    holder.close()
+    both = {OPENING: (_ELSEWHERE, PAST), b"2": (PAST,), b"3": (PAST,)}
+    assert both == dict(read(tmp_path))
+
+
+def test_a_file_that_is_locked_for_good_holds_up_neither_requests_nor_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, (OPENING, (PAST,)))
+    holder = sqlite3.connect(tmp_path / NAME)
+    holder.execute("BEGIN EXCLUSIVE")
+    monkeypatch.setattr("addon.shared.memories._PATIENCE", 0.0)
+    files = MemoryFiles(lambda: tmp_path)
+    memories = asyncio.run(files.open(observes=False))
+    memories.sent._put(OPENING, (_ELSEWHERE,))
+    files.close()
+    holder.close()
+    assert [(OPENING, (PAST,))] == read(tmp_path)
+    assert "locked" in caplog.text
 
 
 def test_the_latest_come_last(tmp_path: Path) -> None:
@@ -147,6 +294,7 @@ def test_a_torn_file_is_begun_anew(
     write(tmp_path, (OPENING, (PAST,)))
     assert [(OPENING, (PAST,))] == read(tmp_path)
     assert (length > 1) == ("damaged" in caplog.text)
+    assert (length > 1) == ((tmp_path / f"{NAME}.damaged").exists())
 
 
 def test_a_file_that_is_torn_in_its_middle_costs_no_more_than_what_it_held(tmp_path: Path) -> None:
@@ -229,7 +377,6 @@ def test_what_waits_is_written_at_once(tmp_path: Path, monkeypatch: pytest.Monke
     assert 100 == len(read(tmp_path))
 
 
-_LATER = replace(PAST, last=Anchor(14, b"\1" * 16), sent=PAST.sent + 9.0)
 _MOVED = replace(_LATER, moves=(*PAST.moves, PAST.moves[0]))
 
 
@@ -254,8 +401,7 @@ def test_it_waits_no_longer_than_that(tmp_path: Path, monkeypatch: pytest.Monkey
     file.write(OPENING, (PAST,))
     file.read()
     file.write(OPENING, (_LATER,))
-    while [(OPENING, (_LATER,))] != read(tmp_path):
-        pass
+    eventually(lambda: [(OPENING, (_LATER,))] == read(tmp_path) or None)
     file.close()
 
 
@@ -278,8 +424,7 @@ def test_all_else_is_written_at_once(
     file.write(OPENING, (PAST,))
     file.read()
     file.write(opening, branches)
-    while dict(read(tmp_path)).get(opening, ()) != branches:
-        pass
+    eventually(lambda: dict(read(tmp_path)).get(opening, ()) == branches or None)
     file.close()
 
 
