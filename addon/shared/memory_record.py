@@ -100,6 +100,7 @@ def _decode_rendering(
     parse_template(template)
     rendering = Rendering(template, must_shrink, *others, **named)
     _count(rendering.arguments_chars)
+    _count(rendering.min_chars)
     return rendering._replace(
         must_shrink=bool(must_shrink),
         in_lists=bool(rendering.in_lists),

@@ -126,6 +126,7 @@ class Rendering(NamedTuple):
 
     in_lists, images: whether the texts of lists were masked, and images.
     arguments_chars: to what length the calls' arguments were shortened.
+    min_chars: the length below which texts stayed, which those beside a masked image do.
     """
 
     template: str
@@ -133,6 +134,7 @@ class Rendering(NamedTuple):
     in_lists: bool = True
     images: bool = False
     arguments_chars: int = DEFAULT_CHARS
+    min_chars: int = 0
 
 
 def is_placeholder(result: ToolResult, place: int, template: Template) -> bool:

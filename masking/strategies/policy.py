@@ -160,6 +160,7 @@ class MaskPolicy:
             self.mask_text_parts,
             self.mask_images,
             self.placeholder_arguments_chars,
+            max(0, self.min_chars),
         )
 
     @property

@@ -78,6 +78,7 @@ def mask_again(results: Sequence[ToolResult], rendering: Rendering) -> list[Deci
         # A list in which no image was masked was a string then.
         mask_text_parts=rendering.in_lists or not rendering.images,
         mask_images=rendering.images,
+        min_chars=rendering.min_chars,
     )
     template = parse_template(rendering.template, rendering.arguments_chars)
     view = _View(policy, template, policy.must_shrink, policy.names_results)

@@ -13,6 +13,7 @@ from masking.memory.boundary_memory import BoundaryMemory
 from masking.rewrite import Rewrite, change_request
 from masking.strategies.order import Strategies
 from tests.builders import IMAGE, conversations, examples, parts, policies, read, turn
+from tests.images import png
 
 LIFETIME = 300.0
 TENTH = MaskPolicy(
@@ -314,6 +315,20 @@ def test_lists_of_parts_keep_their_placeholders() -> None:
     session.policy = dataclasses.replace(TENTH, mask_text_parts=False)
     assert before.masked
     assert before.body == session.send(listed[:81]).body
+
+
+def test_a_text_that_was_too_short_beside_a_masked_image_stays() -> None:
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{png()}"}}
+    shown = [*parts("Few words. " * 20), picture]
+    shots = [{**m, "content": shown} if m["role"] == "tool" else m for m in TALK[:21]]
+    session = remembering(
+        dataclasses.replace(TENTH, cache_read_ratio=1.25, mask_images=True, min_chars=400)
+    )
+    before = session.send(shots)
+    session.policy = dataclasses.replace(session.policy, placeholder_template="-", min_chars=0)
+    after = session.send(shots)
+    assert before.masked
+    assert before.body == after.body
 
 
 def test_with_masking_off_nothing_is_remembered() -> None:
