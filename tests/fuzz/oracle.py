@@ -7,12 +7,10 @@ remembered, the very results that were masked before may be masked besides, in t
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from masking.rewrite import Rewrite
 from masking.strategies.order import Strategies
-from masking.strategies.redaction import RedactionPolicy
 from tests.fuzz.expected import expect, leave_whole
 from tests.fuzz.json_nodes import Difference, find_changes
 from tests.fuzz.judged import Fate
@@ -91,10 +89,14 @@ def find_fault(
         return "an equal body is another object"
     try:
         found = read(name, decode(body))
+        if remembered is not None and (
+            strategies.redaction.redacts or strategies.reduction.reduces
+        ):
+            # Either hides what the window has masked.
+            window = Strategies(schema1=strategies.schema1)
+            remembered.suppose(found, decode(body), [*expect(name, found, window)])
         # A reduction may remove messages.
         if strategies.reduction.reduces and not is_bound(rewrite, strategies):
-            if remembered is not None:
-                remembered.suppose(found, decode(body), [*expect(name, found, strategies)])
             return None
         changed = (
             [] if rewrite.body is body else [*find_changes(body.decode(), rewrite.body.decode())]
@@ -107,11 +109,7 @@ def find_fault(
         if remembered is None:
             return _compare(name, found, body, rewrite, strategies)
         wanted = [*expect(name, found, strategies)]
-        fault = remembered.check(found, decode(body), decode(rewrite.body), wanted)
-        if strategies.redaction.redacts:  # it hides what the window has masked
-            window = replace(strategies, redaction=RedactionPolicy())
-            remembered.suppose(found, decode(body), [*expect(name, found, window)])
-        return fault
+        return remembered.check(found, decode(body), decode(rewrite.body), wanted)
     except Difference as difference:
         return f"changed: {difference}"
     except (RecursionError, Unclear):
