@@ -17,9 +17,11 @@ SECONDS = 300.0
 
 HEED_SIGNALS = (
     "import signal; "
-    "[signal.signal(each, signal.SIG_DFL) for each in (signal.SIGINT, signal.SIGQUIT)]; "
+    "[signal.signal(each, signal.SIG_DFL)"
+    " for each in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)]; "
 )
-"""A shell starts jobs in the background deaf to what is typed, and they pass that on."""
+"""For a test that sends a signal: a job in the background ignores what is typed, one under `nohup`
+a hang-up, and whatever they start does, too."""
 
 _LEAD = (
     f"{HEED_SIGNALS}import fcntl, os, sys, termios; "

@@ -11,10 +11,11 @@ import pytest
 from addon.commands.foreground import run_foreground
 from tests.terminals import HEED_SIGNALS, SECONDS, terminal
 
-RUN = (
-    f"{HEED_SIGNALS}import os, sys; from addon.commands.foreground import run_foreground; "
+RUN_AS_STARTED = (
+    "import os, sys; from addon.commands.foreground import run_foreground; "
     "sys.exit(run_foreground(sys.argv[1:], os.environ, print))"
 )
+RUN = HEED_SIGNALS + RUN_AS_STARTED
 
 LISTENER = """
 import os, signal, sys, time
@@ -89,7 +90,8 @@ def test_a_signal_that_is_sent_to_us_alone_reaches_the_command_once(name: str) -
 
 def test_a_signal_that_is_ignored_is_ignored_by_the_command_too(tmp_path: Path) -> None:
     script = f"trap '' HUP; exec {sys.executable} -c \"$0\" sh -c 'kill -HUP $$; echo alive'"
-    done = subprocess.run(["sh", "-c", script, RUN], capture_output=True, text=True, check=True)
+    command = ["sh", "-c", script, RUN_AS_STARTED]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "alive\n" == done.stdout
 
 
