@@ -4,7 +4,9 @@ import contextlib
 import dataclasses
 import itertools
 import json
+import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from addon.shared.memory_file import NAME, MemoryFile
 from masking.rewrite import rewrite_request
+from masking.wire.messages import MESSAGES
 from masking.wire.ollama import OLLAMA
 from tests.live.harness import (
     Live,
@@ -39,6 +42,7 @@ cache_pricing = [0.1, 1.25]
 OFF = ON.replace(b"enabled = true", b"enabled = false")
 GENEROUS = ON.replace(b"cache_pricing", b"max_loss = 1.0\ncache_pricing")
 SLIDING = ON.replace(b"[0.1, 1.25]", b'"none"')
+LARGER = SLIDING.replace(b"window_turns = 2", b"window_turns = 11")
 FORGETFUL = ON + b"[observation_masking.memory]\nenabled = false\n"
 
 
@@ -209,6 +213,40 @@ def test_a_task_that_is_run_again_keeps_its_errors_at_the_shipped_settings(
         second = send(ollama.tell(*failed.tell_second(59)))
     assert first[3].startswith("[shell: ")
     assert second[3].startswith("Error: ")
+
+
+_PATIENT = """
+from addon.shared import memories, memory_file
+memories.PATIENCE = memory_file.PATIENCE = 300.0
+"""
+
+
+def test_a_locked_memory_holds_up_what_needs_it_and_others_for_a_second(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    """Before bound reasoning a text that comes back is refused; elsewhere it costs one prefix."""
+    (writer,) = (writer for writer in WRITERS if writer.wire is MESSAGES)
+    upstream.sink.answers[writer.path] = answer()
+    told = writer.tell(*RUN_AGAIN[0].tell_first(7)).document | {"model": "claude-opus-5-5"}
+    body = encoded(told)
+    with running_addon(tmp_path, upstream, config=SLIDING) as live:
+        before = live.send(writer.path, body).body
+    assert before != body
+    script = tmp_path / "patient.py"
+    script.write_text(_PATIENT)
+    holder = sqlite3.connect(tmp_path / "state" / "observation-masking" / NAME)
+    holder.execute("BEGIN EXCLUSIVE")
+    with (
+        contextlib.closing(holder),
+        running_addon(tmp_path, upstream, "-s", str(script), config=LARGER) as live,
+        ThreadPoolExecutor(5) as threads,
+    ):
+        bound = threads.submit(live.send, writer.path, body)
+        others = [threads.submit(send, live, 1, f"Task {n}.") for n in range(4)]
+        assert [[]] * 4 == [other.result() for other in others]
+        assert not bound.done()
+        holder.rollback()
+        assert before == bound.result().body
 
 
 def test_a_request_for_a_summary_goes_out_whole_and_leaves_no_trace(
