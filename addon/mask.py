@@ -13,6 +13,7 @@ import functools
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mitmproxy import ctx, exceptions, http, tcp
@@ -103,7 +104,7 @@ class ObservationMasking:
                 raise ConfigError(*mistake)
             self._run = self._run._replace(tag=printable(ctx.options.mask_tag) or None)
             if self._config is None or {"mask_config", "mask_set"} & updated:
-                path = find_config(ctx.options.mask_config, local=True)
+                path = find_config(ctx.options.mask_config, script=Path(__file__))
                 self._use(ConfigFile(path, ctx.options.mask_set))
         except ConfigError as error:
             if self._is_running:

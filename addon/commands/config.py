@@ -16,13 +16,12 @@ from addon.shared.config_places import (
     ENVIRONMENT,
     NAME,
     FoundConfig,
-    find_local,
+    describe_local,
     locate_config,
     user_config,
 )
 from addon.shared.shipped import shipped
 from masking.config_values import ConfigValue, list_values
-from masking.errors import ConfigError
 from masking.printable import printable
 from masking.report.text import pluralize
 from masking.strategies.redaction import SWITCH
@@ -60,8 +59,8 @@ def command(context: click.Context, config: str, changes: tuple[str, ...], as_js
         print(_render_json(found, values))
         return
     print(f"{printable(str(found.path))}\n({_NAMED[found.place]})")
-    if _has_local():
-        print(f"({NAME} in this folder is not read: plain mitmdump alone reads it)")
+    if local := describe_local(found.path):
+        print(f"({local})")
     console = open_console()
     console.print(render_table(values, console.width))
     if any(value.source == "environment" for value in values):
@@ -100,13 +99,6 @@ def check(file: Path) -> None:
     print(f"{printable(str(file))}: no mistake, {what}")
     for name, value, before, _ in changed:
         print(f"{name} = {render_toml(value)}  (shipped: {render_toml(before)})")
-
-
-def _has_local() -> bool:
-    try:
-        return find_local() is not None
-    except ConfigError:  # it may be anybody's
-        return False
 
 
 def _list_values(found: FoundConfig, changes: tuple[str, ...]) -> list[ConfigValue]:

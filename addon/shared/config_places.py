@@ -28,23 +28,24 @@ class FoundConfig(NamedTuple):
     place: Place
 
 
-def find_config(option: str, *, local: bool = False) -> Path:
+def find_config(option: str, *, script: Path | None = None) -> Path:
     """Return the path that `locate_config` finds."""
-    return locate_config(option, local=local).path
+    return locate_config(option, script=script).path
 
 
-def locate_config(option: str, *, local: bool = False) -> FoundConfig:
+def locate_config(option: str, *, script: Path | None = None) -> FoundConfig:
     """Return the file to use: the option's, the environment's, the user's own, the shipped one.
 
-    With `local`, a `config.toml` in the working directory comes before the user's own; one without
-    a table of ours is ignored, and the log says so. A program that starts in a stranger's project
-    is not to take its settings from there.
+    `script` is the `addon/mask.py` that mitmdump loaded. Where the working directory is the folder
+    that it is in, a `config.toml` there comes before the user's own. Any other folder may be a
+    stranger's project, which must not steer the proxy: its file is not even opened. The log names
+    the file that is passed over.
     """
     if option:
         return FoundConfig(_expand(option), "option")
     if named := os.environ.get(ENVIRONMENT):
         return FoundConfig(_expand_variable(named), "environment")
-    if local and (found := find_local()):
+    if script and (found := _find_beside(script)):
         return FoundConfig(found, "working directory")
     if own := _find_own():
         return FoundConfig(own, "user")
@@ -59,24 +60,53 @@ def user_config() -> Path:
     return platformdirs.user_config_path("observation-masking", appauthor=False) / NAME
 
 
-def find_local() -> Path | None:
-    """Return the configuration in the working directory; None if none there is ours.
+def describe_local(used: Path) -> str | None:
+    """Say who reads a configuration of ours in the working directory, which no command does.
 
-    Raises ConfigError if it cannot be read, or is no TOML.
+    None if there is none, or if it is the one in use, because it was named.
     """
+    path = _find_in_working_directory()
     try:
-        path = Path.cwd() / NAME
-        if not path.is_file():
+        if path is None or path == used or not _has_our_table(path):
             return None
-    except OSError:  # the folder is gone, or not ours to read
+    except ConfigError:  # it may be anybody's
         return None
-    if not _is_ours(path):
+    if (path.parent / "addon" / "mask.py").is_file():
+        return f"{NAME} in this folder is read by `mitmdump -s addon/mask.py` alone"
+    return f"{NAME} in this folder is not read, as it may be a stranger's project"
+
+
+def _find_beside(script: Path) -> Path | None:
+    """Return the configuration in the working directory if `script` is in that folder.
+
+    Where the script really is counts: a project may hold a link to it.
+    """
+    path = _find_in_working_directory()
+    if path is None:
+        return None
+    if path.parent != script.resolve().parents[1]:
+        logger.info(
+            printable(
+                f"{path} is passed over: mitmdump loaded {script.resolve()}, which is not in "
+                f"that folder (if the file is yours: --set mask_config={NAME})"
+            )
+        )
+        return None
+    if not _has_our_table(path):
         logger.info(printable(f"{path} has no [{ROOT}] table: ignored"))
         return None
     return path
 
 
-def _is_ours(path: Path) -> bool:
+def _find_in_working_directory() -> Path | None:
+    try:
+        path = Path.cwd() / NAME
+        return path if path.is_file() else None
+    except OSError:  # the folder is gone, or not ours to read
+        return None
+
+
+def _has_our_table(path: Path) -> bool:
     data, _ = read_regular(path)
     try:
         return ROOT in read_document(data)

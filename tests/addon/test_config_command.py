@@ -110,7 +110,8 @@ def test_a_file_in_the_working_directory_is_named_and_not_read(capsys: Screen) -
     Path("config.toml").write_bytes(ON)
     first, _, note, *_ = run(capsys)
     assert str(shipped("config.toml")) == first
-    assert note.startswith("(config.toml in this folder is not read:")
+    assert "(config.toml in this folder is not read, as it may be a stranger's project)" == note
+    assert "in this folder" not in "".join(run(capsys, "--config", "config.toml"))
     Path("config.toml").write_bytes(b"nonsense")
     assert "is not read" not in "".join(run(capsys))
 

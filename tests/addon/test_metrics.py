@@ -361,9 +361,10 @@ class Replayed(NamedTuple):
 
 def replay(source: Path, folder: Path, metrics: str = "") -> Replayed:
     """Replay a recording with masking on."""
-    (folder / "config.toml").write_bytes(ON + metrics.encode())
-    out = folder / "again.flow"
-    ended = run_mitmdump(folder, "-n", "-r", str(source), "-w", str(out))
+    config, out = folder / "config.toml", folder / "again.flow"
+    config.write_bytes(ON + metrics.encode())
+    options = ("-n", "-r", str(source), "-w", str(out))
+    ended = run_mitmdump(folder, *options, OBSMASK_CONFIG=str(config))
     assert (ended.returncode, "Traceback" in ended.stdout) == (0, False)
     return Replayed(folder, out, ended.stdout)
 

@@ -340,9 +340,10 @@ def running_addon(
     trust: Sequence[Path] = (),
     **variables: str,
 ) -> Iterator[Live]:
-    """Run the proxy with the addon and a `config.toml` in its working directory."""
+    """Run the proxy with the addon and this configuration."""
     if config is not None:
         (folder / "config.toml").write_bytes(config)
+        variables = {"OBSMASK_CONFIG": str(folder / "config.toml"), **variables}
     shutil.copytree(upstream.confdir, folder / "mitmproxy", dirs_exist_ok=True)
     trusted = _joined(folder / "upstream.pem", upstream.ca, *trust)
     arguments = ("--set", f"ssl_verify_upstream_trusted_ca={trusted}", *arguments)

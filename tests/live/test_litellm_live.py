@@ -140,7 +140,8 @@ def mitmdump(tmp_path_factory: pytest.TempPathFactory, provider: Provider) -> It
     folder = tmp_path_factory.mktemp("mitmdump")
     (folder / "config.toml").write_bytes(CONFIG)
     mode = f"reverse:http://127.0.0.1:{provider.port}"
-    with running_proxy(folder, "--mode", mode, env=environment(folder)) as proxy:
+    env = environment(folder, OBSMASK_CONFIG=str(folder / "config.toml"))
+    with running_proxy(folder, "--mode", mode, env=env) as proxy:
         yield proxy.url
 
 

@@ -105,8 +105,10 @@ def addon_in(
 ) -> Iterator[Proxy]:
     """Run the proxy with the addon, nothing but the strategy for MCP being on."""
     table = f"[observation_masking.mcp]\nenabled = {enabled}\nmax_chars = {max_chars}\n"
-    (folder / "config.toml").write_text(f"{OFF}{table}")
-    with running_proxy(folder, *arguments, env=environment(folder)) as running:
+    path = folder / "config.toml"
+    path.write_text(f"{OFF}{table}")
+    env = environment(folder, OBSMASK_CONFIG=str(path))
+    with running_proxy(folder, *arguments, env=env) as running:
         yield running
 
 
@@ -297,7 +299,8 @@ def test_a_recording_of_what_was_not_cut_is_cut_when_it_is_replayed(
     whole, cut = str(tmp_path / "whole"), str(tmp_path / "cut")
     with addon_in(tmp_path, "-w", whole, max_chars=1_000_000) as proxy:
         got = answer(server[0], proxy)
-    (tmp_path / "config.toml").write_text(f"{OFF}[observation_masking.mcp]\nenabled = true\n")
-    run_mitmdump(tmp_path, "-nr", whole, "-w", cut)
+    path = tmp_path / "config.toml"
+    path.write_text(f"{OFF}[observation_masking.mcp]\nenabled = true\n")
+    run_mitmdump(tmp_path, "-nr", whole, "-w", cut, OBSMASK_CONFIG=str(path))
     assert got == read_answer(Path(whole))
     assert mask(got) == read_answer(Path(cut))

@@ -252,7 +252,8 @@ def running(world: World, folder: Path, *arguments: str, **variables: str) -> It
     told = environment(folder, XDG_DATA_HOME=str(folder / "data"), **variables)
     bundle = user_bundle_of(told)
     log = folder / "proxy.log"
-    scripts = ["-s", str(folder / "resolver.py"), *arguments]
+    config = f"mask_config={folder / 'config.toml'}"
+    scripts = ["-s", str(folder / "resolver.py"), "--set", config, *arguments]
     with (
         log.open("wb") as output,
         subprocess.Popen(

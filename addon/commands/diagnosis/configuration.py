@@ -11,7 +11,7 @@ from typing import NamedTuple
 from addon.commands.diagnosis.finding import Finding, broken, note, ok
 from addon.commands.toml_values import render_toml
 from addon.shared.config_file import ConfigFile
-from addon.shared.config_places import ENVIRONMENT, Place, find_local, locate_config
+from addon.shared.config_places import ENVIRONMENT, NAME, Place, describe_local, locate_config
 from masking.config import Settings
 from masking.config_values import ConfigValue, list_values
 from masking.errors import ConfigError
@@ -85,17 +85,10 @@ def check_configuration(configuration: Configuration) -> Iterator[Finding]:
     yield from map(note, warnings)
 
 
-def check_local() -> Iterator[Finding]:
-    """Yield what is to be said of a configuration of ours in the working directory."""
-    try:
-        local = find_local()
-    except ConfigError:  # it may be anybody's
-        return
-    if local:
-        yield note(
-            f"{local} is for mitmdump -s alone: in a project it may be a stranger's",
-            "obsmask run --config config.toml -- COMMAND",
-        )
+def check_local(used: Path) -> Iterator[Finding]:
+    """Yield who reads a configuration of ours in the working directory, if `used` is another."""
+    if local := describe_local(used):
+        yield note(local, f"obsmask run --config {NAME} -- COMMAND")
 
 
 def _render(change: ConfigValue) -> str:

@@ -110,12 +110,26 @@ def test_what_is_to_be_said_of_rules(
     assert ([] if expected is None else [expected]) == notes
 
 
+BY_MITMDUMP = "config.toml in this folder is read by `mitmdump -s addon/mask.py` alone"
+BY_NOBODY = "config.toml in this folder is not read, as it may be a stranger's project"
+
+
 @pytest.mark.parametrize(
-    ("content", "levels_"),
-    [(ON, ["note"]), (b"[tool]", []), (b"[observation_masking", []), (None, [])],
-    ids=["ours", "another's", "broken", "none"],
+    ("content", "folder", "used", "expected"),
+    [
+        pytest.param(ON, "project", "mine.toml", [BY_NOBODY], id="ours, in a project"),
+        pytest.param(ON, "addon", "mine.toml", [BY_MITMDUMP], id="ours, in a checkout"),
+        pytest.param(ON, "project", "config.toml", [], id="ours, and named"),
+        pytest.param(b"[tool]", "project", "mine.toml", [], id="another program's"),
+        pytest.param(b"[observation_masking", "project", "mine.toml", [], id="broken"),
+        pytest.param(None, "project", "mine.toml", [], id="none"),
+    ],
 )
-def test_a_file_of_ours_in_a_project_is_told(content: bytes | None, levels_: list[str]) -> None:
+def test_who_reads_a_file_in_the_working_directory_is_said(
+    content: bytes | None, folder: str, used: str, expected: list[str]
+) -> None:
+    Path(folder).mkdir()
+    Path(folder, "mask.py").touch()
     if content is not None:
         Path("config.toml").write_bytes(content)
-    assert levels_ == levels(check_local())
+    assert expected == [each.says for each in check_local(Path.cwd() / used)]
