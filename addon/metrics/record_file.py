@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from masking.config_tables import MetricsSettings
 
 logger = logging.getLogger("observation_masking")
 
+BEGINNING = re.compile(rb'\{"(?:kind": ?"(?:chat|mcp)"|time": ?"[^"]{,40}", ?"host": ?")')
+"""How a file of records begins. Those of version 0.1.0 have no kind."""
 
 Log = Callable[[int, str], object]
 """What logs a line at a level."""
@@ -72,7 +75,7 @@ class RecordFile:
             return self._name or "the user's state directory"
 
     def _append(self, line: bytes) -> None:
-        self._file = self._file or SharedFile(self.path, self._max_bytes)
+        self._file = self._file or SharedFile(self.path, self._max_bytes, BEGINNING)
         for notice in self._file.append(line):
             self._say_once(logging.WARNING, f"{self.path} {notice}")
 

@@ -4,6 +4,9 @@ For each line the file is opened anew, under a lock that all writers share, and 
 write. So nobody writes to a file that another has renamed, a file that was deleted is made again,
 and what a killed process or a full disk left of a line is never continued by the next one.
 
+A file that holds something else is left alone: whoever names it, by mistake or in bad faith, must
+not have it renamed or written.
+
 A process that is stopped holds the lock for good. After a while the others append without it,
 which is safe; only the rotation waits until the lock can be had.
 """
@@ -11,6 +14,7 @@ which is safe; only the rotation waits until the lock can be had.
 import contextlib
 import logging
 import os
+import re
 import stat
 from collections.abc import Iterator
 from io import FileIO
@@ -32,11 +36,12 @@ _POLL = 0.005
 class SharedFile:
     """A file that lines are appended to.
 
-    Beyond `max_bytes` it becomes `<path>.1`, in place of an earlier one.
+    Beyond `max_bytes` it becomes `<path>.1`, in place of an earlier one. `beginning` matches how a
+    file of ours begins.
     """
 
-    def __init__(self, path: Path, max_bytes: int) -> None:
-        self._path, self._max_bytes = path, max_bytes
+    def __init__(self, path: Path, max_bytes: int, beginning: re.Pattern[bytes]) -> None:
+        self._path, self._max_bytes, self._beginning = path, max_bytes, beginning
         self._patience = _PATIENCE
         self._was_written = False
         self._lock: FileLock | None = None
@@ -44,10 +49,10 @@ class SharedFile:
     def append(self, line: bytes) -> list[str]:
         """Append a line, which has its end; return what the user should know of the file.
 
-        Raises OSError, or ValueError for what can be no path; then nothing of the line is left,
-        or a part that no reader takes for a line.
+        Raises OSError, as for a file that is not ours, or ValueError for what can be no path; then
+        nothing of the line is left, or a part that no reader takes for a line.
         """
-        if quick_append.append(str(self._path), line, self._max_bytes):
+        if quick_append.append(str(self._path), line, self._max_bytes, self._beginning):
             self._patience, self._was_written = _PATIENCE, True
             return []
         path, notices = self._path, []
@@ -58,19 +63,32 @@ class SharedFile:
                     _write(file, line)
                 return []
             make_folder(path.parent)
+        if not begins_as(path, self._beginning):
+            raise OSError(0, "it holds something else than records, and is left alone")
         with self._locked(path) as problem:
             is_locked = problem is None
             size = _measure(path)
             if self._was_written and size is None:
                 notices.append("was moved or deleted; a new file is begun")
             if size and size + len(line) > self._max_bytes:
-                problem = problem or _rotate(path)
+                problem = problem or self._rotate(path)
                 if problem:
                     notices.append(f"cannot be rotated, and grows: {problem}")
             with _open(path) as file:
                 _append(file, line, is_locked)
         self._was_written = True
         return notices
+
+    def _rotate(self, path: Path) -> str | None:
+        """Rename a file that is full; return the reason if that cannot be done."""
+        older = Path(f"{path}.1")
+        try:
+            if older.is_file() and not begins_as(older, self._beginning):
+                return f"{older} holds something else than records"
+            path.replace(older)
+        except OSError as error:
+            return error.strerror
+        return None
 
     @contextlib.contextmanager
     def _locked(self, path: Path) -> Iterator[str | None]:
@@ -97,6 +115,16 @@ class SharedFile:
             yield None
         finally:
             lock.release()
+
+
+def begins_as(path: Path, beginning: re.Pattern[bytes]) -> bool:
+    """Whether a file begins so, is empty, or is not there. Raises OSError if it cannot be read."""
+    try:
+        with open(path, "rb", opener=open_private) as file:
+            start = file.read(quick_append.BEGINNING_BYTES)
+    except FileNotFoundError:
+        return True
+    return not start or bool(beginning.match(start))
 
 
 def _is_regular(path: Path) -> bool:
@@ -128,15 +156,6 @@ def _measure(path: Path) -> int | None:
         return path.stat().st_size
     except FileNotFoundError:
         return None
-
-
-def _rotate(path: Path) -> str | None:
-    """Rename a file that is full; return the reason if that cannot be done."""
-    try:
-        path.replace(f"{path}.1")
-    except OSError as error:
-        return error.strerror
-    return None
 
 
 def _append(file: FileIO, line: bytes, is_locked: bool) -> None:

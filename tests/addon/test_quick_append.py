@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from addon.metrics.quick_append import append
+from addon.metrics.record_file import BEGINNING
 
-LINE = b'{"n": 1}\n'
+LINE = b'{"kind":"chat"}\n'
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_line_is_appended(path: Path) -> None:
-    assert [True, True] == [append(str(path), LINE, 1_000) for _ in range(2)]
+    assert [True, True] == [append(str(path), LINE, 1_000, BEGINNING) for _ in range(2)]
     assert LINE * 3 == path.read_bytes()
 
 
@@ -53,9 +54,15 @@ def fill(path: Path) -> None:
     path.write_bytes(LINE * 200)
 
 
-@pytest.mark.parametrize("happen", [remove, remove_lock, link, make_pipe, tear, empty, fill])
+def replace(path: Path) -> None:
+    path.write_bytes(b"something else\n")
+
+
+@pytest.mark.parametrize(
+    "happen", [remove, remove_lock, link, make_pipe, tear, empty, fill, replace]
+)
 def test_whatever_is_otherwise_is_left_alone(path: Path, happen: Callable[[Path], None]) -> None:
     happen(path)
     regular = path.is_file() and path.read_bytes()
-    assert not append(str(path), LINE, 1_000)
+    assert not append(str(path), LINE, 1_000, BEGINNING)
     assert regular == (path.is_file() and path.read_bytes())

@@ -14,10 +14,13 @@ from typing import Any
 
 import pytest
 
+from addon.metrics.record_file import BEGINNING
 from addon.metrics.shared_file import SharedFile
 
-HALF = b"x" * 600_000 + b"\n"
+HALF = b'{"kind":"chat"' + b"x" * 600_000 + b"\n"
 """A line of which two do not fit into a file of a megabyte."""
+
+LINE = b'{"kind":"chat"}\n'
 
 
 @pytest.fixture
@@ -36,7 +39,7 @@ file = RecordFile(MetricsSettings(path=path, max_megabytes=1))
 print("ready", flush=True)
 sys.stdin.readline()
 for n in range(int(count)):
-    file.write({"writer": name, "n": n, "filler": "x" * 2000})
+    file.write({"kind": "chat", "writer": name, "n": n, "filler": "x" * 2000})
 file.close()
 """
 
@@ -128,14 +131,14 @@ def held(path: Path) -> Iterator[Path]:
 
 
 def test_a_lock_that_is_never_let_go_costs_the_rotation_alone(held: Path) -> None:
-    file = SharedFile(held, 1_000_000)
+    file = SharedFile(held, 1_000_000, BEGINNING)
     told = [*file.append(HALF), *file.append(HALF)]
     assert HALF * 2 == held.read_bytes()
     assert told == ["cannot be rotated, and grows: another process holds its lock"]
 
 
 def test_a_lock_is_waited_for_and_then_let_go(path: Path) -> None:
-    file = SharedFile(path, 1_000_000)
+    file = SharedFile(path, 1_000_000, BEGINNING)
     file.append(HALF)
     lock = os.open(f"{path}.lock", os.O_RDWR)
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -154,7 +157,7 @@ def test_a_link_stays_where_it_is_and_what_it_leads_to_is_rotated(
     folder, link = tmp_path / "real", tmp_path / "link"
     target = folder / "requests.jsonl"
     link.symlink_to(target if kind == "the file" else folder)
-    file = SharedFile(link if kind == "the file" else link / target.name, 1_000_000)
+    file = SharedFile(link if kind == "the file" else link / target.name, 1_000_000, BEGINNING)
     assert [[], []] == [file.append(HALF), file.append(HALF)]
     assert link.is_symlink()
     older = target.with_name(f"{target.name}.1")
@@ -163,7 +166,7 @@ def test_a_link_stays_where_it_is_and_what_it_leads_to_is_rotated(
 
 def test_so_does_a_folder_that_takes_no_other_file(path: Path) -> None:
     path.with_name(f"{path.name}.lock").mkdir()
-    file = SharedFile(path, 1_000_000)
+    file = SharedFile(path, 1_000_000, BEGINNING)
     told = [*file.append(HALF), *file.append(HALF)]
     assert HALF * 2 == path.read_bytes()
     assert told == ["cannot be rotated, and grows: Is a directory"]
@@ -171,15 +174,15 @@ def test_so_does_a_folder_that_takes_no_other_file(path: Path) -> None:
 
 def test_a_line_that_alone_is_too_large_rotates_no_empty_file(path: Path) -> None:
     older = path.with_name(f"{path.name}.1")
-    older.write_bytes(b"older\n")
+    older.write_bytes(LINE)
     path.touch()
-    assert [] == SharedFile(path, 10).append(b"too large for it\n")
-    assert (b"older\n", b"too large for it\n") == (older.read_bytes(), path.read_bytes())
+    assert [] == SharedFile(path, 10, BEGINNING).append(LINE)
+    assert (LINE, LINE) == (older.read_bytes(), path.read_bytes())
 
 
 def test_a_file_that_cannot_be_renamed_grows(path: Path) -> None:
     path.with_name(f"{path.name}.1").mkdir()
-    file = SharedFile(path, 1_000_000)
+    file = SharedFile(path, 1_000_000, BEGINNING)
     told = [*file.append(HALF), *file.append(HALF)]
     assert HALF * 2 == path.read_bytes()
     assert told == ["cannot be rotated, and grows: Is a directory"]

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from addon.commands.diagnosis.finding import Finding, broken, note, ok
+from addon.metrics.record_file import BEGINNING
+from addon.metrics.shared_file import begins_as
 from masking.report.text import pluralize
 
 _MEGABYTE = 1_000_000
@@ -25,6 +27,11 @@ def check_record_file(path: Path) -> Iterator[Finding]:
         )
     elif path.exists() and not os.access(path, os.W_OK):
         yield broken(f"{path} cannot be written: no records are kept", f"chmod u+w {_quote(path)}")
+    elif path.exists() and os.access(path, os.R_OK) and not begins_as(path, BEGINNING):
+        yield broken(
+            f"{path} holds something else than records: no records are kept",
+            "obsmask config | grep metrics.path",
+        )
     elif not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
         mend = f"chmod u+rwx {_quote(there)}"
         yield broken(f"{there} cannot be written: no records are kept", mend)

@@ -21,7 +21,7 @@ from tests.findings import levels
 )
 def test_a_record_file_is_the_users_alone(home: Path, mode: int, expected: list[str]) -> None:
     file = home / "requests.jsonl"
-    file.write_text("{}\n")
+    file.write_text('{"kind":"chat"}\n')
     file.chmod(mode)
     assert expected == levels(check_record_file(file))
 
@@ -38,6 +38,13 @@ def test_a_record_file_that_is_a_folder_is_broken(home: Path) -> None:
 def test_a_record_file_below_a_file_is_broken(home: Path) -> None:
     (home / "file").touch()
     assert ["broken"] == levels(check_record_file(home / "file" / "requests.jsonl"))
+
+
+def test_a_record_file_of_something_else_is_broken(home: Path) -> None:
+    file = home / "notes.txt"
+    file.write_text("a line\n")
+    (found,) = [each for each in check_record_file(file) if each.level == "broken"]
+    assert f"{file} holds something else than records: no records are kept" == found.says
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
