@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from masking.errors import ConfigError
 
-_MAX_BYTES = 1_000_000
-
 _WITHOUT_WAITING: int = getattr(os, "O_NONBLOCK", 0)
 """Else opening a FIFO waits until somebody writes into it."""
 
@@ -34,24 +32,28 @@ def find_state(path: Path) -> FileState | None:
         return None
 
 
-def read_regular(path: Path) -> tuple[bytes, FileState]:
+def read_regular(
+    path: Path, what: str = "configuration", megabytes: int = 1
+) -> tuple[bytes, FileState]:
     """Return a file's bytes, and its state just before they were read.
 
-    Raises ConfigError if it cannot be read, is not a regular file, or is larger than 1 MB.
+    Raises ConfigError, which says `what` it was to be, if the file cannot be read, is not a regular
+    one, or is larger than so many megabytes.
     """
+    problem = f"cannot read the {what} {path}"
     try:
         with open(path, "rb", opener=_open) as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
-                raise ConfigError(f"cannot read the configuration {path}: not a regular file")
-            data = file.read(_MAX_BYTES + 1)
+                raise ConfigError(f"{problem}: not a regular file")
+            data = file.read(megabytes * 1_000_000 + 1)
     except ConfigError:
         raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigError(f"cannot read the configuration {path}: {reason}") from None
-    if len(data) > _MAX_BYTES:
-        raise ConfigError(f"cannot read the configuration {path}: larger than 1 MB")
+        raise ConfigError(f"{problem}: {reason}") from None
+    if len(data) > megabytes * 1_000_000:
+        raise ConfigError(f"{problem}: larger than {megabytes} MB")
     return data, _describe(found)
 
 

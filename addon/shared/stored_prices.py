@@ -11,9 +11,17 @@ from pathlib import Path
 
 import platformdirs
 
+from addon.shared.regular_file import read_regular
 from masking.errors import ConfigError
 from masking.measures.price_list import PriceList, load_shipped
-from masking.measures.price_list_check import open_list, pack_list, read_list
+from masking.measures.price_list_check import (
+    MAX_MEGABYTES,
+    MAX_TEXT,
+    open_list,
+    pack_list,
+    read_list,
+)
+from masking.printable import printable
 
 
 def stored_path() -> Path:
@@ -44,12 +52,13 @@ def find_stored() -> tuple[str, str | None]:
 def store_prices(file: Path) -> PriceList:
     """Check a list, store it in place of an earlier one, and return it.
 
-    Raises ConfigError, with the file and the place in it, if the list cannot be used, and OSError
-    if it cannot be read or stored.
+    Raises ConfigError, with the file and the place in it, if the list cannot be read or used, and
+    OSError if it cannot be stored.
     """
-    today = datetime.now(UTC).date()
+    data, _ = read_regular(file, "price list", MAX_MEGABYTES)
+    today, source = datetime.now(UTC).date(), printable(f"genai-prices, {file.name}")[:MAX_TEXT]
     try:
-        packed = pack_list(file.read_bytes(), today, f"genai-prices, {file.name}")
+        packed = pack_list(data, today, source)
     except ConfigError as error:
         raise ConfigError(f"{file}: {error.problem}", error.path) from None
     _write(stored_path(), packed)

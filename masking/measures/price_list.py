@@ -20,6 +20,15 @@ from masking.model import PriceStep
 
 _SHIPPED = files("masking.measures") / "prices.json"
 
+MAX_NAME = 300
+"""The most characters that a pattern is matched against; longer hosts and models are not listed.
+
+With this bound, what a pattern may cost is known before it is ever used (`price_list_check`).
+"""
+
+MAX_PATTERNS = 1_000
+"""The most patterns of a list, so that each is compiled once."""
+
 _COMPACT_DATE = re.compile(r"-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=[-:]|$)")
 """LiteLLM and OpenRouter write `-20251211` where a list may have `-2025-12-11`."""
 
@@ -82,7 +91,9 @@ class PriceList:
 
     def _find_seller(self, host: str) -> _Object | None:
         url = f"https://{host.lower().rstrip('.')}/"
-        return next((p for p in self.providers if re.match(p["api_pattern"], url)), None)
+        if len(url) > MAX_NAME:
+            return None
+        return next((p for p in self.providers if _compile(p["api_pattern"]).match(url)), None)
 
     def _find_maker(self, model: str) -> _Object | None:
         name, makers = model.lower(), (p for p in self.providers if "model_match" in p)
@@ -119,12 +130,17 @@ def load_shipped() -> PriceList:
     return load_list(_SHIPPED.read_bytes())
 
 
+@functools.lru_cache(MAX_PATTERNS)
+def _compile(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
 _CLAUSES: Mapping[str, Callable[[str, Any], bool]] = {
     "equals": lambda name, text: name == text.lower(),
     "starts_with": lambda name, text: name.startswith(text.lower()),
     "ends_with": lambda name, text: name.endswith(text.lower()),
     "contains": lambda name, text: text.lower() in name,
-    "regex": lambda name, pattern: re.search(pattern, name) is not None,
+    "regex": lambda name, pattern: len(name) <= MAX_NAME and bool(_compile(pattern).search(name)),
     "or": lambda name, clauses: any(_is_match(clause, name) for clause in clauses),
     "and": lambda name, clauses: all(_is_match(clause, name) for clause in clauses),
 }

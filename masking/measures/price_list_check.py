@@ -1,11 +1,16 @@
 """A price list from outside, in our own form or in the one that genai-prices publishes.
 
 The whole list is checked at once. A mistake anywhere refuses all of it, and names the place.
+
+A list has regular expressions. `re` holds the interpreter while it matches one, so `(a+)+$` alone
+could stop the proxy for good. An engine without backtracking (RE2) has no look-ahead, which
+genai-prices uses. So patterns are held to a small syntax, in which we can count the ways to match.
 """
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -13,9 +18,23 @@ from typing import Any, TypeVar, cast
 import orjson
 
 from masking.errors import ConfigError
-from masking.measures.price_list import CLAUSES, PriceList, load_list, load_shipped
+from masking.measures.price_list import (
+    CLAUSES,
+    MAX_NAME,
+    MAX_PATTERNS,
+    PriceList,
+    load_list,
+    load_shipped,
+)
 
-_MAX_BYTES = 50_000_000
+MAX_MEGABYTES = 10
+MAX_TEXT = 200
+"""The most characters of a name, an id or a pattern."""
+
+_MAX_WAYS = 200_000
+"""In how many ways all patterns of a list together may be tried: matching them takes well below a
+second then. The shipped list has 18,000."""
+
 _MAX_DEPTH = 8
 """How deep clauses may stand in clauses."""
 
@@ -69,8 +88,8 @@ def open_list(path: str) -> PriceList:
 
 
 def _decode(data: bytes) -> object:
-    if len(data) > _MAX_BYTES:
-        raise ConfigError(f"more than {_MAX_BYTES:,} bytes", "list")
+    if len(data) > MAX_MEGABYTES * 1_000_000:
+        raise ConfigError(f"larger than {MAX_MEGABYTES} MB", "list")
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
@@ -112,7 +131,10 @@ def _convert_model(model: object, today: date, path: str) -> _Object:
     if isinstance(tiers, dict):
         place = f"{path}.prices.input_mtok.tiers"
         steps = [_expect(dict, tier, at) for tier, at in _items(tiers.get("tiers"), place)]
-        kept["steps"] = sorted([tier.get("start"), tier.get("price")] for tier in steps)
+        kept["steps"] = sorted(
+            ([tier.get("start"), tier.get("price")] for tier in steps),
+            key=lambda step: step[0] if type(step[0]) is int else 0,
+        )
     if found.get("context_window") is not None:
         kept["window"] = found["context_window"]
     return kept
@@ -139,28 +161,46 @@ def _holds(constraint: _Object, today: date) -> bool:
 
 
 def _check_list(document: _Object) -> None:
-    for name in ("date", "source"):
-        _expect(str, document.get(name), name)
+    _check_date(document.get("date"), "date")
+    _check_name(document.get("source"), "source")
+    patterns = _Patterns()
     for provider, path in _items(document.get("providers"), "providers"):
-        _check_provider(_expect(dict, provider, path), path)
+        _check_provider(_expect(dict, provider, path), path, patterns)
 
 
-def _check_provider(provider: _Object, path: str) -> None:
+def _check_date(value: object, path: str) -> None:
+    text = _expect(str, value, path)
+    try:
+        is_date = date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        is_date = False
+    if not is_date:
+        raise ConfigError("expected a date, as 2026-01-31", path)
+
+
+def _check_name(value: object, path: str) -> None:
+    """Check what may be printed: control characters would steer a terminal."""
+    text = _expect(str, value, path)
+    if not text.isprintable() or len(text) > MAX_TEXT:
+        raise ConfigError(f"expected at most {MAX_TEXT} characters that can be printed", path)
+
+
+def _check_provider(provider: _Object, path: str, patterns: "_Patterns") -> None:
     for name in ("id", "name"):
-        _expect(str, provider.get(name), f"{path}.{name}")
-    _check_pattern(provider.get("api_pattern"), f"{path}.api_pattern")
+        _check_name(provider.get(name), f"{path}.{name}")
+    patterns.check(provider.get("api_pattern"), f"{path}.api_pattern", is_anchored=True)
     if "model_match" in provider:
-        _check_clause(provider["model_match"], f"{path}.model_match")
+        _check_clause(provider["model_match"], f"{path}.model_match", patterns)
     others = provider.get("fallback_model_providers", [])
     for other, place in _items(others, f"{path}.fallback_model_providers"):
-        _expect(str, other, place)
+        _check_name(other, place)
     for model, place in _items(provider.get("models"), f"{path}.models"):
-        _check_model(_expect(dict, model, place), place)
+        _check_model(_expect(dict, model, place), place, patterns)
 
 
-def _check_model(model: _Object, path: str) -> None:
-    _expect(str, model.get("id"), f"{path}.id")
-    _check_clause(model.get("match"), f"{path}.match")
+def _check_model(model: _Object, path: str, patterns: "_Patterns") -> None:
+    _check_name(model.get("id"), f"{path}.id")
+    _check_clause(model.get("match"), f"{path}.match", patterns)
     for name in _PRICES.values():
         if name in model:
             _check_price(model[name], f"{path}.{name}")
@@ -176,35 +216,104 @@ def _check_model(model: _Object, path: str) -> None:
         above = step[0]
 
 
-def _check_clause(clause: object, path: str, depth: int = 0) -> None:
+def _check_clause(clause: object, path: str, patterns: "_Patterns", depth: int = 0) -> None:
     found = _expect(dict, clause, path)
     if len(found) != 1 or next(iter(found)) not in CLAUSES or depth > _MAX_DEPTH:
         raise ConfigError(f"expected one of {', '.join(CLAUSES)}", path)
     ((kind, value),) = found.items()
-    _CHECKS.get(kind, _check_text)(value, f"{path}.{kind}", depth)
+    place = f"{path}.{kind}"
+    if kind in ("or", "and"):
+        for each, at in _items(value, place):
+            _check_clause(each, at, patterns, depth + 1)
+    elif kind == "regex":
+        patterns.check(value, place)
+    else:
+        _expect(str, value, place)
 
 
-def _check_clauses(value: object, path: str, depth: int) -> None:
-    for clause, place in _items(value, path):
-        _check_clause(clause, place, depth + 1)
+_CHARACTER = r"\\[dws] | \\[^A-Za-z0-9]"
+_TOKEN = re.compile(
+    rf"""
+    (?: {_CHARACTER} | \[\^? (?: {_CHARACTER} | [^\[\]\\^] )+ \] | [^\[\]\\(){{}}?*+|^$] )
+        (?: (?P<any> [*+] ) | (?P<optional> \? )
+          | \{{ (?P<low> \d\d? ) (?P<high> ,\d{{0,2}} )? \}} )?
+    | (?P<open> \( (?: \?[:!=] )? )
+    | \) (?P<close> \?? )
+    | (?P<bar> \| )
+    | [$^]
+    """,
+    re.VERBOSE,
+)
+"""A character or a class of them, and how often it may come; or a bracket, a bar, an end of the
+text. A group may be optional, and comes no more than once."""
 
 
-def _check_text(value: object, path: str, depth: int) -> None:
-    _expect(str, value, path)
+_SIMPLE = "characters and classes, repeated or not, and groups that come at most once"
 
 
-def _check_pattern(value: object, path: str, depth: int = 0) -> None:
-    try:
-        re.compile(_expect(str, value, path))
-    except (re.error, RecursionError, OverflowError):
-        raise ConfigError("not a regular expression", path) from None
+class _Patterns:
+    """Checks the patterns of a list, one after the other."""
+
+    def __init__(self) -> None:
+        self._number = self._ways = 0
+
+    def check(self, value: object, path: str, *, is_anchored: bool = False) -> None:
+        """Check a pattern, which is tried at the start of a text alone if it is anchored."""
+        pattern = _expect(str, value, path)
+        if len(pattern) > MAX_TEXT:
+            raise ConfigError(f"expected a pattern of at most {MAX_TEXT} characters", path)
+        try:
+            with warnings.catch_warnings(action="error"):
+                re.compile(pattern)
+        except (re.error, RecursionError, OverflowError, Warning):
+            raise ConfigError("not a regular expression", path) from None
+        self._number += 1
+        if self._number > MAX_PATTERNS:
+            raise ConfigError(f"expected at most {MAX_PATTERNS:,} patterns in a list", path)
+        self._ways += _count_ways(pattern, path, is_anchored=is_anchored)
+        if self._ways > _MAX_WAYS:
+            raise ConfigError("a pattern that may take too long to match", path)
 
 
-_CHECKS: dict[str, Callable[[object, str, int], None]] = {
-    "or": _check_clauses,
-    "and": _check_clauses,
-    "regex": _check_pattern,
-}
+def _count_ways(pattern: str, path: str, *, is_anchored: bool) -> int:
+    """Return in how many ways a valid pattern can be tried against a text of `MAX_NAME` at most.
+
+    That is a product over what follows each other, and a sum over what stands between bars.
+    Raises ConfigError for what is beyond the syntax that can be counted.
+    """
+    outer: list[tuple[int, int]] = []
+    before_bar, ways, place = 0, 1, 0
+    while place < len(pattern):
+        found = _TOKEN.match(pattern, place)
+        if found is None:
+            rest = pattern[place : place + 8]
+            raise ConfigError(f"expected a pattern of {_SIMPLE}, not {rest!a} in it", path)
+        place = found.end()
+        if found["open"]:
+            outer.append((before_bar, ways))
+            before_bar, ways = 0, 1
+        elif found["close"] is not None:
+            inner = before_bar + ways + len(found["close"])
+            before_bar, ways = outer.pop()
+            ways *= inner
+        elif found["bar"]:
+            before_bar, ways = before_bar + ways, 1
+        else:
+            ways *= _count_lengths(found)
+    if not is_anchored and (before_bar or not pattern.startswith("^")):
+        ways *= MAX_NAME
+    return before_bar + ways
+
+
+def _count_lengths(token: re.Match[str]) -> int:
+    """Return how many lengths a token can have."""
+    if token["any"]:
+        return MAX_NAME
+    if token["optional"]:
+        return 2
+    if token["high"]:
+        return int(token["high"][1:] or MAX_NAME) - int(token["low"]) + 1
+    return 1
 
 
 def _check_price(value: object, path: str) -> None:

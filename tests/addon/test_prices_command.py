@@ -1,6 +1,7 @@
 """`obsmask prices`: what holds and why, a newer list, and the way back."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -233,11 +234,11 @@ def test_what_genai_prices_publishes_is_taken_too(
     prices = {"input_mtok": 2, "cache_read_mtok": 0.5}
     model = {"id": "m", "match": {"equals": "m"}, "prices": prices}
     shop = {"id": "s", "name": "S", "api_pattern": "https://localhost/", "models": [model]}
-    file = tmp_path / "data.json"
+    file = tmp_path / "\x1b[2Jdata.json"
     file.write_text(json.dumps([shop]))
     run(capsys, "--update", file)
     assert "A million tokens: $2, cached $0.5, written $2" in run(capsys, "localhost", "m")
-    assert "from genai-prices, data.json: 1 models" in run(capsys)[0]
+    assert "from genai-prices, \ufffd[2Jdata.json: 1 models" in run(capsys)[0]
 
 
 @pytest.mark.parametrize(
@@ -248,6 +249,15 @@ def test_what_genai_prices_publishes_is_taken_too(
         pytest.param(["--update", "missing.json"], "missing.json", id="no such file"),
         pytest.param(["--update", "bad.json"], "bad.json: expected dict, got int in 'providers[0]'",
                      id="no list"),
+        pytest.param(["--update", "endless.json"], "not '+$' in it in 'providers[0].api_pattern'",
+                     id="an expression that would never end"),
+        pytest.param(["--update", "date.json"], "expected a date, as 2026-01-31 in 'date'",
+                     id="no date"),
+        pytest.param(["--update", "pipe"], "cannot read the price list pipe: not a regular file",
+                     id="a pipe"),
+        pytest.param(["--update", "/dev/zero"], "price list /dev/zero: not a regular file",
+                     id="a device"),
+        pytest.param(["--update", "large.json"], "large.json: larger than 10 MB", id="too long"),
         pytest.param(["--config", "missing.toml"], "missing.toml", id="no such configuration"),
     ],
 )  # fmt: skip
@@ -262,6 +272,11 @@ def test_a_mistake_is_one_line_and_changes_nothing(
     run(capsys, "--update", newer(tmp_path))
     stored = stored_path().read_bytes()
     Path("bad.json").write_text("[1]")
+    newer(tmp_path, api_pattern="(a+)+$").rename("endless.json")
+    newer(tmp_path, "\x1b]0;title\x07").rename("date.json")
+    os.mkfifo("pipe")
+    with Path("large.json").open("wb") as large:
+        large.truncate(10_000_001)
     assert main(["prices", *arguments]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
@@ -291,20 +306,24 @@ def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
 
 @pytest.mark.live
 @pytest.mark.parametrize(
-    ("pattern", "source", "is_told"),
+    ("provider", "source", "is_told"),
     [
-        pytest.param("https://localhost/", "price list", False, id="a list that can be used"),
-        pytest.param("(", "assumed", True, id="a broken one"),
+        pytest.param({}, "price list", False, id="a list that can be used"),
+        pytest.param({"api_pattern": "("}, "assumed", True, id="a broken one"),
+        pytest.param(
+            {"model_match": {"regex": "^(a|a)*$"}}, "assumed", True, id="one that would never end"
+        ),
     ],
 )
 def test_a_proxy_takes_up_the_stored_list_at_its_start(
-    upstream: Upstream, tmp_path: Path, pattern: str, source: str, is_told: bool
+    upstream: Upstream, tmp_path: Path, provider: dict[str, object], source: str, is_told: bool
 ) -> None:
     folder = tmp_path / ".local" / "share" / "observation-masking"
     folder.mkdir(parents=True)
-    newer(folder, api_pattern=pattern).rename(folder / "prices.json")
+    newer(folder, "2027-01-01", **provider).rename(folder / "prices.json")
     with running_addon(tmp_path, upstream, config=UNPRICED) as live:
-        live.send("/v1/chat/completions", encoded(conversation() | {"model": "m"}))
+        live.send("/other/v1/chat/completions", encoded(conversation(model="a" * 30 + "b")))
+        live.send("/v1/chat/completions", encoded(conversation(model="m")))
         record = live.record("/v1/chat/completions")
     assert source == record["price_source"]
     assert is_told == ("is ignored, and the shipped price list holds" in live.proxy.log)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from masking.errors import ConfigError
+from masking.measures.price_list import load_shipped
 from masking.measures.price_list_check import pack_list, read_list
 from masking.model import PriceStep
 
@@ -156,8 +157,22 @@ MODEL = "providers[0].models[0]"
         pytest.param("x", "list", "expected dict, got str", id="a text"),
         pytest.param(None, "list", "got nothing", id="null"),
         pytest.param({"date": 1}, "date", "expected str, got int", id="an invalid date"),
-        pytest.param({"date": "x"}, "source", "got nothing", id="no source"),
-        pytest.param({"date": "x", "source": "y"}, "providers", "got nothing", id="no providers"),
+        pytest.param({"date": "9999-99-99"}, "date", "a date", id="a day that never comes"),
+        pytest.param({"date": "20261122"}, "date", "a date", id="a date in another form"),
+        pytest.param({"date": "(a+)+$"}, "date", "a date", id="no date"),
+        pytest.param({"date": "2026-11-22"}, "source", "got nothing", id="no source"),
+        pytest.param(
+            {"date": "2026-11-22", "source": "y"}, "providers", "got nothing", id="no providers"
+        ),
+        pytest.param(ours() | {"source": "\x1b]0;a\x07"}, "source", "printed", id="an escape"),
+        pytest.param(ours({"id": "a\nb"}), "providers[0].id", "printed", id="two lines"),
+        pytest.param(ours({"name": "\u202ea"}), "providers[0].name", "printed", id="right to left"),
+        pytest.param(ours({"name": "a" * 201}), "providers[0].name", "200", id="a long name"),
+        pytest.param(ours(id="\x1b[2Jm"), f"{MODEL}.id", "printed", id="a screen that is cleared"),
+        pytest.param(
+            ours({"fallback_model_providers": ["\x9b"]}),
+            "providers[0].fallback_model_providers[0]", "printed", id="another control character",
+        ),
         pytest.param({}, "providers", "got nothing", id="nothing in it"),
         pytest.param([1], "providers[0]", "expected dict, got int", id="published: no object"),
         pytest.param([{}], "providers[0].models", "got nothing", id="published: no models"),
@@ -174,6 +189,10 @@ MODEL = "providers[0].models[0]"
         pytest.param(
             publish({"input_mtok": {"base": 1, "tiers": [{}]}}), f"{MODEL}.steps[0]", "expected",
             id="published: an empty tier",
+        ),
+        pytest.param(
+            publish({"input_mtok": {"base": 1, "tiers": [{"start": 5}, {"start": "5"}]}}),
+            f"{MODEL}.steps[0]", "expected", id="published: tiers that have no order",
         ),
         pytest.param(publish({"input_mtok": "1"}), f"{MODEL}.input", "number", id="a text"),
         pytest.param(ours({"id": None}), "providers[0].id", "got nothing", id="no id"),
@@ -230,13 +249,109 @@ def test_a_mistake_is_reported_with_its_place(document: object, path: str, probl
         pytest.param(b"{", "not JSON", id="cut off"),
         pytest.param(b"\xff", "not JSON", id="no text"),
         pytest.param(b"[" * 5_000, "not JSON", id="without end"),
-        pytest.param(b" " * 50_000_001, "more than 50,000,000 bytes", id="far too long"),
+        pytest.param(b" " * 10_000_001, "larger than 10 MB", id="far too long"),
     ],
 )
 def test_what_is_not_json_is_refused(data: bytes, problem: str) -> None:
     for read in (read_list, lambda data: pack_list(data, TODAY, "a test")):
         with pytest.raises(ConfigError, match=problem):
             read(data)
+
+
+# Patterns
+
+
+def test_every_pattern_of_the_shipped_list_is_taken() -> None:
+    """And there is room for eight times as many, as the list grows with every new model."""
+    shipped = load_shipped()
+    document = {"date": shipped.date, "source": shipped.source, "providers": shipped.providers * 8}
+    assert 8 * shipped.models == read_list(dumps(document)).models
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names", "others"),
+    [
+        (r"^claude-opus-5[-@]\d{8}$", ["claude-opus-5@20260101"], ["claude-opus-5-1"]),
+        (r"^(?!.*-tts(?:$|-))", ["gpt-5"], ["gpt-5-tts", "a-tts-1"]),
+        (r"^(?![^/]+/)(?:mini|mix)stral", ["ministral"], ["a/ministral", "stral"]),
+        (r"\.5\[fast=(true|false)\]$", ["grok-4.5[fast=true]"], ["grok-4.5"]),
+        (r"^o[134](-mini)?$", ["o1", "o3-mini"], ["o2"]),
+        (r"^a{2,3}b{1,}c{2}$", ["aabbcc"], ["abcc"]),
+        (r"b.*c", ["a b d c"], ["acb", "b" + "a" * 300 + "c"]),
+    ],
+)
+def test_a_simple_pattern_is_matched(pattern: str, names: list[str], others: list[str]) -> None:
+    """A name that is longer than any real one is matched by none."""
+    prices = read_list(dumps(ours({"model_match": {"regex": pattern}}, input=1, match={"or": [
+        {"contains": ""}]})))  # fmt: skip
+    assert [True] * len(names) == [prices.find_maker(name) is not None for name in names]
+    assert [False] * len(others) == [prices.find_maker(name) is not None for name in others]
+
+
+def test_a_host_that_is_longer_than_any_real_one_has_no_seller() -> None:
+    prices = read_list(dumps(ours({"api_pattern": "https://a*"}, input=1)))
+    assert prices.find("a" * 253, "m") is not None
+    assert prices.find("a" * 300, "m") is None
+
+
+NOT_SIMPLE = "expected a pattern of"
+TOO_LONG = "may take too long to match"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "problem"),
+    [
+        ("(a+)+$", NOT_SIMPLE),
+        ("^(a|a)*$", NOT_SIMPLE),
+        ("^(?:a?){40}$", NOT_SIMPLE),
+        ("^(?:a|b|ab)*c$", NOT_SIMPLE),
+        ("^(?=(a+)+b)", NOT_SIMPLE),
+        (r"^(a+)\1$", NOT_SIMPLE),
+        ("^(?P<a>a)$", NOT_SIMPLE),
+        ("(?x)a", NOT_SIMPLE),
+        ("a+?b", NOT_SIMPLE),
+        ("[[]a", "not a regular expression"),
+        ("[]a]*", NOT_SIMPLE),
+        (r"a\Z", NOT_SIMPLE),
+        ("a{b}", NOT_SIMPLE),
+        ("^.*.*.*=x$", TOO_LONG),
+        ("^(?!.*.*.*b)", TOO_LONG),
+        ("^" + "a?" * 40 + "a" * 40, TOO_LONG),
+        ("^" + "(?:a|a)" * 25 + "b", TOO_LONG),
+        ("^" + "a{1,9}" * 9 + "b", TOO_LONG),
+        ("a" * 201, "at most 200 characters"),
+        ("(" * 90 + ")" * 89, "not a regular expression"),
+        ("a{99999999999999999999}", "not a regular expression"),
+    ],
+)
+@pytest.mark.parametrize("place", ["api_pattern", "model_match.regex", "models[0].match.regex"])
+def test_a_pattern_that_may_not_end_is_refused(pattern: str, problem: str, place: str) -> None:
+    documents = {
+        "api_pattern": ours({"api_pattern": pattern}),
+        "model_match.regex": ours({"model_match": {"regex": pattern}}),
+        "models[0].match.regex": ours(match={"regex": pattern}),
+    }
+    with pytest.raises(ConfigError) as raised:
+        read_list(dumps(documents[place]))
+    assert f"providers[0].{place}" == raised.value.path
+    assert problem in raised.value.problem
+
+
+@pytest.mark.parametrize("pattern", [".*.*b", "^a|.*.*b"])
+def test_a_pattern_that_is_tried_at_each_character_takes_longer(pattern: str) -> None:
+    assert 1 == read_list(dumps(ours({"api_pattern": pattern}))).models  # tried at the first alone
+    with pytest.raises(ConfigError, match=TOO_LONG):
+        read_list(dumps(ours(match={"regex": pattern})))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "count", "problem"),
+    [("^.*b", 700, "a pattern that may take too long"), ("^a", 1_000, "at most 1,000 patterns")],
+)
+def test_patterns_are_bounded_together(pattern: str, count: int, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem) as raised:
+        read_list(dumps(ours(match={"or": [{"regex": pattern}] * count})))
+    assert raised.value.path.startswith(f"{MODEL}.match.or[")
 
 
 def test_a_published_list_is_not_in_our_form() -> None:
