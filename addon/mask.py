@@ -132,10 +132,11 @@ class ObservationMasking:
     async def request(self, flow: http.HTTPFlow) -> None:
         if self._config is None:
             return
+        if is_for_proxy(flow.request):
+            flow.response = answer(flow.request, await self._describe(self._config))
+            return
         request, settings = ReadRequest(flow.request), self._config.settings
-        if is_for_proxy(request):
-            flow.response = answer(request, await self._describe(self._config))
-        elif found := find_wire_format(request):
+        if found := find_wire_format(request):
             if is_opened(request.pretty_host, settings.hosts):
                 await self._open.mask(flow, request, found, settings, self._run)
         elif (name := find_unserved_format(request)) and self._is_masking(flow):

@@ -2,7 +2,9 @@
 
 from ipaddress import ip_address
 
-_NAMES = ("localhost", "127.0.0.1", "[::1]", "obsmask.test")
+_NAMES = ("localhost", "127.0.0.1", "[::1]")
+"""Names that always lead to this machine. `obsmask.test` is none: without the proxy, whoever
+answers a browser's DNS queries could serve a page by that name, and then lead the name here."""
 
 
 def is_loopback(host: str) -> bool:

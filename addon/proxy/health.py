@@ -9,23 +9,28 @@ from collections.abc import Mapping
 import orjson
 from mitmproxy import http
 
-from addon.shared.http_message import Request
-
 NAME = "obsmask.test"
 PATH = "/health"
 
 
-def is_for_proxy(request: Request) -> bool:
-    """Whether a request asks the proxy itself. None of these is ever sent on."""
-    return request.pretty_host.lower().rstrip(".") == NAME
+def is_for_proxy(request: http.Request) -> bool:
+    """Whether a request is sent to the proxy itself. None of these is ever sent on.
+
+    Whom it is sent to counts, whatever its `Host` says (RFC 9112, 3.2.2).
+    """
+    return request.host.lower().rstrip(".") == NAME
 
 
-def answer(request: Request, health: Mapping[str, object]) -> http.Response:
+def answer(request: http.Request, health: Mapping[str, object]) -> http.Response:
     """Return the answer to such a request; only GET and HEAD of `PATH` have one.
 
     `/` leads to the page, which is elsewhere: mitmproxy would hold its events back.
     """
-    headers = {"content-type": "application/json", "cache-control": "no-store"}
+    headers = {
+        "content-type": "application/json",
+        "cache-control": "no-store",
+        "x-content-type-options": "nosniff",
+    }
     path, page = request.path.partition("?")[0], health["page"]
     if path == "/" and page is not None:
         return http.Response.make(307, b"", {**headers, "location": str(page)})

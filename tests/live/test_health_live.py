@@ -79,6 +79,16 @@ def test_its_page_is_led_to_and_shows_what_has_passed(
     assert f"{page}\n" == capsys.readouterr().out
 
 
+def test_whom_a_request_is_sent_to_counts_and_not_its_host_header(live: Live) -> None:
+    live.sink.answers["/health"] = answer(b'"of the server"')
+    with live.client() as client:
+        ours = client.get(HEALTH, headers={"host": "evil.example"})
+        theirs = client.get(live.sink.url("/health"), headers={"host": "obsmask.test"})
+    assert (200, True) == (ours.status_code, "run" in ours.json())
+    assert "nosniff" == ours.headers["x-content-type-options"]
+    assert "of the server" == theirs.json()
+
+
 @pytest.mark.parametrize(
     ("method", "url", "status"),
     [
