@@ -179,6 +179,16 @@ def test_where_it_breaks_off_is_recorded(
     assert [error] == [record.error for record in play.records]
 
 
+@pytest.mark.parametrize("before", [(), (asked(),), (asked(), sent(BODY))], ids=len)
+def test_a_message_without_a_part_ends_the_exchange_and_nothing_is_logged(
+    play: Play, caplog: pytest.LogCaptureFixture, before: Sequence[Message]
+) -> None:
+    caplog.set_level("WARNING")
+    said = play.play(*before, ProcessingRequest(), answered())
+    assert ["request_headers", "request_body"][: len(before)] == kinds(said)
+    assert [] == caplog.messages
+
+
 def test_our_own_end_is_recorded(play: Play) -> None:
     play.play(asked(), sent(BODY), before=play.processor.stop)
     assert ["proxy ended"] == [record.error for record in play.records]

@@ -39,9 +39,11 @@ class Part(NamedTuple):
     is_last: bool = False
 
 
-def read_part(message: Any) -> Part:  # noqa: ANN401 - made from a description, without types
-    """Return the part that a message of Envoy's tells of."""
-    kind: str = message.WhichOneof("request")
+def read_part(message: Any) -> Part | None:  # noqa: ANN401 - made from a description, without types
+    """Return the part that a message of Envoy's tells of; None if it tells of none that we know."""
+    kind: str | None = message.WhichOneof("request")
+    if kind is None:
+        return None
     content = getattr(message, kind)
     if kind.endswith("_headers"):
         return Part(kind, (*_read_fields(content),), is_last=content.end_of_stream)

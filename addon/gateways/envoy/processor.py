@@ -49,6 +49,8 @@ class Processor:
         try:
             async for message in messages:
                 part = read_part(message)
+                if part is None:
+                    break  # Envoy never sends such a message; whoever does gets no answer
                 async for response in _guard(exchange, part):
                     yield response
                 if exchange.is_over:
