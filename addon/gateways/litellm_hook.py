@@ -10,11 +10,12 @@ This module alone imports LiteLLM. Whatever goes wrong in here, a call goes on a
 
 import atexit
 import contextlib
+import functools
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from addon.gateways.litellm_call import Call, Deployment
 from addon.gateways.litellm_gateway import LiteLLMGateway
@@ -43,6 +44,26 @@ else:
 logger = logging.getLogger("observation_masking")
 
 
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def _guarded(
+    hook: Callable[_Arguments, Awaitable[_Result]],
+) -> Callable[_Arguments, Awaitable[_Result | None]]:
+    """Let a hook return None where it fails: its arguments may be objects of any class."""
+
+    @functools.wraps(hook)
+    async def guarded(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result | None:
+        try:
+            return await hook(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - the call goes on, whatever happened
+            logger.warning(f"a call of LiteLLM was not looked at: {type(error).__name__}")
+            return None
+
+    return guarded
+
+
 class ObservationMasking(CustomLogger):
     """The hooks: LiteLLM calls each with keyword arguments of its own choice."""
 
@@ -50,6 +71,7 @@ class ObservationMasking(CustomLogger):
         super().__init__()
         self._gateway = gateway
 
+    @_guarded
     async def async_pre_call_deployment_hook(
         self, kwargs: dict[str, Any], call_type: object
     ) -> dict[str, Any] | None:
@@ -59,6 +81,7 @@ class ObservationMasking(CustomLogger):
         )
         return None if changed is None else {**kwargs, **changed}
 
+    @_guarded
     async def async_log_success_event(
         self,
         kwargs: Mapping[str, Any],
@@ -73,6 +96,7 @@ class ObservationMasking(CustomLogger):
         else:
             self._gateway.succeed(call_id, end_time, find_usage(response_obj), first)
 
+    @_guarded
     async def async_log_failure_event(
         self,
         kwargs: Mapping[str, Any],
@@ -83,6 +107,7 @@ class ObservationMasking(CustomLogger):
         status = _find_status(kwargs.get("exception"))
         self._gateway.fail(_find_id(kwargs), end_time, status)
 
+    @_guarded
     async def async_post_call_failure_deployment_hook(
         self,
         request_data: Mapping[str, Any],
@@ -105,7 +130,7 @@ def _find_name(call_type: object) -> str:
 
 
 def _find_deployment(arguments: Mapping[str, Any]) -> Deployment:
-    """Return to whom a call goes; never raises an Exception."""
+    """Return to whom a call goes."""
     model, provider = str(arguments.get("model")), arguments.get("custom_llm_provider")
     base = arguments.get("api_base") or arguments.get("base_url")
     with contextlib.suppress(Exception):  # a model that LiteLLM does not know

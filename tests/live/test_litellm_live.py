@@ -266,6 +266,57 @@ def test_a_program_is_masked_and_goes_on_if_masking_fails(
     assert [200, 200] == [each["status"] for each in read_records(tmp_path)]
 
 
+HOSTILE = """
+import asyncio, json
+from datetime import datetime
+from addon.gateways.litellm_hook import observation_masking
+
+class Hostile:
+    def __str__(self):
+        raise ValueError
+    __bool__ = __str__
+    __eq__ = __str__
+    __hash__ = None
+
+    @property
+    def value(self):
+        raise ZeroDivisionError
+
+async def main():
+    now = datetime.now()
+    names = ("model", "litellm_call_id", "custom_llm_provider", "api_base", "base_url",
+             "cache_hit", "stream", "exception", "proxy_server_request", "api_key", "messages")
+    for name in (*names, "call_type"):
+        plain = {"model": "gpt-5", "litellm_call_id": name, "messages": []}
+        arguments = plain if name == "call_type" else {**plain, name: Hostile()}
+        call_type = Hostile() if name == "call_type" else "acompletion"
+        hook = observation_masking
+        said = [
+            await hook.async_pre_call_deployment_hook(arguments, call_type),
+            await hook.async_log_success_event(arguments, Hostile(), now, now),
+            await hook.async_log_failure_event(arguments, Hostile(), now, now),
+            await hook.async_post_call_failure_deployment_hook(arguments, Hostile(), call_type),
+        ]
+        print(name, said == [None] * 4)
+
+asyncio.run(main())
+"""
+
+
+def test_no_hook_raises_whatever_its_arguments_are(tmp_path: Path, provider: Provider) -> None:
+    done = subprocess.run(
+        [str(PYTHON), "-c", HOSTILE],
+        env=litellm_environment(tmp_path, provider, SLIDING),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert 0 == done.returncode, done.stderr
+    assert {"True"} == {line.split()[1] for line in done.stdout.splitlines()}
+    assert 12 == len(done.stdout.splitlines())
+
+
 MISTAKES = [
     ("an unknown key", b"[observation_masking.schema1]\nenabeld = true\n", "enabeld"),
     ("a memory", b"[observation_masking.memory]\nenabled = true\n", "memory.enabled"),
