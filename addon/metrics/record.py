@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from addon.metrics.record_fields import means
+from addon.metrics.record_fields import Amount, Count, means
 from addon.metrics.stages import Group, Interruption, Resent
 from masking.accounting.cost import Basis
 from masking.measures.pricing import Source
@@ -27,7 +27,7 @@ class RequestRecord(BaseModel):
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     kind: Annotated[Literal["chat"], means("A chat request; `mcp` is an MCP response.")] = "chat"
-    record_schema: Annotated[int, means("The version of these fields; 1 if it is left out.")] = 1
+    record_schema: Annotated[Count, means("The version of these fields; 1 if it is left out.")] = 1
     software_version: Annotated[
         str | None, means("The version of observation-masking that made the record.")
     ] = None
@@ -99,24 +99,24 @@ class RequestRecord(BaseModel):
         ),
     ] = None
     cache_read_ratio: Annotated[
-        float,
+        Amount,
         means("The price of a cached token, in plain ones, by which the boundary was drawn."),
     ] = 1.0
     cache_write_ratio: Annotated[
-        float,
+        Amount,
         means("The same for a written token. Where the two are equal, the window slides."),
     ] = 1.0
     price_source: Annotated[Source | None, means("Where the billed prices come from.")] = None
     price_read_ratio: Annotated[
-        float | None, means("The billed price of a cached token, in plain ones.")
+        Amount | None, means("The billed price of a cached token, in plain ones.")
     ] = None
-    price_write_ratio: Annotated[float | None, means("The same for a written token.")] = None
+    price_write_ratio: Annotated[Amount | None, means("The same for a written token.")] = None
     price_entry: Annotated[
         tuple[str, str] | None,
         means("The seller and the model of the price list's entry from which they come."),
     ] = None
     model_window_tokens: Annotated[
-        int | None,
+        Count | None,
         means(
             "The model's context window, for prompt and answer, by the price list or the "
             "configuration.",
@@ -130,17 +130,19 @@ class RequestRecord(BaseModel):
             "answer; null if either size is not known."
         ),
     ] = None
-    status: Annotated[int | None, means("The status of the answer.")] = None
+    status: Annotated[Count | None, means("The status of the answer.")] = None
     error: Annotated[Interruption | None, means("Why the answer did not come to its end.")] = None
-    messages: Annotated[int | None, means("Messages.")] = None
-    tool_turns: Annotated[int | None, means("Tool turns.")] = None
-    tool_results: Annotated[int | None, means("Tool results.")] = None
-    masked: Annotated[int | None, means("Tool results that the window masked.")] = None
-    masked_images: Annotated[int | None, means("Images that the window masked in them.")] = None
-    redacted: Annotated[int | None, means("Tool results that were redacted.")] = None
-    reduced: Annotated[int | None, means("Tool results that a reduction replaced.")] = None
-    dropped: Annotated[int | None, means("Tool results that a reduction dropped.")] = None
-    kept: Annotated[Mapping[str, int] | None, means("Tool results that stayed, by reason.")] = None
+    messages: Annotated[Count | None, means("Messages.")] = None
+    tool_turns: Annotated[Count | None, means("Tool turns.")] = None
+    tool_results: Annotated[Count | None, means("Tool results.")] = None
+    masked: Annotated[Count | None, means("Tool results that the window masked.")] = None
+    masked_images: Annotated[Count | None, means("Images that the window masked in them.")] = None
+    redacted: Annotated[Count | None, means("Tool results that were redacted.")] = None
+    reduced: Annotated[Count | None, means("Tool results that a reduction replaced.")] = None
+    dropped: Annotated[Count | None, means("Tool results that a reduction dropped.")] = None
+    kept: Annotated[Mapping[str, Count] | None, means("Tool results that stayed, by reason.")] = (
+        None
+    )
     result_reasons: Annotated[
         str | None,
         means(
@@ -149,23 +151,29 @@ class RequestRecord(BaseModel):
         ),
     ] = None
     tool_chars_before: Annotated[
-        int | None, means("All tool results, before masking.", "characters")
+        Count | None, means("All tool results, before masking.", "characters")
     ] = None
-    tool_chars_after: Annotated[int | None, means("The same, after masking.", "characters")] = None
+    tool_chars_after: Annotated[Count | None, means("The same, after masking.", "characters")] = (
+        None
+    )
     json_chars_before: Annotated[
-        int | None, means("The whole request, before masking.", "characters")
+        Count | None, means("The whole request, before masking.", "characters")
     ] = None
-    json_chars_after: Annotated[int | None, means("The same, after masking.", "characters")] = None
+    json_chars_after: Annotated[Count | None, means("The same, after masking.", "characters")] = (
+        None
+    )
     tool_tokens_before: Annotated[
-        int | None, means("All tool results, before masking.", "tokens")
+        Count | None, means("All tool results, before masking.", "tokens")
     ] = None
-    tool_tokens_after: Annotated[int | None, means("The same, after masking.", "tokens")] = None
+    tool_tokens_after: Annotated[Count | None, means("The same, after masking.", "tokens")] = None
     request_tokens_before: Annotated[
-        int | None, means("The whole request, before masking.", "tokens")
+        Count | None, means("The whole request, before masking.", "tokens")
     ] = None
-    request_tokens_after: Annotated[int | None, means("The same, after masking.", "tokens")] = None
+    request_tokens_after: Annotated[Count | None, means("The same, after masking.", "tokens")] = (
+        None
+    )
     composition: Annotated[
-        Mapping[str, int] | None,
+        Mapping[str, Count] | None,
         means(
             "The request after masking, by part: `system`, `tools` (schemas), `user`, `assistant`, "
             "`results`, `placeholders`, and `unknown` for what no format knows.",
@@ -173,7 +181,7 @@ class RequestRecord(BaseModel):
         ),
     ] = None
     redaction_scenarios: Annotated[
-        tuple[int, ...] | None,
+        tuple[Count, ...] | None,
         means(
             "With redaction: tool results by what follows them, an answer, calls, nothing, the "
             "user and calls, calls and an answer."
@@ -186,45 +194,47 @@ class RequestRecord(BaseModel):
         InvariantStatus | None,
         means("`fallback` if the last stage was reached."),
     ] = None
-    dropped_messages: Annotated[int | None, means("Messages that a reduction dropped.")] = None
-    bytes_before: Annotated[int | None, means("The body on the wire, before masking.", "bytes")] = (
-        None
-    )
-    bytes_after: Annotated[int | None, means("The same, after masking.", "bytes")] = None
+    dropped_messages: Annotated[Count | None, means("Messages that a reduction dropped.")] = None
+    bytes_before: Annotated[
+        Count | None, means("The body on the wire, before masking.", "bytes")
+    ] = None
+    bytes_after: Annotated[Count | None, means("The same, after masking.", "bytes")] = None
     hook_us: Annotated[
-        int | None, means("How long the request waited for the addon.", "microseconds")
+        Count | None, means("How long the request waited for the addon.", "microseconds")
     ] = None
     first_chunk_seconds: Annotated[
-        float | None,
+        Amount | None,
         means("From the request's arrival to the first piece of a streamed answer.", "seconds"),
     ] = None
     tokenizer: Annotated[str | None, means("The tokenizer that counted the tokens.")] = None
     tokenizer_exact: Annotated[bool | None, means("Whether that is the model's own.")] = None
     prompt_tokens: Annotated[
-        int | None, means("The prompt, as the provider counted it.", "tokens")
+        Count | None, means("The prompt, as the provider counted it.", "tokens")
     ] = None
     cached_tokens: Annotated[
-        int | None, means("Prompt tokens that were read from the cache.", "tokens")
+        Count | None, means("Prompt tokens that were read from the cache.", "tokens")
     ] = None
     written_tokens: Annotated[
-        int | None, means("Prompt tokens that were written to the cache.", "tokens")
+        Count | None, means("Prompt tokens that were written to the cache.", "tokens")
     ] = None
     written_long_tokens: Annotated[
-        int | None, means("Those of them that were written for an hour.", "tokens")
+        Count | None, means("Those of them that were written for an hour.", "tokens")
     ] = None
     completion_tokens: Annotated[
-        int | None, means("The answer, as the provider counted it.", "tokens")
+        Count | None, means("The answer, as the provider counted it.", "tokens")
     ] = None
     reasoning_tokens: Annotated[
-        int | None, means("The part of the answer that is reasoning.", "tokens")
+        Count | None, means("The part of the answer that is reasoning.", "tokens")
     ] = None
-    conversation: Annotated[int | None, means("The number of the conversation in this run.")] = None
+    conversation: Annotated[Count | None, means("The number of the conversation in this run.")] = (
+        None
+    )
     conversation_id: Annotated[
         str | None,
         means("A digest of the conversation's texts up to the first user message, in any run."),
     ] = None
     rereads: Annotated[
-        int | None,
+        Count | None,
         means(
             "Tool calls in the newest answer that repeat earlier ones, with the same tool and the "
             "same arguments, whose results the request before masked. A call counts once, in the "
@@ -236,7 +246,7 @@ class RequestRecord(BaseModel):
         bool | None, means("Whether more was masked than in the request before.")
     ] = None
     move_price_tokens: Annotated[
-        float | None,
+        Amount | None,
         means(
             "What that cost: what follows the newly masked results is written to the cache anew.",
             "input tokens",
@@ -247,70 +257,70 @@ class RequestRecord(BaseModel):
         means("Whether the boundary is held because the cache did not return after a move."),
     ] = None
     predicted_cached_tokens: Annotated[
-        int | None, means("What should have come from the cache.", "tokens")
+        Count | None, means("What should have come from the cache.", "tokens")
     ] = None
     cached_tokens_basis: Annotated[
         Basis | None, means("Whether the cost is by the provider's report or by a simulation.")
     ] = None
     cost_tokens_before: Annotated[
-        float | None, means("What the prompt would have cost unmasked.", "input tokens")
+        Amount | None, means("What the prompt would have cost unmasked.", "input tokens")
     ] = None
-    cost_dollars_before: Annotated[float | None, means("The same.", "US dollars")] = None
+    cost_dollars_before: Annotated[Amount | None, means("The same.", "US dollars")] = None
     cost_tokens_before_warm: Annotated[
-        float | None,
+        Amount | None,
         means("The same if the provider's cache had lost nothing.", "input tokens"),
     ] = None
-    cost_dollars_before_warm: Annotated[float | None, means("The same.", "US dollars")] = None
+    cost_dollars_before_warm: Annotated[Amount | None, means("The same.", "US dollars")] = None
     cost_tokens_after: Annotated[
-        float | None, means("What the prompt cost masked.", "input tokens")
+        Amount | None, means("What the prompt cost masked.", "input tokens")
     ] = None
-    cost_dollars_after: Annotated[float | None, means("The same.", "US dollars")] = None
+    cost_dollars_after: Annotated[Amount | None, means("The same.", "US dollars")] = None
     saved_tokens_error: Annotated[
-        float | None,
+        Amount | None,
         means(
             "By how much the cost of the prompt that was not sent may be off, either way.",
             "input tokens",
         ),
     ] = None
     saved_tokens_error_by_chance: Annotated[
-        float | None, means("The part of that which evens out over many requests.", "input tokens")
+        Amount | None, means("The part of that which evens out over many requests.", "input tokens")
     ] = None
     saved_dollars_error: Annotated[
-        float | None,
+        Amount | None,
         means(
             "By how much the cost of the prompt that was not sent may be off, either way.",
             "US dollars",
         ),
     ] = None
     net_tokens: Annotated[
-        float | None,
+        Amount | None,
         means("What masking saved in the conversation; below 0 a loss.", "input tokens"),
     ] = None
     net_tokens_error: Annotated[
-        float | None, means("By how much that may be off, either way.", "input tokens")
+        Amount | None, means("By how much that may be off, either way.", "input tokens")
     ] = None
     net_dollars: Annotated[
-        float | None, means("What it saved where the price is known.", "US dollars")
+        Amount | None, means("What it saved where the price is known.", "US dollars")
     ] = None
     net_dollars_error: Annotated[
-        float | None, means("By how much that may be off, either way.", "US dollars")
+        Amount | None, means("By how much that may be off, either way.", "US dollars")
     ] = None
     net_unpriced: Annotated[
-        int | None, means("Requests of the conversation without a known price.")
+        Count | None, means("Requests of the conversation without a known price.")
     ] = None
     total_net_tokens: Annotated[
-        float | None, means("What masking saved in all conversations.", "input tokens")
+        Amount | None, means("What masking saved in all conversations.", "input tokens")
     ] = None
     total_net_tokens_error: Annotated[
-        float | None, means("By how much that may be off, either way.", "input tokens")
+        Amount | None, means("By how much that may be off, either way.", "input tokens")
     ] = None
     total_net_dollars: Annotated[
-        float | None, means("What it saved where the price is known.", "US dollars")
+        Amount | None, means("What it saved where the price is known.", "US dollars")
     ] = None
     total_net_dollars_error: Annotated[
-        float | None, means("By how much that may be off, either way.", "US dollars")
+        Amount | None, means("By how much that may be off, either way.", "US dollars")
     ] = None
-    total_unpriced: Annotated[int | None, means("Requests without a known price.")] = None
+    total_unpriced: Annotated[Count | None, means("Requests without a known price.")] = None
 
     @property
     def failed(self) -> bool:

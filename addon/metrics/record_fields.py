@@ -1,7 +1,7 @@
 """Fields of records that say what they mean, so that the documentation can list them."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
@@ -10,6 +10,12 @@ Unit = Literal[
     "characters", "tokens", "input tokens", "US dollars", "bytes", "microseconds", "seconds"
 ]
 """`input tokens` are equivalents: what as many plain input tokens would cost."""
+
+_LIMIT = 10**24
+"""No number of a request is near it. Of larger ones, sums and squares could overflow."""
+
+Count = Annotated[int, Field(ge=-_LIMIT, le=_LIMIT)]
+Amount = Annotated[float, Field(ge=-_LIMIT, le=_LIMIT)]
 
 
 def means(meaning: str, unit: Unit | None = None) -> FieldInfo:

@@ -77,7 +77,7 @@ def test_prometheus_scrapes_loopback_and_else_where_it_was_asked_for(
 
 @pytest.mark.parametrize(
     "odd",
-    [{"prompt_tokens": 10**30}, {"model": "\ud800"}],
+    [{"prompt_tokens": 10**24}, {"model": "\ud800"}],
     ids=["a huge count", "half a character"],
 )
 def test_what_others_report_is_told_however_odd(server: PageServer, odd: dict[str, Any]) -> None:

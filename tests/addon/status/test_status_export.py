@@ -72,6 +72,32 @@ def test_csv_has_a_column_for_each_field(capsys: pytest.CaptureFixture[str], rec
     assert ('["openai", "a, b"]', 'say "hi"\nthere') == (row["price_entry"], row["tag"])
 
 
+HOSTILE = "\x1b]0;title\x07 \x9b2J \x7f \u202e \U000e0001 é"
+"""What steers a terminal: old and new control characters, and marks of direction or of language."""
+
+
+def test_jsonl_escapes_what_steers_a_terminal(
+    capsys: pytest.CaptureFixture[str], records: Path
+) -> None:
+    fields = {"model": HOSTILE, "kept": {HOSTILE: 1}, "price_entry": ["a", HOSTILE]}
+    write_records(records, REQUEST | fields)
+    assert main(["status", "--since", "2020-01-01", "--jsonl"]) == 0
+    line = capsys.readouterr().out.removesuffix("\n")
+    assert line.isprintable()
+    expected = RequestRecord.model_validate({**LEAST, **REQUEST, **fields})
+    assert expected == RequestRecord.model_validate_json(line)
+
+
+def test_csv_replaces_what_steers_a_terminal(
+    capsys: pytest.CaptureFixture[str], records: Path
+) -> None:
+    fields = {"model": HOSTILE, "kept": {"\x9b\u202e": 1}, "tag": "a\tb\nc"}
+    write_records(records, REQUEST | fields)
+    (row,) = read_csv(capsys)
+    cleaned = "\ufffd]0;title\ufffd \ufffd2J \ufffd \ufffd \ufffd é"
+    assert (cleaned, '{"\ufffd\ufffd": 1}', "a\tb\nc") == (row["model"], row["kept"], row["tag"])
+
+
 @pytest.mark.parametrize("start", [*"=+-@\t\r\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
 @pytest.mark.parametrize("field", ["model", "tag", "host", "client"])
 def test_no_cell_of_a_csv_is_a_formula(

@@ -11,6 +11,7 @@ from tests.addon.test_record import FIRST_SCHEMA
 from tests.made_up_records import (
     LEAST,
     REQUEST,
+    bill,
     describe,
     read_json,
     status,
@@ -95,6 +96,32 @@ def test_it_is_told_why_there_is_nothing(
     said = status(capsys, *options)
     assert [f"from {records}", "", expected] == said[1:]
     assert 0 == read_json(capsys, *options)["total"]["requests"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"masked": 10**400},
+        {"prompt_tokens": -(10**400)},
+        {"status": 10**400},
+        {"kept": {"error": 10**400}},
+        {"saved_tokens_error_by_chance": 1e308},
+        {"cost_dollars_before": -1e300},
+    ],
+    ids=lambda it: next(iter(it)),
+)
+@pytest.mark.parametrize("options", [[], ["--by", "model"], ["--json"], ["--csv"], ["--jsonl"]])
+def test_a_record_with_a_number_of_no_request_is_passed_over(
+    capsys: pytest.CaptureFixture[str],
+    records: Path,
+    damage: Mapping[str, object],
+    options: list[str],
+) -> None:
+    sound = REQUEST | bill(3, 2, 0.5)
+    write_records(records, sound, sound)
+    expected = status(capsys, *options)
+    write_records(records, sound, {**sound, **damage}, sound)
+    assert expected == status(capsys, *options)
 
 
 def test_a_named_file_that_is_not_there_is_a_mistake(
