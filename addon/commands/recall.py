@@ -30,7 +30,7 @@ _AGES = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
 def command(recall_id: str | None, lists: bool, folder: Path | None, config: str) -> None:
     """Print the tool result that was masked with this ID, as it was.
 
-    The beginning of an id is enough if no other begins so. It is kept if `recall.enabled` was set.
+    The whole ID, as the placeholder has it. The result is kept if `recall.enabled` was set.
     """
     if lists == (recall_id is not None):
         raise click.UsageError("expected an ID, or --list")

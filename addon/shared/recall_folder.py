@@ -15,7 +15,7 @@ from typing import NamedTuple
 from addon.metrics.private_files import make_folder, open_private
 from addon.metrics.record_file import default_path
 from masking.config_tables import RecallSettings
-from masking.strategies.recall import digest_bytes, is_recall_id
+from masking.strategies.recall import ID_CHARS, digest_bytes, is_recall_id
 
 _FILLED = 0.9
 """The part of the allowed size that is filled. The rest is for what is written meanwhile."""
@@ -23,6 +23,9 @@ _FILLED = 0.9
 _UNFINISHED = ".unfinished-"
 _GIVEN_UP_SECONDS = 3_600.0
 """After which nobody goes on writing an unfinished file."""
+
+_LONGEST_SHOWN = 40
+"""The most characters that are shown of what is no id."""
 
 _NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -103,19 +106,25 @@ class RecallFolder:
             raise
 
     def read(self, recall_id: str) -> bytes:
-        """Return a text, by its id or by the beginning of that, if no other begins so.
+        """Return a text by its id.
 
-        Raises ValueError, in words for a user, if there is no such text, or if it is damaged.
+        The whole id alone will do: whoever may ask for texts, such as an agent with the MCP tool,
+        could find those of other conversations by trying beginnings. Raises ValueError, in words
+        for a user, if there is no such text, or if it is damaged.
         """
-        name = self._find(recall_id)
-        path = self.path / name
+        if not is_recall_id(recall_id):
+            digits = f"a placeholder and --list show all {ID_CHARS} digits of an id"
+            raise ValueError(f"no text has the id {recall_id[:_LONGEST_SHOWN]!r}: {digits}")
+        path = self.path / recall_id
+        if not os.path.lexists(path) or not stat.S_ISREG(path.lstat().st_mode):
+            raise ValueError(f"no text with the id {recall_id!r} is kept in {self.path}")
         with open(path, "rb", opener=lambda p, flags: open_private(p, flags | _NO_LINK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ValueError(f"{path} is no regular file")
             data = file.read()
-        if digest_bytes(data) != name:
+        if digest_bytes(data) != recall_id:
             raise ValueError(f"{path} is damaged")
-        self.touch(name, len(data))
+        self.touch(recall_id, len(data))
         return data
 
     def list_files(self) -> list[Kept]:
@@ -138,15 +147,6 @@ class RecallFolder:
         for unfinished in self._scan(lambda name: name.startswith(_UNFINISHED)):
             if unfinished.used < now - _GIVEN_UP_SECONDS:
                 self._delete(unfinished.recall_id)
-
-    def _find(self, beginning: str) -> str:
-        ids = [kept.recall_id for kept in self.list_files()]
-        found = [recall_id for recall_id in ids if recall_id.startswith(beginning)]
-        if not found:
-            raise ValueError(f"no text with the id {beginning!r} is kept in {self.path}")
-        if len(found) > 1:
-            raise ValueError(f"{len(found)} ids begin with {beginning!r} in {self.path}")
-        return found[0]
 
     def _scan(self, is_wanted: Callable[[str], bool]) -> Iterator[Kept]:
         with contextlib.suppress(FileNotFoundError), os.scandir(self.path) as entries:
