@@ -72,7 +72,7 @@ def describe_local(used: Path) -> str | None:
     except ConfigError:  # it may be anybody's
         return None
     if (path.parent / "addon" / "mask.py").is_file():
-        return f"{NAME} in this folder is read by `mitmdump -s addon/mask.py` alone"
+        return f"{NAME} in this folder is read by mitmdump alone, with the addon/mask.py here"
     return f"{NAME} in this folder is not read, as it may be a stranger's project"
 
 

@@ -110,7 +110,7 @@ def test_what_is_to_be_said_of_rules(
     assert ([] if expected is None else [expected]) == notes
 
 
-BY_MITMDUMP = "config.toml in this folder is read by `mitmdump -s addon/mask.py` alone"
+BY_MITMDUMP = "config.toml in this folder is read by mitmdump alone, with the addon/mask.py here"
 BY_NOBODY = "config.toml in this folder is not read, as it may be a stranger's project"
 
 
