@@ -78,7 +78,7 @@ class Move(NamedTuple):
     @property
     def names_results(self) -> bool:
         """Whether it says which results it masked, not only where; files once did no more."""
-        return all(result.digest is not None for result in self.results)
+        return not self.results or self.results[0].digest is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +102,8 @@ class Past:
         """
         if not self.last.is_on(answers):
             return False
+        if later.moves[: len(self.moves)] == self.moves:  # as a rule, and quickly found
+            return True
         return self._find_words(self.last) <= later._find_words(self.last)
 
     def _find_words(self, until: Anchor) -> set[tuple[ResultId, Rendering]]:

@@ -75,21 +75,28 @@ class ResultIds:
         self._known = conversation.known
 
     def __getitem__(self, place: int) -> ResultId:
-        result = self._results[place]
-        known = self._known[result.element]
-        digests = known.result_digests
-        if digests is None:
-            digests = known.result_digests = (*map(_digest_result, known.element.results),)
-        at = 0
-        if len(digests) > 1:
-            at = place - bisect_left(self._results, result.element, key=lambda each: each.element)
-        return ResultId(place, result.turn, digests[at])
+        return ResultId(place, self._results[place].turn, self._find_digest(place))
 
     def has(self, result: ResultId) -> bool:
         """Whether the very same result stands at its place; as far as was written down."""
-        if result.place >= len(self._results):
+        place, turn, digest = result
+        if place >= len(self._results):
             return False
-        return result.digest is None or (self[result.place] == result and result.digest != _UNKNOWN)
+        if digest is None:
+            return True
+        is_same = self._results[place].turn == turn and self._find_digest(place) == digest
+        return is_same and digest != _UNKNOWN
+
+    def _find_digest(self, place: int) -> bytes:
+        element = self._results[place].at[-1]
+        known = self._known[element]  # type: ignore[index]
+        digests = known.result_digests
+        if digests is None:
+            digests = known.result_digests = (*map(_digest_result, known.element.results),)
+        if len(digests) == 1:
+            return digests[0]
+        first = bisect_left(self._results, element, key=lambda result: result.element)
+        return digests[place - first]
 
 
 _UNKNOWN = b""
