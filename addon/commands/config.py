@@ -9,8 +9,8 @@ import click
 
 from addon.commands.config_table import render_table
 from addon.commands.consoles import open_console
-from addon.commands.options import config_option, set_option
-from addon.commands.toml_values import render_toml
+from addon.commands.options import config_options
+from addon.metrics.toml_values import render_toml
 from addon.shared.config_file import ConfigFile
 from addon.shared.config_places import (
     ENVIRONMENT,
@@ -44,8 +44,7 @@ _HEADER = """\
 
 
 @click.group("config", invoke_without_command=True)
-@config_option
-@set_option
+@config_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(context: click.Context, config: str, changes: tuple[str, ...], as_json: bool) -> None:

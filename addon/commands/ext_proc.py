@@ -8,7 +8,7 @@ import click
 from addon.commands.options import (
     OBSERVE,
     observe_option,
-    override_options,
+    policy_options,
     read_overrides,
     whole_number,
 )
@@ -48,7 +48,7 @@ PORT = 9002
 )
 @click.option("--tag", default="", metavar="TEXT", help="Note it in the records of this service.")
 @observe_option
-@override_options
+@policy_options
 def command(
     host: str, port: int, workers: int, drain: int, tag: str, observe: bool, **given: object
 ) -> None:

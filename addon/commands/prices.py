@@ -4,12 +4,11 @@ from pathlib import Path
 
 import click
 
-from addon.commands.options import config_option
+from addon.commands.options import config_options, open_config
 from addon.commands.showing_prices import render_host, render_list
 from addon.metrics.uncached import read_uncached
-from addon.shared.config_file import ConfigFile
-from addon.shared.config_places import find_config
 from addon.shared.stored_prices import remove_stored, store_prices
+from masking.config import Settings
 
 _WHEN_IN_USE = "A proxy that is running has to be restarted to notice."
 
@@ -17,7 +16,7 @@ _WHEN_IN_USE = "A proxy that is running has to be restarted to notice."
 @click.command("prices")
 @click.argument("host", required=False)
 @click.argument("model", required=False)
-@config_option
+@config_options
 @click.option(
     "--update",
     type=click.Path(path_type=Path),
@@ -26,7 +25,12 @@ _WHEN_IN_USE = "A proxy that is running has to be restarted to notice."
 )
 @click.option("--reset", is_flag=True, help="Go back to the shipped list.")
 def command(
-    host: str | None, model: str | None, config: str, update: Path | None, reset: bool
+    host: str | None,
+    model: str | None,
+    config: str,
+    changes: tuple[str, ...],
+    update: Path | None,
+    reset: bool,
 ) -> None:
     """Show which prices hold, and why: in general, or for a HOST and a MODEL.
 
@@ -41,7 +45,7 @@ def command(
     elif reset:
         _reset()
     else:
-        _show(host, model, config)
+        _show(host, model, open_config(config, changes).settings)
 
 
 def _store(file: Path) -> None:
@@ -56,8 +60,7 @@ def _reset() -> None:
         print("Nothing to remove: the shipped list is in use.")
 
 
-def _show(host: str | None, model: str | None, config: str) -> None:
-    settings = ConfigFile(find_config(config)).settings
+def _show(host: str | None, model: str | None, settings: Settings) -> None:
     uncached = read_uncached(settings.metrics)
     if host is None:
         print(*render_list(settings, uncached), sep="\n")

@@ -6,7 +6,7 @@ from addon.commands.options import (
     OBSERVE,
     PolicyCommand,
     observe_option,
-    override_options,
+    policy_options,
     read_proxy_arguments,
     whole_number,
 )
@@ -25,7 +25,7 @@ from addon.proxy.serve import serve
 )
 @click.option("--tag", default="", metavar="TEXT", help="Note it in the records of this proxy.")
 @observe_option
-@override_options
+@policy_options
 @click.argument("options", nargs=-1, metavar="[-- MITMDUMP'S OPTIONS]")
 def command(port: int, tag: str, observe: bool, options: tuple[str, ...], **given: object) -> None:
     """Start the proxy here, until Ctrl-C.

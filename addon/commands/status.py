@@ -2,7 +2,7 @@
 
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from errno import ENOENT
 from os import strerror
@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 
 from addon.commands.consoles import open_console
-from addon.commands.options import config_option
+from addon.commands.options import config_options, open_config
 from addon.commands.status_export import write_csv, write_jsonl
 from addon.commands.status_groups import KEYS, Groups, count_groups
 from addon.commands.status_json import render_json
@@ -25,8 +25,6 @@ from addon.metrics.record import RequestRecord
 from addon.metrics.record_file import RecordFile
 from addon.metrics.record_reader import read_records
 from addon.metrics.tally_line import count_requests
-from addon.shared.config_file import ConfigFile
-from addon.shared.config_places import find_config
 
 
 class Query(NamedTuple):
@@ -63,7 +61,7 @@ class Query(NamedTuple):
 )
 @click.option("--tag", metavar="NAME", help="Only requests of runs with this tag.")
 @click.option("--replayed", is_flag=True, help="Only requests of recordings that were played.")
-@config_option
+@config_options
 @click.option(
     "--records",
     type=click.Path(path_type=Path),
@@ -76,6 +74,7 @@ class Query(NamedTuple):
 def command(
     records: Path | None,
     config: str,
+    changes: tuple[str, ...],
     form: str | None,
     since: datetime,
     by: str,
@@ -87,7 +86,7 @@ def command(
     Read from the records, and from those that were rotated away last. Days are those of your time
     zone.
     """
-    query = Query(_find_source(records, config), since, by, tag, replayed)
+    query = Query(_find_source(records, config, changes), since, by, tag, replayed)
     if form == "csv":
         write_csv(query.read(), sys.stdout)
     elif form == "jsonl":
@@ -100,10 +99,10 @@ def command(
             _print_page(groups, query)
 
 
-def _find_source(records: Path | None, config: str) -> Path:
+def _find_source(records: Path | None, config: str, changes: Sequence[str]) -> Path:
     """Return the file to read. Raises OSError if one is named that is not there, or no file."""
     if records is None:
-        return RecordFile(ConfigFile(find_config(config)).settings.metrics).path
+        return RecordFile(open_config(config, changes).settings.metrics).path
     if not records.exists():
         raise FileNotFoundError(ENOENT, strerror(ENOENT), str(records))
     if not records.is_file():

@@ -13,8 +13,8 @@ from addon.commands.tune_tables import (
     render_front,
     render_sweep,
 )
-from masking.config import ROOT
 from masking.measures.price_settings import PriceSettings
+from masking.overrides import ROOT
 from masking.replay.replay import ReplaySettings
 from masking.tune.grid import Grid, Tuning, find_tunings, tuning_of
 from masking.tune.max_loss_front import LOSSES, MaxLossFront, find_session_front

@@ -3,7 +3,8 @@
 from mitmproxy.options import Options
 
 from addon.proxy.original_body import is_recording
-from masking.config import ROOT, Settings
+from masking.config import Settings
+from masking.overrides import ROOT
 from masking.printable import printable
 
 _PREFIX = "mask_"

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from addon.shared.regular_file import FileState, find_state, read_regular
 from addon.shared.stored_prices import find_stored
-from masking.config import ROOT, Settings, change_everywhere, parse_settings
+from masking.config import Settings, change_everywhere, parse_settings
 from masking.config_tables import PageSettings
 from masking.config_values import ConfigValue, find_changed, list_values
 from masking.errors import ConfigError, OverrideError
-from masking.overrides import read_override
+from masking.overrides import ROOT, read_override
 from masking.strategies.redaction import SWITCH, apply_switch
 
 logger = logging.getLogger("observation_masking")

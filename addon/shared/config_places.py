@@ -9,8 +9,9 @@ import platformdirs
 
 from addon.shared.regular_file import read_regular
 from addon.shared.shipped import shipped
-from masking.config import ROOT, read_document
+from masking.config import read_document
 from masking.errors import ConfigError
+from masking.overrides import ROOT
 from masking.printable import printable
 
 logger = logging.getLogger("observation_masking")

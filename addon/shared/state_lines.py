@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from addon.metrics.software import find_version
 from addon.shared.config_file import AT_THE_NEXT_START, Change, ConfigFile
 from addon.shared.recall_folder import describe_folder
-from masking.config import ROOT, Settings
+from masking.config import Settings
 from masking.config_tables import PageSettings
 from masking.measures.price_settings import PriceSettings
+from masking.overrides import ROOT
 from masking.printable import printable
 from masking.strategies.policy import MaskPolicy
 

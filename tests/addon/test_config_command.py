@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from addon.commands.main import main
-from addon.commands.toml_values import render_toml
+from addon.metrics.toml_values import render_toml
 from addon.shared.config_places import user_config
 from addon.shared.shipped import shipped
 from masking.config import Settings, parse_settings
@@ -116,7 +116,7 @@ def test_a_file_in_the_working_directory_is_named_and_not_read(capsys: Screen) -
 
 
 def test_a_mistake_is_one_line(capsys: Screen, file: Path) -> None:
-    expected = "obsmask: override: unknown key (did you mean 'schema1'?) in 'scheme1'"
+    expected = "obsmask: unknown key (did you mean 'schema1'?) in 'scheme1'"
     assert (1, expected) == fail(capsys, "--set", "scheme1.x=1")
     code, error = fail(capsys, "--json", "check", file)
     assert (2, True) == (code, error.endswith("Error: check takes none of these options"))

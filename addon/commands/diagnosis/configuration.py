@@ -3,13 +3,13 @@
 import logging
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from addon.commands.diagnosis.finding import Finding, broken, note, ok
-from addon.commands.toml_values import render_toml
+from addon.metrics.toml_values import render_toml
 from addon.shared.config_file import ConfigFile
 from addon.shared.config_places import ENVIRONMENT, Place, find_local, locate_config
 from masking.config import Settings
@@ -30,6 +30,9 @@ _REASONS: dict[Place, str] = {
 }
 
 
+_SOURCES = {"environment": ", by the environment", "override": ", by --set"}
+
+
 class Configuration(NamedTuple):
     """The file that holds and why; None for its settings if there is a mistake in it.
 
@@ -44,20 +47,23 @@ class Configuration(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-def read_configuration(option: str) -> Configuration:
-    """Return the configuration that this option names, or the one that holds without it."""
+def read_configuration(option: str, changes: Sequence[str] = ()) -> Configuration:
+    """Return the configuration that this option names, or the one that holds without it.
+
+    `changes` are overrides.
+    """
     try:
         path, place = locate_config(option)
     except ConfigError as error:
         return Configuration(Path(option), "option", mistake=str(error))
     with _listen() as warnings:
         try:
-            file = ConfigFile(path)
+            file = ConfigFile(path, changes)
         except ConfigError as error:
             return Configuration(path, place, mistake=str(error))
-    values = list_values(file.data, switch=os.environ.get(SWITCH))
-    changes = tuple(value for value in values if value.value != value.shipped)
-    return Configuration(path, place, file.settings, "", changes, tuple(warnings))
+    values = list_values(file.data, changes, os.environ.get(SWITCH))
+    changed = tuple(value for value in values if value.value != value.shipped)
+    return Configuration(path, place, file.settings, "", changed, tuple(warnings))
 
 
 def check_configuration(configuration: Configuration) -> Iterator[Finding]:
@@ -99,7 +105,7 @@ def check_local() -> Iterator[Finding]:
 
 
 def _render(change: ConfigValue) -> str:
-    source = ", by the environment" if change.source == "environment" else ""
+    source = _SOURCES.get(change.source, "")
     return f"{change.name} = {_shorten(change.value)} (shipped: {_shorten(change.shipped)}{source})"
 
 

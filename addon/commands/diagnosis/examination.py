@@ -111,7 +111,9 @@ def _examine_command(it: Surroundings) -> Iterator[Finding]:
 def _lazy_proxy(folder: Path, it: Surroundings) -> Iterator[str]:
     """Run a proxy with the user's authority and configuration, which asks no server in advance."""
     config = it.configuration.path if it.configuration.settings else shipped(NAME)
-    options = ("--set", "connection_strategy=lazy", "--set", f"mask_config={config}")
+    settings = ["connection_strategy=lazy", f"mask_config={config}"]
+    settings += [f"mask_set={each}" for each in it.changes]
+    options = [part for each in settings for part in ("--set", each)]
     confdir = own_authority().parent
     with running_proxy(folder, *options, env=dict(it.environment), confdir=confdir) as proxy:
         yield proxy.url

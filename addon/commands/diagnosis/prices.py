@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
 from addon.commands.diagnosis.finding import Finding, note, ok
-from addon.commands.toml_values import render_toml
 from addon.metrics.record import RequestRecord
+from addon.metrics.toml_values import render_toml
 from addon.metrics.uncached import find_uncached, render_uncached
 from masking.config import Settings
 from masking.measures.price_list_check import open_list

@@ -28,15 +28,17 @@ class Surroundings:
 
     option: the configuration that is named; empty for the one that holds without.
     command: that of an agent; empty if none is given.
+    changes: what is changed beside the configuration, as `TABLE.KEY=VALUE`.
     """
 
     option: str
     command: tuple[str, ...]
     environment: Mapping[str, str]
+    changes: tuple[str, ...] = ()
 
     @cached_property
     def configuration(self) -> Configuration:
-        return read_configuration(self.option)
+        return read_configuration(self.option, self.changes)
 
     @cached_property
     def settings(self) -> Settings:
