@@ -53,26 +53,24 @@ paths_argument = click.argument(
 )
 """Recordings and conversations: .flow, .json, .jsonl, .gz, or a folder of them."""
 
-_CONFIG = (
-    click.option(
-        "--config",
-        default="",
-        metavar="FILE",
-        help="The configuration; default: $OBSMASK_CONFIG, else your own, else the shipped one.",
-    ),
-    click.option(
-        "--set",
-        "changes",
-        multiple=True,
-        metavar="TABLE.KEY=VALUE",
-        help="Change a setting, as mcp.enabled=true; may be given several times.",
-    ),
+config_option = click.option(
+    "--config",
+    default="",
+    metavar="FILE",
+    help="The configuration; default: $OBSMASK_CONFIG, else your own, else the shipped one.",
 )
 
 
 def config_options(command: _Function) -> _Function:
     """Add what every command that reads the configuration takes: a file, and changes of any key."""
-    return functools.reduce(lambda decorated, option: option(decorated), reversed(_CONFIG), command)
+    changes = click.option(
+        "--set",
+        "changes",
+        multiple=True,
+        metavar="TABLE.KEY=VALUE",
+        help="Change a setting, as mcp.enabled=true; may be given several times.",
+    )
+    return config_option(changes(command))
 
 
 def open_config(config: str, changes: Sequence[str]) -> ConfigFile:

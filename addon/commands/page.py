@@ -4,11 +4,13 @@ import os
 import sys
 import webbrowser
 from collections.abc import Mapping
+from pathlib import Path
 
 import click
 
 from addon.commands.diagnosis.proxies import DEFAULT, find_addresses
 from addon.proxy.health_check import Address, check_health, read_address
+from addon.shared.config_places import advise
 
 
 @click.command("page")
@@ -40,11 +42,16 @@ def find_page(address: Address) -> str:
             f"no proxy with the addon answers at {address.url}: obsmask page --proxy ADDRESS"
         )
     if health.page is None:
-        raise RuntimeError(
-            f"the proxy at {address.url} has no page: its log says why, or [observation_masking."
-            f"page] enabled = false in {health.config}"
-        )
+        raise RuntimeError(explain_no_page(address, Path(health.config)))
     return health.page
+
+
+def explain_no_page(address: Address, config: Path) -> str:
+    """Return why a proxy under this configuration may have no page, and what to do."""
+    return (
+        f"the proxy at {address.url} has no page: its log says why. If it is switched off: "
+        f"{advise(config).set({'page.enabled': True})}"
+    )
 
 
 def open_page(url: str, environment: Mapping[str, str]) -> bool:

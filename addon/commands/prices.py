@@ -7,8 +7,8 @@ import click
 from addon.commands.options import config_options, open_config
 from addon.commands.showing_prices import render_host, render_list
 from addon.metrics.uncached import read_uncached
+from addon.shared.config_file import ConfigFile
 from addon.shared.stored_prices import remove_stored, store_prices
-from masking.config import Settings
 
 _WHEN_IN_USE = "A proxy that is running has to be restarted to notice."
 
@@ -45,7 +45,7 @@ def command(
     elif reset:
         _reset()
     else:
-        _show(host, model, open_config(config, changes).settings)
+        _show(host, model, open_config(config, changes))
 
 
 def _store(file: Path) -> None:
@@ -60,9 +60,10 @@ def _reset() -> None:
         print("Nothing to remove: the shipped list is in use.")
 
 
-def _show(host: str | None, model: str | None, settings: Settings) -> None:
+def _show(host: str | None, model: str | None, config: ConfigFile) -> None:
+    settings = config.settings
     uncached = read_uncached(settings.metrics)
     if host is None:
-        print(*render_list(settings, uncached), sep="\n")
+        print(*render_list(settings, uncached, config.advice), sep="\n")
     else:
-        print(*render_host(settings, host, model, uncached), sep="\n")
+        print(*render_host(settings, host, model, uncached, config.advice), sep="\n")

@@ -118,7 +118,7 @@ def render_assumed(replay: ReplayResult) -> str | None:
     models = "; ".join([*said, *([f"and {more} more models"] if more else [])])
     return (
         f"Prices are assumed for {count:,} of {replay.totals.requests:,} requests: {models}.\n"
-        "Set them with --model or --prices, or under prices in the configuration."
+        "Set them with --model or --prices; for good, as obsmask prices HOST MODEL says."
     )
 
 

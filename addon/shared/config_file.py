@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from addon.metrics.advice import Advice
+from addon.shared.config_places import advise
 from addon.shared.regular_file import FileState, find_state, read_regular
 from addon.shared.stored_prices import find_stored
 from masking.config import Settings, change_everywhere, parse_settings
@@ -56,6 +58,11 @@ class ConfigFile:
         for problem in (passed_over, warning):
             if problem:
                 logger.warning(problem)
+
+    @property
+    def advice(self) -> Advice:
+        """How to change this file."""
+        return advise(self.path)
 
     @property
     def overridden(self) -> tuple[str, ...]:

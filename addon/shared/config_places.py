@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 import platformdirs
 
+from addon.metrics.advice import Advice
 from addon.shared.regular_file import read_regular
 from addon.shared.shipped import shipped
 from masking.config import read_document
@@ -58,6 +59,15 @@ def user_config() -> Path:
     Raises RuntimeError if the user has no home.
     """
     return platformdirs.user_config_path("observation-masking", appauthor=False) / NAME
+
+
+def advise(file: Path) -> Advice:
+    """Return how to change a file: it is named unless it holds where none is named."""
+    try:
+        own = user_config()
+    except (OSError, RuntimeError):
+        own = None
+    return Advice(None if file in (own, shipped(NAME)) else file)
 
 
 def find_local() -> Path | None:

@@ -2,6 +2,7 @@ import pytest
 
 from addon.commands.main import main
 from addon.commands.page import open_page
+from addon.metrics.advice import Advice
 from addon.shared.state_lines import render_no_page
 from masking.config_tables import PageSettings
 from tests.live.harness import free_port
@@ -24,10 +25,10 @@ def test_without_a_screen_no_browser_is_opened(monkeypatch: pytest.MonkeyPatch) 
     assert not open_page("http://127.0.0.1:1/", {})
 
 
-def test_a_page_that_cannot_be_served_is_told_with_the_line_to_set() -> None:
+def test_a_page_that_cannot_be_served_is_told_with_what_to_do() -> None:
     error = PermissionError(13, "Permission denied (while attempting to bind on an address)")
-    told = render_no_page(PageSettings(port=80), error)
+    told = render_no_page(PageSettings(port=80), error, Advice())
     assert told == (
         "no page at 127.0.0.1:80: Permission denied; "
-        "[observation_masking.page] port = 0 takes any free port"
+        "for any free port: obsmask config set page.port=0"
     )

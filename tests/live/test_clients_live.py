@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import tomli
-import tomli_w
+import tomlkit
 
 from addon.proxy.authorities import write_bundle
 from addon.proxy.launch import running_proxy
@@ -50,7 +50,7 @@ def write_config(folder: Path) -> Path:
     document[ROOT]["websocket"] = {"mode": "http"}
     document[ROOT]["recording"] = {"keep_original": True}
     path = folder / NAME
-    path.write_text(tomli_w.dumps(document), encoding="utf-8")
+    path.write_text(tomlkit.dumps(document), encoding="utf-8")
     return path
 
 

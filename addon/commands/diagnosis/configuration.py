@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from addon.commands.diagnosis.finding import Finding, broken, note, ok
+from addon.metrics.advice import Advice
 from addon.metrics.toml_values import render_toml
 from addon.shared.config_file import ConfigFile
 from addon.shared.config_places import ENVIRONMENT, Place, find_local, locate_config
@@ -46,6 +47,11 @@ class Configuration(NamedTuple):
     changes: tuple[ConfigValue, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    @property
+    def advice(self) -> Advice:
+        """How to change the file; `obsmask config` finds it by itself unless an option names it."""
+        return Advice(self.path if self.place == "option" else None)
+
 
 def read_configuration(option: str, changes: Sequence[str] = ()) -> Configuration:
     """Return the configuration that this option names, or the one that holds without it.
@@ -76,13 +82,14 @@ def check_configuration(configuration: Configuration) -> Iterator[Finding]:
     if changes:
         yield ok(f"It sets {', '.join(map(_render, changes))}")
     if not settings.decide_some:
-        yield note(
-            "Masking is off", "enabled = true  # in [observation_masking.schema1] of that file"
-        )
+        shipped = Settings().schema1
+        names = ("enabled",) if settings.schema1.window_turns > 0 else ("enabled", "window_turns")
+        on = {f"schema1.{name}": getattr(shipped, name) for name in names}
+        yield note("Masking is off", configuration.advice.set(on))
     elif not settings.change_some:
         yield note(
             "Masking is only observed: no request is changed",
-            'mode = "on"  # in [observation_masking] of that file',
+            configuration.advice.set({"mode": "on"}),
         )
     elif settings.holdout_percent:
         yield ok(f"{settings.holdout_percent:g}% of the conversations are observed only")
