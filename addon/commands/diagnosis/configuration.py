@@ -98,13 +98,16 @@ def check_configuration(configuration: Configuration) -> Iterator[Finding]:
     yield from map(note, warnings)
 
 
-def check_local() -> Iterator[Finding]:
-    """Yield what is to be said of a configuration of ours in the working directory."""
+def check_local(held: Path) -> Iterator[Finding]:
+    """Yield what is to be said of a configuration of ours in the working directory.
+
+    held: the file that holds, which may be that one.
+    """
     try:
         local = find_local()
     except ConfigError:  # it may be anybody's
         return
-    if local:
+    if local and local.resolve() != held.resolve():
         yield note(
             f"{local} is for mitmdump -s alone: in a project it may be a stranger's",
             "obsmask run --config config.toml -- COMMAND",

@@ -1,7 +1,9 @@
 """The checks, by topic."""
 
+import re
+import shlex
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,7 +58,7 @@ _ADDRESS = "https://obsmask.test/health"
 def _examine_configuration(it: Surroundings) -> Iterator[Finding]:
     yield from check_configuration(it.configuration)
     yield from check_rules(it.settings.rules, it.records)
-    yield from check_local()
+    yield from check_local(it.configuration.path)
 
 
 def _examine_proxy(it: Surroundings) -> Iterator[Finding]:
@@ -169,10 +171,21 @@ CHECKS: Mapping[str, Callable[[Surroundings], Iterator[Finding]]] = {
 }
 
 
+def _fill_in(finding: Finding, command: Sequence[str]) -> Finding:
+    """Return a finding whose line has the command that is asked about."""
+    if finding.mend is None or not command:
+        return finding
+    called = command[1:] if finding.mend.startswith("sudo ") else command
+    return finding._replace(mend=_COMMAND.sub(lambda _: shlex.join(called), finding.mend))
+
+
+_COMMAND = re.compile(r"\bCOMMAND$")
+
+
 def examine(it: Surroundings) -> Iterator[tuple[str, Finding]]:
     """Yield what the checks find, by topic. A check that fails is a finding itself."""
     for topic, check in CHECKS.items():
         try:
-            yield from ((topic, finding) for finding in check(it))
+            yield from ((topic, _fill_in(finding, it.command)) for finding in check(it))
         except (OSError, ValueError, RuntimeError) as error:
             yield topic, broken(f"This could not be examined: {' '.join(str(error).split())}")

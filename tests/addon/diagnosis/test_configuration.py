@@ -10,6 +10,7 @@ from addon.commands.diagnosis.configuration import (
     read_configuration,
 )
 from addon.commands.diagnosis.finding import note
+from addon.shared.shipped import shipped
 from tests.findings import levels
 from tests.live.harness import OFF, ON
 
@@ -119,4 +120,4 @@ def test_what_is_to_be_said_of_rules(
 def test_a_file_of_ours_in_a_project_is_told(content: bytes | None, levels_: list[str]) -> None:
     if content is not None:
         Path("config.toml").write_bytes(content)
-    assert levels_ == levels(check_local())
+    assert levels_ == levels(check_local(shipped("config.toml")))
