@@ -11,8 +11,8 @@ from tests.live.harness import free_port
 def test_without_a_proxy_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     address = f"127.0.0.1:{free_port()}"
     assert 1 == main(["page", "--proxy", address])
-    told = f"no proxy with the addon answers at http://{address}: obsmask page --proxy ADDRESS"
-    assert f"obsmask: {told}\n" == capsys.readouterr().err
+    told = f"obsmask: no proxy with the addon answers at http://{address}. For another one: "
+    assert f"{told}obsmask page --proxy ADDRESS, which its log names\n" == capsys.readouterr().err
 
 
 def test_an_address_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
