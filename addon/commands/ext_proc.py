@@ -6,6 +6,7 @@ import logging
 import click
 
 from addon.commands.options import (
+    MOST_PORTS,
     OBSERVE,
     observe_option,
     policy_options,
@@ -24,7 +25,7 @@ PORT = 9002
 )
 @click.option(
     "--port",
-    type=whole_number(0),
+    type=whole_number(0, MOST_PORTS),
     default=PORT,
     show_default=True,
     metavar="N",

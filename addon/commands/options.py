@@ -143,16 +143,20 @@ def _make_option(name: str, key: FieldInfo) -> Callable[[_Function], _Function]:
     return click.option(flag, name, type=reader, metavar=metavar, help=key.description)
 
 
-def whole_number(least: int) -> Callable[[str], int]:
+MOST_PORTS = 65_535
+
+
+def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
     """Return what reads an option's value that is a whole number, from this one up."""
+    up = "up" if most is None else f"to {most}"
 
     def read(text: str) -> int:
         try:
             number = int(text)
         except ValueError:
             number = least - 1
-        if number < least:
-            raise click.BadParameter(f"expected a whole number from {least} up: {text}")
+        if number < least or (most is not None and number > most):
+            raise click.BadParameter(f"expected a whole number from {least} {up}: {text}")
         return number
 
     return read

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from addon.commands.diagnosis.hosts import read_host
 from addon.commands.options import config_options, open_config
 from addon.commands.showing_prices import render_host, render_list
 from addon.metrics.uncached import read_uncached
@@ -34,7 +35,7 @@ def command(
 ) -> None:
     """Show which prices hold, and why: in general, or for a HOST and a MODEL.
 
-    HOST is written as in a base URL, MODEL as in a request.
+    HOST is the name of a host, or a base URL, MODEL as in a request.
     """
     if update and reset:
         raise click.UsageError("--update and --reset exclude each other")
@@ -66,4 +67,6 @@ def _show(host: str | None, model: str | None, config: ConfigFile) -> None:
     if host is None:
         print(*render_list(settings, uncached, config.advice), sep="\n")
     else:
+        if "://" in host:
+            host = read_host(host) or host
         print(*render_host(settings, host, model, uncached, config.advice), sep="\n")

@@ -3,6 +3,8 @@
 import json
 from collections.abc import Iterator, Sequence
 
+from addon.commands.diagnosis.bypasses import KNOWN_HOSTS
+from addon.commands.diagnosis.hosts import is_loopback
 from addon.metrics.advice import Advice
 from addon.metrics.uncached import render_uncached
 from masking.config import Settings
@@ -74,6 +76,9 @@ def render_host(
     if pricing.window is not None:
         yield f"Context window: {pricing.window:,} tokens, prompt and answer"
     if pricing.source == "assumed":
+        if "." not in host and ":" not in host and not is_loopback(host):
+            full = _find_like(host)
+            yield f"Is {host} in your own network? Other hosts have full names, as {full}"
         own = {"host": host, **({} if model is None else {"model": model})}
         prices = {"read": pricing.read, "write": pricing.write}
         yield (
@@ -81,6 +86,12 @@ def render_host(
             "dollars_per_million for plain input tokens:"
         )
         yield advice.add("prices", {**own, **prices})
+
+
+def _find_like(host: str) -> str:
+    """Return a known host for what may be a part of its name; else an example."""
+    known = (each for each in KNOWN_HOSTS if host.lower() in each)
+    return next(known, KNOWN_HOSTS[0])
 
 
 _READ_UP_TO = {

@@ -157,6 +157,31 @@ def test_it_shows_which_prices_hold_and_why(
     assert expected == [line.replace(str(tmp_path / "mine.toml"), "FILE") for line in shown]
 
 
+def test_a_base_url_names_its_host(capsys: pytest.CaptureFixture[str]) -> None:
+    expected = run(capsys, "api.anthropic.com", "claude-sonnet-5")
+    assert expected == run(capsys, "https://api.anthropic.com/v1", "claude-sonnet-5")
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        (
+            "openai",
+            "Is openai in your own network? Other hosts have full names, as api.openai.com",
+        ),
+        ("gpu", "Is gpu in your own network? Other hosts have full names, as api.openai.com"),
+        ("localhost", None),
+        ("::1", None),
+        ("llm.example.com", None),
+    ],
+)
+def test_what_may_be_no_host_is_doubted(
+    capsys: pytest.CaptureFixture[str], host: str, expected: str | None
+) -> None:
+    doubts = [line for line in run(capsys, host, "m") if line.startswith("Is ")]
+    assert ([] if expected is None else [expected]) == doubts
+
+
 def test_it_says_so_where_the_window_slides(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -242,7 +267,8 @@ def test_what_genai_prices_publishes_is_taken_too(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        pytest.param(["https://a.example"], "without scheme, port or path in 'HOST'", id="a URL"),
+        pytest.param(["a.example:8080"], "without scheme, port or path in 'HOST'", id="a port"),
+        pytest.param(["https://:1"], "without scheme, port or path in 'HOST'", id="no host"),
         pytest.param(["localhost", "--reset"], "--update and --reset take no host", id="both"),
         pytest.param(["--update", "missing.json"], "missing.json", id="no such file"),
         pytest.param(["--update", "bad.json"], "bad.json: expected dict, got int in 'providers[0]'",
