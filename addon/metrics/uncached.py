@@ -50,5 +50,6 @@ def render_uncached(host: str, advice: Advice) -> str:
     """Return what to say about such a host, and after a colon what to do."""
     return (
         f"{host} has reported no cached tokens on {MANY} requests in a row that should have had "
-        f"them. If it sells none, masking saves more after: {advice.add('hosts.uncached', host)}"
+        "them. If it sells none, masking saves more once the configuration says so: "
+        f"{advice.add('hosts.uncached', host)}"
     )

@@ -75,8 +75,10 @@ def test_what_is_known_is_no_news() -> None:
     assert [[]] == warn(unpriced)
 
 
-UNCACHED = ["api.openai.com has reported no cached tokens on 20 requests in a row that should have "
-            "had them. If it sells none, masking saves more after"]  # fmt: skip
+UNCACHED = [
+    "api.openai.com has reported no cached tokens on 20 requests in a row that should have had "
+    "them. If it sells none, masking saves more once the configuration says so"
+]
 
 
 def count_until(*records: RequestRecord) -> list[int]:
