@@ -234,11 +234,14 @@ PASSED: Mapping[str, Untouched] = {
 }
 """By why requests passed through untouched, where that can be changed."""
 
+DROPS: Mapping[str, object] = {"schema1.bound_reasoning": "drop"}
+"""What gives older reasoning up for the saving."""
+
 BOUND: Mapping[Binding, Untouched] = {
     "refuses": Untouched("the model binds its reasoning to all that precedes it"),
     "drops": Untouched(
         "the model would lose its reasoning",
-        Advice().set({"schema1.bound_reasoning": "drop"}),
+        Advice().set(DROPS),
     ),
 }
 """By what the provider does with reasoning once a text before it has changed."""

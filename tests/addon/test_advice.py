@@ -19,13 +19,14 @@ from addon.commands.diagnosis.finding import Finding
 from addon.commands.diagnosis.prices import check_prices, check_uncached
 from addon.commands.main import main
 from addon.commands.page import explain_no_page
+from addon.commands.run_line import render_end
 from addon.metrics.advice import Advice
 from addon.metrics.hold_warnings import HoldWarnings
 from addon.metrics.price_warnings import PriceWarnings
 from addon.metrics.tally_line import BOUND, PASSED
 from addon.metrics.uncached import render_uncached
 from addon.metrics.untouched_warnings import UntouchedWarnings
-from addon.proxy.health_check import Address
+from addon.proxy.health_check import Address, Health
 from addon.proxy.startup import render_recording
 from addon.proxy.websocket import explain_passed
 from addon.shared.config_file import ConfigFile
@@ -36,6 +37,7 @@ from masking.config import Settings, parse_settings
 from masking.config_tables import PageSettings, Tables
 from masking.config_values import list_values
 from tests.findings import record
+from tests.made_up_records import tally
 from tests.pages import find_pages
 from tests.places import ROOT
 
@@ -102,6 +104,14 @@ PRINTED: dict[str, list[Printed]] = {
     "addon.metrics.tally_line": [
         lambda _: "\n".join(map(str, (*PASSED.values(), *BOUND.values())))
     ],
+    "addon.commands.run_line._find_why": [lambda _: render_end(
+        tally({"binding": "drops", "kept": {"bound": 3}, "tool_results": 3}),
+        Health(
+            software_version="1", run="0", state="ON", is_masking=True, config=str(user_config()),
+            records="/state/requests.jsonl", unopened={}, unserved=0,
+        ),
+        changes_client=False, deaths=0, log=None,
+    )],
     "addon.shared.state_lines.render_recall": [lambda _: render_recall(_recalled(), ADVICE) or ""],
     "addon.shared.state_lines.render_no_page": [
         lambda _: render_no_page(PageSettings(port=80), OSError(13, "denied"), ADVICE)
