@@ -62,7 +62,7 @@ def command(context: click.Context, config: str, changes: tuple[str, ...], as_js
         print(_render_json(found, values))
         return
     print(f"{printable(str(found.path))}\n({_NAMED[found.place]})")
-    if _has_local():
+    if _has_another(found.path):
         print(f"({NAME} in this folder is not read: plain mitmdump alone reads it)")
     console = open_console()
     console.print(render_table(values, console.width))
@@ -168,11 +168,13 @@ def check(file: Path) -> None:
         print(f"{name} = {render_toml(value)}  (shipped: {render_toml(before)})")
 
 
-def _has_local() -> bool:
+def _has_another(held: Path) -> bool:
+    """Whether the working directory has a configuration of ours that is not the one that holds."""
     try:
-        return find_local() is not None
+        local = find_local()
     except ConfigError:  # it may be anybody's
         return False
+    return local is not None and local.resolve() != held.resolve()
 
 
 def _list_values(found: FoundConfig, config: str, changes: Sequence[str]) -> list[ConfigValue]:

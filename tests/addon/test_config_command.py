@@ -116,6 +116,14 @@ def test_a_file_in_the_working_directory_is_named_and_not_read(capsys: Screen) -
     assert "is not read" not in "".join(run(capsys))
 
 
+def test_a_file_that_holds_is_not_said_to_be_passed_over(
+    capsys: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a checkout the shipped configuration lies in the working directory."""
+    monkeypatch.chdir(shipped("config.toml").parent)
+    assert "is not read" not in "".join(run(capsys))
+
+
 def test_a_mistake_is_one_line(capsys: Screen, file: Path) -> None:
     expected = "obsmask: unknown key (did you mean 'schema1'?) in 'scheme1'"
     assert (1, expected) == fail(capsys, "--set", "scheme1.x=1")
