@@ -4,13 +4,16 @@ tomlkit edits the text, which keeps comments and layout. What it makes of it is 
 again, it must be the document with exactly these changes.
 """
 
+import contextlib
 import functools
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, NamedTuple
 
 import tomlkit
+from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT, InlineTable
 
+from addon.metrics.toml_values import dump_toml
 from masking.config import parse_settings, read_document
 from masking.config_values import list_values
 from masking.errors import ConfigError
@@ -48,16 +51,29 @@ def edit_config(data: bytes, edits: Sequence[Edit]) -> bytes:
     parse_settings(tomlkit.dumps({ROOT: wanted}).encode())
     text = data.removeprefix(_BOM).decode().replace("\r\n", "\n")
     for edit in edits:
-        text = _edit_text(_uncomment(text, edit.keys), edit)
+        document = {**document, ROOT: _apply(document.get(ROOT, {}), edit)}
+        edited = (each for each in _list_texts(text, edit, document) if _is(each, document))
+        if (found := next(edited, None)) is None:
+            raise ConfigError(
+                "the file is laid out in a way that this command cannot change: edit it by hand",
+                ".".join(edit.keys),
+            )
+        text = found
     if b"\r\n" in data and data.count(b"\r\n") == data.count(b"\n"):
         text = text.replace("\n", "\r\n")
-    new = (_BOM if data.startswith(_BOM) else b"") + text.encode()
-    if _read_or_none(new) != {**document, ROOT: wanted}:
-        raise ConfigError(
-            "the file is laid out in a way that this command cannot change: edit it by hand",
-            ", ".join(dict.fromkeys(".".join(edit.keys) for edit in edits)),
-        )
-    return new
+    return (_BOM if data.startswith(_BOM) else b"") + text.encode()
+
+
+def _list_texts(text: str, edit: Edit, wanted: Mapping[str, Any]) -> Iterator[str]:
+    """Yield texts that may be the document after an edit; what it then says is `wanted`."""
+    with contextlib.suppress(TOMLKitError):  # of some documents that are right
+        yield _edit_text(_uncomment(text, edit.keys), edit)
+    value = functools.reduce(lambda table, key: table[key], (ROOT, *edit.keys), wanted)
+    yield f"{ROOT}.{'.'.join(edit.keys)} = {dump_toml(value)}\n{text}"
+
+
+def _is(text: str, wanted: Mapping[str, Any]) -> bool:
+    return _read_or_none(text.encode()) == wanted
 
 
 def _apply(table: Mapping[str, Any], edit: Edit) -> Mapping[str, Any]:
@@ -95,26 +111,18 @@ def _edit_text(text: str, edit: Edit) -> str:
             table[name] = _make_table(table)
         table = table[name]
     if not edit.adds:
-        table[key] = edit.value
+        table[key] = tomlkit.value(dump_toml(edit.value))
     elif key not in table:
         table[key] = _add(None, edit)
     elif edit.value not in table[key]:
-        is_table = isinstance(table[key], AoT)
-        table[key].append(tomlkit.item(edit.value) if is_table else _make_inline(edit.value))
+        is_table = isinstance(table[key], AoT)  # else it stands on one line, without a header
+        value = tomlkit.item(edit.value) if is_table else tomlkit.value(dump_toml(edit.value))
+        table[key].append(value)
     return tomlkit.dumps(document)
 
 
 def _make_table(outer: object) -> tomlkit.items.AbstractTable:
     return tomlkit.inline_table() if isinstance(outer, InlineTable) else tomlkit.table()
-
-
-def _make_inline(value: object) -> object:
-    """Return a value as it stands on one line: a table of a list has no header of its own there."""
-    if not isinstance(value, Mapping):
-        return value
-    table = tomlkit.inline_table()
-    table.update(value)
-    return table
 
 
 def _uncomment(text: str, keys: Sequence[str]) -> str:

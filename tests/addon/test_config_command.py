@@ -1,5 +1,6 @@
 """`obsmask config`: what holds and why, a file of one's own, and what a file says."""
 
+import functools
 import json
 import re
 import stat
@@ -9,12 +10,16 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
+from addon.commands.config_edit import edit_config, read_edit
 from addon.commands.main import main
 from addon.metrics.toml_values import render_toml
 from addon.shared.config_places import user_config
 from addon.shared.shipped import shipped
 from masking.config import Settings, parse_settings
+from masking.errors import ConfigError
 from tests.live.harness import ON
 
 Screen = pytest.CaptureFixture[str]
@@ -303,11 +308,11 @@ def test_a_mistake_changes_nothing(
         ("[observation_masking.scheme1]", "unknown key (did you mean 'schema1'?) in 'observation_"),
         ("x =", "not TOML: "),
         (
-            "observation_masking.schema1.min_chars = 1\nobservation_masking.hosts.only = []\n",
+            "[[observation_masking.rules]]\n[observation_masking]\n[observation_masking.rules.schema1]\n",
             "the file is laid out in a way that this command cannot change: edit it by hand in",
         ),
     ],
-    ids=["a mistake that was there", "no TOML", "keys with dots"],
+    ids=["a mistake that was there", "no TOML", "a table in two places"],
 )
 def test_a_file_that_cannot_be_changed_stays_as_it_is(
     capsys: Screen, file: Path, text: str, problem: str
@@ -324,6 +329,8 @@ def test_a_file_that_cannot_be_changed_stays_as_it_is(
         "",
         "[other]\nx = 1",
         "observation_masking = { schema1 = { min_chars = 1 } }\n",
+        "observation_masking.prices = [{ read = 1, write = 1 }]\n[other]\n",
+        "observation_masking.schema1.min_chars = 1\nobservation_masking.hosts.only = []\n",
         "[observation_masking]\nschema1.min_chars = 1\nhosts.uncached = ['x']\n",
         "[observation_masking.hosts]\n[other]\n[observation_masking.schema1]\nmin_chars = 1\n",
         "[observation_masking]\nprices = [{ host = 'x', read = 1, write = 1 }]\n",
@@ -344,6 +351,55 @@ def test_files_of_many_layouts_can_be_changed(capsys: Screen, file: Path, text: 
     assert {"read": 0.1, "write": 1.0} in tomllib.loads(file.read_text())["observation_masking"][
         "prices"
     ]
+
+
+PIECES = [
+    *(
+        "[observation_masking]\n",
+        "[observation_masking.schema1]\n",
+        "[observation_masking.hosts]\n",
+    ),
+    *("[[observation_masking.prices]]\nread = 1\nwrite = 1\n", "[other]\n", "[[other.y]]\n"),
+    *("observation_masking.prices = [{ read = 1, write = 1 }]\n", "enabled = true  # why\n"),
+    *("observation_masking.schema1.window_turns = 3\n", "uncached = [\n  'a',  # a server\n]\n"),
+    *(
+        "[[observation_masking.rules]]\n",
+        "[observation_masking.rules.schema1]\n",
+        "min_chars = 1\n",
+    ),
+    *("# a remark\n", "#window_turns = 8\n", "#uncached = []\n", "\n", "mode = 'on'\n", "x = 1\n"),
+]
+CHANGES = {
+    *(("schema1.window_turns=12", False), ("mode=observe", False), ("hosts.uncached=b", True)),
+    *(("prices={ read = 0.1, write = 1.0 }", True), ("mcp.enabled=true", False)),
+    *(("schema1.keep_tools=['a']", False), ("rules={ model = 'k' }", True)),
+}
+
+
+@given(st.lists(st.sampled_from(PIECES)), st.sets(st.sampled_from(sorted(CHANGES)), min_size=1))
+def test_a_change_is_made_as_it_was_asked_for_or_not_at_all(
+    pieces: list[str], changes: set[tuple[str, bool]]
+) -> None:
+    text = "".join(pieces)
+    try:
+        parse_settings(text.encode())
+    except ConfigError:
+        assume(False)
+    edits = [read_edit(change, adds=adds) for change, adds in sorted(changes)]
+    try:
+        edited = edit_config(text.encode(), edits).decode()
+    except ConfigError:  # it is laid out in a way that cannot be changed
+        return
+    before, after = tomllib.loads(text), tomllib.loads(edited)
+    ours = {"observation_masking"}
+    assert {name: after[name] for name in after.keys() - ours} == {
+        name: before[name] for name in before.keys() - ours
+    }
+    for keys, value, adds in edits:
+        found = functools.reduce(lambda table, key: table[key], keys, after["observation_masking"])
+        assert value in found if adds and isinstance(found, list) else value == found or adds
+    for remark in ("# a remark", "# why", "# a server"):
+        assert text.count(remark) == edited.count(remark)
 
 
 def test_a_link_to_a_file_stays_one(capsys: Screen, file: Path, tmp_path: Path) -> None:
