@@ -118,7 +118,12 @@ class ObservationMasking:
             self._watch_config(self._config)
             logger.info(render_start(self._config))
             settings = self._config.settings
-            for line in (render_recording(settings, ctx.options), render_recall(settings)):
+            advice = self._config.advice
+            lines = (
+                render_recording(settings, ctx.options, advice),
+                render_recall(settings, advice),
+            )
+            for line in lines:
                 if line:
                     logger.info(line)
             if ctx.options.server:
@@ -231,7 +236,7 @@ class ObservationMasking:
         try:
             self._page = PageServer(config.settings.page, self._describe_run, self._log.log)
         except OSError as error:
-            logger.warning(render_no_page(config.settings.page, error))
+            logger.warning(render_no_page(config.settings.page, error, config.advice))
             return
         self._metrics.sinks.append(self._page.add)
         logger.info(f"page: {self._page.url}")
@@ -264,7 +269,7 @@ class ObservationMasking:
         if self._config is None:
             self._metrics.start()
         self._config = config
-        self._metrics.configure(config.settings.metrics)
+        self._metrics.configure(config.settings.metrics, config.advice)
         if self._is_running:
             self._watch_config(config)
 
@@ -275,7 +280,7 @@ class ObservationMasking:
         self._watch = ConfigWatch(config, functools.partial(self._note_change, config))
 
     def _note_change(self, config: ConfigFile, change: Change) -> None:
-        self._metrics.configure(config.settings.metrics)
+        self._metrics.configure(config.settings.metrics, config.advice)
         level = logging.WARNING if change.problem else logging.INFO
         self._log.log(level, render_change(config, change))
 

@@ -29,15 +29,13 @@ from masking.config_tables import (
 from masking.config_types import Mode
 from masking.errors import ConfigError, OverrideError
 from masking.measures.price_settings import CachePricing, OwnPrice, OwnWindow, PriceSettings
-from masking.overrides import apply_overrides
+from masking.overrides import ROOT, apply_overrides
 from masking.rules import RequestFacts, Rule, find_first
 from masking.strategies.mcp_requests import McpSettings
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import RedactionPolicy
 from masking.strategies.reduction import ReductionOptions
-
-ROOT = "observation_masking"
 
 _SHIPPED = Tables()
 _SCHEMA1, _REDACTION = _SHIPPED.schema1.to_policy(), _SHIPPED.redaction.to_policy()
@@ -224,9 +222,9 @@ def read_document(data: bytes) -> Mapping[str, Any]:
     try:
         return tomli.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        raise ConfigError("not UTF-8", "file") from None
+        raise ConfigError("not UTF-8") from None
     except (ValueError, RecursionError) as error:  # too many digits, too deep, no TOML at all
-        raise ConfigError(f"not TOML: {error}", "file") from None
+        raise ConfigError(f"not TOML: {error}") from None
 
 
 def _override(table: _Table, overrides: Sequence[str]) -> _Parsed:

@@ -7,6 +7,7 @@ from typing import Any, get_args
 from pydantic_core import ErrorDetails
 
 from masking.config_tables import RULED, RULED_TABLES, Tables
+from masking.config_types import name_type
 from masking.errors import ConfigError
 
 _LISTS = ("prices", "windows", "rules")
@@ -28,26 +29,23 @@ def explain(mistake: ErrorDetails, table: Mapping[str, Any], path: str) -> Confi
         return ConfigError(describe(mistake), path)
     if len(keys) == 1 and keys[0] in _LISTS:
         return ConfigError(f"expected a list of tables, [[{path}]]", path)
-    expected, got = (
-        _EXPECTED.get(mistake["type"], "another value"),
-        type(_find(table, keys)).__name__,
-    )
+    expected, got = _EXPECTED.get(mistake["type"], "another value"), name_type(_find(table, keys))
     problem = _TOO_LARGE.get((expected, got), f"expected {expected}, got {got}")
     return ConfigError(problem, path)
 
 
-_TOO_LARGE = {("float", "int"): "must be a number from 0 up"}
+_TOO_LARGE = {("a number", "a whole number"): "must be a number from 0 up"}
 """Before pydantic 2.12 a whole number that no float can hold is one of the wrong type."""
 
 _EXPECTED = {
-    "bool_type": "bool",
-    "int_type": "int",
-    "float_type": "float",
-    "string_type": "str",
-    "tuple_type": "list",
-    "model_type": "table",
-    "dict_type": "table",
-    "dataclass_type": "table",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "string_type": "a text in quotes",
+    "tuple_type": "a list",
+    "model_type": "a table",
+    "dict_type": "a table",
+    "dataclass_type": "a table",
 }
 """What was expected, by pydantic's name for the mistake."""
 

@@ -20,6 +20,21 @@ _Mode = Literal["on", "observe"]
 _WebsocketMode = Literal["pass", "http"]
 
 
+def name_type(value: object) -> str:
+    """Return what a value of TOML is, in the words of a mistake: `a whole number`."""
+    return _TYPES.get(type(value), f"a {type(value).__name__}")  # a date, a time, a datetime
+
+
+_TYPES: Mapping[type, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "a table",
+}
+
+
 def read_prices(value: object) -> tuple[float, float]:
     """Read a pair of prices. Raises ConfigError, whose path is that of the item, as `[0]`."""
     if not isinstance(value, list) or len(value) != 2:
@@ -30,7 +45,7 @@ def read_prices(value: object) -> tuple[float, float]:
 
 def _read_price(value: object, path: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ConfigError(f"expected number, got {type(value).__name__}", path)
+        raise ConfigError(f"expected a number, got {name_type(value)}", path)
     if not 0 <= value < MAX_PRICE:
         raise ConfigError(f"must be from 0 up and below {MAX_PRICE:g}", path)
     return float(value)
@@ -90,7 +105,7 @@ def _read_headers(value: object) -> Mapping[str, str]:
         raise ConfigError("expected a header's name, or a table of names and patterns", "")
     for name, glob in headers.items():
         if not isinstance(glob, str):
-            raise ConfigError(f"expected str, got {type(glob).__name__}", name)
+            raise ConfigError(f"expected a text in quotes, got {name_type(glob)}", name)
     found = {name.lower(): glob for name, glob in headers.items()}
     if len(found) < len(headers):
         raise ConfigError("a header is named twice; case does not count", "")

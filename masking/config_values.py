@@ -6,9 +6,9 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic_core import to_json
 
-from masking.config import ROOT, parse_tables, read_document
+from masking.config import parse_tables, read_document
 from masking.config_tables import Tables
-from masking.overrides import apply_overrides
+from masking.overrides import ROOT, apply_overrides
 from masking.strategies.redaction import apply_switch
 
 Source = Literal["shipped", "file", "override", "environment"]

@@ -18,11 +18,8 @@ class ConfigError(ValueError):
 class OverrideError(ConfigError):
     """A setting that was given beside the configuration file and cannot be used.
 
-    Its path is relative to our table, as it was given.
+    Its path is relative to our table, as `schema1.window_turns`.
     """
-
-    def __init__(self, problem: str, path: str) -> None:
-        super().__init__(f"override: {problem}", path)
 
 
 class WireError(ValueError):

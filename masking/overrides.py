@@ -1,6 +1,7 @@
 """Settings that are given beside a file: `TABLE.KEY=VALUE`, with the value as TOML spells it.
 
-What is no TOML is taken for a text: a shell eats the quotes of `websocket.mode="http"`.
+The table may have its full name, as in the file: `observation_masking.schema1.window_turns=4`. What
+is no TOML is taken for a text: a shell eats the quotes of `websocket.mode="http"`.
 """
 
 import re
@@ -11,6 +12,9 @@ from typing import NamedTuple
 import tomli
 
 from masking.errors import OverrideError
+
+ROOT = "observation_masking"
+"""The table that all of ours are in."""
 
 _KEYS = re.compile(r"\s*([\w-]+(?:\.[\w-]+)*)\s*", re.ASCII)
 _SHOWN = 60
@@ -33,7 +37,8 @@ def read_override(text: str) -> Override:
         decoded = value.encode(errors="surrogateescape").decode()  # as of an argument in any locale
     except UnicodeError:
         raise OverrideError("not UTF-8", found[1]) from None
-    return Override(tuple(found[1].split(".")), _read_value(decoded.strip()))
+    names = found[1].removeprefix(f"{ROOT}.").split(".")
+    return Override(tuple(names), _read_value(decoded.strip()))
 
 
 def apply_overrides(table: Mapping[str, object], texts: Sequence[str]) -> Mapping[str, object]:

@@ -74,7 +74,9 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         *(*LEAVES, "masking.strategies", "masking.rules", "masking.config_types"),
         "masking.config_strategies",
     ),
-    "masking.config_mistakes": ("masking.errors", "masking.config_tables"),
+    "masking.config_mistakes": (
+        *("masking.errors", "masking.config_tables", "masking.config_types"),
+    ),
     "masking.overrides": ("masking.errors",),
     "masking.config": (
         *(*LEAVES, "masking.strategies"),

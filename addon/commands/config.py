@@ -3,15 +3,17 @@
 import json
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from addon.commands.config_edit import edit_config, read_edit
 from addon.commands.config_table import render_table
 from addon.commands.consoles import open_console
-from addon.commands.options import config_option, set_option
-from addon.commands.toml_values import render_toml
-from addon.shared.config_file import ConfigFile
+from addon.commands.options import config_option, config_options, open_config
+from addon.metrics.toml_values import render_toml
+from addon.shared.config_file import AT_THE_NEXT_START, ConfigFile
 from addon.shared.config_places import (
     ENVIRONMENT,
     NAME,
@@ -20,8 +22,10 @@ from addon.shared.config_places import (
     locate_config,
     user_config,
 )
+from addon.shared.regular_file import read_regular, replace_file
 from addon.shared.shipped import shipped
 from masking.config_values import ConfigValue, list_values
+from masking.errors import ConfigError
 from masking.printable import printable
 from masking.report.text import pluralize
 from masking.strategies.redaction import SWITCH
@@ -43,8 +47,7 @@ _HEADER = """\
 
 
 @click.group("config", invoke_without_command=True)
-@config_option
-@set_option
+@config_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(context: click.Context, config: str, changes: tuple[str, ...], as_json: bool) -> None:
@@ -54,7 +57,7 @@ def command(context: click.Context, config: str, changes: tuple[str, ...], as_js
             raise click.UsageError(f"{context.invoked_subcommand} takes none of these options")
         return
     found = locate_config(config)
-    values = _list_values(found, changes)
+    values = _list_values(found, config, changes)
     if as_json:
         print(_render_json(found, values))
         return
@@ -75,18 +78,82 @@ def init() -> None:
     alone.
     """
     path = user_config()
-    text = shipped(NAME).read_text(encoding="utf-8")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with open(handle, "w", encoding="utf-8") as file:  # noqa: PTH123 - a handle is no path
-            file.write(_HEADER + _SETTING.sub("#", text))
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise ValueError(
+            f"{path} is there already: edit it, or change it with obsmask config set"
+        ) from None
+    try:
+        with open(handle, "wb") as file:  # noqa: PTH123 - a handle is no path
+            file.write(_make_own())
     except OSError:  # half a file would hold all the same
         path.unlink()
         raise
-    print(f"Written: {printable(str(path))}\nRemove the # before a setting to change it.")
+    print(
+        f"Written: {printable(str(path))}\n"
+        "To change a setting, remove the # before it, or type: obsmask config set TABLE.KEY=VALUE"
+    )
     if named := os.environ.get(ENVIRONMENT):
         print(f"${ENVIRONMENT} names another file, which holds: {printable(named)}")
+
+
+def _make_own() -> bytes:
+    """Return the shipped file with each setting behind a `#`, for a user to change."""
+    text = shipped(NAME).read_text(encoding="utf-8")
+    return (_HEADER + _SETTING.sub("#", text)).encode()
+
+
+@command.command("set")
+@config_option
+@click.argument("changes", nargs=-1, required=True, metavar="TABLE.KEY=VALUE...")
+def set_values(config: str, changes: tuple[str, ...]) -> None:
+    """Change settings in your configuration, as schema1.window_turns=12.
+
+    All else in the file stays as it is, comments included. Without a file of your own, one is
+    written as by `obsmask config init`. A mistake leaves the file alone.
+    """
+    _edit(config, changes, adds=False)
+
+
+@command.command("add")
+@config_option
+@click.argument("changes", nargs=-1, required=True, metavar="TABLE.KEY=VALUE...")
+def add_values(config: str, changes: tuple[str, ...]) -> None:
+    """Add to lists in your configuration, as hosts.uncached=llm.example.com.
+
+    Otherwise it does what `obsmask config set` does.
+    """
+    _edit(config, changes, adds=True)
+
+
+def _edit(config: str, changes: Sequence[str], *, adds: bool) -> None:
+    """Change the file that holds, or one of the user's own in place of the shipped one."""
+    edits = [read_edit(change, adds=adds) for change in changes]
+    found = locate_config(config)
+    if found.place == "shipped":
+        path, before = user_config(), _make_own()
+    elif found.path == shipped(NAME):
+        raise ValueError(f"{found.path} came with the package: change a file of your own")
+    else:
+        path, (before, _) = found.path, read_regular(found.path)
+    try:
+        after = edit_config(before, edits)
+    except ConfigError as error:
+        raise ConfigError(f"{path} stays as it is: {error.problem}", error.path) from None
+    old, new = list_values(before), list_values(after)
+    known = {value.name: value.value for value in old}
+    changed = [value for value in new if value.value != known.get(value.name, value.shipped)]
+    if after == before:
+        print(f"Nothing to change: {printable(str(path))} says so already.")
+        return
+    replace_file(path, after)
+    print(f"Written: {printable(str(path))}")
+    for name, value, was_shipped, _ in changed:
+        print(f"{name} = {render_toml(value)}  (was: {render_toml(known.get(name, was_shipped))})")
+    if {value.name for value in changed} & AT_THE_NEXT_START:
+        print("A proxy that is running takes this up when it next starts.")
 
 
 @command.command("check")
@@ -101,8 +168,8 @@ def check(file: Path) -> None:
         print(f"{name} = {render_toml(value)}  (shipped: {render_toml(before)})")
 
 
-def _list_values(found: FoundConfig, changes: tuple[str, ...]) -> list[ConfigValue]:
-    values = list_values(ConfigFile(found.path, changes).data, changes, os.environ.get(SWITCH))
+def _list_values(found: FoundConfig, config: str, changes: Sequence[str]) -> list[ConfigValue]:
+    values = list_values(open_config(config, changes).data, changes, os.environ.get(SWITCH))
     if found.path != shipped(NAME):
         return values
     return [

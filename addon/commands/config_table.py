@@ -6,7 +6,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from addon.commands.toml_values import render_toml
+from addon.metrics.toml_values import render_toml
 from masking.config_values import ConfigValue, Source
 
 _SOURCES: dict[Source, str] = {

@@ -66,13 +66,13 @@ RECORDING = "mini-swe-agent-scratch.flow"
 _QUESTIONS = Demo("openai-questions.flow", "a small agent on the openai package")
 
 _UNSIGNED = (
-    "claude-code signs what it sends to api.anthropic.com, and is masked there only with "
-    "CLAUDE_CODE_ATTRIBUTION_HEADER=0 in its environment."
+    "claude-code signs what it sends to api.anthropic.com, and is masked there only if it leaves "
+    "that out (CLAUDE_CODE_ATTRIBUTION_HEADER=0): obsmask run --client-changes -- claude"
 )
 
 _OVER_HTTP = (
-    'codex speaks over a WebSocket, and is masked with mode = "http" under '
-    "[observation_masking.websocket] in the configuration."
+    "codex speaks over a WebSocket, and is masked only where it is told to use HTTP: "
+    "obsmask run --client-changes -- codex"
 )
 
 SESSIONS: Mapping[str, Demo] = {

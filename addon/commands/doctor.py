@@ -13,7 +13,7 @@ from addon.commands.consoles import open_console
 from addon.commands.diagnosis.examination import examine
 from addon.commands.diagnosis.finding import Finding, Level
 from addon.commands.diagnosis.surroundings import Surroundings
-from addon.commands.options import config_option
+from addon.commands.options import config_options
 from masking.printable import printable
 from masking.report.text import pluralize
 
@@ -26,15 +26,15 @@ Found = tuple[str, Finding]
 
 @click.command("doctor", context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
-@config_option
+@config_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(command: tuple[str, ...], config: str, as_json: bool) -> int:
+def command(command: tuple[str, ...], config: str, changes: tuple[str, ...], as_json: bool) -> int:
     """Say what is wrong, and the line that mends it; exit with 1 if something is broken.
 
     With COMMAND, also whether what runs it trusts the proxy, in the environment that it would get
     from `obsmask run -- COMMAND`. It is not started.
     """
-    found = examine(Surroundings(config, command, dict(os.environ)))
+    found = examine(Surroundings(config, command, dict(os.environ), changes))
     listed = list(found) if as_json else list(_show(open_console(), found))
     if as_json:
         print(_render_json(listed))

@@ -6,9 +6,10 @@ import logging
 import click
 
 from addon.commands.options import (
+    MOST_PORTS,
     OBSERVE,
     observe_option,
-    override_options,
+    policy_options,
     read_overrides,
     whole_number,
 )
@@ -24,7 +25,7 @@ PORT = 9002
 )
 @click.option(
     "--port",
-    type=whole_number(0),
+    type=whole_number(0, MOST_PORTS),
     default=PORT,
     show_default=True,
     metavar="N",
@@ -48,7 +49,7 @@ PORT = 9002
 )
 @click.option("--tag", default="", metavar="TEXT", help="Note it in the records of this service.")
 @observe_option
-@override_options
+@policy_options
 def command(
     host: str, port: int, workers: int, drain: int, tag: str, observe: bool, **given: object
 ) -> None:

@@ -27,7 +27,7 @@ _COMMANDS = {
     "prices": "Show which prices hold, and why.",
     "record": "Record a real agent against a scripted provider.",
     "scrub": "Replace all prose and secrets in a recording.",
-    "expect": "Write down what replaying recordings yields.",
+    "expect": "Compare what replaying recordings yields.",
 }
 """Each is the `command` of the module of its name, which has `_` for `-`."""
 

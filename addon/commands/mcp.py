@@ -4,14 +4,14 @@ from pathlib import Path
 
 import click
 
-from addon.commands.options import config_option
+from addon.commands.options import config_options
 from addon.commands.recall import folder_option, open_folder
 
 
 @click.command("mcp")
 @folder_option
-@config_option
-def command(folder: Path | None, config: str) -> None:
+@config_options
+def command(folder: Path | None, config: str, changes: tuple[str, ...]) -> None:
     """Serve what was masked to an agent: an MCP server over stdio, with the one tool `recall`.
 
     The agent starts it, as its own configuration says. It needs the package `mcp`:
@@ -23,7 +23,7 @@ def command(folder: Path | None, config: str) -> None:
         raise RuntimeError(
             "obsmask mcp needs the package mcp: pip install 'observation-masking[mcp]'"
         ) from None
-    kept = open_folder(folder, config)
+    kept = open_folder(folder, config, changes)
     server = FastMCP("observation-masking", log_level="WARNING")
 
     def recall(id: str) -> str:  # noqa: A002 - what the model is to call it

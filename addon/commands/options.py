@@ -2,20 +2,22 @@
 
 import dataclasses
 import functools
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import click
-import tomli_w
 from pydantic.fields import FieldInfo
 
+from addon.metrics.toml_values import dump_toml
 from addon.shared.config_file import ConfigFile
-from addon.shared.config_places import find_config
-from masking.config import Settings, change_everywhere
+from addon.shared.config_places import NAME, locate_config
+from addon.shared.shipped import shipped
+from masking.config import Settings
 from masking.config_strategies import Schema1Table
 from masking.config_types import read_prices
-from masking.errors import ConfigError
+from masking.errors import ConfigError, OverrideError
 from masking.measures.price_settings import CachePricing, PriceSettings
 from masking.replay.pauses import Pause
 from masking.replay.replay import ReplaySettings, Ruled
@@ -58,14 +60,35 @@ config_option = click.option(
     help="The configuration; default: $OBSMASK_CONFIG, else your own, else the shipped one.",
 )
 
-set_option = click.option(
-    "--set",
-    "changes",
-    multiple=True,
-    metavar="TABLE.KEY=VALUE",
-    help="Change a setting, as mcp.enabled=true; may be given several times.",
-)
-"""Overrides of the configuration: any key."""
+
+def config_options(command: _Function) -> _Function:
+    """Add what every command that reads the configuration takes: a file, and changes of any key."""
+    changes = click.option(
+        "--set",
+        "changes",
+        multiple=True,
+        metavar="TABLE.KEY=VALUE",
+        help="Change a setting, as mcp.enabled=true; may be given several times.",
+    )
+    return config_option(changes(command))
+
+
+def open_config(config: str, changes: Sequence[str]) -> ConfigFile:
+    """Return the configuration that `config_options` ask for.
+
+    A mistake in a file that holds without being named says how to do without that file. Raises
+    ConfigError.
+    """
+    path, place = locate_config(config)
+    try:
+        return ConfigFile(path, changes)
+    except OverrideError:
+        raise
+    except ConfigError as error:
+        if place not in ("environment", "user"):
+            raise
+        without = f"--config {shlex.quote(str(shipped(NAME)))}"
+        raise ConfigError(f"{error}; the shipped settings hold instead with {without}") from None
 
 
 observe_option = click.option(
@@ -77,34 +100,29 @@ OBSERVE = 'mode="observe"'
 
 
 def policy_options(command: _Function) -> _Function:
-    """Add an option for the configuration, and one for each of its keys that is a policy's."""
-    options = [config_option, *(_make_option(name, key) for name, key in POLICY_KEYS.items())]
-    return functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
-
-
-def override_options(command: _Function) -> _Function:
-    """Add `policy_options`, and `set_option`."""
-    return set_option(policy_options(command))
+    """Add `config_options`, and an option for each key of the configuration that is a policy's."""
+    options = [_make_option(name, key) for name, key in POLICY_KEYS.items()]
+    decorated = functools.reduce(lambda done, option: option(done), reversed(options), command)
+    return config_options(decorated)
 
 
 def read_overrides(given: Mapping[str, Any]) -> list[str]:
-    """Return what `override_options` were given as overrides of a `ConfigFile`.
+    """Return what `policy_options` were given as overrides of a `ConfigFile`.
 
     `--set` comes last: it holds where both name a key.
     """
     policy = {name: given[name] for name in POLICY_KEYS if given[name] is not None}
-    lines = [tomli_w.dumps({name: value}) for name, value in policy.items()]
-    return [*(f"schema1.{line.strip()}" for line in lines), *given["changes"]]
+    lines = [f"schema1.{name}={dump_toml(value)}" for name, value in policy.items()]
+    return [*lines, *given["changes"]]
 
 
 def read_proxy_arguments(given: Mapping[str, Any], tag: str, more: Sequence[str] = ()) -> list[str]:
-    """Return mitmdump's arguments for what `override_options` were given, and `more` overrides.
+    """Return mitmdump's arguments for what `policy_options` were given, and `more` overrides.
 
     Raises ConfigError for a mistake, so that it is said before anything starts.
     """
-    path = find_config(given["config"]).absolute()  # the proxy may work in another folder
     overrides = [*read_overrides(given), *more]
-    ConfigFile(path, overrides)
+    path = open_config(given["config"], overrides).path.absolute()  # it may work elsewhere
     settings = [("mask_config", path), ("mask_tag", tag), *(("mask_set", o) for o in overrides)]
     return [part for name, value in settings for part in ("--set", f"{name}={value}")]
 
@@ -125,16 +143,20 @@ def _make_option(name: str, key: FieldInfo) -> Callable[[_Function], _Function]:
     return click.option(flag, name, type=reader, metavar=metavar, help=key.description)
 
 
-def whole_number(least: int) -> Callable[[str], int]:
+MOST_PORTS = 65_535
+
+
+def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
     """Return what reads an option's value that is a whole number, from this one up."""
+    up = "up" if most is None else f"to {most}"
 
     def read(text: str) -> int:
         try:
             number = int(text)
         except ValueError:
             number = least - 1
-        if number < least:
-            raise click.BadParameter(f"expected a whole number from {least} up: {text}")
+        if number < least or (most is not None and number > most):
+            raise click.BadParameter(f"expected a whole number from {least} {up}: {text}")
         return number
 
     return read
@@ -155,7 +177,7 @@ def read_replay_settings(given: Mapping[str, Any]) -> list[ReplaySettings]:
 
     Raises ConfigError if they are impossible.
     """
-    settings = change_everywhere(_read_settings(given), functools.partial(_override, given=given))
+    settings = _read_settings(given)
     memory = given.get("memory")
     remembers = bool(settings.memory.enabled) if memory is None else memory
     pricings: list[CachePricing | None] = [*given["prices"]] or [None]
@@ -177,25 +199,16 @@ def read_replay_settings(given: Mapping[str, Any]) -> list[ReplaySettings]:
 
 def read_policy(given: Mapping[str, Any]) -> MaskPolicy:
     """Return the policy of the configuration and the options. Raises ConfigError as above."""
-    return _override(_read_settings(given), given).schema1
+    return _read_settings(given).schema1
 
 
 def _read_settings(given: Mapping[str, Any]) -> Settings:
-    return ConfigFile(find_config(given["config"])).settings
+    return open_config(given["config"], read_overrides(given)).settings
 
 
 def _price(settings: Settings, pricing: CachePricing | None) -> PriceSettings:
     found = settings.price_settings
     return found if pricing is None else dataclasses.replace(found, cache_pricing=pricing)
-
-
-def _override(settings: Settings, given: Mapping[str, Any]) -> Settings:
-    changed = {name: given[name] for name in POLICY_KEYS if given[name] is not None}
-    try:
-        policy = dataclasses.replace(settings.schema1, **changed)
-        return dataclasses.replace(settings, schema1=policy)
-    except ConfigError as error:
-        raise ConfigError(error.problem, f"--{error.path.replace('_', '-')}") from None
 
 
 def _read_pause(text: str) -> Pause:

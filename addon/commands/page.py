@@ -4,18 +4,26 @@ import os
 import sys
 import webbrowser
 from collections.abc import Mapping
+from pathlib import Path
 
 import click
 
 from addon.commands.diagnosis.proxies import DEFAULT, find_addresses
+from addon.metrics.record_file import default_path
 from addon.proxy.health_check import Address, check_health, read_address
+from addon.proxy.run_logs import find_ports
+from addon.shared.config_places import advise
+
+_PATIENCE = 2.0
+"""The seconds for which whatever listens at an address may think."""
 
 
 @click.command("page")
 @click.option(
     "--proxy",
     metavar="ADDRESS",
-    help="The proxy; default: the one that this terminal's environment names, else 127.0.0.1:8080.",
+    help="The proxy; default: the one that this terminal's environment names, else 127.0.0.1:8080, "
+    "else that of a running obsmask run.",
 )
 @click.option("--print", "is_printed", is_flag=True, help="Print the address, and open nothing.")
 def command(proxy: str | None, is_printed: bool) -> None:
@@ -23,7 +31,7 @@ def command(proxy: str | None, is_printed: bool) -> None:
 
     It shows what is masked and what that saves, while agents work.
     """
-    url = find_page(_find_address(proxy, os.environ))
+    url = find_page(_read_address(proxy)) if proxy else _find_any_page(os.environ)
     print(url)
     if not is_printed and not open_page(url, os.environ):
         print("obsmask: no browser to open it with was found", file=sys.stderr)
@@ -37,14 +45,20 @@ def find_page(address: Address) -> str:
         health = None
     if health is None:
         raise RuntimeError(
-            f"no proxy with the addon answers at {address.url}: obsmask page --proxy ADDRESS"
+            f"no proxy with the addon answers at {address.url}. For another one: obsmask page "
+            "--proxy ADDRESS, which its log names"
         )
     if health.page is None:
-        raise RuntimeError(
-            f"the proxy at {address.url} has no page: its log says why, or [observation_masking."
-            f"page] enabled = false in {health.config}"
-        )
+        raise RuntimeError(explain_no_page(address, Path(health.config)))
     return health.page
+
+
+def explain_no_page(address: Address, config: Path) -> str:
+    """Return why a proxy under this configuration may have no page, and what to do."""
+    return (
+        f"the proxy at {address.url} has no page: its log says why. If it is switched off: "
+        f"{advise(config).set({'page.enabled': True})}"
+    )
 
 
 def open_page(url: str, environment: Mapping[str, str]) -> bool:
@@ -55,9 +69,34 @@ def open_page(url: str, environment: Mapping[str, str]) -> bool:
     return has_screen and webbrowser.open(url)
 
 
-def _find_address(given: str | None, environment: Mapping[str, str]) -> Address:
-    if given is None:
-        return next(iter(find_addresses(environment)), DEFAULT)
+def _find_any_page(environment: Mapping[str, str]) -> str:
+    """Return the page of the proxy that the environment names, or that runs at the usual address.
+
+    Without one it is the page of an `obsmask run`. Raises RuntimeError if there is none, or if it
+    is not clear which is meant.
+    """
+    named = next(iter(find_addresses(environment)), None)
+    if named or _is_ours(DEFAULT):
+        return find_page(named or DEFAULT)
+    ports = dict.fromkeys(find_ports(default_path().parent))
+    running = [each for port in ports if _is_ours(each := Address(DEFAULT.host, port))]
+    if len(running) > 1:
+        choice = ", ".join(f"{host}:{port}" for host, port in running)
+        raise RuntimeError(
+            f"several proxies are running, the latest first: {choice}. For the page of one: "
+            "obsmask page --proxy ADDRESS"
+        )
+    return find_page(running[0] if running else DEFAULT)
+
+
+def _is_ours(address: Address) -> bool:
+    try:
+        return check_health(address, _PATIENCE) is not None
+    except OSError:
+        return False
+
+
+def _read_address(given: str) -> Address:
     try:
         return read_address(given)
     except ValueError as error:

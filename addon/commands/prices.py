@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from addon.commands.options import config_option
+from addon.commands.diagnosis.hosts import read_host
+from addon.commands.options import config_options, open_config
 from addon.commands.showing_prices import render_host, render_list
 from addon.metrics.uncached import read_uncached
 from addon.shared.config_file import ConfigFile
-from addon.shared.config_places import find_config
 from addon.shared.stored_prices import remove_stored, store_prices
 
 _WHEN_IN_USE = "A proxy that is running has to be restarted to notice."
@@ -17,7 +17,7 @@ _WHEN_IN_USE = "A proxy that is running has to be restarted to notice."
 @click.command("prices")
 @click.argument("host", required=False)
 @click.argument("model", required=False)
-@config_option
+@config_options
 @click.option(
     "--update",
     type=click.Path(path_type=Path),
@@ -26,11 +26,16 @@ _WHEN_IN_USE = "A proxy that is running has to be restarted to notice."
 )
 @click.option("--reset", is_flag=True, help="Go back to the shipped list.")
 def command(
-    host: str | None, model: str | None, config: str, update: Path | None, reset: bool
+    host: str | None,
+    model: str | None,
+    config: str,
+    changes: tuple[str, ...],
+    update: Path | None,
+    reset: bool,
 ) -> None:
     """Show which prices hold, and why: in general, or for a HOST and a MODEL.
 
-    HOST is written as in a base URL, MODEL as in a request.
+    HOST is the name of a host, or a base URL, MODEL as in a request.
     """
     if update and reset:
         raise click.UsageError("--update and --reset exclude each other")
@@ -41,7 +46,7 @@ def command(
     elif reset:
         _reset()
     else:
-        _show(host, model, config)
+        _show(host, model, open_config(config, changes))
 
 
 def _store(file: Path) -> None:
@@ -56,10 +61,12 @@ def _reset() -> None:
         print("Nothing to remove: the shipped list is in use.")
 
 
-def _show(host: str | None, model: str | None, config: str) -> None:
-    settings = ConfigFile(find_config(config)).settings
+def _show(host: str | None, model: str | None, config: ConfigFile) -> None:
+    settings = config.settings
     uncached = read_uncached(settings.metrics)
     if host is None:
-        print(*render_list(settings, uncached), sep="\n")
+        print(*render_list(settings, uncached, config.advice), sep="\n")
     else:
-        print(*render_host(settings, host, model, uncached), sep="\n")
+        if "://" in host:
+            host = read_host(host) or host
+        print(*render_host(settings, host, model, uncached, config.advice), sep="\n")

@@ -1,23 +1,32 @@
 """`obsmask proxy`: the proxy in the foreground, wherever the addon was installed from."""
 
+import errno
+import os
+import socket
+
 import click
 
 from addon.commands.options import (
+    MOST_PORTS,
     OBSERVE,
     PolicyCommand,
     observe_option,
-    override_options,
+    policy_options,
     read_proxy_arguments,
     whole_number,
 )
 from addon.proxy.announcement import Announcement
+from addon.proxy.launch import HOST
 from addon.proxy.serve import serve
+
+_ELSEWHERE = ("--listen", "--mode", "-m", "-p")
+"""How mitmdump's own options begin that say where it listens."""
 
 
 @click.command("proxy", cls=PolicyCommand)
 @click.option(
     "--port",
-    type=whole_number(0),
+    type=whole_number(0, MOST_PORTS),
     default=8080,
     show_default=True,
     metavar="N",
@@ -25,7 +34,7 @@ from addon.proxy.serve import serve
 )
 @click.option("--tag", default="", metavar="TEXT", help="Note it in the records of this proxy.")
 @observe_option
-@override_options
+@policy_options
 @click.argument("options", nargs=-1, metavar="[-- MITMDUMP'S OPTIONS]")
 def command(port: int, tag: str, observe: bool, options: tuple[str, ...], **given: object) -> None:
     """Start the proxy here, until Ctrl-C.
@@ -33,4 +42,18 @@ def command(port: int, tag: str, observe: bool, options: tuple[str, ...], **give
     It is mitmdump: what stands after -- is passed on to it, as in: obsmask proxy -- -w out.flow
     """
     chosen = read_proxy_arguments(given, tag, (OBSERVE,) if observe else ())
+    if not any(option.startswith(_ELSEWHERE) for option in options):
+        _check_free(port)
     serve(["--listen-port", str(port), *chosen, *options], Announcement())
+
+
+def _check_free(port: int) -> None:
+    """Raise RuntimeError, in our own words, where the proxy could not listen."""
+    try:
+        socket.create_server((HOST, port)).close()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            problem = "is taken: --port 0 takes any free one"
+        else:
+            problem = os.strerror(error.errno) if error.errno else str(error)
+        raise RuntimeError(f"port {port} of {HOST} {problem}") from None

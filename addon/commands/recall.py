@@ -2,13 +2,12 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from addon.commands.options import config_option
-from addon.shared.config_file import ConfigFile
-from addon.shared.config_places import find_config
+from addon.commands.options import config_options, open_config
 from addon.shared.recall_folder import ENVIRONMENT, Kept, RecallFolder, find_folder
 
 folder_option = click.option(
@@ -26,15 +25,17 @@ _AGES = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
 @click.argument("recall_id", metavar="ID", required=False)
 @click.option("--list", "lists", is_flag=True, help="List the ids, with sizes and ages.")
 @folder_option
-@config_option
-def command(recall_id: str | None, lists: bool, folder: Path | None, config: str) -> None:
+@config_options
+def command(
+    recall_id: str | None, lists: bool, folder: Path | None, config: str, changes: tuple[str, ...]
+) -> None:
     """Print the tool result that was masked with this ID, as it was.
 
     The whole ID, as the placeholder has it. The result is kept if `recall.enabled` was set.
     """
     if lists == (recall_id is not None):
         raise click.UsageError("expected an ID, or --list")
-    found = open_folder(folder, config)
+    found = open_folder(folder, config, changes)
     if recall_id is not None:
         sys.stdout.buffer.write(found.read(recall_id))
         sys.stdout.buffer.flush()
@@ -44,10 +45,10 @@ def command(recall_id: str | None, lists: bool, folder: Path | None, config: str
         raise ValueError(f"nothing is kept in {found.path}")
 
 
-def open_folder(folder: Path | None, config: str) -> RecallFolder:
+def open_folder(folder: Path | None, config: str, changes: Sequence[str]) -> RecallFolder:
     """Return the folder that is named, or else that of the configuration."""
     if folder is None:
-        folder = find_folder(ConfigFile(find_config(config)).settings.recall)
+        folder = find_folder(open_config(config, changes).settings.recall)
     return RecallFolder(folder)
 
 

@@ -43,7 +43,7 @@ from masking.replay.pauses import Pause
     metavar="OUT.HTML",
     help="Write a page, too.",
 )
-@click.option("--total", is_flag=True, help="Show all conversations together, and not each.")
+@click.option("--total", is_flag=True, help="Print all conversations together, and not each.")
 @click.option(
     "--memory/--no-memory",
     default=None,
@@ -71,13 +71,13 @@ def command(
     is_one = len(settings_list) == 1
     if not is_one and (as_json or report):
         raise ValueError("--json and --report take one --prices")
-    if report and total:
-        raise ValueError("--report shows each conversation, and --total does not")
     if report:
         check_writable(report)
     options = WorkOptions(resume, processes, scheduler, pause)
     wanted = Wanted(
-        rows=is_one and not total, requests=as_json and not total, chart=report is not None
+        rows=is_one and (report is not None or not total),
+        requests=as_json and not total,
+        chart=report is not None,
     )
     with ExitStack() as stack:
         with open_work(paths, options, starts_for_few=False) as work:
@@ -92,17 +92,17 @@ def command(
         if as_json:
             write_json(replays[0], sys.stdout)
         else:
-            _print_tables(replays)
+            _print_tables(replays, total=total)
         if report:
             write_report(report, replays[0], paths, pause)
             print(report, file=sys.stderr)
 
 
-def _print_tables(replays: Sequence[ReplayResult]) -> None:
+def _print_tables(replays: Sequence[ReplayResult], *, total: bool) -> None:
     console, first = open_console(), replays[0]
     if assumed := render_assumed(first):
         console.print(assumed, highlight=False, markup=False)
     is_one = len(replays) == 1
-    console.print(render_conversations(first) if is_one else render_prices(replays))
+    console.print(render_conversations(first, total=total) if is_one else render_prices(replays))
     if first.passed_over:
         console.print(render_passed_over(first), highlight=False, markup=False)

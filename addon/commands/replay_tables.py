@@ -89,13 +89,13 @@ class ReplayTable:
         return table
 
 
-def render_conversations(replay: ReplayResult) -> ReplayTable:
-    """Return a row for each conversation, unless only all are wanted, and one for all of them."""
-    total, found = summarize(replay.totals), replay.conversations
+def render_conversations(replay: ReplayResult, *, total: bool = False) -> ReplayTable:
+    """Return a row for each conversation, unless only the `total` is wanted, and one for all."""
+    every, found = summarize(replay.totals), [] if total else replay.conversations
     return ReplayTable(
         first=("conversation", "requests"),
-        rows=[_Row(name, summarize(totals, total.cost_unit)) for name, totals in found],
-        totals=[] if len(found) == 1 else [_Row("all", total)],
+        rows=[_Row(name, summarize(totals, every.cost_unit)) for name, totals in found],
+        totals=[] if len(found) == 1 else [_Row("all", every)],
     )
 
 
@@ -118,7 +118,7 @@ def render_assumed(replay: ReplayResult) -> str | None:
     models = "; ".join([*said, *([f"and {more} more models"] if more else [])])
     return (
         f"Prices are assumed for {count:,} of {replay.totals.requests:,} requests: {models}.\n"
-        "Set them with --model or --prices, or under prices in the configuration."
+        "Set them with --model or --prices; for good, as obsmask prices HOST MODEL says."
     )
 
 

@@ -13,7 +13,7 @@ from addon.commands.options import (
     OBSERVE,
     PolicyCommand,
     observe_option,
-    override_options,
+    policy_options,
     read_overrides,
     read_proxy_arguments,
 )
@@ -69,7 +69,7 @@ def _reading(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
     help="Use this proxy, which is running, instead of one of its own.",
 )
 @observe_option
-@override_options
+@policy_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...")
 def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: object) -> int:
     """Run COMMAND, an agent, behind a proxy of its own; at the end say what was saved.

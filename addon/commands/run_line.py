@@ -5,6 +5,8 @@ from pathlib import Path
 
 from addon.metrics.tally import Tally
 from addon.metrics.tally_line import (
+    BOUND,
+    DROPS,
     PASSED,
     Untouched,
     find_why_untouched,
@@ -12,6 +14,7 @@ from addon.metrics.tally_line import (
     render_tally,
 )
 from addon.proxy.health_check import Health
+from addon.shared.config_places import advise
 
 _NOTHING = (
     "no request to a model came through the proxy: obsmask doctor -- COMMAND looks for the reason"
@@ -37,7 +40,7 @@ def _render_parts(
     if health.lost_records:
         yield f"{health.summary}, of which {health.lost_records} could not be recorded"
     elif tally.count:
-        yield render_tally(tally, _find_why(tally, changes_client))
+        yield render_tally(tally, _find_why(tally, health, changes_client))
     else:
         yield _NOTHING
     if tally.outgrown:
@@ -55,9 +58,11 @@ def _render_parts(
         yield f"records in {health.records}"
 
 
-def _find_why(tally: Tally, changes_client: bool) -> Untouched:
+def _find_why(tally: Tally, health: Health, changes_client: bool) -> Untouched:
     """Return why nothing was masked, with the option that changes that, if there is one."""
     why = find_why_untouched(tally)
     if why in PASSED.values():
         return Untouched(why.because, None if changes_client else _CLIENT_CHANGES)
+    if why == BOUND["drops"]:
+        return Untouched(why.because, advise(Path(health.config)).set(DROPS))
     return why

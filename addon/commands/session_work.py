@@ -121,7 +121,8 @@ class _Run(Generic[_Result]):
         entry = None if journal is None else journal.find(task.key)
         if entry is None:
             pause, executor = self._work.pause, self._work.workers.executor
-            return executor.submit(_do, self._function, task.source, pause, task.arguments)
+            see = self._progress.see if self._work.workers.are_here else None
+            return executor.submit(_do, self._function, task.source, pause, task.arguments, see)
         result: _Result | None = msgspec.convert(entry.result, self._kind | None)
         future: Future[Done[_Result]] = Future()
         future.set_result(Done(result, entry.requests, entry.warning))
@@ -149,20 +150,24 @@ def _do(
     source: Source,
     pause: Pause | None,
     arguments: tuple[object, ...],
+    see: Callable[[int], object] | None = None,
 ) -> Done[_Result]:
-    """Open a session and work on it, wherever this runs."""
+    """Open a session and work on it, wherever this runs.
+
+    `see` is called with the number of each request of the session when it is its turn.
+    """
     session, warning = source.open()
     if session is None:
         return Done(None, 0, warning)
-    counted = _CountedSession(add_pause(session, pause))
+    counted = _CountedSession(add_pause(session, pause), see)
     return Done(function(counted, *arguments), counted.count, warning)
 
 
 class _CountedSession:
     """A session that knows how many requests it has, once they were read."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, session: Session, see: Callable[[int], object] | None) -> None:
+        self._session, self._see = session, see
         self.count = 0
 
     @property
@@ -174,4 +179,6 @@ class _CountedSession:
         """Yield its requests."""
         for number, recorded in enumerate(self._session.requests(), 1):
             self.count = max(self.count, number)
+            if self._see is not None:
+                self._see(number)
             yield recorded

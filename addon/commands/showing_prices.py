@@ -3,6 +3,9 @@
 import json
 from collections.abc import Iterator, Sequence
 
+from addon.commands.diagnosis.bypasses import KNOWN_HOSTS
+from addon.commands.diagnosis.hosts import is_loopback
+from addon.metrics.advice import Advice
 from addon.metrics.uncached import render_uncached
 from masking.config import Settings
 from masking.host_names import check_host, normalize_host
@@ -12,7 +15,7 @@ from masking.measures.pricing import Pricing, find_pricing
 from masking.wire.cache_marks import CACHE_MARK
 
 
-def render_list(settings: Settings, uncached: Sequence[str]) -> Iterator[str]:
+def render_list(settings: Settings, uncached: Sequence[str], advice: Advice) -> Iterator[str]:
     """Yield what is known of prices, line by line: the list, the user's own, what is assumed.
 
     `uncached` are hosts that seem to sell no cached tokens.
@@ -31,7 +34,7 @@ def render_list(settings: Settings, uncached: Sequence[str]) -> Iterator[str]:
     if price_settings.uncached:
         yield f"No cached tokens: {', '.join(price_settings.uncached)}"
     yield f"Where nothing is known, assumed: {_render_ratios(*price_settings.assumed)}"
-    yield from map(render_uncached, uncached)
+    yield from (render_uncached(host, advice) for host in uncached)
 
 
 def _render_own(price: OwnPrice) -> str:
@@ -42,7 +45,7 @@ def _render_own(price: OwnPrice) -> str:
 
 
 def render_host(
-    settings: Settings, host: str, model: str | None, uncached: Sequence[str]
+    settings: Settings, host: str, model: str | None, uncached: Sequence[str], advice: Advice
 ) -> Iterator[str]:
     """Yield which prices hold for a host and a model, and why, line by line.
 
@@ -69,11 +72,26 @@ def render_host(
     if settings.price_settings.slides:
         yield 'The window slides at every turn nevertheless: cache_pricing = "none"'
     if pricing.read < 1 and normalize_host(host) in uncached:
-        yield render_uncached(normalize_host(host))
+        yield render_uncached(normalize_host(host), advice)
     if pricing.window is not None:
         yield f"Context window: {pricing.window:,} tokens, prompt and answer"
     if pricing.source == "assumed":
-        yield from _render_own_table(host, pricing)
+        if "." not in host and ":" not in host and not is_loopback(host):
+            full = _find_like(host)
+            yield f"Is {host} in your own network? Other hosts have full names, as {full}"
+        own = {"host": host, **({} if model is None else {"model": model})}
+        prices = {"read": pricing.read, "write": pricing.write}
+        yield (
+            "Assumed prices give no dollars. To set your own, with other numbers, and with "
+            "dollars_per_million for plain input tokens:"
+        )
+        yield advice.add("prices", {**own, **prices})
+
+
+def _find_like(host: str) -> str:
+    """Return a known host for what may be a part of its name; else an example."""
+    known = (each for each in KNOWN_HOSTS if host.lower() in each)
+    return next(known, KNOWN_HOSTS[0])
 
 
 _READ_UP_TO = {
@@ -81,16 +99,6 @@ _READ_UP_TO = {
     "request ends": "the end of an earlier request, one of the latest {lookback}",
 }
 """Where a prompt can be read from the cache, unless it is anywhere."""
-
-
-def _render_own_table(host: str, pricing: Pricing) -> Iterator[str]:
-    """Yield configuration lines with these prices for a host, for the user to change."""
-    yield "Assumed prices give no dollars. To set your own, end the configuration with:"
-    yield "[[observation_masking.prices]]"
-    yield f"host = {json.dumps(host, ensure_ascii=False)}"
-    yield f"read = {pricing.read:g}"
-    yield f"write = {pricing.write:g}"
-    yield "# dollars_per_million = the price of a million plain input tokens"
 
 
 def _render_reason(pricing: Pricing, date: str) -> str:

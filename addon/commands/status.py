@@ -2,7 +2,7 @@
 
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from errno import ENOENT
 from os import strerror
@@ -13,20 +13,18 @@ import click
 from rich.console import Console
 
 from addon.commands.consoles import open_console
-from addon.commands.options import config_option
+from addon.commands.options import config_options, open_config
 from addon.commands.status_export import write_csv, write_jsonl
 from addon.commands.status_groups import KEYS, Groups, count_groups
 from addon.commands.status_json import render_json
 from addon.commands.status_page import render_overview
 from addon.commands.status_period import find_day, name_zone, read_since
-from addon.commands.status_table import ASCII_MARKS, MARKS, render_groups
+from addon.commands.status_table import ASCII_MARKS, MARKS, list_mixed, render_groups
 from addon.metrics.names import printable
 from addon.metrics.record import RequestRecord
 from addon.metrics.record_file import RecordFile
-from addon.metrics.record_reader import read_records
+from addon.metrics.record_reader import holds_records, read_records
 from addon.metrics.tally_line import count_requests
-from addon.shared.config_file import ConfigFile
-from addon.shared.config_places import find_config
 
 
 class Query(NamedTuple):
@@ -51,7 +49,7 @@ class Query(NamedTuple):
     default="7d",
     show_default=True,
     metavar="WHEN",
-    help="From when on: 12h, 7d (today and the six days before), 4w, or a date.",
+    help="From when on: today, yesterday, 12h, 7d (today and the six days before), 4w, or a date.",
 )
 @click.option(
     "--by",
@@ -63,20 +61,23 @@ class Query(NamedTuple):
 )
 @click.option("--tag", metavar="NAME", help="Only requests of runs with this tag.")
 @click.option("--replayed", is_flag=True, help="Only requests of recordings that were played.")
-@config_option
+@config_options
 @click.option(
     "--records",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="A file of records; default: the configured one.",
 )
-@click.option("--json", "form", flag_value="json", help="Print all that was reckoned.")
-@click.option("--csv", "form", flag_value="csv", help="Print the records, as a table.")
-@click.option("--jsonl", "form", flag_value="jsonl", help="Print the records, one a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print all that was reckoned.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print the records, as a table.")
+@click.option("--jsonl", "as_jsonl", is_flag=True, help="Print the records, one a line.")
 def command(
     records: Path | None,
     config: str,
-    form: str | None,
+    changes: tuple[str, ...],
+    as_json: bool,
+    as_csv: bool,
+    as_jsonl: bool,
     since: datetime,
     by: str,
     tag: str | None,
@@ -87,27 +88,35 @@ def command(
     Read from the records, and from those that were rotated away last. Days are those of your time
     zone.
     """
-    query = Query(_find_source(records, config), since, by, tag, replayed)
-    if form == "csv":
+    if as_json + as_csv + as_jsonl > 1:
+        raise click.UsageError("--json, --csv and --jsonl exclude each other")
+    query = Query(_find_source(records, config, changes), since, by, tag, replayed)
+    if as_csv:
         write_csv(query.read(), sys.stdout)
-    elif form == "jsonl":
+    elif as_jsonl:
         write_jsonl(query.read(), sys.stdout)
     else:
         groups = count_groups(query.read(), query.by, replayed=query.replayed)
-        if form == "json":
+        if as_json:
             print(render_json(groups, query.since, query.source))
         else:
             _print_page(groups, query)
 
 
-def _find_source(records: Path | None, config: str) -> Path:
-    """Return the file to read. Raises OSError if one is named that is not there, or no file."""
+def _find_source(records: Path | None, config: str, changes: Sequence[str]) -> Path:
+    """Return the file to read.
+
+    Raises OSError if one is named that is not there, or no file, and ValueError for one that holds
+    something else.
+    """
     if records is None:
-        return RecordFile(ConfigFile(find_config(config)).settings.metrics).path
-    if not records.exists():
+        records = RecordFile(open_config(config, changes).settings.metrics).path
+    elif not records.exists():
         raise FileNotFoundError(ENOENT, strerror(ENOENT), str(records))
-    if not records.is_file():
+    elif not records.is_file():
         raise OSError(f"{records}: not a regular file")
+    if not holds_records(records):
+        raise ValueError(f"{records} holds no records of observation-masking")
     return records
 
 
@@ -122,6 +131,8 @@ def _print_page(groups: Groups, query: Query) -> None:
         console.print()
         marks = ASCII_MARKS if console.options.ascii_only else MARKS
         console.print(render_groups(groups, console.width, marks))
+        for line in list_mixed(groups):
+            _say(console, line)
     else:
         _say(console, _explain_nothing(query))
     if groups.left_out and not query.replayed:

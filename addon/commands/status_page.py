@@ -72,7 +72,9 @@ def _describe_prompts(tally: Tally) -> Rows:
     if tally.dollars.requests:
         notes = ["at API prices"] if tally.subscriptions else []
         form = find_form(tally.dollars.before)
-        yield render_bill(tally.dollars, form, *notes)
+        priced = f"{count_requests(tally.dollars.requests)} of known prices: "
+        bill = render_bill(tally.dollars, form, *notes)
+        yield f"{priced}{bill}" if tally.unpriced.requests else bill
         if tally.dollars.error:
             before, error = (form.format(n) for n in (tally.dollars.before, tally.dollars.error))
             yield f"unmasked they would have cost {before} ±{error}, which is estimated"

@@ -7,10 +7,11 @@ import click
 
 _SPAN = re.compile(r"(\d{1,9})([hdw])")
 _DAYS = {"d": 1, "w": 7}
+_NAMED = {"today": 0, "yesterday": 1}
 
 
 def read_since(text: str) -> datetime:
-    """Return the time that `12h`, `7d`, `4w` or a date means, in the user's time zone.
+    """Return the time that `today`, `12h`, `7d`, `4w` or a date means, in the user's time zone.
 
     Days and weeks begin at midnight, so that `1d` is today. Raises click.BadParameter.
     """
@@ -27,6 +28,8 @@ def read_since(text: str) -> datetime:
 
 
 def _find_start(text: str, now: datetime) -> datetime:
+    if text in _NAMED:
+        return _begin(now.date() - timedelta(days=_NAMED[text]))
     span = _SPAN.fullmatch(text)
     if span is None:
         return _begin(date.fromisoformat(text))

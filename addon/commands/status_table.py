@@ -1,6 +1,6 @@
 """`obsmask status`: a row and a bar for each day, model, host, client, label or tag."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import date
 
 from rich.box import SIMPLE_HEAD
@@ -12,11 +12,14 @@ from addon.commands.status_groups import Groups
 from addon.metrics.names import printable
 from addon.metrics.sums import BillSum
 from addon.metrics.tally import Tally
-from addon.metrics.tally_line import find_form
+from addon.metrics.tally_line import count_requests, find_form
 
 MARKS = ("\N{FULL BLOCK}", "\N{LIGHT SHADE}")
 ASCII_MARKS = ("#", "-")
 """What the two parts of a bar are made of."""
+
+MIXED = "*"
+"""Marks what is saved where the sum is not of all requests, or not of masked ones alone."""
 
 _LEAST_WIDTH, _MOST_WIDTH = 12, 40
 _GAP = 2
@@ -91,7 +94,30 @@ def _render_saved(tally: Tally) -> str:
     if not bill.is_telling:
         return "0" if bill.before == bill.after else "about 0"
     share = f"{bill.saved_share or 0:+.0%}"
-    return f"{_render_dollars(bill)} {share}" if is_priced else share
+    mark = "" if explain_mixed(tally) is None else MIXED
+    return f"{_render_dollars(bill)} {share}{mark}" if is_priced else f"{share}{mark}"
+
+
+def list_mixed(groups: Groups) -> Iterator[str]:
+    """Yield what the marked amounts of the table are of, row by row."""
+    for key, tally in groups.sort():
+        if why := explain_mixed(tally):
+            yield f"{MIXED} {_name(groups.by, key)}: {why}"
+
+
+def explain_mixed(tally: Tally) -> str | None:
+    """Return of which requests a row's amount is; None if that of all is one sum of masked ones."""
+    said = []
+    if tally.dollars.requests and tally.unpriced.requests:
+        said.append(
+            f"the amount is of {tally.dollars.requests:,} of {count_requests(tally.count)}; "
+            "no price is known for the others"
+        )
+    observed = tally.requests["observed"]
+    if 0 < observed < tally.count:
+        all_ = count_requests(tally.count)
+        said.append(f"{observed:,} of {all_} were only observed, and saved nothing")
+    return "; ".join(said) or None
 
 
 def _render_dollars(bill: BillSum) -> str:

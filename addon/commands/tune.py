@@ -15,6 +15,7 @@ from addon.commands.options import (
     work_options,
 )
 from addon.commands.tuning import run_front, run_tune
+from addon.shared.config_places import advise, locate_config
 from masking.replay.pauses import Pause
 
 
@@ -37,11 +38,14 @@ def command(
     PATH is a recording (.flow), conversations (.json, .jsonl), either of them compressed, or a
     folder of these. Whatever no option sets is as in the configuration.
     """
+    advice = advise(locate_config(str(given["config"])).path)
     settings_list = read_replay_settings(given)
     if len(settings_list) > 1:
         raise ValueError("tune takes one --prices")
     settings = replace(settings_list[0], rules=())  # one policy is looked for
     options = WorkOptions(resume, processes, scheduler, pause)
-    run = run_front if front else run_tune
     with open_work(paths, options, starts_for_few=True) as work:
-        run(work, settings, open_console())
+        if front:
+            run_front(work, settings, open_console())
+        else:
+            run_tune(work, settings, open_console(), advice)

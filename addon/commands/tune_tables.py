@@ -132,7 +132,7 @@ def render_assumed_count(count: int, settings: ReplaySettings) -> str:
         reason = f": {describe_assumed(assumed)}"
     return (
         f"Prices are assumed for {count:,} requests{reason}.\n"
-        "Set them with --model or --prices, or under prices in the configuration."
+        "Set them with --model or --prices; for good, as obsmask prices HOST MODEL says."
     )
 
 

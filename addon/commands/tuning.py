@@ -1,6 +1,5 @@
 """`obsmask tune`: which settings pay on one's own recordings."""
 
-import json
 from itertools import islice
 
 from rich.console import Console
@@ -13,7 +12,7 @@ from addon.commands.tune_tables import (
     render_front,
     render_sweep,
 )
-from masking.config import ROOT
+from addon.metrics.advice import Advice
 from masking.measures.price_settings import PriceSettings
 from masking.replay.replay import ReplaySettings
 from masking.tune.grid import Grid, Tuning, find_tunings, tuning_of
@@ -24,7 +23,12 @@ from masking.tune.tune import add_fronts, add_outcomes, divide, find_outcomes
 
 
 def run_tune(
-    work: SessionWork, present: ReplaySettings, console: Console, *, grid: Grid | None = None
+    work: SessionWork,
+    present: ReplaySettings,
+    console: Console,
+    advice: Advice,
+    *,
+    grid: Grid | None = None,
 ) -> Sweep:
     """Try a grid of settings on all sessions; print those worth a look, and those to use.
 
@@ -49,8 +53,8 @@ def run_tune(
         console.print(render_assumed_count(count, present), highlight=False, markup=False)
     console.print(render_sweep(sweep))
     console.print("\n".join(explain_sweep(sweep)), highlight=False)
-    lines = render_settings(recommend(sweep), present.price_settings)
-    console.print(lines, soft_wrap=True, highlight=False, markup=False)
+    settings = find_settings(recommend(sweep), present.price_settings)
+    console.print(advice.set(settings), soft_wrap=True, highlight=False, markup=False)
     return sweep
 
 
@@ -67,8 +71,8 @@ def run_front(work: SessionWork, present: ReplaySettings, console: Console) -> M
     return front
 
 
-def render_settings(tuning: Tuning, price_settings: PriceSettings) -> str:
-    """Return the lines of a config.toml that give these settings, under these prices."""
+def find_settings(tuning: Tuning, price_settings: PriceSettings) -> dict[str, object]:
+    """Return the settings by their names in a configuration, under these prices."""
     slides, given = tuning.max_loss is None, price_settings.cache_pricing
     settings = tuning._asdict() | {
         "cache_pricing": "none" if slides else "auto" if given == "none" else given,
@@ -76,6 +80,4 @@ def render_settings(tuning: Tuning, price_settings: PriceSettings) -> str:
         if price_settings.assumed == PriceSettings().assumed
         else price_settings.assumed,
     }
-    known = {name: value for name, value in settings.items() if value is not None}
-    lines = (f"{name} = {json.dumps(value)}" for name, value in known.items())
-    return "\n".join([f"[{ROOT}.schema1]", *lines])
+    return {f"schema1.{name}": value for name, value in settings.items() if value is not None}

@@ -5,9 +5,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
-_BAR = 16
+_BAR = 8
 _PERIOD = 600.0
 """The seconds over which speed is averaged: one session may take minutes."""
 
@@ -22,7 +29,7 @@ class WorkProgress:
         self._progress = progress
         self._task = progress.add_task(title, total=size, done="")
         self._left = size
-        self._sessions = self._requests = self._own_requests = 0
+        self._sessions = self._requests = self._own_requests = self._seen = 0
         self._began = time.monotonic()
 
     def note(self, size: int, requests: int | None) -> None:
@@ -30,6 +37,11 @@ class WorkProgress:
         self._own_requests += requests or 0
         self._count(requests)
         self._progress.update(self._task, advance=size)
+
+    def see(self, number: int) -> None:
+        """Show which request of a session it is the turn of: a session may take many minutes."""
+        self._seen = number
+        self._show()
 
     def note_known(self, size: int, requests: int | None) -> None:
         """Count work that an earlier run has done."""
@@ -46,8 +58,13 @@ class WorkProgress:
             return
         self._sessions += 1
         self._requests += requests
-        rate = self._own_requests / max(time.monotonic() - self._began, 1e-9)
-        done = f"{self._sessions:,} sessions, {self._requests:,} requests, {rate:,.0f}/s"
+        self._seen = 0
+        self._show()
+
+    def _show(self) -> None:
+        own, every = self._own_requests + self._seen, self._requests + self._seen
+        rate = own / max(time.monotonic() - self._began, 1e-9)
+        done = f"{self._sessions:,} sessions, {every:,} requests, {rate:,.0f}/s"
         self._progress.update(self._task, done=done)
 
 
@@ -59,6 +76,8 @@ def show_progress(console: Console, title: str, size: int) -> Iterator[WorkProgr
         BarColumn(_BAR),
         TaskProgressColumn(),
         TextColumn("{task.fields[done]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
         TimeRemainingColumn(),
     )
     off = not console.is_terminal

@@ -15,10 +15,11 @@ _Arguments = ParamSpec("_Arguments")
 
 
 class Workers(NamedTuple):
-    """Where tasks run, and how many at a time."""
+    """Where tasks run, and how many at a time; `are_here` if that is this very thread."""
 
     executor: Executor
     width: int
+    are_here: bool = False
 
 
 @contextmanager
@@ -33,7 +34,7 @@ def open_workers(scheduler: str | None = None, processes: int | None = None) -> 
         with _import_dask().Client(scheduler) as client, client.get_executor() as executor:
             yield Workers(executor, max(1, sum(client.nthreads().values())))
     elif count == 1:
-        yield Workers(_Here(), 1)
+        yield Workers(_Here(), 1, are_here=True)
     else:
         with open_processes(count) as executor:
             yield Workers(executor, count)

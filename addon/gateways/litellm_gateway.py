@@ -181,7 +181,7 @@ class LiteLLMGateway:
         """Return the settings that hold now; from the first call on, as the file changes."""
         if self._watch is None:
             self._watch = ConfigWatch(self._config, self._note_change)
-            self._metrics.configure(self._config.settings.metrics)
+            self._metrics.configure(self._config.settings.metrics, self._config.advice)
         if self._config.settings is not self._read:
             self._read = self._config.settings
             try:
@@ -191,6 +191,6 @@ class LiteLLMGateway:
         return self._settings
 
     def _note_change(self, change: Change) -> None:
-        self._metrics.configure(self._config.settings.metrics)
+        self._metrics.configure(self._config.settings.metrics, self._config.advice)
         level = logging.WARNING if change.problem else logging.INFO
         logger.log(level, render_change(self._config, change))

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from masking.config import ROOT, Settings, change_everywhere
+from masking.config import Settings, change_everywhere
 from masking.config_tables import MemorySettings
 from masking.errors import ConfigError
+from masking.overrides import ROOT
 
 _PROBLEM = (
     "the processes of this engine share nothing, and what one of them remembers would change what "

@@ -1,5 +1,6 @@
 """What the log says, once, when the boundary of a conversation is held."""
 
+from addon.metrics.advice import Advice
 from addon.metrics.record import RequestRecord
 
 
@@ -9,16 +10,16 @@ class HoldWarnings:
     def __init__(self) -> None:
         self._held: set[tuple[bool, int | None]] = set()
 
-    def find(self, record: RequestRecord) -> list[str]:
+    def find(self, record: RequestRecord, advice: Advice) -> list[str]:
         """Return what to say about a request that has come to its end."""
         conversation = (record.replay, record.conversation)  # numbered apart
         if not record.boundary_held or conversation in self._held:
             return []
         self._held.add(conversation)
-        return [render_hold(record)]
+        return [render_hold(record, advice)]
 
 
-def render_hold(record: RequestRecord) -> str:
+def render_hold(record: RequestRecord, advice: Advice) -> str:
     """Return the line that tells a user that the boundary of a conversation is held.
 
     If a provider caches nothing at all, a sliding window is better: it saves more than half of the
@@ -31,6 +32,6 @@ def render_hold(record: RequestRecord) -> str:
     if record.cached_tokens or record.prompt_tokens is None:
         return held
     return (
-        f"{held}. It reports no cached tokens at all: if it caches nothing, this line under "
-        f'[observation_masking.hosts] lets the window slide there: uncached = ["{record.host}"]'
+        f"{held}. It reports no cached tokens at all: if it caches nothing, let the window slide "
+        f"there: {advice.add('hosts.uncached', record.host)}"
     )

@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from contextlib import nullcontext
 from typing import TypeVar
 
+from addon.metrics.advice import Advice
 from addon.metrics.deferred import Deferred
 from addon.metrics.hold_warnings import HoldWarnings
 from addon.metrics.large_work import LARGE_BYTES, large_work
@@ -87,6 +88,7 @@ class Metrics:
         self._enter = enter
         self._log = LoopLog()
         self._file, self._lost = RecordFile(MetricsSettings(), self._log.log), 0
+        self.advice = Advice()
         self._trace = RedactionTrace(self._log.log)
         price_warnings, hold_warnings = PriceWarnings(), HoldWarnings()
         untouched_warnings, window_warnings = UntouchedWarnings(), WindowWarnings()
@@ -95,9 +97,9 @@ class Metrics:
             self.totals.add,
             lambda record: self._file.write(vars(record)),
             lambda record: self._log.log(logging.INFO, render_line(record)),
-            lambda record: self._log.warn(price_warnings.find(record)),
-            lambda record: self._log.warn(hold_warnings.find(record)),
-            lambda record: self._log.warn(untouched_warnings.find(record)),
+            lambda record: self._log.warn(price_warnings.find(record, self.advice)),
+            lambda record: self._log.warn(hold_warnings.find(record, self.advice)),
+            lambda record: self._log.warn(untouched_warnings.find(record, self.advice)),
             lambda record: self._log.warn(window_warnings.find(record)),
             lambda record: self._log.warn(resend_warnings.find(record)),
         ]
@@ -117,8 +119,12 @@ class Metrics:
         self._log.start()
         self._worker.submit(lambda: find_pricing(PriceSettings(), "localhost", "none"))
 
-    def configure(self, settings: MetricsSettings) -> None:
-        """Write the next record where these settings say."""
+    def configure(self, settings: MetricsSettings, advice: Advice | None = None) -> None:
+        """Write the next record where these settings say.
+
+        `advice` changes the configuration that they are from.
+        """
+        self.advice = advice or self.advice
         self._worker.submit(lambda: self._reopen(settings))
 
     def measure(self, rewrite: Rewrite, original: bytes, *, observed: bool = False) -> Measuring:

@@ -1,13 +1,13 @@
 """What the log says about prices, once for each host: what is assumed, and what looks wrong.
 
-Prices are never learned from answers: each warning names the line to set.
+Prices are never learned from answers: each warning names the command that sets them.
 """
 
-import json
 from dataclasses import dataclass
 
 from cachetools import LRUCache
 
+from addon.metrics.advice import Advice
 from addon.metrics.record import RequestRecord
 from addon.metrics.uncached import MANY, count_uncached, render_uncached
 
@@ -26,7 +26,7 @@ class PriceWarnings:
     def __init__(self, max_hosts: int = _MAX_HOSTS) -> None:
         self._hosts: LRUCache[str, _Host] = LRUCache(max_hosts)
 
-    def find(self, record: RequestRecord) -> list[str]:
+    def find(self, record: RequestRecord, advice: Advice) -> list[str]:
         """Return what to say about a request that has come to its end."""
         if record.price_source is None:
             return []
@@ -34,22 +34,21 @@ class PriceWarnings:
         warnings = []
         if record.price_source == "assumed" and not host.was_told:
             host.was_told = True
-            warnings.append(_render_assumed(record))
+            warnings.append(_render_assumed(record, advice))
         before, host.uncached = host.uncached, count_uncached(host.uncached, record)
         if before < MANY == host.uncached:
-            warnings.append(render_uncached(record.host))
+            warnings.append(render_uncached(record.host, advice))
         return warnings
 
 
-def _render_assumed(record: RequestRecord) -> str:
+def _render_assumed(record: RequestRecord, advice: Advice) -> str:
     host, read, write = record.host, record.price_read_ratio, record.price_write_ratio
     reason = (
         "" if record.price_entry is None else ", as {} charges for {}".format(*record.price_entry)
     )
-    name = json.dumps(host, ensure_ascii=False)
-    line = f"observation_masking.prices = [{{ host = {name}, read = {read:g}, write = {write:g} }}]"
     return (
         f"no price of cached tokens is known for {record.model or 'a request without a model'} at "
         f"{host}: assumed {read:g} of a plain token's, and {write:g} for a written one{reason}. "
-        f"If that is wrong, set your own at the top of the configuration: {line}"
+        "If that is wrong, set your own, with other numbers: "
+        f"{advice.add('prices', {'host': host, 'read': read, 'write': write})}"
     )

@@ -11,10 +11,18 @@ _NEVER_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those that it is in, where they are missing. Raises OSError."""
-    if not path.is_dir():
-        for folder in (*reversed(path.parents), path):
+    """Make a folder, and those that it is in, where they are missing.
+
+    Raises OSError with the folder that cannot be made.
+    """
+    if path.is_dir():
+        return
+    for folder in (*reversed(path.parents), path):
+        try:
             folder.mkdir(_FOLDER_MODE, exist_ok=True)
+        except OSError as error:
+            reason = f"cannot be made: {error.strerror}"
+            raise OSError(error.errno, reason, str(folder)) from None
 
 
 def open_private(path: str, flags: int) -> int:

@@ -52,7 +52,7 @@ class RecordFile:
             self._say_once(
                 logging.INFO,
                 "replayed requests leave no records among those of live traffic: to keep theirs, "
-                "set a path of their own in [observation_masking.metrics]",
+                "set another metrics.path",
             )
             return
         try:

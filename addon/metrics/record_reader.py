@@ -35,6 +35,21 @@ def read_records(path: Path, since: datetime | None = None) -> Iterator[RequestR
                     yield from _read_line(line)
 
 
+def holds_records(path: Path) -> bool:
+    """Whether a line of a file, or of `<path>.1`, may be a record of any kind, or there is no line.
+
+    Raises OSError for a file that cannot be read.
+    """
+    path, is_empty = Path(os.path.realpath(path)), True
+    with ExitStack() as opened:
+        for file in _open_both(path, opened):
+            for line in read_lines(file):
+                if line.startswith(b"{") and _TIME.search(line):
+                    return True
+                is_empty = False
+    return is_empty
+
+
 def read_lines(file: BufferedReader) -> Iterator[bytes]:
     """Yield the lines of a file, and what is longer than any record in pieces.
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from addon.metrics.advice import Advice
 from addon.metrics.amounts import render_error
 from addon.metrics.names import printable
 from addon.metrics.sums import BillSum
@@ -17,7 +18,7 @@ _NAMED = 3
 
 
 class Untouched(NamedTuple):
-    """Why nothing was masked, and the setting that would change it; None if there is none."""
+    """Why nothing was masked, and what would change that; None if nothing would."""
 
     because: str
     setting: str | None = None
@@ -228,16 +229,19 @@ PASSED: Mapping[str, Untouched] = {
     ),
     'the provider holds the history (websocket.mode = "pass")': Untouched(
         "the provider holds the history of the agent's WebSocket",
-        'mode = "http" under [observation_masking.websocket]',
+        Advice().set({"websocket.mode": "http"}),
     ),
 }
 """By why requests passed through untouched, where that can be changed."""
+
+DROPS: Mapping[str, object] = {"schema1.bound_reasoning": "drop"}
+"""What gives older reasoning up for the saving."""
 
 BOUND: Mapping[Binding, Untouched] = {
     "refuses": Untouched("the model binds its reasoning to all that precedes it"),
     "drops": Untouched(
         "the model would lose its reasoning",
-        'bound_reasoning = "drop" under [observation_masking.schema1]',
+        Advice().set(DROPS),
     ),
 }
 """By what the provider does with reasoning once a text before it has changed."""

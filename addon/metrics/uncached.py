@@ -1,9 +1,9 @@
 """Hosts that seem to sell no cached tokens: many requests in a row that should have had some."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 
+from addon.metrics.advice import Advice
 from addon.metrics.record import RequestRecord
 from addon.metrics.record_file import RecordFile
 from addon.metrics.record_reader import read_records
@@ -46,11 +46,10 @@ def read_uncached(settings: MetricsSettings) -> list[str]:
         return []
 
 
-def render_uncached(host: str) -> str:
-    """Return what to say about such a host, with the line to set."""
-    name = json.dumps(host, ensure_ascii=False)
+def render_uncached(host: str, advice: Advice) -> str:
+    """Return what to say about such a host, and after a colon what to do."""
     return (
         f"{host} has reported no cached tokens on {MANY} requests in a row that should have had "
-        "them. If it sells none, masking saves more with this line in "
-        f"[observation_masking.hosts]: uncached = [{name}]"
+        "them. If it sells none, masking saves more once the configuration says so: "
+        f"{advice.add('hosts.uncached', host)}"
     )

@@ -2,6 +2,7 @@
 
 from cachetools import LRUCache
 
+from addon.metrics.advice import Advice
 from addon.metrics.record import RequestRecord
 from masking.wire_format import Binding
 
@@ -20,8 +21,8 @@ _BOUND: dict[Binding, str] = {
     ),
     "drops": (
         "{host}: {model} loses its reasoning, without a word, if an older tool result is masked: "
-        "none is masked that reasoning follows. If the saving is worth that, this line under "
-        '[observation_masking.schema1] masks them: bound_reasoning = "drop"'
+        "none is masked that reasoning follows. If the saving is worth that, have them masked: "
+        "{drop}"
     ),
 }
 
@@ -32,13 +33,14 @@ class UntouchedWarnings:
     def __init__(self, max_places: int = _MAX_PLACES) -> None:
         self._told: LRUCache[tuple[str, str | None, str], bool] = LRUCache(max_places)
 
-    def find(self, record: RequestRecord) -> list[str]:
+    def find(self, record: RequestRecord, advice: Advice) -> list[str]:
         """Return what to say about a request that has come to its end."""
         line = _find_line(record)
         if line is None or (record.host, record.model, line) in self._told:
             return []
         self._told[record.host, record.model, line] = True
-        return [line.format(host=record.host, model=record.model or "the model")]
+        drop = advice.set({"schema1.bound_reasoning": "drop"})
+        return [line.format(host=record.host, model=record.model or "the model", drop=drop)]
 
 
 def _find_line(record: RequestRecord) -> str | None:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from addon.proxy.environment import make_files_absolute
 from addon.proxy.health_check import Address, Health, check_health
+from addon.proxy.run_logs import LISTENING
 
 _HOST = "127.0.0.1"
 _SERVE = (sys.executable, "-P", "-u", "-m", "addon.proxy.serve")
@@ -26,7 +27,7 @@ _POLL_SECONDS = 0.02
 _LOG_CHARS = 2_000
 
 _LISTENING = {
-    "proxy": re.compile(r"HTTP\(S\) proxy[^\n]* listening at \S*:(\d+)"),
+    "proxy": LISTENING,
     "reverse": re.compile(r"reverse proxy[^\n]* listening at \S*:(\d+)"),
 }
 """What mitmproxy's log says of each mode, with the port."""

@@ -2,8 +2,9 @@
 
 from mitmproxy.options import Options
 
+from addon.metrics.advice import Advice
 from addon.proxy.original_body import is_recording
-from masking.config import ROOT, Settings
+from masking.config import Settings
 from masking.printable import printable
 
 _PREFIX = "mask_"
@@ -20,11 +21,12 @@ def find_option_mistake(options: Options) -> tuple[str, str] | None:
     return None if unknown is None else ("no such option", unknown)
 
 
-def render_recording(settings: Settings, options: Options) -> str | None:
+def render_recording(settings: Settings, options: Options, advice: Advice) -> str | None:
     """Return the line that says that a recording will hold content; None where it holds none."""
     if not (is_recording(options) and settings.recording.keep_original):
         return None
     return printable(
         f"{options.save_stream_file} keeps the client's own body of each masked request, so that "
-        f"it can be replayed; [{ROOT}.recording] keep_original = false switches that off"
+        "it can be replayed. To switch that off: "
+        f"{advice.set({'recording.keep_original': False})}"
     )

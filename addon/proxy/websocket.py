@@ -25,6 +25,7 @@ from mitmproxy import ctx, http
 from mitmproxy.proxy.layers.websocket import Fragmentizer
 from mitmproxy.websocket import WebSocketMessage
 
+from addon.metrics.advice import Advice
 from addon.metrics.metrics import Measuring, Metrics
 from addon.metrics.stages import Interruption, Received, Rewritten, Run
 from addon.proxy.carriers import MessageCarrier
@@ -184,11 +185,16 @@ class Websockets:
         """Say once for each host that its conversations are not masked."""
         if received.settings.decide_some and received.host not in self._told:
             self._told[received.host] = True
-            logger.warning(
-                f"{received.host}: its client sends only what is new, over a WebSocket, so that "
-                "old tool results are not masked. With [observation_masking.websocket] "
-                'mode = "http", codex sends whole histories over HTTP instead, and they are'
-            )
+            logger.warning(explain_passed(received.host, self._metrics.advice))
+
+
+def explain_passed(host: str, advice: Advice) -> str:
+    """Return why nothing is masked in what a host's client sends, and what to do."""
+    return (
+        f"{host}: its client sends only what is new, over a WebSocket, so that old tool results "
+        "are not masked. For codex to send whole histories over HTTP, which are: "
+        f"{advice.set({'websocket.mode': 'http'})}"
+    )
 
 
 def find_socket_format(request: http.Request) -> Match | None:

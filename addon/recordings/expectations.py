@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import tomli
-import tomli_w
+import tomlkit
 from mitmproxy import http
 
 from addon.proxy.launch import ADDON, MITMDUMP
@@ -22,7 +22,7 @@ from addon.recordings.exchanges import find_exchanges
 from addon.recordings.flows import name_of, read_flows, write_flows
 from addon.shared.config_places import NAME
 from addon.shared.shipped import shipped
-from masking.config import ROOT
+from masking.overrides import ROOT
 from masking.strategies.redaction import SWITCH
 
 _RECORDS = "requests.jsonl"
@@ -104,7 +104,7 @@ def write_config(
     if pricing is not None:
         tables.setdefault("schema1", {})["cache_pricing"] = pricing
     config = folder / NAME
-    config.write_text(tomli_w.dumps(document), encoding="utf-8")
+    config.write_text(tomlkit.dumps(document), encoding="utf-8")
     return config
 
 

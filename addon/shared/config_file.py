@@ -7,13 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from addon.metrics.advice import Advice
+from addon.shared.config_places import advise
 from addon.shared.regular_file import FileState, find_state, read_regular
 from addon.shared.stored_prices import find_stored
-from masking.config import ROOT, Settings, change_everywhere, parse_settings
+from masking.config import Settings, change_everywhere, parse_settings
 from masking.config_tables import PageSettings
 from masking.config_values import ConfigValue, find_changed, list_values
 from masking.errors import ConfigError, OverrideError
-from masking.overrides import read_override
+from masking.overrides import ROOT, read_override
 from masking.strategies.redaction import SWITCH, apply_switch
 
 logger = logging.getLogger("observation_masking")
@@ -56,6 +58,11 @@ class ConfigFile:
         for problem in (passed_over, warning):
             if problem:
                 logger.warning(problem)
+
+    @property
+    def advice(self) -> Advice:
+        """How to change this file."""
+        return advise(self.path)
 
     @property
     def overridden(self) -> tuple[str, ...]:

@@ -7,10 +7,12 @@ from typing import Literal, NamedTuple
 
 import platformdirs
 
+from addon.metrics.advice import Advice
 from addon.shared.regular_file import read_regular
 from addon.shared.shipped import shipped
-from masking.config import ROOT, read_document
+from masking.config import read_document
 from masking.errors import ConfigError
+from masking.overrides import ROOT
 from masking.printable import printable
 
 logger = logging.getLogger("observation_masking")
@@ -60,6 +62,15 @@ def user_config() -> Path:
     return platformdirs.user_config_path("observation-masking", appauthor=False) / NAME
 
 
+def advise(file: Path) -> Advice:
+    """Return how to change a file: it is named unless it holds where none is named."""
+    try:
+        own = user_config()
+    except (OSError, RuntimeError):
+        own = None
+    return Advice(None if file in (own, shipped(NAME)) else file)
+
+
 def describe_local(used: Path) -> str | None:
     """Say who reads a configuration of ours in the working directory, which no command does.
 
@@ -67,7 +78,7 @@ def describe_local(used: Path) -> str | None:
     """
     path = _find_in_working_directory()
     try:
-        if path is None or path == used or not _has_our_table(path):
+        if path is None or path.resolve() == used.resolve() or not _has_our_table(path):
             return None
     except ConfigError:  # it may be anybody's
         return None

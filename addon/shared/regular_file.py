@@ -1,10 +1,12 @@
-"""A file that is read as it stands, and how to see that it has changed.
+"""A file that is read as it stands, how to see that it has changed, and how to replace it whole.
 
-Only a regular file is: what is none (a FIFO, a folder) is refused.
+Only a regular file is read: what is none (a FIFO, a folder) is refused.
 """
 
+import contextlib
 import os
 import stat
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,6 +57,32 @@ def read_regular(
     if len(data) > megabytes * 1_000_000:
         raise ConfigError(f"{problem}: larger than {megabytes} MB")
     return data, _describe(found)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file that is there completely or not at all: a reader meets the old or the new one.
+
+    A file that was there keeps its permissions, and a link to it stays one; a new one is for its
+    owner alone, as is a folder that is made for it. Raises OSError.
+    """
+    path = path.resolve()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with open(handle, "wb") as file:  # noqa: PTH123 - a handle is no path
+            file.write(data)
+            file.flush()
+            os.fsync(handle)
+        with contextlib.suppress(FileNotFoundError):
+            before = path.stat()
+            with contextlib.suppress(OSError, AttributeError):  # another user's; not on Windows
+                os.chown(name, before.st_uid, before.st_gid)
+            Path(name).chmod(stat.S_IMODE(before.st_mode))
+        Path(name).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
 
 
 def _open(path: str, flags: int) -> int:

@@ -3,14 +3,18 @@
 import os
 from collections.abc import Iterator
 
+from addon.metrics.advice import Advice
 from addon.metrics.software import find_version
 from addon.shared.config_file import AT_THE_NEXT_START, Change, ConfigFile
 from addon.shared.recall_folder import describe_folder
-from masking.config import ROOT, Settings
+from masking.config import Settings
 from masking.config_tables import PageSettings
 from masking.measures.price_settings import PriceSettings
 from masking.printable import printable
 from masking.strategies.policy import MaskPolicy
+
+_RECALLED = "[{tool_name}: {original_chars} chars masked; to read: obsmask recall {recall}]"
+"""A placeholder that says how to read what it stands for."""
 
 
 def render_start(config: ConfigFile) -> str:
@@ -50,23 +54,24 @@ def _render_mode(settings: Settings) -> str:
     return f"OBSERVING, {but} changed;"
 
 
-def render_recall(settings: Settings) -> str | None:
+def render_recall(settings: Settings, advice: Advice) -> str | None:
     """Return the line that says where content is kept; None where none is."""
     if not (settings.recall.enabled and settings.change_some):
         return None
     line = f"what is masked is kept, content and all, in {describe_folder(settings.recall)}"
     everyone = (settings, *(own for _, own in settings.rules))
     if not any(one.schema1.template.names_recall for one in everyone):
-        line += ", but no placeholder tells its id: {recall} in schema1.placeholder_template does"
+        told = {"recall.enabled": True, "schema1.placeholder_template": _RECALLED}
+        line += f", but no placeholder has its id. This one has: {advice.set(told)}"
     return printable(line)
 
 
-def render_no_page(settings: PageSettings, error: OSError) -> str:
+def render_no_page(settings: PageSettings, error: OSError, advice: Advice) -> str:
     """Return the line that says why there is no page, and what to set."""
     problem = os.strerror(error.errno) if error.errno else str(error)  # its own names the address
     return (
         f"no page at {settings.host}:{settings.port}: {problem}; "
-        f"[{ROOT}.page] port = 0 takes any free port"
+        f"for any free port: {advice.set({'page.port': 0})}"
     )
 
 

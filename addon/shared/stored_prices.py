@@ -3,15 +3,12 @@
 It is in the user's data directory, readable by the user alone.
 """
 
-import contextlib
-import os
-import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
 import platformdirs
 
-from addon.shared.regular_file import read_regular
+from addon.shared.regular_file import read_regular, replace_file
 from masking.errors import ConfigError
 from masking.measures.price_list import PriceList, load_shipped
 from masking.measures.price_list_check import (
@@ -61,7 +58,7 @@ def store_prices(file: Path) -> PriceList:
         packed = pack_list(data, today, source)
     except ConfigError as error:
         raise ConfigError(f"{file}: {error.problem}", error.path) from None
-    _write(stored_path(), packed)
+    replace_file(stored_path(), packed)
     return read_list(packed)
 
 
@@ -71,19 +68,3 @@ def remove_stored() -> bool:
     was_stored = path.exists()
     path.unlink(missing_ok=True)
     return was_stored
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a file that is there completely or not at all."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent)  # for its owner alone
-    try:
-        with open(handle, "wb") as file:  # noqa: PTH123 - a handle is no path
-            file.write(data)
-            file.flush()
-            os.fsync(handle)
-        Path(name).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise

@@ -1,19 +1,25 @@
 """`obsmask config`: what holds and why, a file of one's own, and what a file says."""
 
+import functools
 import json
 import re
 import stat
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
+from addon.commands.config_edit import edit_config, read_edit
 from addon.commands.main import main
-from addon.commands.toml_values import render_toml
+from addon.metrics.toml_values import render_toml
 from addon.shared.config_places import user_config
 from addon.shared.shipped import shipped
 from masking.config import Settings, parse_settings
+from masking.errors import ConfigError
 from tests.live.harness import ON
 
 Screen = pytest.CaptureFixture[str]
@@ -116,8 +122,16 @@ def test_a_file_in_the_working_directory_is_named_and_not_read(capsys: Screen) -
     assert "is not read" not in "".join(run(capsys))
 
 
+def test_a_file_that_holds_is_not_said_to_be_passed_over(
+    capsys: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a checkout the shipped configuration lies in the working directory."""
+    monkeypatch.chdir(shipped("config.toml").parent)
+    assert "is not read" not in "".join(run(capsys))
+
+
 def test_a_mistake_is_one_line(capsys: Screen, file: Path) -> None:
-    expected = "obsmask: override: unknown key (did you mean 'schema1'?) in 'scheme1'"
+    expected = "obsmask: unknown key (did you mean 'schema1'?) in 'scheme1'"
     assert (1, expected) == fail(capsys, "--set", "scheme1.x=1")
     code, error = fail(capsys, "--json", "check", file)
     assert (2, True) == (code, error.endswith("Error: check takes none of these options"))
@@ -154,7 +168,10 @@ def test_init_says_so_where_another_file_holds(
 def test_init_leaves_a_file_alone(capsys: Screen) -> None:
     user_config().parent.mkdir(parents=True)
     user_config().write_bytes(ON)
-    assert (1, f"obsmask: {user_config()}: File exists") == fail(capsys, "init")
+    told = (
+        f"obsmask: {user_config()} is there already: edit it, or change it with obsmask config set"
+    )
+    assert (1, told) == fail(capsys, "init")
     assert ON == user_config().read_bytes()
 
 
@@ -169,6 +186,242 @@ def test_init_leaves_no_half_of_a_file() -> None:
     failed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (1, "obsmask: [Errno 27] File too large\n") == (failed.returncode, failed.stderr)
     assert not user_config().exists()
+
+
+# Changing a file
+
+
+COMMENTED = """\
+# mine
+[observation_masking.schema1]  # the window
+window_turns = 4  # because
+
+# a remark
+keep_errors = true
+[observation_masking.hosts]
+uncached = [
+    "a.example",  # a server of ours
+]
+
+[other]
+kept = 1979-05-27
+"""
+
+CHANGED = """\
+# mine
+[observation_masking.schema1]  # the window
+window_turns = 12  # because
+
+# a remark
+keep_errors = true
+min_chars = 5
+[observation_masking.hosts]
+uncached = [
+    "a.example",  # a server of ours
+    "b.example",
+]
+
+[[observation_masking.prices]]
+host = "b.example"
+read = 0.1
+write = 1.0
+[other]
+kept = 1979-05-27
+"""
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["Linux", "Windows"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["plain", "a byte order mark"])
+def test_a_change_leaves_all_else_as_it_is(
+    capsys: Screen, file: Path, newline: str, mark: str
+) -> None:
+    file.write_bytes((mark + COMMENTED).replace("\n", newline).encode())
+    file.chmod(0o640)
+    window = "observation_masking.schema1.window_turns=12"
+    assert [
+        f"Written: {file}",
+        "schema1.window_turns = 12  (was: 4)",
+        "schema1.min_chars = 5  (was: 0)",
+    ] == run(capsys, "set", "--config", file, window, "schema1.min_chars=5")
+    price = 'prices={ host = "b.example", read = 0.1, write = 1.0 }'
+    added = ["hosts.uncached=b.example", "hosts.uncached=a.example", price]
+    assert [
+        f"Written: {file}",
+        'hosts.uncached = ["a.example", "b.example"]  (was: ["a.example"])',
+        'prices = [{ host = "b.example", model = "*", read = 0.1, write = 1.0 }]  (was: [])',
+    ] == run(capsys, "add", "--config", file, *added)
+    assert (mark + CHANGED).replace("\n", newline).encode() == file.read_bytes()
+    assert 0o640 == stat.S_IMODE(file.stat().st_mode)
+    again = [f"Nothing to change: {file} says so already."]
+    assert again == run(capsys, "add", "--config", file, *added)
+    assert [] == [each for each in file.parent.iterdir() if each.name.startswith(".")]
+
+
+def test_without_a_file_of_ones_own_a_change_writes_that_of_init(capsys: Screen) -> None:
+    added = "hosts.never=build.example"
+    run(capsys, "set", "schema1.window_turns=12", "mode=observe")
+    run(capsys, "add", added)
+    changed = user_config().read_text(encoding="utf-8")
+    user_config().unlink()
+    run(capsys, "init")
+    expected = user_config().read_text(encoding="utf-8")
+    for name, value in (
+        ("window_turns = 8", "window_turns = 12"),
+        ('mode = "on"', 'mode = "observe"'),
+    ):
+        expected = expected.replace(f"#{name}", value, 1)
+    start = expected.index("#never = [")
+    end = expected.index("#]", start) + 2
+    never = expected[start:end].replace("#", "").replace("\n]", '\n    "build.example",\n]')
+    assert expected[:start] + never + expected[end:] == changed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["set", "schema1.window_turn=4"], "unknown key (did you mean 'window_turns'?) in 'obs"),
+        (["set", "schema1.window_turns=x"], "expected a whole number, got a text in 'obs"),
+        (["set", "schema1=4"], "expected a table, got a whole number in 'observation_masking.sch"),
+        (["set", "schema1.window_turns.x=4"], "expected a whole number, got a table in 'obs"),
+        (["add", "schema1.window_turns=4"], "not a list: `obsmask config set` sets it in 'schema1"),
+        (["add", "prices={ read = 1 }"], "missing in 'observation_masking.prices[0].write'"),
+        (["add", "hosts.unknown=x"], "unknown key (known: only, "),
+        (["set", "schema1.window_turns=9", "mode=of"], 'expected "on" or "observe" in \'obs'),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_mistake_changes_nothing(
+    capsys: Screen, file: Path, arguments: list[str], problem: str
+) -> None:
+    before = file.read_bytes()
+    verb, *changes = arguments
+    code, error = fail(capsys, verb, "--config", file, *changes)
+    assert (1, f"obsmask: {file} stays as it is: {problem}") == (
+        code,
+        error[: error.find(problem)] + problem,
+    )
+    assert before == file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[observation_masking.scheme1]", "unknown key (did you mean 'schema1'?) in 'observation_"),
+        ("x =", "not TOML: "),
+        (
+            "[[observation_masking.rules]]\n[observation_masking]\n[observation_masking.rules.schema1]\n",
+            "the file is laid out in a way that this command cannot change: edit it by hand in",
+        ),
+    ],
+    ids=["a mistake that was there", "no TOML", "a table in two places"],
+)
+def test_a_file_that_cannot_be_changed_stays_as_it_is(
+    capsys: Screen, file: Path, text: str, problem: str
+) -> None:
+    file.write_text(text, encoding="utf-8")
+    code, error = fail(capsys, "set", "--config", file, "mcp.enabled=true")
+    assert (1, True) == (code, f"{file} stays as it is: {problem}" in error)
+    assert text == file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[other]\nx = 1",
+        "observation_masking = { schema1 = { min_chars = 1 } }\n",
+        "observation_masking.prices = [{ read = 1, write = 1 }]\n[other]\n",
+        "observation_masking.schema1.min_chars = 1\nobservation_masking.hosts.only = []\n",
+        "[observation_masking]\nschema1.min_chars = 1\nhosts.uncached = ['x']\n",
+        "[observation_masking.hosts]\n[other]\n[observation_masking.schema1]\nmin_chars = 1\n",
+        "[observation_masking]\nprices = [{ host = 'x', read = 1, write = 1 }]\n",
+        "[[observation_masking.rules]]\n[observation_masking.rules.schema1]\nmin_chars = 1\n",
+        "[[observation_masking.prices]]\nread = 1\nwrite = 1\n[observation_masking.hosts]\n",
+    ],
+)
+def test_files_of_many_layouts_can_be_changed(capsys: Screen, file: Path, text: str) -> None:
+    file.write_text(text, encoding="utf-8")
+    before = tomllib.loads(text)
+    run(capsys, "set", "--config", file, "schema1.window_turns=12", "mode=observe")
+    run(capsys, "add", "--config", file, "hosts.uncached=h.example")
+    ours = tomllib.loads(file.read_text(encoding="utf-8")).pop("observation_masking")
+    assert (12, "observe") == (ours["schema1"]["window_turns"], ours["mode"])
+    assert "h.example" in ours["hosts"]["uncached"]
+    assert before.keys() <= tomllib.loads(file.read_text(encoding="utf-8")).keys()
+    run(capsys, "add", "--config", file, "prices={ read = 0.1, write = 1.0 }")
+    assert {"read": 0.1, "write": 1.0} in tomllib.loads(file.read_text())["observation_masking"][
+        "prices"
+    ]
+
+
+PIECES = [
+    *(
+        "[observation_masking]\n",
+        "[observation_masking.schema1]\n",
+        "[observation_masking.hosts]\n",
+    ),
+    *("[[observation_masking.prices]]\nread = 1\nwrite = 1\n", "[other]\n", "[[other.y]]\n"),
+    *("observation_masking.prices = [{ read = 1, write = 1 }]\n", "enabled = true  # why\n"),
+    *("observation_masking.schema1.window_turns = 3\n", "uncached = [\n  'a',  # a server\n]\n"),
+    *(
+        "[[observation_masking.rules]]\n",
+        "[observation_masking.rules.schema1]\n",
+        "min_chars = 1\n",
+    ),
+    *("# a remark\n", "#window_turns = 8\n", "#uncached = []\n", "\n", "mode = 'on'\n", "x = 1\n"),
+]
+CHANGES = {
+    *(("schema1.window_turns=12", False), ("mode=observe", False), ("hosts.uncached=b", True)),
+    *(("prices={ read = 0.1, write = 1.0 }", True), ("mcp.enabled=true", False)),
+    *(("schema1.keep_tools=['a']", False), ("rules={ model = 'k' }", True)),
+}
+
+
+@given(st.lists(st.sampled_from(PIECES)), st.sets(st.sampled_from(sorted(CHANGES)), min_size=1))
+def test_a_change_is_made_as_it_was_asked_for_or_not_at_all(
+    pieces: list[str], changes: set[tuple[str, bool]]
+) -> None:
+    text = "".join(pieces)
+    try:
+        parse_settings(text.encode())
+    except ConfigError:
+        assume(False)
+    edits = [read_edit(change, adds=adds) for change, adds in sorted(changes)]
+    try:
+        edited = edit_config(text.encode(), edits).decode()
+    except ConfigError:  # it is laid out in a way that cannot be changed
+        return
+    before, after = tomllib.loads(text), tomllib.loads(edited)
+    ours = {"observation_masking"}
+    assert {name: after[name] for name in after.keys() - ours} == {
+        name: before[name] for name in before.keys() - ours
+    }
+    for keys, value, adds in edits:
+        found = functools.reduce(lambda table, key: table[key], keys, after["observation_masking"])
+        assert value in found if adds and isinstance(found, list) else value == found or adds
+    for remark in ("# a remark", "# why", "# a server"):
+        assert text.count(remark) == edited.count(remark)
+
+
+def test_a_link_to_a_file_stays_one(capsys: Screen, file: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.toml"
+    link.symlink_to(file)
+    run(capsys, "set", "--config", link, "schema1.window_turns=12")
+    assert link.is_symlink()
+    assert b"window_turns = 12" in file.read_bytes()
+
+
+def test_the_shipped_file_is_not_changed(capsys: Screen) -> None:
+    before = shipped("config.toml").read_bytes()
+    code, error = fail(capsys, "set", "--config", shipped("config.toml"), "mode=observe")
+    assert (1, True) == (code, "came with the package" in error)
+    assert before == shipped("config.toml").read_bytes()
+
+
+def test_a_change_that_waits_for_the_next_start_says_so(capsys: Screen, file: Path) -> None:
+    said = "A proxy that is running takes this up when it next starts."
+    assert said == run(capsys, "set", "--config", file, "page.port=9464")[-1]
+    assert said not in run(capsys, "set", "--config", file, "mcp.enabled=true")
 
 
 # What a file says

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -56,7 +57,7 @@ def demo_rows(shown: str) -> list[list[str]]:
     ("agent", "wanted"),
     [
         ("claude-code", "CLAUDE_CODE_ATTRIBUTION_HEADER=0"),
-        ("codex", "[observation_masking.websocket]"),
+        ("codex", "obsmask run --client-changes -- codex"),
     ],
 )
 def test_the_demo_plays_sessions_of_other_wire_formats(
@@ -125,13 +126,14 @@ def test_expectations_are_written_and_compared(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     recording = Path(shutil.copy(CHATS[0], tmp_path))
-    assert main(["expect", str(recording)]) == 0
+    assert main(["expect", "--write", str(recording)]) == 0
     written = expectation_file(recording)
     assert expectation_file(CHATS[0]).read_text() == written.read_text()
-    assert main(["expect", "--check", str(recording)]) == 0
+    assert main(["expect", str(recording)]) == 0
     written.write_text(written.read_text().replace('"masked": 0', '"masked": 1', 1))
-    assert main(["expect", "--check", str(recording)]) == 1
+    assert main(["expect", str(recording)]) == 1
     assert "yields something else" in capsys.readouterr().err
+    assert '"masked": 1' in written.read_text()
 
 
 METRICS = "[observation_masking.metrics]\n"
@@ -169,7 +171,7 @@ def test_a_configuration_beside_a_recording_has_its_own_expectation(
     config = tmp_path / "some.off.toml"
     config.write_text("[observation_masking.schema1]\nenabled = false\n")
     (tmp_path / "other.off.toml").write_text("another recording's")
-    assert main(["expect", str(recording)]) == 0
+    assert main(["expect", "--write", str(recording)]) == 0
     files = [tmp_path / "some.json", tmp_path / "some.off.json"]
     assert capsys.readouterr().out.split() == list(map(str, files))
     assert [json.loads(file.read_text())[0]["masking"] for file in files] == ["on", "off"]
@@ -261,13 +263,12 @@ def test_the_commands_are_listed_and_nothing_heavy_is_loaded_for_that() -> None:
     assert set() == heavy & set(modules.split())
 
 
-def test_tuning_recommends_lines_that_the_configuration_takes(
+def test_tuning_recommends_settings_by_the_command_that_sets_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["tune", str(SESSION)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    table = lines[lines.index("[observation_masking.schema1]") :]
-    assert parse_settings("\n".join(table).encode()) is not None
+    assert lines[-1].startswith("obsmask config set schema1.enabled=true schema1.window_turns=")
     assert any(line.startswith((" present", " use")) for line in lines)
 
 
@@ -290,3 +291,23 @@ def test_the_strategies_are_compared(capsys: pytest.CaptureFixture[str]) -> None
     assert float(rows["Schéma 1, sliding"][2]) < 1 < float(rows["Schéma 1, sliding"][4])
     assert float(rows["reduction"][2]) < float(rows["Schéma 1, sliding"][2])
     assert rows["reduction"][0] != "100%"
+
+
+@pytest.mark.parametrize(
+    ("port", "problem"),
+    [("99999", "expected a whole number from 0 to 65535: 99999"), ("-1", "from 0 to 65535: -1")],
+)
+@pytest.mark.parametrize("command", ["proxy", "ext-proc"])
+def test_a_port_that_cannot_be_is_refused(
+    command: str, port: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--port", port]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_told_in_our_own_words(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["proxy", "--port", str(port)]) == 1
+    expected = f"obsmask: port {port} of 127.0.0.1 is taken: --port 0 takes any free one\n"
+    assert expected == capsys.readouterr().err

@@ -2,6 +2,7 @@ import pytest
 
 from addon.commands.main import main
 from addon.commands.page import open_page
+from addon.metrics.advice import Advice
 from addon.shared.state_lines import render_no_page
 from masking.config_tables import PageSettings
 from tests.live.harness import free_port
@@ -10,8 +11,8 @@ from tests.live.harness import free_port
 def test_without_a_proxy_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     address = f"127.0.0.1:{free_port()}"
     assert 1 == main(["page", "--proxy", address])
-    told = f"no proxy with the addon answers at http://{address}: obsmask page --proxy ADDRESS"
-    assert f"obsmask: {told}\n" == capsys.readouterr().err
+    told = f"obsmask: no proxy with the addon answers at http://{address}. For another one: "
+    assert f"{told}obsmask page --proxy ADDRESS, which its log names\n" == capsys.readouterr().err
 
 
 def test_an_address_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,10 +25,10 @@ def test_without_a_screen_no_browser_is_opened(monkeypatch: pytest.MonkeyPatch) 
     assert not open_page("http://127.0.0.1:1/", {})
 
 
-def test_a_page_that_cannot_be_served_is_told_with_the_line_to_set() -> None:
+def test_a_page_that_cannot_be_served_is_told_with_what_to_do() -> None:
     error = PermissionError(13, "Permission denied (while attempting to bind on an address)")
-    told = render_no_page(PageSettings(port=80), error)
+    told = render_no_page(PageSettings(port=80), error, Advice())
     assert told == (
         "no page at 127.0.0.1:80: Permission denied; "
-        "[observation_masking.page] port = 0 takes any free port"
+        "for any free port: obsmask config set page.port=0"
     )

@@ -1,5 +1,6 @@
 """What the log says of prices: once for each host, whatever the order of its requests."""
 
+from addon.metrics.advice import Advice
 from addon.metrics.ledger_fields import describe_pricing
 from addon.metrics.price_warnings import PriceWarnings
 from addon.metrics.record import RequestRecord
@@ -37,11 +38,11 @@ def answered(
 def warn(*records: RequestRecord, max_hosts: int = 1_000) -> list[list[str]]:
     """Return the first words of each warning, for each of these requests in turn."""
     warnings = PriceWarnings(max_hosts)
-    return [[each.split(":")[0] for each in warnings.find(record)] for record in records]
+    return [[each.split(":")[0] for each in warnings.find(record, Advice())] for record in records]
 
 
 def tell(record: RequestRecord) -> list[str]:
-    return PriceWarnings().find(record)
+    return PriceWarnings().find(record, Advice())
 
 
 def assumed(host: str, model: str) -> list[str]:
@@ -54,13 +55,14 @@ def test_what_is_assumed_is_said_once_for_each_host() -> None:
     assert [first, [], second, []] == warn(one, one, other, one)
 
 
-def test_it_says_what_is_assumed_why_and_which_line_to_set() -> None:
+def test_it_says_what_is_assumed_why_and_which_command_sets_it() -> None:
     (known,) = tell(answered(1, host="a.example", model="gpt-4o-mini-x"))
     assert (
         "0.5 of a plain token's, and 1 for a written one, as OpenAI charges for gpt-4o-mini."
         in known
     )
-    assert 'observation_masking.prices = [{ host = "a.example", read = 0.5, write = 1 }]' in known
+    command = """obsmask config add 'prices={ host = "a.example", read = 0.5, write = 1.0 }'"""
+    assert known.endswith(f"If that is wrong, set your own, with other numbers: {command}")
     (unknown,) = tell(answered(1, host="a.example", model=None))
     assert "for a request without a model at a.example: assumed" in unknown
     assert "assumed 0.1 of a plain token's, and 1.25 for a written one. If" in unknown
@@ -73,9 +75,10 @@ def test_what_is_known_is_no_news() -> None:
     assert [[]] == warn(unpriced)
 
 
-UNCACHED = ["api.openai.com has reported no cached tokens on 20 requests in a row that should have "
-            "had them. If it sells none, masking saves more with this line in "
-            "[observation_masking.hosts]"]  # fmt: skip
+UNCACHED = [
+    "api.openai.com has reported no cached tokens on 20 requests in a row that should have had "
+    "them. If it sells none, masking saves more once the configuration says so"
+]
 
 
 def count_until(*records: RequestRecord) -> list[int]:

@@ -77,15 +77,13 @@ UNLISTED = f"the list of {DATE} has no price for cached tokens of this model at 
 BLOCKS = "Assumed to be cached: prefixes of 1,024 tokens or more, in blocks of 128"
 
 
-def own_table(read: float, write: float) -> list[str]:
+def own_price(model: str, read: float, write: float) -> list[str]:
     """Return the lines that say how to set other prices than those that were assumed."""
     return [
-        "Assumed prices give no dollars. To set your own, end the configuration with:",
-        "[[observation_masking.prices]]",
-        'host = "localhost"',
-        f"read = {read:g}",
-        f"write = {write:g}",
-        "# dollars_per_million = the price of a million plain input tokens",
+        "Assumed prices give no dollars. To set your own, with other numbers, and with "
+        "dollars_per_million for plain input tokens:",
+        "obsmask config add --config FILE "
+        f"'prices={{ host = \"localhost\", {model}read = {read}, write = {write} }}'",
     ]
 
 
@@ -113,7 +111,7 @@ def own_table(read: float, write: float) -> list[str]:
                 f"Assumed, as for gpt-4o of OpenAI: {UNLISTED}",
                 BLOCKS,
                 "Context window: 128,000 tokens, prompt and answer",
-                *own_table(0.5, 1),
+                *own_price('model = "gpt-4o", ', 0.5, 1.0),
             ],
             id="another host",
         ),
@@ -124,7 +122,7 @@ def own_table(read: float, write: float) -> list[str]:
                 "a written one at 1.25",
                 f"Assumed: {UNLISTED}",
                 BLOCKS,
-                *own_table(0.1, 1.25),
+                *own_price("", 0.1, 1.25),
             ],
             id="nothing is known",
         ),
@@ -156,7 +154,33 @@ def own_table(read: float, write: float) -> list[str]:
 def test_it_shows_which_prices_hold_and_why(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, asked: list[str], expected: list[str]
 ) -> None:
-    assert expected == run(capsys, *asked, *configured(tmp_path))
+    shown = run(capsys, *asked, *configured(tmp_path))
+    assert expected == [line.replace(str(tmp_path / "mine.toml"), "FILE") for line in shown]
+
+
+def test_a_base_url_names_its_host(capsys: pytest.CaptureFixture[str]) -> None:
+    expected = run(capsys, "api.anthropic.com", "claude-sonnet-5")
+    assert expected == run(capsys, "https://api.anthropic.com/v1", "claude-sonnet-5")
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        (
+            "openai",
+            "Is openai in your own network? Other hosts have full names, as api.openai.com",
+        ),
+        ("gpu", "Is gpu in your own network? Other hosts have full names, as api.openai.com"),
+        ("localhost", None),
+        ("::1", None),
+        ("llm.example.com", None),
+    ],
+)
+def test_what_may_be_no_host_is_doubted(
+    capsys: pytest.CaptureFixture[str], host: str, expected: str | None
+) -> None:
+    doubts = [line for line in run(capsys, host, "m") if line.startswith("Is ")]
+    assert ([] if expected is None else [expected]) == doubts
 
 
 def test_it_says_so_where_the_window_slides(
@@ -177,11 +201,11 @@ def test_it_names_hosts_whose_records_show_no_cached_token(
               "time": "2026-01-01T00:00:00.000+00:00", "path": "/", "masking": "on"}  # fmt: skip
     path = tmp_path / "records.jsonl"
     options = configured(tmp_path, f'[observation_masking.metrics]\npath = "{path}"\n'.encode())
-    assert not any("uncached = " in line for line in run(capsys, *options))
+    assert not any("hosts.uncached" in line for line in run(capsys, *options))
     lines = [*[json.dumps(record)] * 20, json.dumps(record | {"host": "other.example"})]
     path.write_text("\n".join(["{", "1", "{}", *lines, '{"host"']))
-    (named,) = (line for line in run(capsys, *options) if "uncached = " in line)
-    assert named.endswith('uncached = ["gpu.example"]')
+    (named,) = (line for line in run(capsys, *options) if "hosts.uncached" in line)
+    assert named.endswith("hosts.uncached=gpu.example")
     assert named in run(capsys, "GPU.example", *options)
     assert named not in run(capsys, "other.example", *options)
 
@@ -244,7 +268,8 @@ def test_what_genai_prices_publishes_is_taken_too(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        pytest.param(["https://a.example"], "without scheme, port or path in 'HOST'", id="a URL"),
+        pytest.param(["a.example:8080"], "without scheme, port or path in 'HOST'", id="a port"),
+        pytest.param(["https://:1"], "without scheme, port or path in 'HOST'", id="no host"),
         pytest.param(["localhost", "--reset"], "--update and --reset take no host", id="both"),
         pytest.param(["--update", "missing.json"], "missing.json", id="no such file"),
         pytest.param(["--update", "bad.json"], "bad.json: expected dict, got int in 'providers[0]'",

@@ -2,13 +2,18 @@
 
 import pytest
 
+from addon.metrics.advice import Advice
 from addon.shared.state_lines import render_recall
 from masking.config import parse_settings
 
 NAMED = "[observation_masking.schema1]\nplaceholder_template = '<{recall}>'\n"
 ON = "[observation_masking.recall]\nenabled = true\nfolder = '/srv/recall'\n"
 KEPT = "what is masked is kept, content and all, in /srv/recall"
-UNNAMED = ", but no placeholder tells its id: {recall} in schema1.placeholder_template does"
+UNNAMED = (
+    ", but no placeholder has its id. This one has: obsmask config set recall.enabled=true "
+    "'schema1.placeholder_template=[{tool_name}: {original_chars} chars masked; to read: "
+    "obsmask recall {recall}]'"
+)
 RULE = "[[observation_masking.rules]]\nhost = 'a'\n[observation_masking.rules.schema1]\n"
 
 
@@ -31,7 +36,7 @@ RULE = "[[observation_masking.rules]]\nhost = 'a'\n[observation_masking.rules.sc
 def test_the_start_says_where_content_is_kept(text: str, expected: str | None) -> None:
     settings = parse_settings(text.encode())
     assert settings is not None
-    assert expected == render_recall(settings)
+    assert expected == render_recall(settings, Advice())
 
 
 def test_without_a_home_it_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +46,7 @@ def test_without_a_home_it_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> 
     settings = parse_settings((NAMED + ON.replace("/srv/recall", "")).encode())
     assert settings is not None
     expected = KEPT.replace("/srv/recall", "the user's state directory")
-    assert expected == render_recall(settings)
+    assert expected == render_recall(settings, Advice())
 
 
 def _find_nobody(_: int) -> None:

@@ -327,8 +327,8 @@ def test_many_sessions_are_replayed_on_all_cores(
         (("empty.jsonl",), "no request to replay in empty.jsonl"),
         ((str(shipped("recordings") / "mcp-files.flow"),), "no request to replay in "),
         (("list.json",), "list.json: expected"),
-        (("a.json", "--placeholder-template", "{unknown}"), "--placeholder-template"),
-        (("a.json", "--max-loss", "-1"), "--max-loss"),
+        (("a.json", "--placeholder-template", "{unknown}"), "'schema1.placeholder_template'"),
+        (("a.json", "--max-loss", "-1"), "'schema1.max_loss'"),
         (("a.json", "--config", "none.toml"), "none.toml"),
         (("a.json", "--json", "--prices", "1,1", "--prices", "0,1"), "one --prices"),
     ],
@@ -399,12 +399,20 @@ def test_what_cannot_be_written_fails_before_any_work(
     assert f"obsmask: {out}: {problem}\n" == capsys.readouterr().err
 
 
-def test_a_page_shows_each_conversation_and_a_total_none(
+def test_a_page_shows_each_conversation_where_the_table_has_their_total_alone(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    file, page = written(tmp_path / "a.json"), tmp_path / "out.html"
-    assert main(["replay", str(file), "--total", "--report", str(page)]) == 1
-    assert "--report shows each conversation" in capsys.readouterr().err
+    files = [written(tmp_path / f"{turns}.json", turns) for turns in (12, 15)]
+    pages = [tmp_path / "all.html", tmp_path / "total.html"]
+    assert main(["replay", *map(str, files), "--report", str(pages[0])]) == 0
+    capsys.readouterr()
+    assert main(["replay", *map(str, files), "--total", "--report", str(pages[1])]) == 0
+    rows = [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
+    assert [["all", "29"]] == [row for row in rows if row and row[-1] == "29"]
+    assert "12" not in {row[0] for row in rows if row}
+    every, total = (page.read_text(encoding="utf-8") for page in pages)
+    names = [file.name for file in files]
+    assert [every.count(name) for name in names] == [total.count(name) for name in names]
 
 
 def test_a_total_is_that_of_all_and_shows_none_of_them(

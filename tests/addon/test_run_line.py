@@ -70,8 +70,8 @@ def render(
         ),
         (
             {"binding": "drops", "kept": {"bound": 3}, "tool_results": 3},
-            'the model would lose its reasoning; bound_reasoning = "drop" under '
-            "[observation_masking.schema1] changes that",
+            "the model would lose its reasoning; "
+            "obsmask config set --config config.toml schema1.bound_reasoning=drop changes that",
         ),
     ],
     ids=["signed", "signed and bound", "a WebSocket", "bound, refused", "bound, dropped"],

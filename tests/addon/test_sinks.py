@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from addon.metrics.advice import Advice
 from addon.metrics.hold_warnings import HoldWarnings
 from addon.metrics.log_line import render_line
 from addon.metrics.make_record import make_record
@@ -241,7 +242,7 @@ def test_a_held_boundary_is_logged_once_for_each_conversation() -> None:
         held(4),
         held(replay=True),
     ]
-    assert [len(warnings.find(record)) for record in records] == [0, 1, 0, 1, 0, 0, 1]
+    assert [len(warnings.find(record, Advice())) for record in records] == [0, 1, 0, 1, 0, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -253,12 +254,12 @@ def test_a_held_boundary_is_logged_once_for_each_conversation() -> None:
         pytest.param({"cached_tokens": None, "prompt_tokens": None}, False, id="no usage at all"),
     ],
 )
-def test_the_line_to_set_is_named_where_nothing_is_cached(
+def test_the_setting_is_named_where_nothing_is_cached(
     fields: dict[str, object], expected: bool
 ) -> None:
-    (warning,) = HoldWarnings().find(held(**fields))
+    (warning,) = HoldWarnings().find(held(**fields), Advice())
     assert warning.startswith("llm.example no longer caches what conversation 3 sends since its")
-    assert ('uncached = ["llm.example"]' in warning) is expected
+    assert ("obsmask config add hosts.uncached=llm.example" in warning) is expected
 
 
 # The log line

@@ -158,8 +158,8 @@ SIGNED = {"passed_through": "signed (cch)"}
             [{"passed_through": HELD, "binding": "drops"}],
             "the provider holds the history of the agent's WebSocket, and the model would lose "
             "its reasoning",
-            'mode = "http" under [observation_masking.websocket], with bound_reasoning = "drop" '
-            "under [observation_masking.schema1],",
+            "obsmask config set websocket.mode=http, with obsmask config set "
+            "schema1.bound_reasoning=drop,",
             id="codex with reasoning that a setting gives up",
         ),
         pytest.param(
@@ -171,13 +171,13 @@ SIGNED = {"passed_through": "signed (cch)"}
         pytest.param(
             [SIGNED, {"passed_through": HELD}, {"passed_through": HELD}],
             "the provider holds the history of the agent's WebSocket",
-            'mode = "http" under [observation_masking.websocket]',
+            "obsmask config set websocket.mode=http",
             id="codex, more often than claude-code",
         ),
         pytest.param(
             [WHOLE | {"binding": "drops", "kept": {"bound": 1, "held": 2}}],
             "the model would lose its reasoning",
-            'bound_reasoning = "drop" under [observation_masking.schema1]',
+            "obsmask config set schema1.bound_reasoning=drop",
             id="reasoning that a setting gives up",
         ),
         pytest.param(

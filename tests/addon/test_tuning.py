@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,13 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from rich.console import Console
 
+from addon.commands.session_work import SessionWork
 from addon.commands.tune_tables import CAVEAT
 from addon.commands.tuning import (
-    render_settings,
+    find_settings,
     run_front,
     run_tune,
 )
 from addon.commands.workers import Workers, open_workers
+from addon.metrics.advice import Advice
+from addon.metrics.toml_values import dump_toml
 from addon.shared.shipped import shipped
 from masking.config import parse_settings
 from masking.measures.price_settings import CachePricing, PriceSettings
@@ -54,10 +58,12 @@ def console() -> Console:
         pytest.param(switch_off(DEFAULTS), "auto", "auto", id="off"),
     ],
 )
-def test_its_lines_are_a_configuration(
+def test_its_settings_are_those_of_a_configuration(
     tuning: Tuning, pricing: CachePricing, expected: CachePricing
 ) -> None:
-    settings = parse_settings(render_settings(tuning, PriceSettings(pricing)).encode())
+    found = find_settings(tuning, PriceSettings(pricing))
+    overrides = [f"{name}={dump_toml(value)}" for name, value in found.items()]
+    settings = parse_settings(b"[observation_masking]", overrides)
     assert settings is not None
     assert expected == settings.cache_pricing
     kept = {name: value for name, value in tuning._asdict().items() if value is not None}
@@ -71,7 +77,7 @@ def test_a_narrow_screen_has_every_number_in_full(workers: Workers) -> None:
         for width in (160, 80)
     ]
     for screen in screens:
-        run_tune(work_on(SESSIONS, workers), SETTINGS, screen)
+        run_tune(work_on(SESSIONS, workers), SETTINGS, screen, Advice())
     wide, narrow = (screen.export_text().split("A replay prices tokens")[0] for screen in screens)
     assert "…" not in narrow
     rows = [line.split() for line in wide.splitlines() if "%" in line]
@@ -87,7 +93,7 @@ def test_a_narrow_screen_has_every_number_in_full(workers: Workers) -> None:
 def test_it_prints_the_front_the_caveat_and_the_settings(
     workers: Workers, console: Console
 ) -> None:
-    sweep = run_tune(work_on(SESSIONS, workers), SETTINGS, console)
+    sweep = run_tune(work_on(SESSIONS, workers), SETTINGS, console, Advice())
     printed = console.export_text()
     best = recommend(sweep)
     assert best != sweep.present
@@ -97,7 +103,8 @@ def test_it_prints_the_front_the_caveat_and_the_settings(
     assert all(word in printed for word in words)
     assert "No window under 5 turns is recommended" in printed
     assert CAVEAT in printed.replace("\n", " ").replace("  ", " ")
-    settings = parse_settings(printed[printed.index("[observation_masking.schema1]") :].encode())
+    _, _, command = printed.partition("obsmask config set ")
+    settings = parse_settings(b"[observation_masking]", shlex.split(command))
     assert settings is not None
     assert best.window_turns == settings.schema1.window_turns
     assert (0.1, 1.25) == settings.cache_pricing
@@ -129,7 +136,7 @@ def test_it_says_first_which_prices_are_assumed(
     settings = dataclasses.replace(SETTINGS, model=model, price_settings=PriceSettings("auto"))
     sessions = [grow(work(turns, chars=8_000), model="some") for turns in (12, 25)]
     few = Grid(window_turns=(8,), max_loss=(0.1,), keep_latest_turns=(0,))
-    run_tune(work_on(sessions, workers), settings, console, grid=few)
+    run_tune(work_on(sessions, workers), settings, console, Advice(), grid=few)
     words = " ".join(console.export_text().split())
     assert words.startswith(expected)
     assert "costs in plain input tokens" in words
@@ -138,7 +145,7 @@ def test_it_says_first_which_prices_are_assumed(
 def test_it_says_what_is_left_out(workers: Workers, console: Console) -> None:
     for prices, is_left_out in (((0.02, 1.0), True), ((1.0, 1.0), False)):
         settings = dataclasses.replace(SETTINGS, price_settings=PriceSettings(prices))
-        run_tune(work_on(SESSIONS, workers), settings, console)
+        run_tune(work_on(SESSIONS, workers), settings, console, Advice())
         assert is_left_out == ("settings are left out" in console.export_text())
 
 
@@ -169,7 +176,7 @@ def test_it_says_why_the_present_settings_cannot_be_kept(
     settings = dataclasses.replace(
         SETTINGS, policy=policy, price_settings=PriceSettings((0.02, 1.0)), slides=slides
     )
-    sweep = run_tune(work_on(SESSIONS, workers), settings, console, grid=ONE)
+    sweep = run_tune(work_on(SESSIONS, workers), settings, console, Advice(), grid=ONE)
     assert sweep.present != recommend(sweep)
     words = " ".join(console.export_text().split())
     assert reason in words
@@ -189,7 +196,7 @@ def test_the_shipped_settings_are_the_defaults_of_a_tuning() -> None:
 
 def test_it_says_where_there_is_nothing_better(workers: Workers, console: Console) -> None:
     free = dataclasses.replace(SETTINGS, price_settings=PriceSettings((0.0, 0.0)), model=None)
-    run_tune(work_on(SESSIONS, workers), free, console, grid=ONE)
+    run_tune(work_on(SESSIONS, workers), free, console, Advice(), grid=ONE)
     assert "Nothing tried is 1% cheaper" in console.export_text()
 
 
@@ -203,7 +210,11 @@ def test_it_prints_the_front_of_losses(workers: Workers, console: Console) -> No
     assert all(word in printed for word in ("max_loss", "clairvoyant", "none", "in the end"))
 
 
-@pytest.mark.parametrize("run", [run_tune, run_front], ids=["tune", "front"])
+def _tune(work: SessionWork, settings: ReplaySettings, console: Console) -> None:
+    run_tune(work, settings, console, Advice())
+
+
+@pytest.mark.parametrize("run", [_tune, run_front], ids=["tune", "front"])
 @pytest.mark.parametrize("sessions", [[], [Talk((b"no JSON",))]], ids=["nothing", "junk"])
 def test_nothing_to_try_anything_on_is_said(
     workers: Workers, console: Console, run: Callable[..., object], sessions: list[Talk]
@@ -217,7 +228,7 @@ def test_all_cores_are_used_and_shown(console: Console) -> None:
     grid = Grid(window_turns=(8,), keep_errors=(True,), min_chars=(0,), keep_last_k_per_tool=(0,))
     with open_workers() as workers:
         assert workers.width >= 1
-        run_tune(work_on(SESSIONS[:1], workers, shown), SETTINGS, console, grid=grid)
+        run_tune(work_on(SESSIONS[:1], workers, shown), SETTINGS, console, Advice(), grid=grid)
     assert "100%" in shown.export_text()
 
 
@@ -238,5 +249,5 @@ def test_a_cluster_takes_the_tasks(console: Console) -> None:
         open_workers(cluster.scheduler_address) as workers,
     ):
         assert 2 == workers.width
-        run_tune(work_on(SESSIONS, workers), SETTINGS, console)
+        run_tune(work_on(SESSIONS, workers), SETTINGS, console, Advice())
     assert "settings on 39 requests" in console.export_text()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from addon.metrics.advice import Advice
 from addon.metrics.record import RequestRecord
 from addon.metrics.untouched_warnings import UntouchedWarnings
 
@@ -20,7 +21,9 @@ def answered(fields: dict[str, object], host: str = "h", model: str = "m") -> Re
     [
         pytest.param(SIGNED, ["to h", "CLAUDE_CODE_ATTRIBUTION_HEADER=0"], id="a signed body"),
         pytest.param(REFUSES, ["h: m binds", "would be refused"], id="refused"),
-        pytest.param(DROPS, ["h: m loses", 'bound_reasoning = "drop"'], id="dropped"),
+        pytest.param(
+            DROPS, ["h: m loses", "obsmask config set schema1.bound_reasoning=drop"], id="dropped"
+        ),
         pytest.param({"binding": "refuses", "kept": {"held": 3}}, [], id="nothing is bound"),
         pytest.param({"binding": "drops"}, [], id="nothing was measured"),
         pytest.param({"passed_through": "signed"}, [], id="signed by another"),
@@ -28,13 +31,13 @@ def answered(fields: dict[str, object], host: str = "h", model: str = "m") -> Re
     ],
 )
 def test_what_is_said(fields: dict[str, object], words: list[str]) -> None:
-    lines = UntouchedWarnings().find(answered(fields))
+    lines = UntouchedWarnings().find(answered(fields), Advice())
     assert len(lines) == bool(words)
     assert all(word in lines[0] for word in words)
 
 
 def test_a_user_is_not_led_to_a_setting_that_would_not_help() -> None:
-    (line,) = UntouchedWarnings().find(answered(REFUSES))
+    (line,) = UntouchedWarnings().find(answered(REFUSES), Advice())
     assert "bound_reasoning" not in line
 
 
@@ -49,4 +52,4 @@ def test_each_is_said_once_for_each_host_and_model() -> None:
         answered(SIGNED),
         answered(SIGNED),
     ]
-    assert [len(warnings.find(record)) for record in records] == [1, 0, 1, 1, 1, 1, 0]
+    assert [len(warnings.find(record, Advice())) for record in records] == [1, 0, 1, 1, 1, 1, 0]

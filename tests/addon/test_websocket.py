@@ -179,7 +179,8 @@ def test_a_message_with_only_what_is_new_passes_and_the_record_says_why(
     assert [(HELD, 90, "gpt-5.1", None)] * 2 == [
         (r["passed_through"], r["prompt_tokens"], r["model"], r["masked"]) for r in records
     ]
-    assert 1 == sum('mode = "http", codex sends' in line for line in caplog.messages)
+    told = "For codex to send whole histories over HTTP, which are: obsmask config set "
+    assert 1 == sum(told in line for line in caplog.messages)
     assert any(line.endswith(f"passed through: 2 {HELD}") for line in caplog.messages)
     assert [None, None] == [record["conversation_id"] for record in records]
 
@@ -213,7 +214,7 @@ def test_masking_off_says_nothing_and_changes_nothing(
         assert encoded(message) == ask(addon, flow, message)
         answer(addon, flow, COMPLETED)
     assert ["off", "off"] == [record["masking"] for record in end(addon, tmp_path)]
-    assert not any('mode = "http"' in line for line in caplog.messages)
+    assert not any("websocket.mode=http" in line for line in caplog.messages)
 
 
 @pytest.mark.parametrize(

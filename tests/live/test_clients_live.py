@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import tomli
-import tomli_w
+import tomlkit
 
 from addon.proxy.authorities import write_bundle
 from addon.proxy.launch import running_proxy
@@ -25,8 +25,8 @@ from addon.recordings.studio.scripted_client import script_replies
 from addon.shared.config_places import NAME
 from addon.shared.requests import find_wire_format
 from addon.shared.shipped import shipped
-from masking.config import ROOT
 from masking.conversation import read_conversation
+from masking.overrides import ROOT
 from tests.differences import compare
 from tests.live.harness import SECONDS, environment, read_records
 
@@ -50,7 +50,7 @@ def write_config(folder: Path) -> Path:
     document[ROOT]["websocket"] = {"mode": "http"}
     document[ROOT]["recording"] = {"keep_original": True}
     path = folder / NAME
-    path.write_text(tomli_w.dumps(document), encoding="utf-8")
+    path.write_text(tomlkit.dumps(document), encoding="utf-8")
     return path
 
 

@@ -1,13 +1,17 @@
 """What requests cost and saved, told by a real proxy: prices, nets, the circuit breaker."""
 
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from masking.config import parse_settings
+from addon.commands.main import main
+from addon.shared.config_file import ConfigFile
+from masking.config import Settings
 from masking.measures.price_settings import OwnPrice
 from tests.live.harness import (
     UNPRICED,
@@ -115,7 +119,7 @@ def test_a_record_says_which_prices_hold_and_why(
     )
 
 
-def test_assumed_prices_are_logged_once_for_each_host_with_the_line_to_set(
+def test_assumed_prices_are_logged_once_for_each_host_with_the_command_that_sets_it(
     upstream: Upstream, tmp_path: Path
 ) -> None:
     with running_addon(tmp_path, upstream, config=AUTO) as live:
@@ -124,25 +128,26 @@ def test_assumed_prices_are_logged_once_for_each_host_with_the_line_to_set(
         ask(live, 3, usage_of(3_000), **LISTED)
     assert live.proxy.log.count("no price of cached tokens is known") == 1
     assert "no price of cached tokens is known for gpt-4o at localhost: assumed" in live.proxy.log
-    line = 'observation_masking.prices = [{ host = "localhost", read = 0.5, write = 1 }]'
-    assert line in live.proxy.log
-    settings = parse_settings(f"{line}\n[observation_masking.schema1]\n".encode())
-    assert settings is not None
+    settings = take_over(live.proxy.log)
     assert (OwnPrice(host="localhost", read=0.5, write=1.0),) == settings.prices
 
 
-def test_a_host_that_never_has_anything_cached_is_named_once_with_the_line_to_set(
+def take_over(log: str) -> Settings:
+    """Do what the log advises last, and return the settings that the proxy's file then has."""
+    *_, command = re.findall(r"obsmask (config add .*)$", log, re.MULTILINE)
+    words = shlex.split(command)
+    assert main(words) == 0
+    return ConfigFile(Path(words[words.index("--config") + 1])).settings
+
+
+def test_a_host_that_never_has_anything_cached_is_named_once_with_the_command_that_sets_it(
     upstream: Upstream, tmp_path: Path
 ) -> None:
     with running_addon(tmp_path, upstream, config=AUTO) as live:
         for _ in range(23):
             ask(live, 9, usage_of(9_000, 0))
     assert live.proxy.log.count("no cached tokens on 20 requests in a row") == 1
-    line = 'uncached = ["localhost"]'
-    assert line in live.proxy.log
-    settings = parse_settings(f"[observation_masking.hosts]\n{line}\n".encode())
-    assert settings is not None
-    assert ("localhost",) == settings.hosts.uncached
+    assert ("localhost",) == take_over(live.proxy.log).hosts.uncached
 
 
 def test_the_net_of_a_conversation_and_of_all_is_recorded_request_by_request(
@@ -217,7 +222,7 @@ def test_a_boundary_is_held_where_the_cache_fails_after_a_move(
     assert [masked[first]] * (len(held) - first) == masked[first:]
     assert records[-1]["kept"]["held"] > 0
     assert live.proxy.log.count("the boundary is held where it is") == 1
-    assert live.proxy.log.count('uncached = ["localhost"]') == 1
+    assert live.proxy.log.count("hosts.uncached=localhost") == 1
     assert "1 conversations with a held boundary" in live.proxy.log
     assert not other["boundary_held"]
 

@@ -141,6 +141,31 @@ print(led.url, "Observation masking" in led.read().decode())
 """Opens the page as the proxy leads to it."""
 
 
+ELSEWHERE = (
+    *("env", "-u", "HTTPS_PROXY", "-u", "https_proxy", "-u", "HTTP_PROXY", "-u", "http_proxy"),
+    *(sys.executable, "-m", "addon.commands.main", "page", "--print"),
+)
+"""Asks for the page as in another terminal of the user's, whose environment names no proxy."""
+
+
+def test_its_page_is_found_from_another_terminal(world: World, home: Path) -> None:
+    ended = run(world, home, "--page", "--", *ELSEWHERE)
+    named = re.search(r"obsmask: page: (http://127\.0\.0\.1:\d+/)", ended.stderr)
+    assert named is not None
+    assert f"{named[1]}\n" == ended.stdout
+
+
+def test_of_several_proxies_one_has_to_be_chosen(world: World, home: Path) -> None:
+    ended = run(world, home, "-q", "--", *RUN, "-q", "--", *ELSEWHERE)
+    assert 1 == ended.returncode
+    told = re.search(
+        r"several proxies are running, the latest first: (\S+), (\S+)\. ", ended.stderr
+    )
+    assert told is not None
+    inner, outer = (int(address.rpartition(":")[2]) for address in told.groups())
+    assert inner != outer
+
+
 def test_its_page_is_named_before_the_command_runs(world: World, home: Path) -> None:
     done = run(world, home, *MASKING, "--page", "--", sys.executable, "-c", _LOOK)
     named = re.match(r"obsmask: page: (http://127\.0\.0\.1:\d+/)\n", done.stderr)

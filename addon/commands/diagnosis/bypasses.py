@@ -40,7 +40,11 @@ def find_base_urls(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_bypasses(environment: Mapping[str, str], hosts: Collection[str]) -> Iterator[Finding]:
-    """Yield what leads clients in this environment past the proxy; `hosts` have been asked."""
+    """Yield what leads clients in this environment past the proxy; `hosts` have been asked.
+
+    This machine is meant to be reached without it: what leads there through a proxy in reverse mode
+    are base URLs.
+    """
     urls = find_base_urls(environment)
     for name, url in urls.items():
         if is_loopback(read_host(url)):
@@ -51,9 +55,10 @@ def check_bypasses(environment: Mapping[str, str], hosts: Collection[str]) -> It
                 "proxy, unless one in reverse mode listens there",
                 f"obsmask run --reverse {shlex.quote(address)} -- COMMAND",
             )
-    named = [host for host in map(read_host, urls.values()) if not is_loopback(host)]
+    asked = {*hosts, *map(read_host, urls.values()), *KNOWN_HOSTS}
+    others = {host for host in asked if not is_loopback(host)}
     for variable in DIRECT_VARIABLES:
-        yield from _check_no_proxy(environment, variable, {*hosts, *named, *KNOWN_HOSTS})
+        yield from _check_no_proxy(environment, variable, others)
 
 
 def check_hosts(

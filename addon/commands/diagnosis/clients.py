@@ -41,12 +41,12 @@ def _check_claude(environment: Mapping[str, str], settings: Settings) -> Iterato
         yield note(
             "claude-code signs what it sends to api.anthropic.com: what masking would save is not "
             "reckoned, because a signed request is never masked",
-            "obsmask run --observe --client-changes -- claude",
+            "obsmask run --observe --client-changes -- COMMAND",
         )
     else:
         yield note(
             "claude-code signs what it sends to api.anthropic.com: that passes unmasked",
-            "obsmask run --client-changes -- claude",
+            "obsmask run --client-changes -- COMMAND",
         )
 
 
@@ -57,7 +57,7 @@ def _check_codex(environment: Mapping[str, str], settings: Settings) -> Iterator
         yield note(
             "codex sends what is new over a WebSocket, and the provider holds the rest: that "
             "passes unmasked",
-            "obsmask run --client-changes -- codex",
+            "obsmask run --client-changes -- COMMAND",
         )
 
 

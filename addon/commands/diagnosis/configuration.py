@@ -3,13 +3,14 @@
 import logging
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from addon.commands.diagnosis.finding import Finding, broken, note, ok
-from addon.commands.toml_values import render_toml
+from addon.metrics.advice import Advice
+from addon.metrics.toml_values import render_toml
 from addon.shared.config_file import ConfigFile
 from addon.shared.config_places import ENVIRONMENT, NAME, Place, describe_local, locate_config
 from masking.config import Settings
@@ -30,6 +31,9 @@ _REASONS: dict[Place, str] = {
 }
 
 
+_SOURCES = {"environment": ", by the environment", "override": ", by --set"}
+
+
 class Configuration(NamedTuple):
     """The file that holds and why; None for its settings if there is a mistake in it.
 
@@ -43,21 +47,29 @@ class Configuration(NamedTuple):
     changes: tuple[ConfigValue, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    @property
+    def advice(self) -> Advice:
+        """How to change the file; `obsmask config` finds it by itself unless an option names it."""
+        return Advice(self.path if self.place == "option" else None)
 
-def read_configuration(option: str) -> Configuration:
-    """Return the configuration that this option names, or the one that holds without it."""
+
+def read_configuration(option: str, changes: Sequence[str] = ()) -> Configuration:
+    """Return the configuration that this option names, or the one that holds without it.
+
+    `changes` are overrides.
+    """
     try:
         path, place = locate_config(option)
     except ConfigError as error:
         return Configuration(Path(option), "option", mistake=str(error))
     with _listen() as warnings:
         try:
-            file = ConfigFile(path)
+            file = ConfigFile(path, changes)
         except ConfigError as error:
             return Configuration(path, place, mistake=str(error))
-    values = list_values(file.data, switch=os.environ.get(SWITCH))
-    changes = tuple(value for value in values if value.value != value.shipped)
-    return Configuration(path, place, file.settings, "", changes, tuple(warnings))
+    values = list_values(file.data, changes, os.environ.get(SWITCH))
+    changed = tuple(value for value in values if value.value != value.shipped)
+    return Configuration(path, place, file.settings, "", changed, tuple(warnings))
 
 
 def check_configuration(configuration: Configuration) -> Iterator[Finding]:
@@ -70,13 +82,14 @@ def check_configuration(configuration: Configuration) -> Iterator[Finding]:
     if changes:
         yield ok(f"It sets {', '.join(map(_render, changes))}")
     if not settings.decide_some:
-        yield note(
-            "Masking is off", "enabled = true  # in [observation_masking.schema1] of that file"
-        )
+        shipped = Settings().schema1
+        names = ("enabled",) if settings.schema1.window_turns > 0 else ("enabled", "window_turns")
+        on = {f"schema1.{name}": getattr(shipped, name) for name in names}
+        yield note("Masking is off", configuration.advice.set(on))
     elif not settings.change_some:
         yield note(
             "Masking is only observed: no request is changed",
-            'mode = "on"  # in [observation_masking] of that file',
+            configuration.advice.set({"mode": "on"}),
         )
     elif settings.holdout_percent:
         yield ok(f"{settings.holdout_percent:g}% of the conversations are observed only")
@@ -92,7 +105,7 @@ def check_local(used: Path) -> Iterator[Finding]:
 
 
 def _render(change: ConfigValue) -> str:
-    source = ", by the environment" if change.source == "environment" else ""
+    source = _SOURCES.get(change.source, "")
     return f"{change.name} = {_shorten(change.value)} (shipped: {_shorten(change.shipped)}{source})"
 
 

@@ -1,7 +1,9 @@
 """The checks, by topic."""
 
+import re
+import shlex
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -111,7 +113,9 @@ def _examine_command(it: Surroundings) -> Iterator[Finding]:
 def _lazy_proxy(folder: Path, it: Surroundings) -> Iterator[str]:
     """Run a proxy with the user's authority and configuration, which asks no server in advance."""
     config = it.configuration.path if it.configuration.settings else shipped(NAME)
-    options = ("--set", "connection_strategy=lazy", "--set", f"mask_config={config}")
+    settings = ["connection_strategy=lazy", f"mask_config={config}"]
+    settings += [f"mask_set={each}" for each in it.changes]
+    options = [part for each in settings for part in ("--set", each)]
     confdir = own_authority().parent
     with running_proxy(folder, *options, env=dict(it.environment), confdir=confdir) as proxy:
         yield proxy.url
@@ -131,8 +135,8 @@ def _examine_bypasses(it: Surroundings) -> Iterator[Finding]:
 
 def _examine_prices(it: Surroundings) -> Iterator[Finding]:
     yield from check_list(it.settings, datetime.now(UTC).date())
-    yield from check_prices(it.settings, it.records)
-    yield from check_uncached(it.records)
+    yield from check_prices(it.settings, it.records, it.configuration.advice)
+    yield from check_uncached(it.records, it.configuration.advice)
 
 
 def _examine_storage(it: Surroundings) -> Iterator[Finding]:
@@ -167,10 +171,21 @@ CHECKS: Mapping[str, Callable[[Surroundings], Iterator[Finding]]] = {
 }
 
 
+def _fill_in(finding: Finding, command: Sequence[str]) -> Finding:
+    """Return a finding whose line has the command that is asked about."""
+    if finding.mend is None or not command:
+        return finding
+    called = command[1:] if finding.mend.startswith("sudo ") else command
+    return finding._replace(mend=_COMMAND.sub(lambda _: shlex.join(called), finding.mend))
+
+
+_COMMAND = re.compile(r"\bCOMMAND$")
+
+
 def examine(it: Surroundings) -> Iterator[tuple[str, Finding]]:
     """Yield what the checks find, by topic. A check that fails is a finding itself."""
     for topic, check in CHECKS.items():
         try:
-            yield from ((topic, finding) for finding in check(it))
+            yield from ((topic, _fill_in(finding, it.command)) for finding in check(it))
         except (OSError, ValueError, RuntimeError) as error:
             yield topic, broken(f"This could not be examined: {' '.join(str(error).split())}")

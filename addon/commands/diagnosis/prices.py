@@ -1,16 +1,16 @@
 """Which prices hold for the hosts and models of the records, and how old the list is."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 
 from addon.commands.diagnosis.finding import Finding, note, ok
-from addon.commands.toml_values import render_toml
+from addon.metrics.advice import Advice
 from addon.metrics.record import RequestRecord
 from addon.metrics.uncached import find_uncached, render_uncached
 from masking.config import Settings
 from masking.measures.price_list_check import open_list
-from masking.measures.pricing import Pricing, find_pricing
+from masking.measures.pricing import find_pricing
 
 _OLD_DAYS = 90
 _MOST_NAMED = 12
@@ -27,17 +27,25 @@ def check_list(settings: Settings, today: date) -> Iterator[Finding]:
         yield ok(says)
 
 
-def check_prices(settings: Settings, records: Sequence[RequestRecord]) -> Iterator[Finding]:
-    """Yield where the prices of each host and model come from, the most asked ones first."""
+def check_prices(
+    settings: Settings, records: Sequence[RequestRecord], advice: Advice
+) -> Iterator[Finding]:
+    """Yield where the prices of each host and model come from, the most asked ones first.
+
+    Those that are assumed come with the command that sets others.
+    """
     asked = Counter((each.host, each.model) for each in records if each.model)
-    assumed = []
     for (host, model), _ in asked.most_common(_MOST_NAMED):
         pricing = find_pricing(settings.price_settings, host, model)
         ratios = f"a cached token at {pricing.read:g}, a written one at {pricing.write:g}"
         if pricing.source == "assumed":
             source = "" if pricing.entry is None else f", as for {pricing.entry}"
-            yield note(f"{model} at {host}: no price is known, assumed {ratios}{source}")
-            assumed.append({"host": host, "model": model, **_price(pricing)})
+            own = {"host": host, "model": model, "read": pricing.read, "write": pricing.write}
+            yield note(
+                f"{model} at {host}: no price is known, assumed {ratios}{source}. If that is "
+                "wrong, set your own, with other numbers",
+                advice.add("prices", own),
+            )
         else:
             source = "your own price" if pricing.source == "config" else f"as {pricing.entry}"
             yield ok(f"{model} at {host}: {source}, {ratios}")
@@ -46,31 +54,10 @@ def check_prices(settings: Settings, records: Sequence[RequestRecord]) -> Iterat
             f"{len(asked) - _MOST_NAMED} more models were asked for: obsmask prices HOST MODEL "
             "shows each"
         )
-    if assumed:
-        yield _tell_own(assumed, has_own=bool(settings.prices))
 
 
-def check_uncached(records: Sequence[RequestRecord]) -> Iterator[Finding]:
+def check_uncached(records: Sequence[RequestRecord], advice: Advice) -> Iterator[Finding]:
     """Yield the hosts that seem to sell no cached tokens."""
     for host in find_uncached(records):
-        says, _, mend = render_uncached(host).rpartition(": ")
+        says, _, mend = render_uncached(host, advice).rpartition(": ")
         yield note(says, mend)
-
-
-def _price(pricing: Pricing) -> dict[str, object]:
-    return {"read": pricing.read, "write": pricing.write}
-
-
-def _tell_own(assumed: Sequence[Mapping[str, object]], *, has_own: bool) -> Finding:
-    """Return how to set prices that are assumed; in TOML one key is given once."""
-    if has_own:
-        return note(
-            "Where these are not the prices, give each a table of its own, "
-            "[[observation_masking.prices]], as it is told by",
-            "obsmask prices HOST MODEL",
-        )
-    tables = ", ".join(map(render_toml, assumed))
-    return note(
-        "Where these are not the prices, set your own at the top of the configuration",
-        f"observation_masking.prices = [{tables}]",
-    )

@@ -32,7 +32,7 @@ def check_record_file(path: Path) -> Iterator[Finding]:
             f"{path} holds something else than records: no records are kept",
             "obsmask config | grep metrics.path",
         )
-    elif not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+    elif not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)) or not _is_on_disk(there):
         mend = f"chmod u+rwx {_quote(there)}"
         yield broken(f"{there} cannot be written: no records are kept", mend)
     else:
@@ -43,8 +43,10 @@ def check_record_file(path: Path) -> Iterator[Finding]:
 
 
 def check_room(path: Path) -> Iterator[Finding]:
-    """Yield whether there is room on a file's disk."""
+    """Yield whether there is room on a file's disk; nothing where there is no disk."""
     there = find_existing(path.parent)
+    if not _is_on_disk(there):
+        return
     free = shutil.disk_usage(there).free
     if free < _MEGABYTE:
         yield broken(f"The disk of {there} is full: records are lost", f"df -h {_quote(there)}")
@@ -81,6 +83,11 @@ def render_size(size: int) -> str:
 def find_existing(folder: Path) -> Path:
     """Return the innermost of a folder and those above it that is there."""
     return next((each for each in (folder, *folder.parents) if each.exists()), folder)
+
+
+def _is_on_disk(folder: Path) -> bool:
+    """Whether files can be made there at all: in Linux's /proc even root makes none."""
+    return shutil.disk_usage(folder).total > 0
 
 
 def _quote(path: Path) -> str:

@@ -28,15 +28,17 @@ class Surroundings:
 
     option: the configuration that is named; empty for the one that holds without.
     command: that of an agent; empty if none is given.
+    changes: what is changed beside the configuration, as `TABLE.KEY=VALUE`.
     """
 
     option: str
     command: tuple[str, ...]
     environment: Mapping[str, str]
+    changes: tuple[str, ...] = ()
 
     @cached_property
     def configuration(self) -> Configuration:
-        return read_configuration(self.option)
+        return read_configuration(self.option, self.changes)
 
     @cached_property
     def settings(self) -> Settings:
@@ -56,11 +58,11 @@ class Surroundings:
 
     @cached_property
     def agent_environment(self) -> Mapping[str, str]:
-        """The environment that the agent gets: as it is, if that leads to us, or from `run`.
+        """The environment that an agent gets: as it is, if that leads to us, or from `run`.
 
         Variables that name no authorities are left out: another check tells of them.
         """
-        if self.running or not self.command:
+        if self.running:
             return self.environment
         useless = set(find_useless(self.environment))
         before = {name: value for name, value in self.environment.items() if name not in useless}

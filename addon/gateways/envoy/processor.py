@@ -40,7 +40,7 @@ class Processor:
         """Take up the configuration, and its changes from now on."""
         share_interpreter()
         self._tools.metrics.start()
-        self._tools.metrics.configure(self._config.settings.metrics)
+        self._tools.metrics.configure(self._config.settings.metrics, self._config.advice)
         self._watch = ConfigWatch(self._config, self._note_change)
 
     async def process(self, messages: AsyncIterator[Any], host: str | None) -> AsyncIterator[bytes]:
@@ -71,7 +71,7 @@ class Processor:
         self._tools.metrics.close()
 
     def _note_change(self, _: Change) -> None:
-        self._tools.metrics.configure(self._config.settings.metrics)
+        self._tools.metrics.configure(self._config.settings.metrics, self._config.advice)
 
 
 async def _guard(exchange: Exchange, part: Part) -> AsyncIterator[bytes]:

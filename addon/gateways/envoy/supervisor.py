@@ -82,7 +82,7 @@ class _Supervisor:
         self._log.start()
         settings = self._config.settings
         logger.info(render_start(self._config))
-        if recall := render_recall(settings):
+        if recall := render_recall(settings, self._config.advice):
             logger.info(recall)
         for line in render_unserved(settings.mcp.cuts):
             logger.warning(line)
@@ -185,7 +185,7 @@ class _Supervisor:
         try:
             self._page = PageServer(settings, self._describe, self._log.log)
         except OSError as error:
-            logger.warning(render_no_page(settings, error))
+            logger.warning(render_no_page(settings, error, self._config.advice))
             return
         logger.info(f"page: {self._page.url}")
 

@@ -10,6 +10,7 @@ from masking.config import parse_settings
     ("environment", "expected"),
     [
         ({"NO_PROXY": "localhost,127.0.0.1,::1"}, []),
+        ({"NO_PROXY": "127.0.0.2,llama.localhost"}, []),
         ({"NO_PROXY": "*"}, [("broken", "export NO_PROXY=''")]),
         (
             {"no_proxy": "localhost, .openai.com"},
@@ -33,6 +34,7 @@ from masking.config import parse_settings
     ],
     ids=[
         "this machine",
+        "the same, by other names",
         "everything",
         "a provider's domain",
         "a host of the records",
@@ -46,7 +48,9 @@ from masking.config import parse_settings
 def test_what_leads_past_the_proxy_is_found(
     environment: dict[str, str], expected: list[tuple[str, str]]
 ) -> None:
-    found = check_bypasses(environment, {"llm.example"})
+    found = check_bypasses(
+        environment, {"llm.example", "127.0.0.1", "127.0.0.2", "llama.localhost"}
+    )
     assert expected == [(finding.level, finding.mend) for finding in found]
 
 

@@ -5,6 +5,7 @@ from datetime import date
 import pytest
 
 from addon.commands.diagnosis.prices import check_list, check_prices, check_uncached
+from addon.metrics.advice import Advice
 from masking.config import Settings, parse_settings
 from tests.findings import levels, record
 
@@ -25,30 +26,22 @@ def test_it_says_where_each_price_comes_from() -> None:
     settings = parse_settings(OWN)
     assert settings is not None
     hosts = ["api.openai.com", "own.example", "elsewhere.example"]
-    found = list(check_prices(settings, [record(host=host) for host in hosts]))
-    assert ["ok", "ok", "note", "note"] == levels(found)
-    assert "obsmask prices HOST MODEL" == found[3].mend
-
-
-def test_what_is_assumed_can_be_set_by_one_line() -> None:
-    """It holds for these models alone."""
-    records = [record(host="a.example"), record(host="b.example", model='new\x1b-1 "x"')]
-    *_, last = check_prices(Settings(), records)
-    told = parse_settings((last.mend or "").encode())
-    assert told is not None
-    assert [("a.example", "gpt-5", 0.1), ("b.example", 'new\x1b-1 "x"', 0.1)] == [
-        (price.host, price.model, price.read) for price in told.prices
-    ]
+    found = list(check_prices(settings, [record(host=host) for host in hosts], Advice()))
+    assert ["ok", "ok", "note"] == levels(found)
+    expected = (
+        """'prices={ host = "elsewhere.example", model = "gpt-5", read = 0.1, write = 1.0 }'"""
+    )
+    assert f"obsmask config add {expected}" == found[2].mend
 
 
 def test_many_models_are_not_all_named() -> None:
-    found = list(check_prices(Settings(), [record(model=f"gpt-{n}") for n in range(20)]))
+    found = list(check_prices(Settings(), [record(model=f"gpt-{n}") for n in range(20)], Advice()))
     (more,) = [each for each in found if "more models" in each.says]
     assert more.says.startswith("8 more models")
 
 
 def test_a_host_without_cached_tokens_is_told() -> None:
     told = record(cached_tokens=0, predicted_cached_tokens=9_000, price_read_ratio=0.1)
-    (found,) = check_uncached([told] * 20)
-    assert 'uncached = ["api.openai.com"]' == found.mend
-    assert [] == [*check_uncached([told] * 19)]
+    (found,) = check_uncached([told] * 20, Advice())
+    assert "obsmask config add hosts.uncached=api.openai.com" == found.mend
+    assert [] == [*check_uncached([told] * 19, Advice())]

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -73,8 +74,15 @@ def test_a_size_is_told_in_its_unit(size: int, expected: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no disk that is surely full")
-def test_a_full_disk_is_broken() -> None:
-    assert ["broken"] == levels(check_room(Path("/proc/requests.jsonl")))
+def test_a_full_disk_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = check_room(tmp_path / "requests.jsonl")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(total=1_000, free=0))
+    assert ["broken"] == levels(told)
+
+
+def test_where_there_is_no_disk_none_is_full() -> None:
+    assert [] == levels(check_room(Path("/proc/requests.jsonl")))
+    assert ["broken"] == levels(check_record_file(Path("/proc/requests.jsonl")))
 
 
 @pytest.mark.parametrize(

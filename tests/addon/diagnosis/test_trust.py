@@ -103,8 +103,8 @@ def test_what_is_known_of_a_client_is_told(
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
-        ("on", "obsmask run --client-changes -- claude"),
-        ("observe", "obsmask run --observe --client-changes -- claude"),
+        ("on", "obsmask run --client-changes -- COMMAND"),
+        ("observe", "obsmask run --observe --client-changes -- COMMAND"),
     ],
 )
 def test_a_client_that_signs_is_started_anew_in_the_same_mode(mode: Mode, expected: str) -> None:

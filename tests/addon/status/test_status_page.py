@@ -1,6 +1,7 @@
 """`obsmask status` in a terminal: what the requests came to, and a row for each group."""
 
 import io
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -296,3 +297,32 @@ def render_table(
     with console.capture() as shown:
         console.print(render_groups(groups, width, marks))
     return [line.rstrip() for line in shown.get().splitlines()]
+
+
+def test_a_sum_that_is_not_of_all_requests_says_of_which_it_is(
+    capsys: pytest.CaptureFixture[str], records: Path
+) -> None:
+    write_records(
+        records,
+        REQUEST | bill(4, 3, client="both"),
+        *[REQUEST | bill(4, 3, client="both") | UNPRICED] * 2,
+        *[
+            REQUEST | bill(4, 3, client="looked at", masking=masking)
+            for masking in ("on", "observed")
+        ],
+        REQUEST | bill(4, 3, client="plain"),
+        REQUEST | bill(4, 3, client="unpriced") | UNPRICED,
+    )
+    lines = status(capsys, "--by", "client")
+    assert ["3 requests of no known price: 3 of 12 input tokens saved (25%)"] == [
+        line.removeprefix("Prompts").strip() for line in lines if "of no known price" in line
+    ]
+    assert "Prompts          4 requests of known prices: $3.00 of $16.00 saved (19%)" in lines
+    rows = {line[:11].strip(): re.findall(r"\+\d+%\*?", line) for line in lines}
+    assert [["+25%*"], ["+12%*"], ["+25%"], ["+25%"]] == [
+        rows[name] for name in ("both", "looked at", "plain", "unpriced")
+    ]
+    assert [
+        "* both: the amount is of 1 of 3 requests; no price is known for the others",
+        "* looked at: 1 of 2 requests were only observed, and saved nothing",
+    ] == [line for line in lines if line.startswith("*")]

@@ -52,7 +52,9 @@ def test_the_time_zone_is_named(
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/Los_Angeles"])
-@pytest.mark.parametrize(("since", "days"), [("1d", 1), ("7d", 7), ("1w", 7), ("4w", 28)])
+@pytest.mark.parametrize(
+    ("since", "days"), [("1d", 1), ("7d", 7), ("1w", 7), ("4w", 28), ("today", 1), ("yesterday", 2)]
+)
 def test_days_and_weeks_begin_at_midnight(
     capsys: pytest.CaptureFixture[str], set_zone: SetZone, zone: str, since: str, days: int
 ) -> None:

@@ -136,3 +136,33 @@ def test_what_is_no_regular_file_is_a_mistake(
 ) -> None:
     assert 1 == main(["status", "--records", str(tmp_path)])
     assert f"obsmask: {tmp_path}: not a regular file\n" == capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\x00\xff\n" * 99, b'[{"role": "user", "content": "time"}]', b'{"messages": []}\n'],
+    ids=["random bytes", "a conversation", "another's JSON lines"],
+)
+@pytest.mark.parametrize("form", [[], ["--json"], ["--csv"]], ids=["page", "JSON", "CSV"])
+def test_a_file_of_something_else_is_a_mistake(
+    capsys: pytest.CaptureFixture[str], records: Path, content: bytes, form: list[str]
+) -> None:
+    records.parent.mkdir(parents=True)
+    records.write_bytes(content)
+    for named in ([], ["--records", str(records)]):
+        assert 1 == main(["status", *named, *form])
+        expected = f"obsmask: {records} holds no records of observation-masking\n"
+        assert expected == capsys.readouterr().err
+
+
+def test_an_empty_file_and_one_of_mcp_answers_hold_no_request_yet(
+    capsys: pytest.CaptureFixture[str], records: Path
+) -> None:
+    for lines in ((), ({"kind": "mcp"},)):
+        write_records(records, *lines)
+        assert "No request has been recorded there yet." in status(capsys)[-1]
+
+
+def test_one_form_is_asked_for_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 2 == main(["status", "--csv", "--json"])
+    assert "--json, --csv and --jsonl exclude each other" in capsys.readouterr().err

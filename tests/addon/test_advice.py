@@ -1,0 +1,331 @@
+"""Every advice to change the configuration can be taken over as it is printed.
+
+That is so with a file that `obsmask config init` wrote, and without one. A new advice has to be put
+into `PRINTED`: the tests at the end find those that are not there.
+"""
+
+import ast
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from addon.commands.demo import RECORDING
+from addon.commands.diagnosis.configuration import check_configuration, read_configuration
+from addon.commands.diagnosis.finding import Finding
+from addon.commands.diagnosis.prices import check_prices, check_uncached
+from addon.commands.main import main
+from addon.commands.page import explain_no_page
+from addon.commands.run_line import render_end
+from addon.metrics.advice import Advice
+from addon.metrics.hold_warnings import HoldWarnings
+from addon.metrics.price_warnings import PriceWarnings
+from addon.metrics.tally_line import BOUND, PASSED
+from addon.metrics.uncached import render_uncached
+from addon.metrics.untouched_warnings import UntouchedWarnings
+from addon.proxy.health_check import Address, Health
+from addon.proxy.startup import render_recording
+from addon.proxy.websocket import explain_passed
+from addon.shared.config_file import ConfigFile
+from addon.shared.config_places import user_config
+from addon.shared.shipped import shipped
+from addon.shared.state_lines import render_no_page, render_recall
+from masking.config import Settings, parse_settings
+from masking.config_tables import PageSettings, Tables
+from masking.config_values import list_values
+from tests.findings import record
+from tests.made_up_records import tally
+from tests.pages import find_pages
+from tests.places import ROOT
+
+Screen = pytest.CaptureFixture[str]
+Printed = Callable[[Screen], str]
+"""Returns what is printed where an advice is given; files are the user's own, or none."""
+
+ADVICE = Advice()
+
+
+def _run(*arguments: str) -> Printed:
+    def run(capsys: Screen) -> str:
+        assert main(arguments) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def _mend(find: Callable[[], Iterator[Finding]]) -> Printed:
+    return lambda _: "\n".join(found.mend or "" for found in find())
+
+
+def _diagnose(change: str) -> Printed:
+    """Return what is advised where the user's own file has been changed so."""
+
+    def diagnose(capsys: Screen) -> str:
+        assert main(["config", "set", change]) == 0
+        return "\n".join(f.mend or "" for f in check_configuration(read_configuration("")))
+
+    return diagnose
+
+
+def _recalled() -> Settings:
+    settings = parse_settings(b"[observation_masking.recall]\nenabled = true\nfolder = '/srv/kept'")
+    assert settings is not None
+    return settings
+
+
+def _assume(host: str) -> Printed:
+    prices = {"price_source": "assumed", "price_read_ratio": 0.1, "price_write_ratio": 1.25}
+    return lambda _: "".join(PriceWarnings().find(record(host=host, **prices), ADVICE))
+
+
+RECORDED = SimpleNamespace(save_stream_file="out.flow", rfile=None)
+UNCACHED = record(cached_tokens=0, predicted_cached_tokens=9_000, price_read_ratio=0.1)
+HELD = record(conversation=3, boundary_held=True, prompt_tokens=9, cached_tokens=0)
+LOCAL, FOREIGN = "::1", "bücher.example"
+
+PRINTED: dict[str, list[Printed]] = {
+    "addon.metrics.hold_warnings.render_hold": [
+        lambda _: "".join(HoldWarnings().find(HELD, ADVICE))
+    ],
+    "addon.metrics.price_warnings._render_assumed": [_assume(LOCAL), _assume(FOREIGN)],
+    "addon.metrics.uncached.render_uncached": [
+        lambda _: render_uncached("127.0.0.1", ADVICE),
+        lambda _: render_uncached("true", ADVICE),
+        _mend(lambda: check_uncached([UNCACHED] * 20, ADVICE)),
+    ],
+    "addon.metrics.untouched_warnings.UntouchedWarnings.find": [
+        lambda _: "".join(
+            UntouchedWarnings().find(record(binding="drops", kept={"bound": 1}), ADVICE)
+        )
+    ],
+    "addon.metrics.tally_line": [
+        lambda _: "\n".join(map(str, (*PASSED.values(), *BOUND.values())))
+    ],
+    "addon.commands.run_line._find_why": [lambda _: render_end(
+        tally({"binding": "drops", "kept": {"bound": 3}, "tool_results": 3}),
+        Health(
+            software_version="1", run="0", state="ON", is_masking=True, config=str(user_config()),
+            records="/state/requests.jsonl", unopened={}, unserved=0,
+        ),
+        changes_client=False, deaths=0, log=None,
+    )],
+    "addon.shared.state_lines.render_recall": [lambda _: render_recall(_recalled(), ADVICE) or ""],
+    "addon.shared.state_lines.render_no_page": [
+        lambda _: render_no_page(PageSettings(port=80), OSError(13, "denied"), ADVICE)
+    ],
+    "addon.proxy.startup.render_recording": [
+        lambda _: render_recording(Settings(), RECORDED, ADVICE) or ""  # type: ignore[arg-type]
+    ],
+    "addon.proxy.websocket.explain_passed": [lambda _: explain_passed("chatgpt.com", ADVICE)],
+    "addon.commands.page.explain_no_page": [
+        lambda _: explain_no_page(Address("127.0.0.1", 8080), user_config())
+    ],
+    "addon.commands.showing_prices.render_host": [
+        _run("prices", "localhost", "gpt-4o"),
+        _run("prices", "llm.example.com"),
+    ],
+    "addon.commands.tuning.run_tune": [
+        _run("tune", "--processes", "1", str(shipped("recordings") / RECORDING))
+    ],
+    "addon.commands.diagnosis.prices.check_prices": [
+        _mend(lambda: check_prices(
+            Settings(), [record(host=LOCAL), record(host=FOREIGN, model='new\x1b "x"')], ADVICE
+        ))
+    ],
+    "addon.commands.diagnosis.configuration.check_configuration": [
+        _diagnose("schema1.enabled=false"),
+        _diagnose("schema1.window_turns=0"),
+        _diagnose("mode=observe"),
+    ],
+}  # fmt: skip
+"""What is printed, by the function that has the advice."""
+
+COMMAND = re.compile(r"obsmask config (?:set|add)(?: (?:'(?:[^']|'\"'\"')*'|[^\s';]*[^\s';,.]))+")
+"""A command within a sentence: what follows, as ` changes that`, has no `=`."""
+
+
+def find_commands(text: str) -> list[list[str]]:
+    """Return the commands in a text that change a configuration, as a shell reads them."""
+    found = (shlex.split(each)[1:] for each in COMMAND.findall(text))
+    return [[*each[:2], *(word for word in each[2:] if _is_argument(word))] for each in found]
+
+
+def _is_argument(word: str) -> bool:
+    return "=" in word or word.startswith("/") or word == "--config"
+
+
+@pytest.fixture(params=["no file", "a file of config init"])
+def own(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A home with no configuration, or with what `obsmask config init` writes."""
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.delenv("OBSMASK_CONFIG", raising=False)
+    monkeypatch.delenv("STREAM_REDACTION_ENABLED", raising=False)
+    if request.param != "no file":
+        assert main(["config", "init"]) == 0
+    return user_config()
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        pytest.param(one, id=f"{place.removeprefix('addon.')} {number}")
+        for place, each in PRINTED.items()
+        for number, one in enumerate(each)
+    ],
+)
+def test_an_advice_can_be_taken_over_as_it_is_printed(
+    printed: Printed, own: Path, capsys: Screen
+) -> None:
+    commands = find_commands(printed(capsys))
+    assert commands
+    for command in commands:
+        assert main(command) == 0, capsys.readouterr().err
+    assert main(["config", "check", str(own)]) == 0
+    changed = {value.name for value in list_values(own.read_bytes()) if value.source == "file"}
+    names = {word.partition("=")[0] for command in commands for word in command if "=" in word}
+    assert names <= changed
+
+
+def test_two_prices_can_be_taken_over_one_after_the_other(own: Path, capsys: Screen) -> None:
+    records = [record(host="a.example"), record(host="b.example")]
+    for found in check_prices(Settings(), records, ADVICE):
+        (command,) = find_commands(found.mend or "")
+        assert main(command) == 0, capsys.readouterr().err
+    hosts = [price.host for price in ConfigFile(own).settings.prices]
+    assert ["a.example", "b.example"] == hosts
+
+
+def test_what_is_advised_is_what_then_holds(own: Path, capsys: Screen) -> None:
+    for command in find_commands(render_uncached("true", ADVICE) + "\n" + _bound()):
+        assert main(command) == 0, capsys.readouterr().err
+    settings = ConfigFile(own).settings
+    assert (("true",), "drop") == (settings.hosts.uncached, settings.schema1.bound_reasoning)
+
+
+def _bound() -> str:
+    return "".join(UntouchedWarnings().find(record(binding="drops", kept={"bound": 1}), ADVICE))
+
+
+def test_a_file_that_is_not_found_by_itself_is_named(tmp_path: Path, capsys: Screen) -> None:
+    file = tmp_path / "of a team's.toml"
+    file.write_text("[observation_masking]\n", encoding="utf-8")
+    (command,) = find_commands(render_uncached("gpu.example", ConfigFile(file).advice))
+    assert main(command) == 0, capsys.readouterr().err
+    assert ("gpu.example",) == ConfigFile(file).settings.hosts.uncached
+
+
+# The pages
+
+
+PAGES = "\n".join(page.read_text(encoding="utf-8") for page in find_pages(ROOT))
+
+
+def test_the_commands_of_the_pages_can_be_taken_over(own: Path, capsys: Screen) -> None:
+    blocks = "".join(re.findall(r"^```sh\n(.*?)^```", PAGES, re.MULTILINE | re.DOTALL))
+    commands = find_commands(blocks)
+    assert commands
+    for command in commands:
+        assert main(command) == 0, capsys.readouterr().err
+    assert main(["config", "check", str(own)]) == 0
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        lines
+        for lines in re.findall(r"^```toml\n(.*?)^```", PAGES, re.MULTILINE | re.DOTALL)
+        if "observation_masking" in lines
+    ],
+    ids=lambda lines: lines.splitlines()[0],
+)
+def test_lines_of_the_pages_can_be_appended_to_a_file(
+    lines: str, own: Path, capsys: Screen
+) -> None:
+    own.parent.mkdir(parents=True, exist_ok=True)
+    before = own.read_text(encoding="utf-8") if own.exists() else ""
+    own.write_text(f"{before}\n{lines}", encoding="utf-8")
+    assert main(["config", "check", str(own)]) == 0, capsys.readouterr().err
+
+
+# What is not in the table
+
+
+def find_modules() -> Iterator[tuple[str, ast.Module]]:
+    for top in ("addon", "masking"):
+        for path in sorted((ROOT / top).rglob("*.py")):
+            if "studio" not in path.parts:
+                name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+                yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+MODULES = dict(find_modules())
+
+
+def find_advising(node: ast.AST, name: str) -> Iterator[str]:
+    """Yield the functions in which a setting is set, or a value added, by an `Advice`."""
+    for inner in ast.iter_child_nodes(node):
+        is_scope = isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        yield from find_advising(inner, f"{name}.{inner.name}" if is_scope else name)  # type: ignore[attr-defined]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        of = ast.unparse(node.func.value).lower()
+        if node.func.attr in ("set", "add") and re.search(r"\b_?advi[cs]e(\(.*\))?$", of):
+            yield name
+
+
+def test_every_advice_is_taken_over_here() -> None:
+    found = {each for name, module in MODULES.items() for each in find_advising(module, name)}
+    assert set(PRINTED) == found
+
+
+KEYS = {
+    *Tables.model_fields,
+    *(value.name.split(".")[-1] for value in list_values(b"[observation_masking]")),
+}
+
+LINES = re.compile(
+    r"obsmask config (set|add) \S*\w=|\[observation_masking|"
+    rf"\b({'|'.join(sorted(KEYS))}) = [\w\"'\[{{]"
+)
+"""Lines of a configuration, or commands that change one, in a text."""
+
+_HELD = 'the provider holds the history (websocket.mode = "pass")'
+NO_ADVICE = {
+    "addon.commands.config": [
+        "\nTo change a setting, remove the # before it, or type: obsmask config set TABLE.KEY=VALUE"
+    ],
+    "addon.commands.diagnosis.clients": [
+        'websocket.mode = "http": codex sends whole histories, which are masked'
+    ],
+    "addon.commands.showing_prices": [
+        'The window slides at every turn nevertheless: cache_pricing = "none"'
+    ],
+    "addon.metrics.tally_line": [_HELD],
+    "addon.proxy.websocket": [_HELD],
+    "masking.config_tables": ["{recall} needs recall.enabled = true"],
+}
+"""Texts that only say what a setting is, by module."""
+
+
+def find_texts(module: ast.Module) -> Iterator[str]:
+    """Yield the texts of a module, but for its docstrings."""
+    docs = {
+        id(node.value)
+        for node in ast.walk(module)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(module):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.value
+
+
+def test_no_advice_is_written_out_by_hand() -> None:
+    found = {
+        name: [text for text in find_texts(module) if LINES.search(text)]
+        for name, module in MODULES.items()
+        if name != "addon.metrics.advice"
+    }
+    assert NO_ADVICE == {name: texts for name, texts in found.items() if texts}
