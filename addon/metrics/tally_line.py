@@ -51,12 +51,16 @@ def find_why_untouched(tally: Tally) -> Untouched:
         return Untouched("masking is only observed")
     if tally.requests["off"] == tally.count:
         return Untouched("masking is off")
-    if tally.passed_through.total() == tally.count:
-        ((why, _),) = tally.passed_through.most_common(1)
-        return Untouched(f"every request passed through untouched: {printable(why)}")
+    if tally.passed_through:
+        ((why, passed),) = tally.passed_through.most_common(1)
+        if tally.passed_through.total() == tally.count:
+            return Untouched(f"every request passed through untouched: {printable(why)}")
+        if passed > tally.count / 2:  # the first request often holds no history, and does not pass
+            some = f"{passed:,} of {count_requests(tally.count)}"
+            return Untouched(f"{some} passed through untouched: {printable(why)}")
     if not tally.results:
         return Untouched("no request held a tool result")
-    return Untouched(_find_why_kept(tally))
+    return _find_why_kept(tally)
 
 
 def explain_passed(tally: Tally, why: str) -> Untouched:
@@ -209,15 +213,18 @@ def _render_parts(tally: Tally, untouched: Untouched | None) -> Iterator[str]:
         yield f"observed: {render_observed(tally.observed)}"
 
 
-def _find_why_kept(tally: Tally) -> str:
+def _find_why_kept(tally: Tally) -> Untouched:
     """Return why tool results were kept; those in the window are no reason if others are older."""
     older = [(count, why) for why, count in tally.kept.items() if why != "in_window"]
     if tally.kept["held"]:
-        return "moving the boundary does not pay yet"
+        return Untouched("moving the boundary does not pay yet")
     if not older:
-        return "no tool result is older than the window"
+        return Untouched("no tool result is older than the window")
     _, why = max(older)
-    return f"the older tool results stay: {_SENTENCES.get(why) or printable(why)}"
+    if why == "error":
+        setting = "keep_errors = false under [observation_masking.schema1]"
+        return Untouched("the older tool results look like errors", setting)
+    return Untouched(f"the older tool results stay: {_SENTENCES.get(why) or printable(why)}")
 
 
 _SENTENCES: Mapping[str, str] = {reason: info.sentence for reason, info in REASONS.items()}
