@@ -14,7 +14,8 @@ from addon.metrics.tally_line import (
 from addon.proxy.health_check import Health
 
 _NOTHING = (
-    "no request to a model came through the proxy: obsmask doctor -- COMMAND looks for the reason"
+    "no request to a model came through the proxy: obsmask doctor -- COMMAND looks for the reason; "
+    "obsmask run --reverse URL -- COMMAND is for an agent that takes no proxy"
 )
 
 _CLIENT_CHANGES = "obsmask run --client-changes"
