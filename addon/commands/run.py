@@ -47,7 +47,8 @@ def _reading(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
 @click.option(
     "--client-changes",
     is_flag=True,
-    help="Have claude-code leave out its signature and codex speak HTTP, so that they are masked.",
+    help="Have claude-code leave out its signature, and codex, Copilot and fast-agent speak HTTP "
+    "where they would speak over a WebSocket, so that they are masked.",
 )
 @click.option(
     "--page",
@@ -59,7 +60,8 @@ def _reading(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
     "--reverse",
     type=_reading(read_server),
     metavar="URL",
-    help="Also stand in front of this server, such as a local one, by the clients' base URLs.",
+    help="Also stand in front of this server by the clients' base URLs: for a local server, or for "
+    "a client that takes no proxy.",
 )
 @click.option(
     "--proxy",

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from addon.metrics.tally import Tally
 from addon.metrics.tally_line import (
-    BOUND,
-    DROPS,
+    CHANGES,
     PASSED,
     Untouched,
     find_why_untouched,
@@ -17,7 +16,8 @@ from addon.proxy.health_check import Health
 from addon.shared.config_places import advise
 
 _NOTHING = (
-    "no request to a model came through the proxy: obsmask doctor -- COMMAND looks for the reason"
+    "no request to a model came through the proxy: obsmask doctor -- COMMAND looks for the reason; "
+    "obsmask run --reverse URL -- COMMAND is for an agent that takes no proxy"
 )
 
 _CLIENT_CHANGES = "obsmask run --client-changes"
@@ -63,6 +63,6 @@ def _find_why(tally: Tally, health: Health, changes_client: bool) -> Untouched:
     why = find_why_untouched(tally)
     if why in PASSED.values():
         return Untouched(why.because, None if changes_client else _CLIENT_CHANGES)
-    if why == BOUND["drops"]:
-        return Untouched(why.because, advise(Path(health.config)).set(DROPS))
+    if change := CHANGES.get(why):
+        return Untouched(why.because, advise(Path(health.config)).set(change))
     return why

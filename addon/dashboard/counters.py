@@ -183,12 +183,8 @@ class Counters:
             self._count("tool_results", results, reason)
 
     def _add_amounts(self, record: RequestRecord, named: Labels) -> None:
-        before, after = record.request_tokens_before or 0, record.request_tokens_after or 0
-        self._count("prompt_tokens", after, *named, "sent")
-        self._count("prompt_tokens", before - after, *named, "not_sent")
-        self._count("cached_tokens", record.cached_tokens or 0, *named)
-        for part, tokens in (record.composition or {}).items():
-            self._count("prompt_part_tokens", tokens, part)
+        if record.purpose != "count":
+            self._add_prompt(record, named)
         self._count("boundary_moves", bool(record.boundary_moved), *named)
         self._count("rereads", record.rereads or 0, *named)
         self._count(
@@ -203,9 +199,18 @@ class Counters:
             self._count(name, unmasked or 0.0, *named, "unmasked")
             self._count(name, sent or 0.0, *named, "sent")
 
+    def _add_prompt(self, record: RequestRecord, named: Labels) -> None:
+        before, after = record.request_tokens_before or 0, record.request_tokens_after or 0
+        self._count("prompt_tokens", after, *named, "sent")
+        self._count("prompt_tokens", before - after, *named, "not_sent")
+        self._count("cached_tokens", record.cached_tokens or 0, *named)
+        for part, tokens in (record.composition or {}).items():
+            self._count("prompt_part_tokens", tokens, part)
+
     def _observe_all(self, record: RequestRecord, host: str, model: str, *_: str) -> None:
-        self._observe(_TOKENS, record.prompt_tokens, "chat", "input", model, host)
-        self._observe(_TOKENS, record.completion_tokens, "chat", "output", model, host)
+        if record.purpose != "count":
+            self._observe(_TOKENS, record.prompt_tokens, "chat", "input", model, host)
+            self._observe(_TOKENS, record.completion_tokens, "chat", "output", model, host)
         self._observe(_HOOK, None if record.hook_us is None else record.hook_us / 1e6)
         self._observe(_FIRST_CHUNK, record.first_chunk_seconds, host)
 

@@ -34,6 +34,8 @@ class Tally:
     summaries: requests for a summary that were left whole.
     rereads: calls that repeat one whose result was masked.
     bound: requests that kept results for bound reasoning, by what the provider would do.
+    tokens_before, tokens_after: of the requests, before and after masking; a request that asks how
+        many tokens it has (`purpose` is `count`) sends none to a model.
     uncounted: requests whose tokens were not counted.
     prompt_tokens, cached_tokens: as the providers reported them, where they reported both.
     tokens, dollars, unpriced: the bills in input tokens; in dollars where the price is known; in
@@ -147,6 +149,8 @@ class Tally:
             self.reductions[record.reduction_stage] += 1
 
     def _add_sizes(self, record: RequestRecord) -> None:
+        if record.purpose == "count":
+            return
         before, after = record.request_tokens_before, record.request_tokens_after
         if before is None or after is None:
             self.uncounted += 1

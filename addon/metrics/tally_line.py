@@ -52,12 +52,16 @@ def find_why_untouched(tally: Tally) -> Untouched:
         return Untouched("masking is only observed")
     if tally.requests["off"] == tally.count:
         return Untouched("masking is off")
-    if tally.passed_through.total() == tally.count:
-        ((why, _),) = tally.passed_through.most_common(1)
-        return Untouched(f"every request passed through untouched: {printable(why)}")
+    if tally.passed_through:
+        ((why, passed),) = tally.passed_through.most_common(1)
+        if tally.passed_through.total() == tally.count:
+            return Untouched(f"every request passed through untouched: {printable(why)}")
+        if passed > tally.count / 2:  # the first request often holds no history, and does not pass
+            some = f"{passed:,} of {count_requests(tally.count)}"
+            return Untouched(f"{some} passed through untouched: {printable(why)}")
     if not tally.results:
         return Untouched("no request held a tool result")
-    return Untouched(_find_why_kept(tally))
+    return _find_why_kept(tally)
 
 
 def explain_passed(tally: Tally, why: str) -> Untouched:
@@ -210,15 +214,17 @@ def _render_parts(tally: Tally, untouched: Untouched | None) -> Iterator[str]:
         yield f"observed: {render_observed(tally.observed)}"
 
 
-def _find_why_kept(tally: Tally) -> str:
+def _find_why_kept(tally: Tally) -> Untouched:
     """Return why tool results were kept; those in the window are no reason if others are older."""
     older = [(count, why) for why, count in tally.kept.items() if why != "in_window"]
     if tally.kept["held"]:
-        return "moving the boundary does not pay yet"
+        return Untouched("moving the boundary does not pay yet")
     if not older:
-        return "no tool result is older than the window"
+        return Untouched("no tool result is older than the window")
     _, why = max(older)
-    return f"the older tool results stay: {_SENTENCES.get(why) or printable(why)}"
+    if why == "error":
+        return _ERRORS
+    return Untouched(f"the older tool results stay: {_SENTENCES.get(why) or printable(why)}")
 
 
 _SENTENCES: Mapping[str, str] = {reason: info.sentence for reason, info in REASONS.items()}
@@ -234,14 +240,21 @@ PASSED: Mapping[str, Untouched] = {
 }
 """By why requests passed through untouched, where that can be changed."""
 
-DROPS: Mapping[str, object] = {"schema1.bound_reasoning": "drop"}
-"""What gives older reasoning up for the saving."""
-
+_DROPS = {"schema1.bound_reasoning": "drop"}
+_MASKS_ERRORS = {"schema1.keep_errors": False}
 BOUND: Mapping[Binding, Untouched] = {
     "refuses": Untouched("the model binds its reasoning to all that precedes it"),
     "drops": Untouched(
         "the model would lose its reasoning",
-        Advice().set(DROPS),
+        Advice().set(_DROPS),
     ),
 }
 """By what the provider does with reasoning once a text before it has changed."""
+
+_ERRORS = Untouched("the older tool results look like errors", Advice().set(_MASKS_ERRORS))
+
+CHANGES: Mapping[Untouched, Mapping[str, object]] = {
+    BOUND["drops"]: _DROPS,
+    _ERRORS: _MASKS_ERRORS,
+}
+"""The settings that change it, where they do: a caller may know in which file."""

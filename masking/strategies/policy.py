@@ -54,8 +54,8 @@ class MaskPolicy:
         and in estimated tokens. If moving the boundary has a price, that is always so.
     mask_text_parts: also mask a content that is a list of text parts alone.
     min_chars: leave a result alone that is shorter than this, in code points; 0 is off.
-    error_words_max_chars: up to this length a single word makes an error, in longer texts only an
-        anchored sign does (see `masking.strategies.error_signs`).
+    error_words_max_chars: up to this length a single word makes an error; at any length, a sign at
+        the start of a line and what JSON says do (see `masking.strategies.error_signs`).
     cache_read_ratio, cache_write_ratio: the prices of a cached and of a written token, relative to
         a plain input token. If they are equal, the window slides at every turn.
     max_loss: at no request of any conversation may the bill, in tokens, have exceeded

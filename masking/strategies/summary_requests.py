@@ -12,6 +12,8 @@ from masking.conversation import Conversation
 
 _OPENINGS = (
     "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.",  # claude-code
+    "CRITICAL: Respond with text only. Do NOT call any tools.",  # vibe
+    "Please provide a concise summary of our conversation so far, capturing the key ",  # Continue
     "Your task is to create a detailed summary of ",  # older claude-code, Roo Code, Kilo Code
     "You are performing a CONTEXT CHECKPOINT COMPACTION",  # codex, where it makes its own
     '<explicit_instructions type="summarize_task"',  # cline

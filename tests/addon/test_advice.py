@@ -23,7 +23,7 @@ from addon.commands.run_line import render_end
 from addon.metrics.advice import Advice
 from addon.metrics.hold_warnings import HoldWarnings
 from addon.metrics.price_warnings import PriceWarnings
-from addon.metrics.tally_line import BOUND, PASSED
+from addon.metrics.tally_line import BOUND, CHANGES, PASSED
 from addon.metrics.uncached import render_uncached
 from addon.metrics.untouched_warnings import UntouchedWarnings
 from addon.proxy.health_check import Address, Health
@@ -102,7 +102,7 @@ PRINTED: dict[str, list[Printed]] = {
         )
     ],
     "addon.metrics.tally_line": [
-        lambda _: "\n".join(map(str, (*PASSED.values(), *BOUND.values())))
+        lambda _: "\n".join(map(str, (*PASSED.values(), *BOUND.values(), *CHANGES)))
     ],
     "addon.commands.run_line._find_why": [lambda _: render_end(
         tally({"binding": "drops", "kept": {"bound": 3}, "tool_results": 3}),
@@ -297,9 +297,7 @@ NO_ADVICE = {
     "addon.commands.config": [
         "\nTo change a setting, remove the # before it, or type: obsmask config set TABLE.KEY=VALUE"
     ],
-    "addon.commands.diagnosis.clients": [
-        'websocket.mode = "http": codex sends whole histories, which are masked'
-    ],
+    "addon.commands.diagnosis.clients": ['websocket.mode = "http": '],
     "addon.commands.showing_prices": [
         'The window slides at every turn nevertheless: cache_pricing = "none"'
     ],

@@ -58,6 +58,22 @@ def test_failures_are_told_by_masking_and_by_what_went_wrong(
     assert expected == tally(fields).failures
 
 
+def test_a_request_that_only_counts_tokens_sends_none() -> None:
+    sizes: dict[str, object] = {"request_tokens_before": 10, "request_tokens_after": 7}
+    reported = {"prompt_tokens": 9, "cached_tokens": 4}
+    count = {"purpose": "count"}
+    for purpose in ("answer", "compact", None):
+        answered = sizes | reported | {"purpose": purpose}
+        counted = tally(answered, sizes | reported | count, count, answered)
+        assert (4, 20, 14, 0) == (
+            counted.count,
+            counted.tokens_before,
+            counted.tokens_after,
+            counted.uncounted,
+        )
+        assert (18, 8) == (counted.prompt_tokens, counted.cached_tokens)
+
+
 def test_failures_with_masking_on_and_off_stand_side_by_side() -> None:
     counted = tally({"status": 429}, {"status": 500}, {"masking": "off", "status": 500}, {})
     assert Counter({"on": 3, "off": 1}) == counted.requests

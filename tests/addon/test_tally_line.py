@@ -118,6 +118,15 @@ OBSERVED = {"masking": "observed", "tool_results": 5, "masked": 3,
             id="nothing would have been masked",
         ),
         pytest.param(
+            [
+                OBSERVED | {"masked": 0, "tool_results": 0},
+                *[{"masking": "observed", "passed_through": "the provider holds the history"}] * 2,
+            ],
+            "3 requests, 1,000 tokens sent, observed: masking would have changed nothing, because "
+            "2 of 3 requests passed through untouched: the provider holds the history",
+            id="most would have passed through",
+        ),
+        pytest.param(
             [OBSERVED | {"group": "holdout"}, OBSERVED | {"masking": "on"}],
             "2 requests, 1,400 tokens sent, 600 not sent (-30%), observed: masking would have left "
             "out 600 of 1,000 tokens (-60%)",
@@ -197,6 +206,18 @@ SIGNED = {"passed_through": "signed (cch)"}
             id="all passed through",
         ),
         pytest.param(
+            [{"tool_results": 0}, *[{"passed_through": "the provider holds the history"}] * 18],
+            "18 of 19 requests passed through untouched: the provider holds the history",
+            None,
+            id="all passed through but the first",
+        ),
+        pytest.param(
+            [WHOLE | {"kept": {"in_window": 9}}, *[{"passed_through": "signed\x1b"}] * 2],
+            "2 of 3 requests passed through untouched: signed\ufffd",
+            None,
+            id="most passed through",
+        ),
+        pytest.param(
             [{"passed_through": "signed"}, {"tool_results": 0}],
             "no request held a tool result",
             None,
@@ -210,8 +231,8 @@ SIGNED = {"passed_through": "signed (cch)"}
         ),
         pytest.param(
             [WHOLE | {"kept": {"in_window": 9, "error": 2, "last_k": 1}}],
-            "the older tool results stay: looks like an error",
-            None,
+            "the older tool results look like errors",
+            "obsmask config set schema1.keep_errors=false",
             id="nothing but errors",
         ),
         pytest.param(

@@ -10,41 +10,60 @@ from tests.fuzz.spoken import Given, Unclear
 
 _WORDS = ("traceback", "exception", "timeout", "connect_error", "connection refused")
 
+_CODE = r"(?:exit[ _]?(?:code|status)|exited with(?: code| status)?|returncode)[^\w\n]{1,4}0*[1-9]"
+_BEFORE_CODE = (
+    r"\W{0,8}(?:\w{1,20} ){0,4}",
+    r"<shellId: \w{1,20} completed with ",
+    r"Error \(",
+    r"Error executing tool [\w.-]{1,80}: Error \(",
+)
+
 _SIGNS = [
     re.compile(r"Traceback \(most recent call last\)"),
     re.compile(r"[\w.$]{0,120}(?:Error|Exception): "),
+    re.compile(r"Script failed\r?$"),
     re.compile(r"\W{0,8}is_error\W{1,4}true\b", re.IGNORECASE),
-    re.compile(
-        r"\W{0,8}(?:\w{1,20} ){0,4}(?:exit[ _]?(?:code|status)|exited with(?: code| status)?"
-        r"|returncode)[^\w\n]{1,4}0*[1-9]",
-        re.IGNORECASE | re.ASCII,
-    ),
+    re.compile(r'\{"chunk_id":"\w*","wall_time_seconds":[\d.e-]+,"exit_code":0*[1-9]', re.I | re.A),
+    *(re.compile(before + _CODE, re.IGNORECASE | re.ASCII) for before in _BEFORE_CODE),
 ]
+
+_KEY_WITHOUT_A_VALUE = re.compile(
+    r'"(?:traceback|exception|timeout|connect_error)"\s*:\s*'
+    r'(?:null|false|""|0(?![.\w])|\[\s*\]|\{\s*\})',
+    re.IGNORECASE,
+)
+
+_LONGEST_LIST = 8
 
 
 def fails(text: str, words_max_chars: int) -> bool:
     """Whether a tool's output looks like an error."""
     seen = text.replace("Error: (none)", "")
-    lines = seen.split("\n")
     if len(text) <= words_max_chars:
-        lowered = seen.lower()
+        lowered = _KEY_WITHOUT_A_VALUE.sub("", seen).lower()
         signs = any(word in lowered for word in _WORDS)
-        if signs or any(line.lower().startswith("error") for line in lines):
+        if signs or any(line.startswith("error") for line in lowered.split("\n")):
             return True
-    elif any(sign.match(line) for line in lines for sign in _SIGNS):
+    if any(sign.match(line) for line in seen.split("\n") for sign in _SIGNS):
         return True
-    return text.lstrip().startswith("{") and _names_an_error(text)
-
-
-def _names_an_error(text: str) -> bool:
     try:
-        found = json.loads(text)
+        found = json.loads(text, parse_int=float)
     except (ValueError, RecursionError):
         return False
+    objects = found if isinstance(found, list) else [found]
+    return len(objects) <= _LONGEST_LIST and any(map(_has_failed, objects))
+
+
+def _has_failed(found: object) -> bool:
     if not isinstance(found, dict):
         return False
-    status = found.get("status")
-    return "error" in found or (isinstance(status, str) and status.lower() == "error")
+    codes = [found.get(name) for name in ("exit_code", "returncode")]
+    return (
+        bool(found.get("error"))
+        or str(found.get("status")).lower() == "error"
+        or found.get("success") is False
+        or any(isinstance(code, float) and code != 0 for code in codes)
+    )
 
 
 _FIELD = re.compile(r"\{ *[a-z_]* *\}")

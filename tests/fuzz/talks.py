@@ -47,6 +47,10 @@ _TEXTS = (
     "<a|shell|540>",
     "ok",
     "",
+    '{"output": "one\\ntwo", "exit_code": 0, "error": null, "timeout": false}',
+    '{"stdout": "' + "three " * 400 + '", "returncode": 3}',
+    '[{"query": "make", "result": "", "success": false}, {"success": true}]',
+    "3 files differ\n<shellId: 2 completed with exit code 1>",
 )
 _SUMMARIZE = "Summarize the conversation so far."
 _MARK = {"cache_control": {"type": "ephemeral"}}

@@ -275,6 +275,8 @@ def test_a_command_that_sends_nothing_is_told_where_to_look(world: World, home: 
     done = run(world, home, "true")
     assert (0, "") == (done.returncode, done.stdout)
     assert done.stderr.startswith("obsmask: no request to a model came through the proxy: ")
+    assert "obsmask doctor -- COMMAND" in done.stderr
+    assert "obsmask run --reverse URL -- COMMAND" in done.stderr
 
 
 def test_ctrl_c_is_the_commands_and_the_last_line_still_comes(world: World, home: Path) -> None:

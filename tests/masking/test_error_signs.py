@@ -96,16 +96,43 @@ NO_SIGNS = [
 
 JSON = [
     ('{"error": "no"}', True),
-    ('{"error": null}', True),
-    (' \n\t{"a": 1, "error": {}}\n', True),
+    ('{"error": true}', True),
+    ('{"error": 1}', True),
+    ('{"error": -0.5e3}', True),
+    ('{"error": [0]}', True),
+    (' \n\t{"a": 1, "error": {"code": 0}}\n', True),
+    ('{"error": null}', False),
+    ('{"error": ""}', False),
+    ('{"error": false}', False),
+    ('{"error": 0}', False),
+    ('{"error": -0.0}', False),
+    ('{"error": 0e7}', False),
+    ('{"error": [ ]}', False),
+    ('{"error": {\n}}', False),
+    ('{"error": 1, "error": null}', False),
+    ('{"error": null, "error": 1}', True),
+    ('{"exit_code": 1}', True),
+    ('{"exit_code": -9}', True),
+    ('{"exit_code": 0}', False),
+    ('{"exit_code": null}', False),
+    ('{"exit_code": true}', False),
+    ('{"returncode": 3}', True),
+    ('{"returncode": 0}', False),
+    ('{"success": false}', True),
+    ('{"success": true}', False),
+    ('{"success": null}', False),
+    ('{"success": 0}', False),
     ('{"status": "error"}', True),
     ('{"status": "ERROR"}', True),
     ('{"status": "Error", "data": []}', True),
     ('{"\\u0065rror": 1}', True),
     ('{"st\\u0061tus": "err\\u006fr"}', True),
-    ('{"error": 1, "huge": ' + "9" * 5000 + "}", False),
+    ('{"error": 1, "huge": ' + "9" * 5000 + "}", True),
     ('{"error": 1, "lone": "\\ud800"}', True),
+    ('{"error": 1, "lone": "\ud800"}', True),
     ('{"error": 1, "number": NaN}', True),
+    ('{"error": 1, "numbers": [-Infinity, Infinity]}', True),
+    ('[{"error": 1, "number": NaN}]', True),
     ('{"status": "ok"}', False),
     ('{"status": "errors"}', False),
     ('{"status": 500}', False),
@@ -113,8 +140,20 @@ JSON = [
     ('{"Error": 1}', False),
     ('{"result": {"error": "nested"}}', False),
     ('{"result": {"status": "error"}}', False),
-    ('[{"error": "in an array"}]', False),
+    ('{"results": [{"error": "nested"}]}', False),
+    ('[{"error": "alone"}]', True),
+    (
+        ' [ "text", 1, null, [], {}, {"exit_code": 0}, {"success": true}, {"status": "error"} ]',
+        True,
+    ),
+    ('[{"error": "the first of nine"}' + ", {}" * 8 + "]", False),
+    ('[{"error": null}, {"success": true}]', False),
+    ('[[{"error": "deeper"}]]', False),
     ('["error"]', False),
+    ("[]", False),
+    ("{}", False),
+    ('[{"error": 1}, broken', False),
+    ("[" * 100_000 + "]" * 100_000, False),
     ('"error"', False),
     ('{"error": broken', False),
     ('{"error": 1} trailing', False),
@@ -122,6 +161,55 @@ JSON = [
     ('{"error":' * 5000, False),
     ('{"error": ' + "[" * 100_000 + "]" * 100_000 + "}", False),
 ]
+
+AGENTS = [
+    ("copilot", "OUTPUT\n<shellId: 2 completed with exit code 3>", True),
+    ("copilot", "OUTPUT\n<shellId: 2 completed with exit code 0>", False),
+    (
+        "cline",
+        '[{"query":"make","result":"[Command exited with code 3]\\nOUTPUT",'
+        '"error":"Command exited with code 3","success":false}]',
+        True,
+    ),
+    ("cline", '[{"query":"make","result":"OUTPUT","success":true}]', False),
+    ("vibe", '{"command":"make","returncode":3,"stderr":"","stdout":"OUTPUT"}', True),
+    ("vibe", '{"command":"make","returncode":0,"stderr":"","stdout":"OUTPUT"}', False),
+    ("hermes", '{"output": "OUTPUT", "exit_code": 1, "error": null}', True),
+    ("hermes", '{"output": "OUTPUT", "exit_code": 0, "error": null}', False),
+    (
+        "code-puppy",
+        '{"success":false,"error":"It did not exit cleanly","stdout":"OUTPUT","exit_code":1,'
+        '"timeout":false}',
+        True,
+    ),
+    (
+        "code-puppy",
+        '{"success":true,"error":"","stdout":"OUTPUT","exit_code":0,"timeout":false}',
+        False,
+    ),
+    ("Continue", "Error executing tool Bash: Error (exit code 1): OUTPUT", True),
+    ("mini-swe-agent", "<returncode>1</returncode>\n<output>\nOUTPUT</output>", True),
+    ("mini-swe-agent", "<returncode>0</returncode>\n<output>\nOUTPUT</output>", False),
+    ("qwen-code", "Output: OUTPUT\nError: (none)\nExit Code: 1\nSignal: (none)", True),
+    ("qwen-code", "Output: OUTPUT\nError: (none)\nExit Code: 0\nSignal: (none)", False),
+    ("claude-code", "Exit code 1\nOUTPUT", True),
+    ("codex", "Chunk ID: 1f\nProcess exited with code 1\nOutput:\nOUTPUT", True),
+    ("codex", "Chunk ID: 1f\nProcess exited with code 0\nOutput:\nOUTPUT", False),
+    ("codex", "Script failed\nWall time 0.1 seconds\nOutput:\nOUTPUT", True),
+    ("openhands", "OUTPUT\n[The command completed with exit code 1.]", True),
+    ("pi", "OUTPUT\n\nCommand exited with code 1", True),
+]
+"""What agents make of a command's output, and whether it failed."""
+
+
+@pytest.mark.parametrize("output", ["3 files differ", PADDING], ids=["short", "long"])
+@pytest.mark.parametrize(("agent", "result", "expected"), AGENTS)
+def test_a_command_that_failed_is_an_error_in_each_agents_words(
+    agent: str, result: str, expected: bool, output: str
+) -> None:
+    if result.startswith(("{", "[")):
+        output = json.dumps(output)[1:-1]
+    assert expected == looks_like_error(result.replace("OUTPUT", output), LIMIT), agent
 
 
 @pytest.mark.parametrize("text", WORDS)
@@ -156,11 +244,19 @@ def test_a_very_large_limit_is_the_tech_specs_literal_rule() -> None:
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize(
     ("before", "after"),
-    [(PADDING, ""), ("", PADDING), (PADDING, PADDING), ("\n", PADDING), ("é😀\ud800\n", PADDING)],
-    ids=["last line", "first line", "middle", "second line", "after wide characters"],
+    [
+        ("", ""),
+        ("fine\n", "fine"),
+        (PADDING, ""),
+        ("", PADDING),
+        (PADDING, PADDING),
+        ("\n", PADDING),
+        ("é😀\ud800\n", PADDING),
+    ],
+    ids=["alone", "short", "last", "first", "middle", "second", "after wide characters"],
 )
 @pytest.mark.parametrize("sign", SIGNS)
-def test_a_sign_at_the_start_of_a_line_makes_a_long_text_an_error(
+def test_a_sign_at_the_start_of_a_line_makes_a_text_an_error(
     sign: str, before: str, after: str, newline: str
 ) -> None:
     text = f"{before}{sign}\n{after}".replace("\n", newline)
@@ -189,6 +285,23 @@ def test_a_sign_counts_wherever_the_words_do_not() -> None:
 )
 def test_an_error_that_says_none_is_no_error(text: str, expected: bool, padding: str) -> None:
     assert expected == looks_like_error(text + padding, LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"timeout":false,"exception" : null,"TRACEBACK":"","connect_error": [],"ok":1}', False),
+        ('{"timeout": { },"Timeout": 0, "exception": [\n]}', False),
+        ('{"timeout": 0, "timeout": 1}', True),
+        ('{"timeout": true}', True),
+        ('{"timeout": 0.5}', True),
+        ('{"timeout": [1]}', True),
+        ('{"timeout": false, "stdout": "timeout"}', True),
+        ("timeout: false", True),
+    ],
+)
+def test_a_word_is_no_sign_as_a_key_without_a_value(text: str, expected: bool) -> None:
+    assert expected == looks_like_error(text, LIMIT)
 
 
 @pytest.mark.parametrize("limit", [0, 10**9])

@@ -134,6 +134,16 @@ def test_an_instruction_is_one_of_the_last_texts_of_a_message(after: int, expect
         pytest.param(
             "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n", id="claude-code"
         ),
+        pytest.param(
+            "CRITICAL: Respond with text only. Do NOT call any tools. Any tool call will be "
+            "rejected.\n\nYou are performing a CONTEXT CHECKPOINT COMPACTION.",
+            id="vibe",
+        ),
+        pytest.param(
+            "Please provide a concise summary of our conversation so far, capturing the key "
+            "context, decisions made, and current state.",
+            id="Continue",
+        ),
         pytest.param("\nYour task is to create a detailed summary of the talk", id="Roo Code"),
         pytest.param("You are performing a CONTEXT CHECKPOINT COMPACTION. Create", id="codex"),
         pytest.param('<explicit_instructions type="summarize_task">\nThe', id="cline"),

@@ -50,15 +50,29 @@ def _check_claude(environment: Mapping[str, str], settings: Settings) -> Iterato
         )
 
 
-def _check_codex(environment: Mapping[str, str], settings: Settings) -> Iterator[Finding]:
+def _check_socket(name: str, models: str, settings: Settings) -> Iterator[Finding]:
+    """Yield what is to be said of a client that speaks over a WebSocket, with these `models`."""
     if settings.websocket.mode == "http":
-        yield ok('websocket.mode = "http": codex sends whole histories, which are masked')
+        yield ok(f'websocket.mode = "http": {name} sends whole histories, which are masked')
     else:
         yield note(
-            "codex sends what is new over a WebSocket, and the provider holds the rest: that "
-            "passes unmasked",
+            f"{name} sends what is new over a WebSocket{models}, and the provider holds the rest: "
+            "that passes unmasked",
             "obsmask run --client-changes -- COMMAND",
         )
+
+
+def _check_codex(environment: Mapping[str, str], settings: Settings) -> Iterator[Finding]:
+    yield from _check_socket("codex", "", settings)
+
+
+def _check_copilot(environment: Mapping[str, str], settings: Settings) -> Iterator[Finding]:
+    if environment.get("COPILOT_PROVIDER_TRANSPORT") == "websockets":
+        yield from _check_socket("copilot", "", settings)
+
+
+def _check_fast_agent(environment: Mapping[str, str], settings: Settings) -> Iterator[Finding]:
+    yield from _check_socket("fast-agent", " to responses.* models", settings)
 
 
 _HUB = "--cline-hub-daemon"
@@ -101,6 +115,15 @@ _TEXT = _say("Its tool results are text of the user's messages: there is nothing
 _CLIENTS: Mapping[str, Client] = {
     "claude": Client(("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"), True, _check_claude),
     "codex": Client(("SSL_CERT_FILE", "CODEX_CA_CERTIFICATE"), True, _check_codex),
+    "copilot": Client(is_native=True, remarks=_check_copilot),
+    "fast-agent": Client(("SSL_CERT_FILE",), remarks=_check_fast_agent),
+    "nanocoder": Client(
+        remarks=_say(
+            "nanocoder takes no proxy: it must ask our own address in place of its provider's, so "
+            'write "baseUrl": "${OPENAI_BASE_URL}" into its configuration',
+            "obsmask run --reverse https://api.openai.com -- COMMAND",
+        ),
+    ),
     "opencode": Client(("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"), is_native=True),
     "qwen": Client(("NODE_EXTRA_CA_CERTS",)),
     "gemini": Client(("NODE_EXTRA_CA_CERTS",)),

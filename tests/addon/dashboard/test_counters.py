@@ -58,6 +58,16 @@ def test_the_outcome_is_a_word(fields: Mapping[str, object], outcome: str) -> No
     assert outcome == find_outcome(record(**fields))
 
 
+def test_a_request_that_only_counts_tokens_sends_none() -> None:
+    sizes = {"request_tokens_before": 10, "request_tokens_after": 7, "composition": {"tools": 7}}
+    fields = {**WHO, **sizes, "prompt_tokens": 7, "cached_tokens": 3, "completion_tokens": 1}
+    found = scrape(fields, {**fields, "purpose": "count"})
+    answered = scrape(fields)
+    requests = key("observation_masking_requests_total", **NAMED, outcome="unchanged")
+    assert (2, 1) == (found.pop(requests), answered.pop(requests))
+    assert answered == found
+
+
 def test_what_was_only_observed_is_counted_as_it_was_sent() -> None:
     fields = {"masked": 2, "request_tokens_before": 9, "request_tokens_after": 4, **bill(4, 3)}
     found = scrape({**WHO, **fields, "masking": "observed"})
