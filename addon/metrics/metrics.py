@@ -231,7 +231,10 @@ class Metrics:
     def _submit(
         self, job: Callable[[], _Result], size: int = 0, *, records: int = 0
     ) -> "Future[_Result | None]":
-        """Do a job soon, which holds so many bytes until it is done."""
+        """Do a job soon, which holds so many bytes until it is done.
+
+        It is done although who waits for it is cancelled: the record asks for it as well.
+        """
 
         def counted() -> _Result:
             try:
@@ -240,7 +243,7 @@ class Metrics:
                 self._add_pending(-records, -size)
 
         self._add_pending(records, size)
-        return self._worker.submit(counted)
+        return self._worker.submit(counted, can_be_cancelled=False)
 
     def _add_pending(self, records: int, size: int) -> None:
         with self._lock:
