@@ -43,11 +43,13 @@ def large_work(size: int, *, is_last: bool = True) -> Iterator[None]:
     global _worked
     with _TURN:
         _wait_for_pause(size)
+        was_enabled = gc.isenabled()  # a host may do without the collector
         gc.disable()
         try:
             yield
         finally:
-            gc.enable()
+            if was_enabled:
+                gc.enable()
             _worked += size
             is_due = is_last and _worked >= _PASS_BYTES
             _worked = 0 if is_due else _worked

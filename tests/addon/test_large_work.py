@@ -64,6 +64,16 @@ def test_what_is_left_in_a_circle_is_found_afterwards(is_last: bool) -> None:
     assert ([False], [None], True) == (states, [ref() for ref in refs], gc.isenabled())
 
 
+def test_a_host_that_does_without_the_collector_still_does() -> None:
+    gc.disable()
+    try:
+        with large_work(0):
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize(
     ("size", "is_last", "expected"),
     [
