@@ -10,12 +10,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TypeVar
 
 from addon.metrics.deferred import Deferred
 from addon.metrics.hold_warnings import HoldWarnings
-from addon.metrics.large_work import LARGE_BYTES, large_work
+from addon.metrics.large_work import LARGE_BYTES, OverdueError, check_turn, large_work
 from addon.metrics.left_out import LeftOut
 from addon.metrics.log_line import render_line
 from addon.metrics.loop_log import LoopLog
@@ -42,6 +42,7 @@ from masking.config_tables import MetricsSettings
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import find_pricing
 from masking.measures.tokens import TokenCounter
+from masking.measures.vocabulary import load_o200k_base
 from masking.memory.identity import digest_opening
 from masking.rewrite import Rewrite
 from masking.wire.usage import Usage, read_usage
@@ -101,7 +102,7 @@ class Metrics:
             lambda record: self._log.warn(window_warnings.find(record)),
             lambda record: self._log.warn(resend_warnings.find(record)),
         ]
-        self._counter = TokenCounter()
+        self._counter = TokenCounter(check=check_turn)
         self._worker = Worker("metrics")
         self.left_out = LeftOut(self._log.log)
         self._pending = self._pending_bytes = self._deferred_bytes = 0
@@ -124,7 +125,8 @@ class Metrics:
     def measure(self, rewrite: Rewrite, original: bytes, *, observed: bool = False) -> Measuring:
         """Measure a request; when too many wait, leave its tokens uncounted, or all of it.
 
-        That is done once it has come to its end, unless what waits for that is large.
+        That is done once it has come to its end, unless what waits for that is large. Its tokens
+        stay uncounted, too, if a request has waited for that for long enough.
         """
         if self._pending_bytes >= _MAX_PENDING_BYTES:
             self.left_out.note("sizes")
@@ -136,8 +138,12 @@ class Metrics:
         size, redactions, held = len(original), rewrite.redactions, [rewrite]
 
         def job() -> Measured:
+            if counter is not None:
+                load_o200k_base()  # for the first one, while no other request waits for the turn
             with large_work(size) if size >= LARGE_BYTES else nullcontext():
                 measured = _measure(held.pop(), original, counter)  # it is let go of at once
+            if measured.prompt is None:
+                self.left_out.note("tokens")
             if redactions is not None:
                 self._trace.log(redactions, observed=observed)
             return measured
@@ -282,7 +288,9 @@ def _render_unfinished(records: int) -> str:
 
 
 def _measure(rewrite: Rewrite, original: bytes, counter: TokenCounter | None) -> Measured:
-    prompt = read_prompt(rewrite, counter) if counter else None
+    prompt = None
+    with suppress(OverdueError):
+        prompt = read_prompt(rewrite, counter) if counter else None
     return Measured(
         sizes=measure(rewrite, original, prompt),
         conversation_id=digest_opening(rewrite.conversation).hex(),

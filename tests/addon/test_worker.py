@@ -137,6 +137,7 @@ def test_the_tokens_of_a_very_long_list_are_not_counted(
     metrics.close()
     assert measured is not None
     assert (is_counted, len(MESSAGES)) == (measured.prompt is not None, measured.sizes.messages)
+    assert metrics.left_out.count("tokens") == (not is_counted)
 
 
 def test_what_is_done_makes_room(hanging: Callable[..., Metrics]) -> None:
