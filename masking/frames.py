@@ -135,13 +135,11 @@ def fill(frame: Frame, items: Sequence[object]) -> dict[str, Any]:
 
 
 def decode_element(data: bytes) -> tuple[dict[str, Any], int]:
-    """Decode an element; return also about how many bytes of memory both of its forms take.
+    """Decode an object; return also about how many bytes of memory both of its forms take.
 
-    Raises ValueError if it is no object, or so deep that it is odd.
+    Raises ValueError if it is so deep that it is odd.
     """
     item = orjson.loads(data)
-    if not isinstance(item, dict):
-        raise ValueError("no object")
     return item, _weigh(data, item)
 
 

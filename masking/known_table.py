@@ -145,6 +145,8 @@ class KnownTable:
             pieces = cut_elements(body, head, walk.at, wire.list_paths, tail)
             if len(pieces) > _MAX_ELEMENTS:
                 raise ValueError("too many")
+            if not all(data[0] == _OBJECT for data in pieces):  # before any is decoded
+                raise ValueError("no object")
             for data in pieces:
                 walk.add(self._find(data, wire))
         if walk.at is not None or len(walk.known) > _MAX_ELEMENTS:

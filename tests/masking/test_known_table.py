@@ -434,6 +434,14 @@ def test_a_table_holds_at_most_half_as_much_again_as_it_weighs(
     assert 0 < held <= 1.5 * weight
 
 
+@pytest.mark.parametrize("odd", ["1", "[]", "null", '"{"'])
+def test_a_list_with_something_else_in_it_costs_no_more_than_to_cut_it(odd: str) -> None:
+    table = KnownTable()
+    body = b'{"messages": [{"role": "user"}, {"role": "assistant"}, %b]}' % odd.encode()
+    assert table.decode(body, CHAT) is None
+    assert {} == table._by_sample
+
+
 def test_a_list_that_is_too_heavy_alone_is_not_remembered() -> None:
     table = KnownTable(max_bytes=20_000_000)
     light, heavy = (chat({"role": "user", "content": [{}] * n}) for n in (200_000, 400_000))
