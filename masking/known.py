@@ -98,22 +98,24 @@ class Edited(NamedTuple):
 class Remembered(Known):
     """An element that is known again by its bytes.
 
+    weight: about how many bytes of memory it takes, with what is worked out from it.
     stands_out: as `WireFormat.stands_out` says.
     edited: the element as it was last edited.
     followers: what has followed it in a list, the latest first. Whoever remembers a list keeps its
         elements; none of them keeps another, so they refer to each other by `ref`.
     """
 
-    __slots__ = ("data", "edited", "followers", "last_list", "ref", "stands_out")
+    __slots__ = ("data", "edited", "followers", "last_list", "ref", "stands_out", "weight")
 
     def __init__(
-        self, data: bytes, item: dict[str, Any], element: Element, *, stands_out: bool
+        self, data: bytes, item: dict[str, Any], element: Element, weight: int, *, stands_out: bool
     ) -> None:
         self.item: dict[str, Any] = item
         self.element = element
         self.size = self.counted = self.result_digests = None
         self.placeholders = _NO_PLACEHOLDERS
         self.data = data
+        self.weight = weight
         self.stands_out = stands_out
         self.ref = weakref.ref(self)
         self.edited: Edited | None = None
@@ -129,8 +131,15 @@ class RememberedList:
 
     __slots__ = ("__weakref__", "frame", "known", "progress", "weight")
 
-    def __init__(self, progress: Progress, frame: Frame) -> None:
+    def __init__(self, progress: Progress, frame: Frame, weight: int) -> None:
         self.known: list[Remembered] = []
         self.progress = progress
         self.frame = frame
-        self.weight = 0
+        self.weight = weight + frame.weight
+
+    def hold(self, known: list[Remembered], frame: Frame, settled: int) -> None:
+        """Hold other elements and another frame; the first so many elements are the same."""
+        self.weight += frame.weight - self.frame.weight
+        self.weight += sum([each.weight for each in known[settled:]])
+        self.weight -= sum([each.weight for each in self.known[settled:]])
+        self.known, self.frame = known, frame

@@ -12,8 +12,10 @@ import weakref
 from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
+from sys import getsizeof
 
 from masking.decoded import Cut, Decoded
+from masking.elements import Element
 from masking.frames import (
     Frame,
     cut_elements,
@@ -33,11 +35,14 @@ hundred of 100 kB."""
 _MAX_ELEMENTS = 20_000
 """A list of more is odd: no model's window holds one."""
 
-_ELEMENT_BYTES = 2_500
-"""What an element takes beside its bytes and its texts, with what was worked out from it."""
+_ELEMENT_BYTES = 1_500
+"""What an element takes beside its bytes and its values: what was worked out from it."""
 
-_ASCII, _WIDE = 2, 6
-"""How many times its size a body takes, with its texts decoded: one or four bytes a character."""
+_LIST_BYTES = 4_000
+"""What a list takes beside its elements and what stands around it."""
+
+_LEAST = 2
+"""How many times its size a body takes at least: as bytes and decoded."""
 
 _MAX_FOLLOWERS = 256
 """Conversations that begin alike part after the same element."""
@@ -121,7 +126,7 @@ class KnownTable:
 
     def decode(self, body: bytes, wire: WireFormat) -> Decoded | None:
         """Decode a request; None if its body is odd, or too large to be remembered."""
-        if _ASCII * len(body) > self._max_bytes:
+        if _LEAST * len(body) > self._max_bytes:
             return None
         for head in find_heads(body, wire.list_paths):
             try:
@@ -140,6 +145,8 @@ class KnownTable:
             pieces = cut_elements(body, head, walk.at, wire.list_paths, tail)
             if len(pieces) > _MAX_ELEMENTS:
                 raise ValueError("too many")
+            if not all(data[0] == _OBJECT for data in pieces):  # before any is decoded
+                raise ValueError("no object")
             for data in pieces:
                 walk.add(self._find(data, wire))
         if walk.at is not None or len(walk.known) > _MAX_ELEMENTS:
@@ -148,7 +155,7 @@ class KnownTable:
         if frame is None or frame.head != body[:head] or frame.tail != body[walk.end :]:
             frame = make_frame(body[:head], body[walk.end :], wire.list_paths)
         self._link(walk.known, met, wire)
-        remembered = self._remember(walk.known, last, frame, body)
+        remembered = self._remember(walk.known, last, frame)
         known = walk.known
         items = [each.item for each in known]
         standing_out = [each.item for each in known if each.stands_out]
@@ -164,10 +171,10 @@ class KnownTable:
         ref = self._by_sample.get(sample)
         found = None if ref is None else ref()
         if found is None or found.data != data:
-            item = decode_element(data)
-            found = Remembered(
-                data, item, wire.read_element(item), stands_out=wire.stands_out(item)
-            )
+            item, weight = decode_element(data)
+            element = wire.read_element(item)
+            weight += _ELEMENT_BYTES + _weigh_texts(element)
+            found = Remembered(data, item, element, weight, stands_out=wire.stands_out(item))
             self._by_sample[sample] = found.ref
         return found
 
@@ -190,24 +197,21 @@ class KnownTable:
         known: list[Remembered],
         last: RememberedList | None,
         frame: Frame,
-        body: bytes,
     ) -> RememberedList:
         """Remember a list in place of the one that it continues."""
-        if last is not None and _continues(known, last.known):
-            found = last
-        else:
-            found = RememberedList({} if last is None else {**last.progress}, frame)
         with self._lock:
+            if last is not None and _continues(known, last.known):
+                found = last
+            else:
+                progress = {} if last is None else {**last.progress}
+                found = RememberedList(progress, frame, _LIST_BYTES)
             if found in self._lists:
                 self._bytes -= found.weight
-            found.known, found.frame = known, frame
-            found.weight = (_ASCII if body.isascii() else _WIDE) * len(body) + _ELEMENT_BYTES * len(
-                known
-            )
+            found.hold(known, frame, max(0, len(found.known) - _RESPELLED))
             self._bytes += found.weight
             self._lists[found] = None
             self._lists.move_to_end(found)
-            while self._bytes > self._max_bytes and len(self._lists) > 1:
+            while self._bytes > self._max_bytes:
                 oldest, _ = self._lists.popitem(last=False)
                 self._bytes -= oldest.weight
         self._forget_samples()
@@ -215,6 +219,19 @@ class KnownTable:
         for each in known[-_NEARBY:]:
             each.last_list = ref
         return found
+
+
+def _weigh_texts(element: Element) -> int:
+    """Return how many bytes those texts take that are not in the element as decoded.
+
+    The text of an object is its JSON; one that something follows in its string is a part of that.
+    """
+    return sum(
+        getsizeof(text)
+        for result in element.results
+        if result.wrap is not None or result.tails
+        for text in result.texts
+    )
 
 
 def _find_list(known: Sequence[Remembered]) -> RememberedList | None:

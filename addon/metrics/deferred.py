@@ -16,7 +16,8 @@ class Deferred(Future[_Result | None], Generic[_Result]):
     """What a job comes to, which is done where its outcome is first asked for.
 
     Who waits for it by a callback has it done soon, by `submit`. `release` is called once it is
-    done, or is never going to be.
+    done, or is never going to be. It cannot be cancelled: the record asks for it although the hook
+    that waited for it is cancelled.
     """
 
     def __init__(
@@ -26,6 +27,7 @@ class Deferred(Future[_Result | None], Generic[_Result]):
         release: Callable[[], object],
     ) -> None:
         super().__init__()
+        self.set_running_or_notify_cancel()
         self._jobs = [job]
         self._submit, self._release = submit, release
 

@@ -8,17 +8,20 @@ from typing import Literal
 
 from addon.metrics.record_file import Log
 
-Kind = Literal["records", "sizes", "answers"]
-"""Requests without a record; records without sizes, tokens and cost; those without usage."""
+Kind = Literal["records", "sizes", "tokens", "answers"]
+"""Requests without a record; records without sizes, tokens and cost; those without tokens and cost;
+those without usage."""
 
 _LINES: Mapping[Kind, str] = {
     "records": "requests come faster than they can be recorded: some leave no record",
     "sizes": "requests come faster than they can be measured: some records lack sizes and costs",
+    "tokens": "counting the tokens of a request takes too long: some records lack tokens and costs",
     "answers": "an answer is too large, or too many wait, to be read for its usage",
 }
 _WORDS: Mapping[Kind, str] = {
     "records": "not recorded",
     "sizes": "not measured",
+    "tokens": "whose tokens are not counted",
     "answers": "with an answer that is not read",
 }
 

@@ -10,13 +10,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TypeVar
 
 from addon.metrics.advice import Advice
 from addon.metrics.deferred import Deferred
 from addon.metrics.hold_warnings import HoldWarnings
-from addon.metrics.large_work import LARGE_BYTES, large_work
+from addon.metrics.large_work import LARGE_BYTES, OverdueError, check_turn, large_work
 from addon.metrics.left_out import LeftOut
 from addon.metrics.log_line import render_line
 from addon.metrics.loop_log import LoopLog
@@ -43,6 +43,7 @@ from masking.config_tables import MetricsSettings
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import find_pricing
 from masking.measures.tokens import TokenCounter
+from masking.measures.vocabulary import load_o200k_base
 from masking.memory.identity import digest_opening
 from masking.rewrite import Rewrite
 from masking.wire.usage import Usage, read_usage
@@ -103,7 +104,7 @@ class Metrics:
             lambda record: self._log.warn(window_warnings.find(record)),
             lambda record: self._log.warn(resend_warnings.find(record)),
         ]
-        self._counter = TokenCounter()
+        self._counter = TokenCounter(check=check_turn)
         self._worker = Worker("metrics")
         self.left_out = LeftOut(self._log.log)
         self._pending = self._pending_bytes = self._deferred_bytes = 0
@@ -130,7 +131,8 @@ class Metrics:
     def measure(self, rewrite: Rewrite, original: bytes, *, observed: bool = False) -> Measuring:
         """Measure a request; when too many wait, leave its tokens uncounted, or all of it.
 
-        That is done once it has come to its end, unless what waits for that is large.
+        That is done once it has come to its end, unless what waits for that is large. Its tokens
+        stay uncounted, too, if a request has waited for that for long enough.
         """
         if self._pending_bytes >= _MAX_PENDING_BYTES:
             self.left_out.note("sizes")
@@ -142,8 +144,12 @@ class Metrics:
         size, redactions, held = len(original), rewrite.redactions, [rewrite]
 
         def job() -> Measured:
+            if counter is not None:
+                load_o200k_base()  # for the first one, while no other request waits for the turn
             with large_work(size) if size >= LARGE_BYTES else nullcontext():
                 measured = _measure(held.pop(), original, counter)  # it is let go of at once
+            if measured.prompt is None:
+                self.left_out.note("tokens")
             if redactions is not None:
                 self._trace.log(redactions, observed=observed)
             return measured
@@ -237,7 +243,10 @@ class Metrics:
     def _submit(
         self, job: Callable[[], _Result], size: int = 0, *, records: int = 0
     ) -> "Future[_Result | None]":
-        """Do a job soon, which holds so many bytes until it is done."""
+        """Do a job soon, which holds so many bytes until it is done.
+
+        It is done although who waits for it is cancelled: the record asks for it as well.
+        """
 
         def counted() -> _Result:
             try:
@@ -246,7 +255,7 @@ class Metrics:
                 self._add_pending(-records, -size)
 
         self._add_pending(records, size)
-        return self._worker.submit(counted)
+        return self._worker.submit(counted, can_be_cancelled=False)
 
     def _add_pending(self, records: int, size: int) -> None:
         with self._lock:
@@ -285,7 +294,9 @@ def _render_unfinished(records: int) -> str:
 
 
 def _measure(rewrite: Rewrite, original: bytes, counter: TokenCounter | None) -> Measured:
-    prompt = read_prompt(rewrite, counter) if counter else None
+    prompt = None
+    with suppress(OverdueError):
+        prompt = read_prompt(rewrite, counter) if counter else None
     return Measured(
         sizes=measure(rewrite, original, prompt),
         conversation_id=digest_opening(rewrite.conversation).hex(),

@@ -26,9 +26,16 @@ class Worker:
         self._lock = threading.Lock()
         self._is_closed = False
 
-    def submit(self, job: Callable[[], _Result]) -> "Future[_Result | None]":
-        """Do a job soon. Its result is None if it fails, or if the worker is closed."""
+    def submit(
+        self, job: Callable[[], _Result], *, can_be_cancelled: bool = True
+    ) -> "Future[_Result | None]":
+        """Do a job soon. Its result is None if it fails, or if the worker is closed.
+
+        A job that waits is not begun once its future is cancelled, unless that cannot be.
+        """
         future: Future[_Result | None] = Future()
+        if not can_be_cancelled:
+            future.set_running_or_notify_cancel()
         with self._lock:
             if not self._is_closed:
                 self._threads = self._threads or self._start()
@@ -75,7 +82,7 @@ class Worker:
 
 
 def _do(job: Callable[[], _Result], future: "Future[_Result | None]") -> None:
-    if future.set_running_or_notify_cancel():
+    if future.running() or future.set_running_or_notify_cancel():
         future.set_result(guard(job))
 
 

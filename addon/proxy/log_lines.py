@@ -7,6 +7,7 @@ line on the request says so, too. Both together took a request 0.2 ms.
 """
 
 import logging
+from dataclasses import dataclass
 
 from mitmproxy.addonmanager import AddonManager
 from mitmproxy.log import LegacyLogEvents
@@ -19,13 +20,21 @@ def leave_out_unread(addons: AddonManager) -> None:
     logging.getLogger("mitmproxy.proxy.server").addFilter(_says_something)
     for handler in logging.getLogger().handlers:
         if isinstance(handler, LegacyLogEvents):
-            handler.addFilter(lambda _: _is_any_taking(addons))
+            handler.addFilter(_IsAnyTaking(addons))
 
 
 def _says_something(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith(_STREAMING)
 
 
-def _is_any_taking(addons: AddonManager) -> bool:
-    """Whether an addon takes lines so; a script that is loaded later may."""
-    return any(hasattr(addon, "add_log") for addon in addons.lookup.values())
+@dataclass(frozen=True, slots=True)
+class _IsAnyTaking:
+    """Whether an addon takes lines so; a script that is loaded later may.
+
+    Filters of the same addons are equal: a handler has one, however often the script is loaded.
+    """
+
+    addons: AddonManager
+
+    def filter(self, _: logging.LogRecord) -> bool:
+        return any(hasattr(addon, "add_log") for addon in self.addons.lookup.values())

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
-from addon.metrics.large_work import LARGE_BYTES, large_work
+from addon.metrics.large_work import LARGE_BYTES, Wait, large_work
 from addon.metrics.worker import Worker
 
 _THREADS = 2
@@ -41,10 +41,19 @@ class Pool:
 
     async def run(self, size: int, work: Callable[[], _Result]) -> _Result | None:
         """Return what work on so many bytes comes to; None if it fails, or if the run has ended."""
-        is_large = size >= LARGE_BYTES
-        worker = self._large if is_large else self._small
-        job = large_work(size, is_last=False)(work) if is_large else work
-        return await asyncio.wrap_future(worker.submit(job))
+        if size < LARGE_BYTES:
+            return await asyncio.wrap_future(self._small.submit(work))
+        wait = Wait()
+
+        def job() -> _Result:
+            with large_work(size, is_last=False):
+                wait.end()
+                return work()
+
+        try:
+            return await asyncio.wrap_future(self._large.submit(job))
+        finally:
+            wait.end()  # it may never have had its turn
 
     def close(self) -> None:
         """Begin no further work, and wait for none."""

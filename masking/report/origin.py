@@ -12,7 +12,10 @@ from masking.replay.replay import ReplaySettings
 from masking.replay.totals import BilledPrice, Totals
 from masking.strategies.policy import MaskPolicy
 
-_GIVEN_BY_PRICES = ("cache_read_ratio", "cache_write_ratio", "price_steps", "shortest_prefix")
+_GIVEN_BY_PRICES = (
+    *("cache_read_ratio", "cache_write_ratio", "price_steps", "shortest_prefix"),
+    *("reads_at", "model_window"),
+)
 _SETTINGS = [field.name for field in fields(MaskPolicy) if field.name not in _GIVEN_BY_PRICES]
 
 

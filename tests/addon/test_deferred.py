@@ -1,5 +1,6 @@
 """Jobs that are done where their outcome is asked for."""
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -46,6 +47,19 @@ def test_what_nobody_asks_for_is_never_done_and_is_let_go() -> None:
     deferred = log.make()
     del deferred
     assert ["released"] == log.events
+
+
+def test_who_no_longer_waits_for_a_job_does_not_cancel_it() -> None:
+    log = Log()
+    deferred = log.make()
+
+    async def give_up() -> None:
+        waiting = asyncio.ensure_future(asyncio.wrap_future(deferred))
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+    asyncio.run(give_up())
+    assert (7, ["done", "released"]) == (deferred.result(), log.events)
 
 
 def test_a_job_that_fails_comes_to_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,6 +1,8 @@
 """Work on large bodies: one turn for all of it, and a collector that rests meanwhile."""
 
+import asyncio
 import gc
+import math
 import threading
 import time
 import weakref
@@ -9,12 +11,22 @@ from collections.abc import Callable
 import pytest
 
 from addon.metrics import large_work as module
-from addon.metrics.large_work import LARGE_BYTES, FairLock, large_work
+from addon.metrics.large_work import (
+    LARGE_BYTES,
+    FairLock,
+    Wait,
+    _Measuring,
+    check_turn,
+    large_work,
+)
 from addon.metrics.metrics import Metrics
+from addon.shared.pool import Pool
 from masking.config import Settings
+from masking.measures.tokens import TokenCounter
 from masking.rewrite import Rewrite, change_request, read_request
 
 BODY = b'{"messages": [{"role": "user", "content": "%b"}]}' % (b"a" * LARGE_BYTES)
+SMALL = b'{"messages": [{"role": "user", "content": "hello"}]}'
 
 
 class Circle:
@@ -64,6 +76,16 @@ def test_what_is_left_in_a_circle_is_found_afterwards(is_last: bool) -> None:
     assert ([False], [None], True) == (states, [ref() for ref in refs], gc.isenabled())
 
 
+def test_a_host_that_does_without_the_collector_still_does() -> None:
+    gc.disable()
+    try:
+        with large_work(0):
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize(
     ("size", "is_last", "expected"),
     [
@@ -110,6 +132,99 @@ def test_a_large_body_is_not_measured_while_another_is_masked() -> None:
     metrics.close()
 
 
+@pytest.mark.parametrize(
+    ("most", "waits", "is_counted"),
+    [
+        pytest.param(math.inf, True, True, id="all is counted while it may wait"),
+        pytest.param(0.0, False, True, id="or while nobody does"),
+        pytest.param(0.0, True, False, id="else tokens are not"),
+    ],
+)
+def test_a_large_body_is_counted_as_long_as_no_request_has_to_wait_too_long(
+    most: float, waits: bool, is_counted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOST_MEASURING", most)
+    metrics, wait = Metrics(lambda _: None), Wait()
+    if not waits:
+        wait.end()
+    measured = metrics.measure(_rewrite(), BODY).result()
+    wait.end()
+    metrics.close()
+    assert measured is not None
+    assert (len(BODY), is_counted) == (_read_size(measured), measured.prompt is not None)
+    expected = "" if is_counted else "; to bound their cost: 1 whose tokens are not counted"
+    assert expected == str(metrics.left_out)
+
+
+def test_small_bodies_are_counted_whoever_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_MEASURING", 0.0)
+    metrics, wait = Metrics(lambda _: None), Wait()
+    measured = metrics.measure(_rewrite(SMALL), SMALL).result()
+    wait.end()
+    metrics.close()
+    assert measured is not None
+    assert measured.prompt is not None
+
+
+def test_a_request_waits_for_a_second_of_measuring_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [10.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    measuring, found = _Measuring(), list[bool]()
+
+    def measure(seconds: float) -> None:
+        with measuring.measure():
+            now[0] += seconds
+            found.append(measuring.is_overdue)
+        found.append(measuring.is_overdue)
+
+    measure(5.0)
+    measuring.wait("first")
+    measure(0.75)
+    measuring.wait("second")
+    measure(0.25)  # a second for the first one
+    measuring.leave("first")
+    measure(0.5)
+    measure(0.25)  # and for the second one
+    measuring.leave("second")
+    measure(5.0)
+    overdue = [at for at, is_overdue in enumerate(found) if is_overdue]
+    assert [4, 8] == overdue
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True], ids=["has its turn", "is cancelled"])
+def test_a_request_that_waits_ends_the_counting_of_another_and_waits_no_more(
+    is_cancelled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOST_MEASURING", 0.0)
+    metrics, pool, begun, go = Metrics(lambda _: None), Pool(), threading.Event(), threading.Event()
+
+    def check() -> None:
+        begun.set()
+        go.wait()
+        check_turn()
+
+    metrics._counter = TokenCounter(check=check)
+    measuring = metrics.measure(_rewrite(), BODY)
+    measuring.add_done_callback(lambda _: None)
+    begun.wait()
+
+    async def mask() -> int | None:
+        waiting = asyncio.create_task(pool.run(LARGE_BYTES, lambda: 7))
+        await asyncio.sleep(0)
+        if is_cancelled:
+            waiting.cancel()
+            await asyncio.wait([waiting])
+        go.set()
+        return None if is_cancelled else await waiting
+
+    masked, measured = asyncio.run(mask()), measuring.result()
+    pool.close()
+    metrics.close()
+    assert measured is not None
+    assert (None if is_cancelled else 7, is_cancelled) == (masked, measured.prompt is not None)
+    assert module._MEASURING._oldest is None
+
+
 def test_what_was_measured_is_let_go_of() -> None:
     metrics, rewrite = Metrics(lambda _: None), _rewrite()
     ref = weakref.ref(rewrite.conversation.known[0])
@@ -140,8 +255,8 @@ def test_the_main_thread_does_not_wait_for_itself() -> None:
         assert not gc.isenabled()
 
 
-def _rewrite() -> Rewrite:
-    return change_request(BODY, read_request(BODY), Settings().strategies)
+def _rewrite(body: bytes = BODY) -> Rewrite:
+    return change_request(body, read_request(body), Settings().strategies)
 
 
 def _read_size(measured: object) -> int:

@@ -47,6 +47,22 @@ def test_without_such_an_addon_a_line_is_not_made_for_any(monkeypatch: pytest.Mo
     assert ["client connect"] == [record.getMessage() for record in made]
 
 
+def test_loading_the_script_again_adds_no_filter() -> None:
+    async def count_filters() -> list[int]:
+        with taddons.context() as context:
+            handlers = [
+                each for each in logging.getLogger().handlers if isinstance(each, LegacyLogEvents)
+            ]
+            counts = []
+            for _ in range(3):
+                leave_out_unread(context.master.addons)
+                counts.append(sum(len(handler.filters) for handler in handlers))
+            return counts
+
+    first, *later = asyncio.run(count_filters())
+    assert [first, first] == later
+
+
 def test_that_an_answer_is_streamed_is_not_said(caplog: pytest.LogCaptureFixture) -> None:
     asyncio.run(log_lines())
     assert ["client connect"] == [record.getMessage() for record in caplog.records]

@@ -1,5 +1,6 @@
 """The thread for records: what waits for it is bounded, and it keeps no process from ending."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from addon.metrics import metrics as metrics_module
 from addon.metrics.metrics import Metrics
+from addon.metrics.record import RequestRecord
 from addon.metrics.worker import Worker
 from addon.shared.decoding import TooLargeError
 from masking.config import Settings
@@ -135,12 +137,38 @@ def test_the_tokens_of_a_very_long_list_are_not_counted(
     metrics.close()
     assert measured is not None
     assert (is_counted, len(MESSAGES)) == (measured.prompt is not None, measured.sizes.messages)
+    assert metrics.left_out.count("tokens") == (not is_counted)
 
 
 def test_what_is_done_makes_room(hanging: Callable[..., Metrics]) -> None:
     metrics = hanging()
     metrics.measure(_rewrite(), bytes(64_000_000)).result()
     assert metrics.measure(_rewrite(), BODY).result() is not None
+
+
+@pytest.mark.parametrize("most_deferred", [0, 4_000_000], ids=["at once", "with its record"])
+def test_a_request_is_measured_although_its_hook_is_cancelled(
+    hanging: Callable[..., Metrics], most_deferred: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics_module, "_MAX_DEFERRED_BYTES", most_deferred)
+    metrics, records = hanging(), list[RequestRecord]()
+    metrics.sinks[:] = [records.append]
+    go = threading.Event()
+    metrics._worker.submit(go.wait)
+    measuring = metrics.measure(_rewrite(), BODY)
+
+    async def give_up() -> None:
+        waiting = asyncio.ensure_future(asyncio.wrap_future(measuring))
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+    asyncio.run(give_up())
+    metrics.finish(rewritten(), measuring)
+    go.set()
+    metrics.settle().result()
+    assert [len(MESSAGES)] == [record.messages for record in records]
+    assert metrics._may_defer(0)  # which takes what was let go off the sum
+    assert (0, 0) == (metrics._pending_bytes, metrics._deferred_bytes)
 
 
 def test_an_answer_that_is_a_bomb_is_recorded_without_its_usage(

@@ -4,12 +4,17 @@
 time over the bytes, and exits with 1 if one exceeds 1.4: on a busy machine, linear work comes to
 1.1 to 1.3. The shapes of `tests.benchmarks.shapes` are among them. The fastest of three runs
 counts, because the machine may be shared. `--only` takes those with a word in their name.
+
+The tokens of texts that are one word to tiktoken's pattern are counted, too. Their bytes may take
+four times as long as those of ordinary text, of what tools print, and no longer.
 """
 
 import argparse
 import json
 import math
+import random
 import statistics
+import string
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -25,6 +30,7 @@ from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.reduction import ReductionOptions
 from masking.wire.sse import EventStream
+from tests.benchmarks.rewrite import tool_outputs
 from tests.benchmarks.shapes import (
     POLICY,
     Message,
@@ -37,7 +43,9 @@ from tests.benchmarks.shapes import (
 from tests.wire_conversations import WRITERS, Writer
 
 LIMIT = 1.4
+SLOWEST = 4.0
 SIZES = (2_000, 4_000, 8_000, 16_000)
+TEXT_SIZES = (125_000, 250_000, 500_000, 1_000_000)
 
 _MCP = McpSettings(enabled=True, max_chars=4_000)
 _DEPTH = 900
@@ -55,7 +63,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="a part of the name of a shape")
     only = parser.parse_args().only
     worst = 0.0
-    print(f"{'shape':46} {'kB':>7} {'ms':>8}   exponent")
+    print(f"{'shape':46} {'kB':>7} {'ms':>8}   exponent, at most {LIMIT}")
     for name, build in _list_works():
         if only not in name:
             continue
@@ -66,7 +74,45 @@ def main() -> int:
         worst = max(worst, exponent)
         size, seconds = works[-1].size / 1000, times[-1] * 1000
         print(f"{name:46} {size:7,.0f} {seconds:8,.1f}   {exponent:.2f}", flush=True)
-    return int(worst > LIMIT)
+    return int(_show_texts(only) or worst > LIMIT)
+
+
+def _show_texts(only: str) -> bool:
+    """Show how counting the tokens of each text grows; return whether one exceeds its bounds."""
+    print(f"\n{'tokens of':34} {'kB':>7} {'ms':>8}   exponent, at most {LIMIT}", end="")
+    print(f"   per byte, in those of ordinary text, at most {SLOWEST}")
+    base, exceeds = 0.0, False
+    for name, text in _list_texts():
+        if base and only not in name:
+            continue
+        pieces = [text[:size] for size in TEXT_SIZES]
+        sizes = [len(piece.encode()) for piece in pieces]
+        times = [take_seconds(partial(_count_anew, piece)) for piece in pieces]
+        logs = [[*map(math.log, sizes)], [*map(math.log, times)]]
+        exponent = statistics.linear_regression(*logs).slope
+        base = base or times[-1] / sizes[-1]  # the first is ordinary
+        ratio = times[-1] / sizes[-1] / base
+        exceeds |= exponent > LIMIT or ratio > SLOWEST
+        size, seconds = sizes[-1] / 1000, times[-1] * 1000
+        print(
+            f"{name:34} {size:7,.0f} {seconds:8,.1f}   {exponent:<19.2f}   {ratio:.2f}", flush=True
+        )
+    return exceeds
+
+
+def _count_anew(text: str) -> int:
+    return TokenCounter().count(text)
+
+
+def _list_texts() -> Iterator[tuple[str, str]]:
+    size, noise = TEXT_SIZES[-1], random.Random(1)
+    outputs = tool_outputs(noise)
+    ordinary = "".join(next(outputs)[: size // 5] for _ in range(5))
+    yield "ordinary text", ordinary
+    for name, unit in ONE_WORD.items():
+        yield name, unit * (size // len(unit))
+    for name, kind in ONE_KIND.items():
+        yield f"random {name}", "".join(noise.choices(kind, k=size))
 
 
 def _list_works() -> Iterator[tuple[str, Callable[[int], Work]]]:
@@ -149,6 +195,37 @@ OTHERS: Mapping[str, Callable[[int], Work]] = {
     "an answer of MCP, 900 deep": _deep_payload,
     "tiny events": _tiny_events,
     "tiny events that end oddly": _tiny_events_that_end_oddly,
+}
+
+ONE_WORD: Mapping[str, str] = {
+    "braces and commas": "{},",
+    "brackets and commas": "[],",
+    "a letter": "a",
+    "a capital letter": "A",
+    "signs": "=-",
+    "a sign": "=",
+    "joiners": "\u200d",
+    "an ideograph": "漢",
+    "letters with marks": "a\u0301",
+    "Thai": "ก็",
+    "emoji": "😀",
+    "digits": "7",
+    "spaces": " ",
+    "tabs": "\t",
+    "newlines": "\n",
+    "newlines of Windows": "\r\n",
+    "slashes and newlines": "/\n",
+}
+"""Texts without end, by what they repeat: one word to the pattern, or nearly."""
+
+ONE_KIND: Mapping[str, str] = {
+    "letters": string.ascii_lowercase,
+    "letters and capitals": string.ascii_letters,
+    "signs": "{}[]()<>=!&|^%$#@,.;:",
+    "blanks": " \t\n",
+    "base64": f"{string.ascii_letters}{string.digits}+/",
+    "ideographs": "".join(map(chr, range(0x4E00, 0x9FA0))),
+    "emoji": "".join(map(chr, range(0x1F300, 0x1F6F0))),
 }
 
 if __name__ == "__main__":

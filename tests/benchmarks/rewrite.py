@@ -63,7 +63,7 @@ def _spell(told: Told) -> bytes:
 def _tell(writer: Writer, turns: int, chars: int) -> Told:
     random_ = random.Random(8)
     sizes = [random_.lognormvariate(0, 1) for _ in range(turns)]
-    texts = _tool_outputs(random_)
+    texts = tool_outputs(random_)
     steps: list[Step] = [User("You are an agent. " * 200 + "Mend the failing tests.")]
     for turn, size in enumerate(sizes):
         call = Ask(f"call_{turn}", "shell", {"command": f"sed -n {turn}p file"})
@@ -72,7 +72,7 @@ def _tell(writer: Writer, turns: int, chars: int) -> Told:
     return writer.tell(*steps)
 
 
-def _tool_outputs(random_: random.Random) -> Iterator[str]:
+def tool_outputs(random_: random.Random) -> Iterator[str]:
     """Yield long texts of the kinds that tools print: files read, test runs, JSON, searches."""
     source = inspect.getsource(base_events) + inspect.getsource(tasks) + inspect.getsource(inspect)
     lines = source.splitlines()

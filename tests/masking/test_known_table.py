@@ -1,7 +1,9 @@
 """What is remembered of requests changes nothing but the time that the next one takes."""
 
+import gc
 import json
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from masking.accounting.prompt import read_prompt
 from masking.conversation import Conversation, find_answers, follow
 from masking.edit.element_splice import splice_elements
 from masking.errors import WireError
 from masking.folds import Progress
 from masking.known_table import KnownTable
 from masking.layout import lay_out
+from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
 from masking.memory.identity import Answers
 from masking.model import Maskable, Replacement, Request
@@ -26,6 +30,7 @@ from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import RedactionPolicy
 from masking.strategies.reduction import ReductionOptions
 from masking.wire.chat import CHAT
+from masking.wire.gemini import GEMINI
 from tests.builders import MASK_ALL, OLD, Spelling, examples, policies, policy, spellings
 from tests.images import png
 from tests.masking.test_every_format_invariants import REAL, requests
@@ -347,6 +352,116 @@ def test_what_is_larger_than_the_bound_is_not_remembered() -> None:
     assert None is KnownTable().decode(b'{"messages": [%b {}]}' % (b"{}," * 20_000), CHAT)
     assert None is KnownTable(max_bytes=1_000).decode(chat({"content": "x" * 600}), CHAT)
     assert KnownTable(max_bytes=1_000).decode(chat({"content": "x" * 300}), CHAT) is not None
+
+
+WEIGHED = {
+    "empty objects": "{},",
+    "empty lists": "[],",
+    "objects in objects": '{"a":{}},',
+    "lists in lists": "[[[[]]]],",
+    "fractions": "1.5,",
+    "long numbers": "123456789012,",
+    "short numbers": "7,",
+    "short texts": '"%d",',
+    "texts beyond ASCII": '"é漢😀",',
+    "accents": '"éééééééééééééééé",',
+    "ideographs": '"漢漢漢漢漢漢漢漢漢漢漢漢漢漢漢漢",',
+    "a long text": None,
+    "a long text with an emoji": None,
+    "names": None,
+    "long names": None,
+}
+"""What a body may hold many of; None for what is no list."""
+
+
+def spell_many(kind: str, size: int, mark: int) -> str:
+    """Return JSON of about so many characters, other JSON for each mark."""
+    unit = WEIGHED[kind]
+    if unit is not None:
+        each = [unit % at if "%d" in unit else unit for at in range(size // len(unit))]
+        return f"[{''.join(each)}{mark}]"
+    if kind.startswith("a long text"):
+        return json.dumps(f"{mark} {'word ' * (size // 5)}{'😀' * ('emoji' in kind)}")
+    length = 2_000 if kind == "long names" else 6
+    names = [f"{at:0{length}}" for at in range(max(1, size // (length + 5)))]
+    return json.dumps({**dict.fromkeys(names, 1), "mark": mark})
+
+
+GEMINI_WRITER = next(each for each in WRITERS if each.name == "gemini")
+
+WEIGHED_IN: Mapping[str, Callable[[str], str]] = {
+    "a result": lambda value: (
+        '{"contents": [{"role": "user", "parts": [{"functionResponse": '
+        f'{{"name": "t", "response": {{"result": {value}}}}}}}]}}]}}'
+    ),
+    "arguments": lambda value: (
+        '{"contents": [{"role": "model", "parts": [{"functionCall": '
+        f'{{"name": "t", "args": {{"a": {value}}}}}}}]}}]}}'
+    ),
+    "what stands around the list": lambda value: (
+        f'{{"contents": [{{"role": "user", "parts": [{{"text": "Hi."}}]}}], "tools": {value}}}'
+    ),
+}
+"""Places of a value in a Gemini request, of which each is decoded, and some also spelled."""
+
+
+@pytest.mark.parametrize("place", WEIGHED_IN)
+@pytest.mark.parametrize("kind", WEIGHED)
+@pytest.mark.parametrize(("size", "count"), [(100, 40), (10_000, 6)], ids=["short", "long"])
+def test_a_table_holds_at_most_half_as_much_again_as_it_weighs(
+    kind: str, place: str, size: int, count: int
+) -> None:
+    """Python counts what it holds, so the outcome is the same on every machine."""
+    table: KnownTable | None = KnownTable()
+    assert table is not None
+    counter = TokenCounter(1)
+    bodies = [WEIGHED_IN[place](spell_many(kind, size, n)).encode() for n in range(count)]
+    tracemalloc.start()
+    try:
+        for body in bodies:
+            request = read_request(body, GEMINI, GEMINI_WRITER.path, table)
+            assert request.cut is not None
+            read_prompt(change_request(body, request, Strategies(schema1=SLIDING)), counter)
+            del request
+        weight = table._bytes
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0]
+        table = None
+        gc.collect()
+        held -= tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert 0 < held <= 1.5 * weight
+
+
+@pytest.mark.parametrize("odd", ["1", "[]", "null", '"{"'])
+def test_a_list_with_something_else_in_it_costs_no_more_than_to_cut_it(odd: str) -> None:
+    table = KnownTable()
+    body = b'{"messages": [{"role": "user"}, {"role": "assistant"}, %b]}' % odd.encode()
+    assert table.decode(body, CHAT) is None
+    assert {} == table._by_sample
+
+
+def test_a_list_that_is_too_heavy_alone_is_not_remembered() -> None:
+    table = KnownTable(max_bytes=20_000_000)
+    light, heavy = (chat({"role": "user", "content": [{}] * n}) for n in (200_000, 400_000))
+    for body, is_remembered in ((light, True), (heavy, False), (light, True)):
+        assert read_request(body, table=table).cut is not None
+        assert is_remembered == (len(table._lists) == 1)
+
+
+def test_a_table_weighs_as_much_as_the_lists_in_it() -> None:
+    table = KnownTable(max_bytes=300_000)
+    for writer in WRITERS:
+        for told in grow(writer):
+            for body in (told.body, told.body.replace(b'"Mend it."', b'"Mend all."')):
+                read_request(body, writer.wire, writer.path, table)
+                lists = [*table._lists]
+                weights = [
+                    4_000 + each.frame.weight + sum(k.weight for k in each.known) for each in lists
+                ]
+                assert weights == [each.weight for each in lists]
+                assert sum(weights) == table._bytes
 
 
 def test_elements_are_known_wherever_they_stood_however_many_there_were() -> None:

@@ -5,6 +5,7 @@ from itertools import accumulate
 
 import pytest
 
+from masking.config_strategies import Schema1Table
 from masking.measures.price_settings import CachePricing
 from masking.printable import printable
 from masking.replay.comparison import Comparison
@@ -24,6 +25,7 @@ from masking.report.overview import (
     list_policies,
 )
 from masking.report.text import choose_money, pluralize, spell_count, spell_percent
+from masking.strategies.policy import MaskPolicy
 from masking.wire.usage import Usage
 from tests.replays import NOON, Talk, add_up, in_tokens, replayed, settings
 
@@ -209,7 +211,16 @@ def test_the_settings_have_the_names_of_files_and_options() -> None:
     assert ('"gpt-4o"', "300.0", "[10, 600.0]") == tuple(
         found[name] for name in ("--model", "--cache-ttl", "--pause")
     )
-    assert "cache_read_ratio" not in found
+
+
+def test_the_settings_are_those_that_a_file_can_have() -> None:
+    replay = settings("auto")
+    full = dataclasses.replace(replay.policy, keep_last_k_per_tool=2, model_window=128_000)
+    replay = dataclasses.replace(replay, policy=full)
+    origin = Origin(created=NOON, version="1", sources=("a",), settings=replay)
+    policy = {field.name for field in dataclasses.fields(MaskPolicy)}
+    in_files = policy & Schema1Table.model_fields.keys()
+    assert in_files == policy & dict(origin.list_settings()).keys()
 
 
 def test_what_is_not_set_is_left_out() -> None:

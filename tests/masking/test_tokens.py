@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import random
+import string
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.accounting.prompt import read_prompt
+from masking.measures import tokens as tokens_module
 from masking.measures.tokens import TokenCounter
 from masking.measures.vocabulary import load_o200k_base
 from masking.wire.chat import CHAT
@@ -69,10 +71,77 @@ def test_a_megabyte_without_a_word_is_counted(text: str, expected: int) -> None:
     assert expected == TokenCounter().count(text)
 
 
-@pytest.mark.parametrize("blanks", [65_535, 65_536, 65_537, 200_000])
-def test_cutting_a_run_of_blanks_changes_about_a_token_a_piece(blanks: int) -> None:
-    text = "left" + "".join(NOISE.choices(" \t\n", k=blanks)) + "right"
-    assert abs(tiktoken_count(text) - TokenCounter().count(text)) <= 1 + blanks // 65_536
+LONG_WORDS = {
+    "letters": "a",
+    "capital letters": "AB",
+    "ideographs": "漢字",
+    "letters with marks": "a\u0301",
+    "marks": "\u0301",
+    "joiners": "\u200d",
+    "emoji": "😀",
+    "emoji between letters": "a😀",
+    "signs": "=-",
+    "braces": "{},",
+    "slashes and newlines": "/\n",
+    "spaces": " ",
+    "tabs": "\t",
+    "newlines": "\r\n",
+    "halves of surrogate pairs": "\ud800",
+}
+"""Units of texts that are one word to the pattern, or nearly."""
+
+
+@pytest.mark.parametrize("unit", LONG_WORDS.values(), ids=LONG_WORDS)
+@pytest.mark.parametrize("before", ["", "left of it "])
+def test_a_text_without_end_counts_what_tiktoken_counts(unit: str, before: str) -> None:
+    text = before + unit * (50_000 // len(unit)) + " right"
+    assert tiktoken_count(text) == TokenCounter().count(text)
+
+
+@pytest.mark.parametrize("unit", LONG_WORDS.values(), ids=LONG_WORDS)
+def test_no_long_word_reaches_tiktoken(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time grows faster than a word; with all pieces short, ours grows as the text does."""
+    pieces = list[str]()
+
+    class Noting:
+        def __getattr__(self, name: str) -> object:
+            return getattr(load_o200k_base(), name)
+
+        def encode_ordinary(self, text: str) -> list[int]:
+            pieces.append(text)
+            return load_o200k_base().encode_ordinary(text)
+
+    monkeypatch.setattr(tokens_module, "load_o200k_base", Noting)
+    TokenCounter().count(unit * (50_000 // len(unit)))
+    assert 6_144 > max(map(len, pieces))
+    assert 1.25 * 50_000 > sum(map(len, pieces))
+
+
+@pytest.mark.parametrize("kind", [" \t\n", "{}[](),.;:=-", string.ascii_letters, "漢字\u0301😀"])
+def test_random_texts_of_one_kind_count_what_tiktoken_counts(kind: str) -> None:
+    text = "left" + "".join(NOISE.choices(kind, k=100_000)) + "right"
+    assert abs(tiktoken_count(text) - TokenCounter().count(text)) <= 2
+
+
+def test_ordinary_text_of_any_length_counts_what_tiktoken_counts() -> None:
+    text = "".join(f"{n}: {LONG}{BASE64[n : n + 3_000]}\n" for n in range(300))
+    assert len(text) > 3 * 262_144
+    assert tiktoken_count(text) == TokenCounter().count(text)
+
+
+def test_counting_can_be_ended_within_a_text() -> None:
+    checks = iter([None, None])
+    counter = TokenCounter(check=lambda: next(checks))
+    with pytest.raises(StopIteration):
+        counter.count("some words " * 100_000)
+    assert {} == counter._counts
+
+
+@pytest.mark.parametrize("text", ["short", LONG], ids=["short", "long"])
+def test_counting_can_be_ended_before_a_text(text: str) -> None:
+    counter = TokenCounter(check=lambda: next(iter(())))
+    with pytest.raises(StopIteration):
+        counter.count(text)
 
 
 def test_the_counts_of_long_texts_are_remembered_by_digest() -> None:
