@@ -7,6 +7,7 @@ from subprocess import DEVNULL, PIPE
 
 import pytest
 
+from addon.commands.diagnosis import processes
 from addon.commands.diagnosis.clients import find_client
 from addon.commands.diagnosis.program import Interpreter, Program
 from addon.commands.diagnosis.trial import Attempt, Outcome
@@ -103,8 +104,14 @@ HTTP = b'[observation_masking.websocket]\nmode = "http"\n'
     ],
 )
 def test_what_is_known_of_a_client_is_told(
-    name: str, environment: dict[str, str], config: bytes, expected: list[str]
+    name: str,
+    environment: dict[str, str],
+    config: bytes,
+    expected: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(processes, "_PROC", tmp_path)  # the user may have a hub of cline's
     client, settings = find_client(name), parse_settings(config) or Settings()
     assert client is not None
     assert expected == levels(client.remarks(environment, settings))
