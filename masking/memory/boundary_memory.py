@@ -149,7 +149,8 @@ class Occasion(NamedTuple):
     `past` is None if the conversation is first met. Of what it masked it has this request's own
     `results`, and those of which a file says no more than the place. `now` and `lifetime` are in
     seconds; after a longer time without a request the provider has most likely forgotten the
-    prefix.
+    prefix. `continued` is what was remembered of a conversation that the request goes on with at
+    its very end; None where it is a fork, or another one with the same answers.
     """
 
     opening: bytes
@@ -158,6 +159,7 @@ class Occasion(NamedTuple):
     past: Past | None
     now: float
     lifetime: float
+    continued: Past | None = None
 
     @property
     def place(self) -> Anchor:
@@ -212,15 +214,16 @@ class BoundaryMemory:
         results = ResultIds(conversation)
         with self._lock:
             branches = self._branches.get(opening, ())
-        # Of conversations with the same answers, that with the same results is the request's own.
-        best, past = None, None
+        best: _Rank | None = None
+        past = continued = None
         for branch in branches:
             if followed := branch.follow(answers):
                 own = followed.without_others(results)
-                rank = (own is followed, *_count_shared(own, answers))
+                rank = _rank(followed, own, answers)
                 if best is None or rank > best:
-                    best, past = rank, own
-        return Occasion(opening, answers, results, past, now, lifetime)
+                    goes_on = rank.has_nearly_all and branch.last.is_on(answers)
+                    best, past, continued = rank, own, branch if goes_on else None
+        return Occasion(opening, answers, results, past, now, lifetime, continued)
 
     def keep(self, occasion: Occasion, past: Past | None) -> None:
         """Remember a conversation in place of the one it continues; None changes nothing.
@@ -234,7 +237,7 @@ class BoundaryMemory:
             others = (
                 other
                 for other in self._branches.get(opening, ())
-                if not other.is_part_of(past, answers)
+                if other is not occasion.continued and not other.is_part_of(past, answers)
             )
             self._put(opening, (past, *others))
 
@@ -272,8 +275,41 @@ def _count_results(branches: Branches) -> int:
     return sum(1 + len(move.results) for past in branches for move in past.moves)
 
 
-def _count_shared(past: Past, answers: Digests) -> tuple[int, int, int, float]:
-    """Return the rank of a branch: how far a request shares it, then when it was sent."""
-    shared = [past.met, *(move.anchor for move in past.moves)]
-    shared += [past.last] if past.last.is_on(answers) else []
-    return shared[-1].answers, len(shared), _count_results((past,)), past.sent
+class _Rank(NamedTuple):
+    """How well a request fits a conversation that has the same answers; the highest is taken.
+
+    likeness: 2 if the request has all that was masked in it; also if it has most of that and goes
+        on from the conversation's end, since an agent may edit results of its own. 1 if it has most
+        of it. 0 if not: then that is another conversation, such as a task that is run again.
+    before: how many answers they share before the request's own place, where any run may have been.
+    has_all, has_nearly_all: whether the request has all that was masked, or three quarters of it.
+    shared, moves, results, sent: how far they are the same, and when that was sent.
+    """
+
+    likeness: int
+    before: int
+    has_all: bool
+    shared: int
+    moves: int
+    results: int
+    sent: float
+    has_nearly_all: bool
+
+
+def _rank(followed: Past, own: Past, answers: Digests) -> _Rank:
+    """Rank a conversation by what it has masked so far, and by what of that the request has."""
+    is_at_end, has_all = own.last.is_on(answers), own is followed
+    same, masked = (sum(len(move.results) for move in each.moves) for each in (own, followed))
+    has_most = 2 * same >= masked
+    shared = [own.met, *(move.anchor for move in own.moves), *([own.last] if is_at_end else [])]
+    last = shared[-1].answers
+    return _Rank(
+        likeness=2 if has_all or (has_most and is_at_end) else int(has_most),
+        before=min(last, len(answers) - 1),
+        has_all=has_all,
+        shared=last,
+        moves=len(shared),
+        results=same,
+        sent=own.sent,
+        has_nearly_all=4 * same >= 3 * masked,
+    )

@@ -147,7 +147,9 @@ def _add(moves: tuple[Move, ...], move: Move, *, slides: bool) -> tuple[Move, ..
     if slides and len(moves) >= _SEPARATE_SLIDES:
         for at, (one, other) in enumerate(pairwise(moves)):
             if one.rendering == other.rendering:
-                joined = other._replace(results=(*one.results, *other.results))
+                joined = other._replace(
+                    results=(*one.results, *other.results), unknown={**one.unknown, **other.unknown}
+                )
                 return (*moves[:at], joined, *moves[at + 2 :], move)
     return (*moves, move)
 
@@ -159,7 +161,7 @@ def _mask_again(
     judged: Sequence[Decision],
     words: Rendering,
 ) -> tuple[dict[int, Decision], dict[int, list[int]]]:
-    """Return the decisions on what was masked, by place, without what no longer can be masked.
+    """Return the decisions on what was masked, by place; what can no longer be masked is left out.
 
     Also return the places that were masked at each request, without those of later results. What
     is `judged` to be masked, in the `words` of today, was masked alike if these were the words.

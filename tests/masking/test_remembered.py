@@ -317,6 +317,35 @@ def test_lists_of_parts_keep_their_placeholders() -> None:
     assert before.body == session.send(listed[:81]).body
 
 
+def edit(messages: list[ChatMessage], place: int) -> list[ChatMessage]:
+    """Return a conversation in which the agent has cleared a result."""
+    at = [n for n, message in enumerate(messages) if message["role"] == "tool"][place]
+    cleared = {**messages[at], "content": "[Old tool result content cleared, to save some space]"}
+    return [*messages[:at], cleared, *messages[at + 1 :]]
+
+
+def test_an_agent_that_clears_a_result_unmasks_no_other_one() -> None:
+    """Although another conversation began alike, of which nothing was ever masked."""
+    session = remembering()
+    session.send([*TALK[:1], *turn("other")])
+    before = session.play(TALK[:81])[-1]
+    session.policy = dataclasses.replace(TENTH, window_turns=30)
+    assert before - {4} == session.send(edit(TALK[:81], 4)).masked
+    assert 4 in before
+
+
+def test_edits_leave_no_more_and_more_conversations_behind() -> None:
+    session = remembering()
+    messages = TALK
+    for count in COUNTS:
+        masked = session.send(messages[:count]).masked
+        if masked and count % 10 == 1:
+            messages = edit(messages, min(masked))
+    assert session.memory is not None
+    ((branch,),) = session.memory._branches.values()
+    assert branch.moves
+
+
 def test_a_text_that_was_too_short_beside_a_masked_image_stays() -> None:
     picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{png()}"}}
     shown = [*parts("Few words. " * 20), picture]
