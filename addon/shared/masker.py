@@ -179,7 +179,8 @@ class Masker:
         """Mask a request; None if a provider might refuse it without what is still being read."""
         original = carrier.read()
         conversation, strategies = self._read(original, known)
-        if known.binding is not None and memories is not None and memories.is_being_read:
+        is_unread = memories is not None and memories.is_being_read
+        if is_unread and known.binding is not None and not known.observed:
             return None
         rewrite, opening = self._decide(original, conversation, strategies, known, memories)
         is_changed = rewrite.body is not original

@@ -26,7 +26,7 @@ refusal, so there it waits for as long as the file is tried for.
 class Memories(NamedTuple):
     """The memory of what was sent, and that of what was observed, if anything is.
 
-    is_being_read: whether what was remembered before may still be added to them.
+    is_being_read: whether what was sent before may still be added.
     """
 
     sent: BoundaryMemory
@@ -85,13 +85,12 @@ class MemoryFiles:
         """
         names = (NAME, OBSERVED) if observes else (NAME,)
         opened = [self._open.get(name) or self._begin(name) for name in names]
-        for _, _, reading, since in opened:
+        for _, _, reading, since in opened[:1] if patiently else opened:
             left = since + (PATIENCE if patiently else _PATIENCE) - time.monotonic()
             if not reading.done() and left > 0:
                 await asyncio.wait([asyncio.wrap_future(reading)], timeout=left)
-        is_being_read = not all(reading.done() for _, _, reading, _ in opened)
         sent, *observed = (memory for memory, *_ in opened)
-        return Memories(sent, observed[0] if observed else None, is_being_read)
+        return Memories(sent, observed[0] if observed else None, not opened[0].reading.done())
 
     def close(self) -> None:
         """Write what is remembered."""

@@ -5,8 +5,8 @@ left. Nothing is written to it before it has been read, because what it holds wo
 was masked is written at once. Where only the time and the place of the latest request are new, that
 waits up to a second for others, because a transaction costs more than all else here.
 
-Whatever goes wrong with it is one warning. A memory that is lost costs at most one broken prefix
-for each conversation.
+Any failure is logged once, and never stops a request. A memory that is lost costs at most one
+broken prefix for each conversation.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -32,15 +32,16 @@ OBSERVED = "observed.sqlite3"
 VERSION = 1
 """The form of the file, in its `user_version`; before the first, results were places.
 
-Columns, tables and fields may be added without a new version: whoever does not know them leaves
-them as they are. A file of a later version is read as far as it is understood, and never written.
+Columns, tables, and fields of a conversation or a move may be added without a new version: versions
+that do not know them preserve them. A file of a later version is read as far as it is understood,
+and never written.
 """
 
 PATIENCE = 5.0
 """Seconds to wait at the first reading for another process that has locked the file."""
 
 _LOCKED_SECONDS = 0.5
-"""How long one attempt waits for a lock: the end of the proxy waits no longer for each."""
+"""How long one attempt waits for a lock, so that shutdown never waits longer for it."""
 
 _WAIT = 1.0
 """Seconds until a request is written that masked nothing new. A crash may lose that much of its
@@ -74,7 +75,8 @@ class MemoryFile:
         self._folder, self._name, self._load = folder, name, load
         self._database: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="memory")
-        self._version = VERSION
+        self._identity: tuple[int, int] | None = None
+        """The device and the inode of the file that is open."""
         self._is_read = self._warned = False
         self._waiting: dict[bytes, Branches] = {}
         self._written: dict[bytes, Branches] = {}
@@ -156,19 +158,20 @@ class MemoryFile:
     def _write(self) -> None:
         """Write the latest of each conversation that is waiting, once that is urgent or due."""
         self._is_urgent.wait(_WAIT)
-        with self._lock:
-            self._is_scheduled = False
-        if not self._is_read:
-            self._read_once()
-        database = self._open()
-        with self._lock:
-            self._is_urgent.clear()
-            waiting, self._waiting = self._waiting, {}
-        if self._version > VERSION:
-            return
         try:
-            with database:
-                if self._version < VERSION:
+            if not self._is_read:
+                self._read_once()
+            database = self._open()
+        finally:
+            with self._lock:
+                self._is_scheduled = False
+                self._is_urgent.clear()
+                waiting = {**self._waiting}
+        try:
+            with self._transaction(database) as version:
+                if version > VERSION:
+                    return
+                if version < VERSION:
                     database.execute(f"PRAGMA user_version = {VERSION}")
                 for opening, branches in waiting.items():
                     if branches:
@@ -179,12 +182,13 @@ class MemoryFile:
         except sqlite3.DatabaseError as error:  # locked, or the disk is full: perhaps not for good
             if _is_damage(error):
                 self._begin_anew(error)
-                waiting = {**self._written, **waiting}
-            with self._lock:
-                self._waiting = {**waiting, **self._waiting}
+                with self._lock:
+                    self._waiting = {**self._written, **self._waiting}
             raise
-        self._version = VERSION
         with self._lock:
+            for opening, branches in waiting.items():
+                if self._waiting.get(opening) is branches:
+                    del self._waiting[opening]
             self._written |= waiting
             for opening in (opening for opening, branches in waiting.items() if not branches):
                 del self._written[opening]
@@ -193,13 +197,27 @@ class MemoryFile:
         if self._waiting:
             self._is_urgent.set()
             self._write()
-        if self._database is not None and self._version <= VERSION:
-            with self._database as database:
-                database.execute(_TRIM, (MAX_CONVERSATIONS - 1,))
+        if self._database is not None:
+            with self._transaction(self._database) as version:
+                if version <= VERSION:
+                    self._database.execute(_TRIM, (MAX_CONVERSATIONS - 1,))
+
+    @contextlib.contextmanager
+    def _transaction(self, database: sqlite3.Connection) -> Iterator[int]:
+        """Hold a transaction; give the file's version, as another process may have raised it."""
+        with database:
+            database.execute("BEGIN IMMEDIATE")
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            if version > VERSION:
+                self._warn(
+                    f"{self._folder() / self._name} is of a later version, and is not written"
+                )
+            yield version
 
     def _open(self) -> sqlite3.Connection:
         path = self._folder() / self._name
-        if self._database is not None and not path.exists():  # it takes nothing any more
+        if self._database is not None and _identify(path) != self._identity:
+            # It was deleted, or put aside by another process: writes to it would be lost.
             self._database.close()
             self._database = None
             with self._lock:  # nor is what was in it anywhere else
@@ -216,29 +234,29 @@ class MemoryFile:
         return self._database
 
     def _begin_anew(self, error: sqlite3.DatabaseError) -> sqlite3.Connection:
-        """Put a damaged file aside, and return a new one."""
+        """Put a damaged file aside, unless another process has, and return a new one."""
         path = self._folder() / self._name
-        aside = path.with_name(f"{self._name}.damaged")
-        logger.warning(
-            f"{path} is damaged ({error}): it is now {aside.name}, a new file is started"
-        )
         if self._database is not None:
             self._database.close()
-        path.replace(aside)
+        if _identify(path) == self._identity:
+            aside = path.with_name(f"{self._name}.damaged")
+            logger.warning(
+                f"{path} is damaged ({error}): it is now {aside.name}, a new file is started"
+            )
+            path.replace(aside)
         _make_file(path)
         self._database = self._connect(path)
         return self._database
 
     def _connect(self, path: Path) -> sqlite3.Connection:
+        self._identity = _identify(path)
         database = sqlite3.connect(path, timeout=_LOCKED_SECONDS, check_same_thread=False)
         database.text_factory = bytes  # what is not text costs its own row, not all of them
         try:
             # A lost memory is cheap, a slow disk is not.
             database.execute("PRAGMA synchronous = OFF")
-            (self._version,) = database.execute("PRAGMA user_version").fetchone()
-            if self._version > VERSION:
-                self._warn(f"{path} is of a later version, and is not written")
-            else:
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            if version <= VERSION:
                 with database:
                     database.execute(_TABLE)
             database.execute("SELECT count(*) FROM conversations").fetchone()
@@ -270,6 +288,15 @@ def _mask_alike(some: Branches, others: Branches) -> bool:
         return False
     pairs = zip(some, others, strict=True)
     return all((one.met, one.moves) == (other.met, other.moves) for one, other in pairs)
+
+
+def _identify(path: Path) -> tuple[int, int] | None:
+    """Return the device and the inode of a file; None if there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _make_file(path: Path) -> None:

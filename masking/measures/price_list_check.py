@@ -300,9 +300,10 @@ def _count_ways(pattern: str, path: str, *, is_anchored: bool) -> int:
             before_bar, ways = before_bar + ways, 1
         else:
             ways *= _count_lengths(found)
+    ways += before_bar
     if not is_anchored and (before_bar or not pattern.startswith("^")):
         ways *= MAX_NAME
-    return before_bar + ways
+    return ways
 
 
 def _count_lengths(token: re.Match[str]) -> int:

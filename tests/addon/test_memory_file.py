@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from addon.shared.memories import Memories, MemoryFiles
-from addon.shared.memory_file import NAME, VERSION, MemoryFile
+from addon.shared.memory_file import NAME, OBSERVED, VERSION, MemoryFile
 from addon.shared.memory_record import decode, encode
 from masking.memory.boundary_memory import Anchor, BoundaryMemory, Branches, Move, Past
 from masking.memory.identity import ResultId
@@ -163,6 +163,42 @@ def test_a_file_of_a_later_version_is_read_and_not_written(
     assert "of a later version" in caplog.text
 
 
+def test_a_file_that_a_later_version_takes_over_is_not_written_any_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = MemoryFile(lambda: tmp_path)
+    file.write(OPENING, (PAST,))
+    assert file.read()
+    change(tmp_path, f"PRAGMA user_version = {VERSION + 1}")
+    before = (tmp_path / NAME).read_bytes()
+    file.write(OPENING, (_LATER,))
+    file.close()
+    assert before == (tmp_path / NAME).read_bytes()
+    assert "of a later version" in caplog.text
+
+
+def test_two_processes_put_a_damaged_file_aside_once(tmp_path: Path) -> None:
+    one, other = MemoryFile(lambda: tmp_path), MemoryFile(lambda: tmp_path)
+    one.write(b"1", (PAST,))
+    assert one.read() == other.read()
+    other.write(b"2", (PAST,))
+    assert 2 == len(other.read())
+    damaged = b"x" * 20_000
+    (tmp_path / NAME).write_bytes(damaged)
+    for number in range(3):
+        one.write(b"one %d" % number, (PAST,))
+        one.read()
+        other.write(b"other %d" % number, (PAST,))
+        other.read()
+    one.close()
+    other.close()
+    assert damaged == (tmp_path / f"{NAME}.damaged").read_bytes()
+    written = dict(read(tmp_path))
+    assert {b"1", b"2"} | {b"%s %d" % (n, i) for n in (b"one", b"other") for i in range(3)} == {
+        *written
+    }
+
+
 def test_a_file_of_another_form_is_left_as_it_is(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -233,6 +269,29 @@ def test_a_locked_file_holds_requests_up_for_a_while_and_loses_nothing(
     holder.close()
     both = {OPENING: (_ELSEWHERE, PAST), b"2": (PAST,), b"3": (PAST,)}
     assert both == dict(read(tmp_path))
+
+
+def test_only_what_was_sent_is_waited_for_where_that_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, (OPENING, (PAST,)))
+    observed = MemoryFile(lambda: tmp_path, OBSERVED)
+    observed.write(OPENING, (PAST,))
+    observed.close()
+    holder = sqlite3.connect(tmp_path / OBSERVED)
+    holder.execute("BEGIN EXCLUSIVE")
+    monkeypatch.setattr("addon.shared.memories._PATIENCE", 0.0)
+    files = MemoryFiles(lambda: tmp_path)
+
+    async def open_memories() -> Memories:
+        await files.open(observes=True)
+        return await files.open(observes=True, patiently=True)
+
+    memories = asyncio.run(open_memories())
+    assert not memories.is_being_read
+    assert [OPENING] == [*memories.sent._branches]
+    holder.close()
+    files.close()
 
 
 def test_a_file_that_is_locked_for_good_holds_up_neither_requests_nor_the_end(

@@ -337,7 +337,7 @@ def test_a_pattern_that_may_not_end_is_refused(pattern: str, problem: str, place
     assert problem in raised.value.problem
 
 
-@pytest.mark.parametrize("pattern", [".*.*b", "^a|.*.*b"])
+@pytest.mark.parametrize("pattern", [".*.*b", "^a|.*.*b", "a?" * 17 + "b|c"])
 def test_a_pattern_that_is_tried_at_each_character_takes_longer(pattern: str) -> None:
     assert 1 == read_list(dumps(ours({"api_pattern": pattern}))).models  # tried at the first alone
     with pytest.raises(ConfigError, match=TOO_LONG):
