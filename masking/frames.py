@@ -37,6 +37,9 @@ Python's comparison of what was decoded somewhat earlier."""
 _VALUE_BYTES = 100
 """What a value takes at most as a rule, beside the characters of a text."""
 
+_FEW_BYTES = 400
+"""So much of a frame may change without its being weighed anew."""
+
 
 class Frame(NamedTuple):
     """A request without the elements of its list.
@@ -104,10 +107,14 @@ def cut_elements(
     raise ValueError("no list")
 
 
-def make_frame(head: bytes, tail: bytes, list_paths: Sequence[Path]) -> Frame:
+def make_frame(
+    head: bytes, tail: bytes, list_paths: Sequence[Path], earlier: Frame | None = None
+) -> Frame:
     """Prove that a list stands between `head` and `tail`.
 
-    Raises ValueError if none does, or if what stands around it is so deep that it is odd.
+    A client may change a word in it at every request, as claude-code does, so what is nearly an
+    `earlier` frame is not weighed anew. Raises ValueError if there is no list, or if what stands
+    around it is so deep that it is odd.
     """
     data = b'%b"%b"%b' % (head, _SENTINEL.encode(), tail)
     document: Any = orjson.loads(data)
@@ -120,7 +127,10 @@ def make_frame(head: bytes, tail: bytes, list_paths: Sequence[Path]) -> Frame:
             if holder[last] != [_SENTINEL]:
                 break
             holder[last] = []
-            return Frame(head, tail, document, path, _weigh(data, document))
+            weight = None if earlier is None else _weigh_like(head, tail, earlier)
+            if weight is None:
+                weight = _weigh(data, document)
+            return Frame(head, tail, document, path, weight)
     raise ValueError("no list there")
 
 
@@ -143,6 +153,39 @@ def decode_element(data: bytes) -> tuple[dict[str, Any], int]:
     return item, _weigh(data, item)
 
 
+def _weigh_like(head: bytes, tail: bytes, earlier: Frame) -> int | None:
+    """Return about what a frame weighs if it is an earlier one but for a few bytes, else None."""
+    weight = earlier.weight
+    for new, old in ((head, earlier.head), (tail, earlier.tail)):
+        if new == old:
+            continue
+        start = _count_shared(new, old)
+        end = _count_shared(new[start:][::-1], old[start:][::-1])
+        changed, was = new[start : len(new) - end], old[start : len(old) - end]
+        if max(len(changed), len(was)) > _FEW_BYTES:
+            return None
+        weight += _weigh_signs(changed) - _weigh_signs(was)
+    return weight
+
+
+def _count_shared(one: bytes, other: bytes) -> int:
+    """Return how many bytes two texts begin with alike."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _weigh_signs(data: bytes) -> int:
+    """Return about how many bytes of memory JSON and its values take at most, by its signs."""
+    signs = data.count(b"{") + data.count(b"[") + data.count(b",")
+    return 2 * (len(data) if data.isascii() else 2 * len(data)) + _VALUE_BYTES * signs
+
+
 def _weigh(data: bytes, value: dict[str, Any]) -> int:
     """Return about how many bytes of memory JSON takes with what it was decoded to.
 
@@ -154,8 +197,7 @@ def _weigh(data: bytes, value: dict[str, Any]) -> int:
     if len(data) > 2 * _SHALLOW:
         return weight + _weigh_values(value, _SHALLOW)
     # Too short to be deep, and each value weighed: its signs tell enough, in a third of the time.
-    signs = data.count(b"{") + data.count(b"[") + data.count(b",")
-    return 2 * weight + _VALUE_BYTES * signs
+    return _weigh_signs(data)
 
 
 def _weigh_values(holder: dict[str, Any] | list[Any], levels: int) -> int:

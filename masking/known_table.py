@@ -153,7 +153,7 @@ class KnownTable:
             raise ValueError("not all of it")
         frame = None if last is None else last.frame
         if frame is None or frame.head != body[:head] or frame.tail != body[walk.end :]:
-            frame = make_frame(body[:head], body[walk.end :], wire.list_paths)
+            frame = make_frame(body[:head], body[walk.end :], wire.list_paths, frame)
         self._link(walk.known, met, wire)
         remembered = self._remember(walk.known, last, frame)
         known = walk.known
@@ -173,7 +173,7 @@ class KnownTable:
         if found is None or found.data != data:
             item, weight = decode_element(data)
             element = wire.read_element(item)
-            weight += _ELEMENT_BYTES + _weigh_texts(element)
+            weight += _ELEMENT_BYTES + _weigh_texts(element) + _weigh_edited(data, element)
             found = Remembered(data, item, element, weight, stands_out=wire.stands_out(item))
             self._by_sample[sample] = found.ref
         return found
@@ -232,6 +232,14 @@ def _weigh_texts(element: Element) -> int:
         if result.wrap is not None or result.tails
         for text in result.texts
     )
+
+
+def _weigh_edited(data: bytes, element: Element) -> int:
+    """Return about how many bytes an element takes once more, when its results are masked."""
+    if not element.results:
+        return 0
+    masked = sum(len(text) for result in element.results for text in result.texts)
+    return max(0, len(data) - masked)
 
 
 def _find_list(known: Sequence[Remembered]) -> RememberedList | None:

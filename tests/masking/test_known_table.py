@@ -17,6 +17,7 @@ from masking.conversation import Conversation, find_answers, follow
 from masking.edit.element_splice import splice_elements
 from masking.errors import WireError
 from masking.folds import Progress
+from masking.frames import make_frame
 from masking.known_table import KnownTable
 from masking.layout import lay_out
 from masking.measures.tokens import TokenCounter
@@ -432,6 +433,46 @@ def test_a_table_holds_at_most_half_as_much_again_as_it_weighs(
     finally:
         tracemalloc.stop()
     assert 0 < held <= 1.5 * weight
+
+
+def test_what_was_edited_of_an_element_weighs_as_well() -> None:
+    """A long text beside results that are masked stands in the element as it is sent, too."""
+    writer = next(each for each in WRITERS if each.name == "messages")
+    table, sent = KnownTable(), 0
+    for number in range(4):
+        told = writer.tell(*(step for n in range(5) for step in turn(f"c{n}", f"{number} {OLD}")))
+        items = [json.loads(json.dumps(item)) for item in told.items]
+        for item in items:
+            if item["role"] == "user":
+                item["content"].append({"type": "text", "text": f"{number} " + "漢" * 9_000})
+        body = json.dumps(writer.wrap(items)).encode()
+        request = read_request(body, writer.wire, writer.path, table)
+        assert request.cut is not None
+        sent += len(change_request(body, request, Strategies(schema1=SLIDING)).body)
+    decoded = 4 * 5 * 2 * 9_000
+    assert table._bytes > 2 * sent + decoded - 3 * len(body)
+
+
+TOOLS = json.dumps([{"name": f"t{n}", "schema": {"type": "object", "n": [n]}} for n in range(50)])
+
+
+@pytest.mark.parametrize(
+    ("word", "weighs_more"), [("cch=00002;", False), ("x" * 3_000, False), (",{}" * 99, True)]
+)
+def test_a_word_that_changes_around_the_list_is_weighed_by_itself(
+    word: str, weighs_more: bool
+) -> None:
+    """Unless it is long. By itself it may weigh more, as nobody knows that it is a text."""
+
+    def spell(word: str) -> bytes:
+        return f'{{"system": "{word}", "tools": {TOOLS}, "messages": ['.encode()
+
+    first = make_frame(spell("cch=00001;"), b"]}", CHAT.list_paths)
+    alone = make_frame(spell(word), b"]}", CHAT.list_paths)
+    after = make_frame(spell(word), b"]}", CHAT.list_paths, first)
+    assert alone[:4] == after[:4]
+    assert weighs_more == (after.weight > alone.weight)
+    assert after.weight >= alone.weight
 
 
 @pytest.mark.parametrize("odd", ["1", "[]", "null", '"{"'])
