@@ -152,7 +152,8 @@ def _edit(config: str, changes: Sequence[str], *, adds: bool) -> None:
     print(f"Written: {printable(str(path))}")
     for name, value, was_shipped, _ in changed:
         print(f"{name} = {render_toml(value)}  (was: {render_toml(known.get(name, was_shipped))})")
-    if {value.name for value in changed} & AT_THE_NEXT_START:
+    # A proxy that found no file of the user's watches the shipped one.
+    if found.place == "shipped" or {value.name for value in changed} & AT_THE_NEXT_START:
         print("A proxy that is running takes this up when it next starts.")
 
 

@@ -88,7 +88,7 @@ def open_config(config: str, changes: Sequence[str]) -> ConfigFile:
         if place not in ("environment", "user"):
             raise
         without = f"--config {shlex.quote(str(shipped(NAME)))}"
-        raise ConfigError(f"{error}; the shipped settings hold instead with {without}") from None
+        raise ConfigError(f"{error}; to use the shipped settings instead: {without}") from None
 
 
 observe_option = click.option(

@@ -94,7 +94,7 @@ PRINTED: dict[str, list[Printed]] = {
     "addon.metrics.uncached.render_uncached": [
         lambda _: render_uncached("127.0.0.1", ADVICE),
         lambda _: render_uncached("true", ADVICE),
-        _mend(lambda: check_uncached([UNCACHED] * 20, ADVICE)),
+        _mend(lambda: check_uncached(Settings(), [UNCACHED] * 20, ADVICE)),
     ],
     "addon.metrics.untouched_warnings.UntouchedWarnings.find": [
         lambda _: "".join(

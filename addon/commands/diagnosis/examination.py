@@ -136,7 +136,7 @@ def _examine_bypasses(it: Surroundings) -> Iterator[Finding]:
 def _examine_prices(it: Surroundings) -> Iterator[Finding]:
     yield from check_list(it.settings, datetime.now(UTC).date())
     yield from check_prices(it.settings, it.records, it.configuration.advice)
-    yield from check_uncached(it.records, it.configuration.advice)
+    yield from check_uncached(it.settings, it.records, it.configuration.advice)
 
 
 def _examine_storage(it: Surroundings) -> Iterator[Finding]:

@@ -32,20 +32,23 @@ def check_prices(
 ) -> Iterator[Finding]:
     """Yield where the prices of each host and model come from, the most asked ones first.
 
-    Those that are assumed come with the command that sets others.
+    Those that are assumed come with the command that sets others, except that a host which seems to
+    sell no cached tokens has a finding of its own.
     """
+    without_cache = {*find_uncached(records)}
     asked = Counter((each.host, each.model) for each in records if each.model)
     for (host, model), _ in asked.most_common(_MOST_NAMED):
         pricing = find_pricing(settings.price_settings, host, model)
         ratios = f"a cached token at {pricing.read:g}, a written one at {pricing.write:g}"
         if pricing.source == "assumed":
             source = "" if pricing.entry is None else f", as for {pricing.entry}"
+            says = f"{model} at {host}: no price is known, assumed {ratios}{source}"
             own = {"host": host, "model": model, "read": pricing.read, "write": pricing.write}
-            yield note(
-                f"{model} at {host}: no price is known, assumed {ratios}{source}. If that is "
-                "wrong, set your own, with other numbers",
-                advice.add("prices", own),
-            )
+            if host in without_cache:
+                yield note(says)
+            else:
+                wrong = "If that is wrong, set your own, with other numbers"
+                yield note(f"{says}. {wrong}", advice.add("prices", own))
         else:
             source = "your own price" if pricing.source == "config" else f"as {pricing.entry}"
             yield ok(f"{model} at {host}: {source}, {ratios}")
@@ -56,8 +59,12 @@ def check_prices(
         )
 
 
-def check_uncached(records: Sequence[RequestRecord], advice: Advice) -> Iterator[Finding]:
-    """Yield the hosts that seem to sell no cached tokens."""
+def check_uncached(
+    settings: Settings, records: Sequence[RequestRecord], advice: Advice
+) -> Iterator[Finding]:
+    """Yield the hosts that seem to sell no cached tokens, unless the user has set their prices."""
     for host in find_uncached(records):
+        if find_pricing(settings.price_settings, host, None).source == "config":
+            continue
         says, _, mend = render_uncached(host, advice).rpartition(": ")
         yield note(says, mend)

@@ -41,7 +41,13 @@ def test_many_models_are_not_all_named() -> None:
 
 
 def test_a_host_without_cached_tokens_is_told() -> None:
-    told = record(cached_tokens=0, predicted_cached_tokens=9_000, price_read_ratio=0.1)
-    (found,) = check_uncached([told] * 20, Advice())
-    assert "obsmask config add hosts.uncached=api.openai.com" == found.mend
-    assert [] == [*check_uncached([told] * 19, Advice())]
+    found_none = {"cached_tokens": 0, "predicted_cached_tokens": 9_000, "price_read_ratio": 0.1}
+    told = record(host="elsewhere.example", **found_none)
+    (found,) = check_uncached(Settings(), [told] * 20, Advice())
+    assert "obsmask config add hosts.uncached=elsewhere.example" == found.mend
+    assert [] == [*check_uncached(Settings(), [told] * 19, Advice())]
+    (price,) = check_prices(Settings(), [told] * 20, Advice())
+    assert ("note", None) == (price.level, price.mend)  # one remedy, not two that differ
+    listed = parse_settings(f"[observation_masking.hosts]\nuncached = ['{told.host}']".encode())
+    assert listed is not None
+    assert [] == [*check_uncached(listed, [told] * 20, Advice())]
