@@ -120,15 +120,13 @@ def _find_past(conversation: Conversation, occasion: Occasion, *, binds: bool) -
         return past
     # It was written before results had digests. A text that comes back before bound reasoning is
     # refused, so there the places are trusted, once; elsewhere it costs one broken prefix.
-    is_trusted = binds and past.last.is_on(occasion.answers)
-    moves = []
-    for move in past.moves:
-        if move.names_results:
-            moves.append(move)
-        elif is_trusted:
-            results = tuple(occasion.results[place] for place, _, _ in move.results)
-            moves.append(move._replace(results=results))
-    return replace(past, moves=tuple(moves))
+    if not (binds and past.last.is_on(occasion.answers)):
+        return replace(past, moves=())
+    named = (
+        move._replace(results=tuple(occasion.results[place] for place, _, _ in move.results))
+        for move in past.moves
+    )
+    return replace(past, moves=tuple(named))
 
 
 def _was_passed_by(conversation: Conversation, past: Past, occasion: Occasion) -> bool:

@@ -217,7 +217,7 @@ def test_it_agrees_with_a_replay_where_long_prompts_are_dearer(tmp_path: Path) -
     model = {"id": "m", "match": {"contains": ""}, "input": 2, "cache_read": 0.2}
     shop = {"id": "s", "name": "S", "api_pattern": "x", "model_match": {"contains": ""}}
     for name, steps in (("flat", []), ("stepped", [[2_000, 4], [6_000, 10]])):
-        listed = {"date": "", "source": "", "providers": [
+        listed = {"date": "2026-01-31", "source": "", "providers": [
             shop | {"models": [model | {"steps": steps}]}
         ]}  # fmt: skip
         (tmp_path / name).write_text(json.dumps(listed))

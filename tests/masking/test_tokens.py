@@ -79,6 +79,7 @@ LONG_WORDS = {
     "marks": "\u0301",
     "joiners": "\u200d",
     "emoji": "😀",
+    "characters of four tokens": "𓀀",
     "emoji between letters": "a😀",
     "signs": "=-",
     "braces": "{},",
