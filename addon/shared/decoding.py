@@ -29,6 +29,9 @@ _PIECE = 1 << 20
 _BROTLI_PIECE = 32
 """A few bytes of brotli can hold 16 MB, and version 1.1 returns all that it makes of its input."""
 
+_ZSTANDARD_PIECE = 1 << 10
+"""Four bytes of Zstandard can hold a block of 128 kB, and all blocks in a piece are returned."""
+
 
 class TooLargeError(ValueError):
     """A body is longer, or becomes longer, than what is looked into."""
@@ -117,9 +120,17 @@ def _decode_brotli(body: bytes) -> Iterator[bytes]:
 
 
 def _decode_zstandard(body: bytes) -> Iterator[bytes]:
-    reader = zstandard.ZstdDecompressor().stream_reader(BytesIO(body), read_across_frames=True)
-    with reader:
-        yield from iter(lambda: reader.read(_PIECE), b"")
+    """Decode all frames; what is cut off is broken, as with mitmproxy from 12.3 on."""
+    decoder = None
+    for start in range(0, len(body), _ZSTANDARD_PIECE):
+        rest = body[start : start + _ZSTANDARD_PIECE]
+        while rest:
+            if decoder is None or decoder.eof:
+                decoder = zstandard.ZstdDecompressor().decompressobj()
+            yield decoder.decompress(rest)
+            rest = decoder.unused_data if decoder.eof else b""
+    if decoder is None or not decoder.eof:
+        raise zstandard.ZstdError("incomplete")
 
 
 _PLAIN = ("", "none", "identity")
