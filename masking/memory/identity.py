@@ -88,8 +88,8 @@ class ResultIds:
         return is_same and digest != _UNKNOWN
 
     def _find_digest(self, place: int) -> bytes:
-        element = self._results[place].at[-1]
-        known = self._known[element]  # type: ignore[index]
+        element = self._results[place].element
+        known = self._known[element]
         digests = known.result_digests
         if digests is None:
             digests = known.result_digests = (*map(_digest_result, known.element.results),)
