@@ -214,7 +214,9 @@ def exchange(port: int, actions: Sequence[Act] = WHOLE, *, leaves: bool = False)
 def _see(seen: Seen, event: Event) -> Seen:
     match event:
         case ResponseReceived():
-            return seen._replace(head=tuple(event.headers or ()))
+            # They are text, by the connection's `header_encoding`; its types allow bytes, too.
+            fields = ((str(name), str(value)) for name, value in event.headers or ())
+            return seen._replace(head=tuple(fields))
         case DataReceived():
             return seen._replace(body=seen.body + (event.data or b""))
         case StreamEnded():
