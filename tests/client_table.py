@@ -112,10 +112,11 @@ def list_clients(kind: str) -> Iterator[str]:
 
 
 def _tell_recorded(client: Client) -> Iterator[str]:
-    if versions := {*client.recordings.values()} - {client.version}:
-        yield f"recorded with {', '.join(sorted(versions))}"
-    elif client.recordings:
+    versions = {*client.recordings.values()}
+    if client.version in versions:
         yield "recorded"
+    elif versions:
+        yield f"recorded with {', '.join(sorted(versions))}"
 
 
 def _tell(client: Client) -> str:

@@ -7,8 +7,10 @@ from addon.recordings.studio.anthropic_clients import MESSAGES_CLIENTS
 from addon.recordings.studio.client import (
     AGENT_FOLDER,
     COMMAND,
+    FAKE_KEY,
     LONG,
     ROOT,
+    TOUR,
     Client,
     Tool,
 )
@@ -126,6 +128,31 @@ CLIENTS: dict[str, Client] = {
         files={".config/opencode/opencode.json": json.dumps(_OPENCODE_CONFIG)},
         shell=Tool("bash", {"command": "{what}", "description": "Runs a command"}),
         read=Tool("read", {"filePath": "{work}/{what}"}),
+    ),
+    "copilot": Client(
+        registry="npm",
+        packages=("@github/copilot@1.0.102", "node@24"),
+        command=(
+            "{package}/node_modules/.bin/node",
+            "{package}/node_modules/@github/copilot/npm-loader.js",
+            *("--allow-all-tools", "--allow-all-paths", "--no-auto-update", "-p", "{task}"),
+        ),
+        environment={
+            "COPILOT_PROVIDER_BASE_URL": "https://api.openai.com/v1",
+            "COPILOT_PROVIDER_API_KEY": FAKE_KEY,
+            "COPILOT_MODEL": "gpt-4o",
+        },
+        shell=Tool("bash", COMMAND | {"description": "Runs a command"}),
+        read=Tool("view", {"path": "{work}/{what}"}),
+        foreign=(
+            r"(Output too large to read at once \([\d.]+ KB\)\. Saved to): ",
+            r"\n(Consider using tools [^\n]*)\n",
+            r"\n(Preview \(first \d+ chars\)):",
+        ),
+        volatile={
+            r"/tmp/\d+-copilot-tool-output-[\w-]+\.txt": "/scratch/copilot-tool-output.txt",  # noqa: S108 - where it writes
+        },
+        scenario=TOUR,
     ),
     **MESSAGES_CLIENTS,
     **GEMINI_CLIENTS,
