@@ -35,7 +35,7 @@ CHOSEN = (
     *("openai", "qwen-code", "opencode", "copilot"),
     *("anthropic", "langchain-anthropic-cache", "litellm-anthropic"),
     *("claude-code", "claude-code-bound", "opencode-anthropic", "pi-anthropic"),
-    *("openai-responses", "codex", "opencode-openai", "pi-openai"),
+    *("openai-responses", "codex", "opencode-openai", "pi-openai", "cline"),
     *("google-genai", "ollama", "gemini-cli", "opencode-google", "pi-google"),
 )
 """One of each kind, in every format that it speaks."""
