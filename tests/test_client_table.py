@@ -16,7 +16,7 @@ from tests.sessions import TALKS
 DATA = read_clients()  # which fails where a row lacks a field
 RECORDED = {name: version for each in DATA.clients for name, version in each.recordings.items()}
 
-NAMELESS = {"pi", "mini-swe-agent", "Copilot CLI", "cline"}
+NAMELESS = {"pi", "mini-swe-agent", "Copilot CLI", "cline", "Continue CLI"}
 """Those whose user agent names no version of theirs."""
 
 

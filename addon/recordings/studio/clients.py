@@ -60,6 +60,22 @@ _QWEN = Client(
     volatile={r"Process Group PGID: \d+": "Process Group PGID: 1000"},
 )
 
+_CONTINUE_CONFIG = {
+    "name": "scripted",
+    "version": "1.0.0",
+    "schema": "v1",
+    "models": [
+        {
+            "name": "gpt-4o",
+            "provider": "openai",
+            "model": "gpt-4o",
+            "apiKey": FAKE_KEY,
+            "apiBase": "https://api.openai.com/v1",
+            "roles": ["chat"],
+        }
+    ],
+}
+
 CLIENTS: dict[str, Client] = {
     "openai": Client(
         registry="pypi",
@@ -152,6 +168,19 @@ CLIENTS: dict[str, Client] = {
         volatile={
             r"/tmp/\d+-copilot-tool-output-[\w-]+\.txt": "/scratch/copilot-tool-output.txt",  # noqa: S108 - where it writes
         },
+        scenario=TOUR,
+    ),
+    "continue": Client(
+        registry="npm",
+        packages=("@continuedev/cli@1.5.47", "node@24"),
+        command=(
+            "{package}/node_modules/.bin/node",
+            "{package}/node_modules/@continuedev/cli/dist/cn.js",
+            *("--auto", "-p", "{task}"),
+        ),
+        files={".continue/config.yaml": json.dumps(_CONTINUE_CONFIG)},
+        shell=Tool("Bash", COMMAND),
+        read=Tool("Read", {"filepath": "{work}/{what}"}),
         scenario=TOUR,
     ),
     **MESSAGES_CLIENTS,
