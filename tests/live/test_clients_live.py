@@ -32,7 +32,7 @@ from tests.live.harness import SECONDS, environment, read_records
 
 LEAST_TURNS = 25
 CHOSEN = (
-    *("openai", "qwen-code", "opencode", "copilot", "continue"),
+    *("openai", "qwen-code", "qwen-code-tour", "opencode", "copilot", "continue"),
     *("anthropic", "langchain-anthropic-cache", "litellm-anthropic"),
     *("claude-code", "claude-code-bound", "opencode-anthropic", "pi-anthropic"),
     *("openai-responses", "codex", "opencode-openai", "pi-openai", "cline"),

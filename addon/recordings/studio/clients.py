@@ -183,6 +183,16 @@ CLIENTS: dict[str, Client] = {
         read=Tool("Read", {"filepath": "{work}/{what}"}),
         scenario=TOUR,
     ),
+    "qwen-code-tour": replace(
+        _QWEN,
+        packages=("@qwen-code/qwen-code@0.24.4", "node@24"),
+        command=(
+            "{package}/node_modules/.bin/node",
+            "{package}/node_modules/@qwen-code/qwen-code/cli-entry.js",
+            *_QWEN.command[1:],
+        ),
+        scenario=TOUR,
+    ),
     **MESSAGES_CLIENTS,
     **GEMINI_CLIENTS,
     **OLLAMA_CLIENTS,
