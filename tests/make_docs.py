@@ -24,6 +24,7 @@ from masking.reasons import REASONS
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.redaction import RedactionPolicy
 from masking.strategies.reduction import ReductionOptions
+from tests.client_table import list_clients, list_readme_clients, list_untried
 from tests.pages import find_pages
 from tests.places import CONFIG, ROOT
 
@@ -156,6 +157,9 @@ LISTS: Mapping[str, Callable[[str], Iterator[str]]] = {
     "public names": list_public_names,
     "record": list_record,
     "command": list_command,
+    "clients": list_clients,
+    "clients of the readme": list_readme_clients,
+    "clients not tried": list_untried,
 }
 
 

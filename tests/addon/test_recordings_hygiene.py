@@ -72,13 +72,22 @@ LABELS = re.compile(
     r"|Chunk ID: 000000|Wall time:? 0\.1 seconds|Process exited with code [0-9]+|Output:"
     r"|Original token count: \d+|Script completed|Exit code: 0"
     r"|Success\. Updated the following files:|M [\w./]+"
+    r"|<shellId: \d+ completed with exit code [01]>|these words [a-z ]+:(?: /scratch/[\w.-]+)?|ok +"
+    r"|Content of /project/[\w./]+:|\[Command exited with code 1\]|\[stderr\]"
+    r"|Signal: \(none\)|Process Group PGID: \(none\)"
 )
 """Lines that clients put around the output of a tool; none says more than what it is about."""
 
-FRAME = re.compile(r"^(?:\d+(?:: ?|\t|$)|Output: |Command: )")
+FRAME = re.compile(
+    r"^(?:\d+(?:: ?|\t|$)| *\d+ \| ?|Output: |Command: "
+    r"|Error executing tool Bash: Error \(exit code 1\): )"
+)
 """What clients put before a line of it."""
 
-CUT = re.compile(r"[^\n]*\n+\.\.\. \[\d+ characters truncated\] \.\.\.\n+[^\n]*\n")
+CUT = re.compile(
+    r"[^\n]*\n+\.\.\.(?: \[\d+ characters truncated\] |\[truncated \d+ chars\])\.\.\."
+    r"\n+[^\n]*(?:\n|$)"
+)
 """Where a client left out the middle of a text, with the lines that it cut through."""
 
 ALL = pytest.mark.parametrize("path", recordings(), ids=name_of)
@@ -132,10 +141,13 @@ def output(result: str) -> str:
         framed = json.loads(result)
     except ValueError:
         return result
-    if not isinstance(framed, dict) or "output" not in framed:
-        return result
-    assert framed.keys() == {"returncode", "output"}
-    return str(framed["output"])
+    match framed:
+        case {"returncode": _, "output": text, **others} if not others:  # mini-swe-agent
+            return str(text)
+        case [{"query": _, "result": text, "success": _, **others}]:  # cline
+            assert others in ({}, {"error": "Command exited with code 1"})
+            return str(text)
+    return result
 
 
 class Shape(NamedTuple):
@@ -154,6 +166,13 @@ SHAPES = {
     "tour": Shape(27, 35, 28, largest=(14_000, 25_000), tests=13),
     "long": Shape(80, 99, 81, largest=(18_000, 25_000), tests=159),
 }
+CUT_RESULTS = {"cline-tour": (7_500, 8_500)}
+"""What the longest result has where the client cuts them shorter than the others do."""
+
+
+def shape_of(path: Path) -> Shape:
+    shape = SHAPES[scenario_of(path)]
+    return shape._replace(largest=CUT_RESULTS.get(name_of(path), shape.largest))
 
 
 def scenario_of(path: Path) -> str:
@@ -210,7 +229,7 @@ def test_it_holds_a_whole_session(path: Path) -> None:
     lengths = [len(each.items) for each in requests(path)]
     assert len(results(path)) == sum(map(len, turns(path)))
     sizes = len(turns(path)), len(results(path)), len(lengths)
-    assert sizes == SHAPES[scenario_of(path)][:3]
+    assert sizes == shape_of(path)[:3]
     assert all(earlier < later for earlier, later in pairwise(lengths))
 
 
@@ -225,12 +244,12 @@ def test_a_request_repeats_the_one_before(path: Path) -> None:
 def test_results_are_of_every_kind(path: Path) -> None:
     found = [output(each) for each in results(path)]
     sizes = sorted(map(len, found))
-    least, most = SHAPES[scenario_of(path)].largest
+    least, most = shape_of(path).largest
     assert (sizes[0] < 250, least < sizes[-1] < most) == (True, True)
     assert sum(size > 2_000 for size in sizes) >= 5
     assert any("Traceback (most recent call last)" in each for each in found)
     assert any("No such file or directory" in each for each in found)
-    assert any(f"{SHAPES[scenario_of(path)].tests} passed, 0 failed" in each for each in found)
+    assert any(f"{shape_of(path).tests} passed, 0 failed" in each for each in found)
 
 
 @EVERY_TALK
@@ -240,7 +259,10 @@ def test_calls_are_parallel(path: Path) -> None:
 
 @pytest.mark.parametrize("path", CHATS, ids=name_of)
 def test_ids_come_again(path: Path) -> None:
-    assert all(ids[0] == "call_0" for ids in turns(path))
+    """Copilot CLI and the newest qwen-code give a call another id if its own was there before."""
+    come_again = [ids[0] for ids in turns(path)].count("call_0")
+    gives_own = name_of(path) in ("copilot-tour", "qwen-code-tour")
+    assert come_again == (1 if gives_own else len(turns(path)))
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="tracebacks differ between Pythons")

@@ -32,10 +32,10 @@ from tests.live.harness import SECONDS, environment, read_records
 
 LEAST_TURNS = 25
 CHOSEN = (
-    *("openai", "qwen-code", "opencode"),
+    *("openai", "qwen-code", "qwen-code-tour", "opencode", "copilot", "continue"),
     *("anthropic", "langchain-anthropic-cache", "litellm-anthropic"),
     *("claude-code", "claude-code-bound", "opencode-anthropic", "pi-anthropic"),
-    *("openai-responses", "codex", "opencode-openai", "pi-openai"),
+    *("openai-responses", "codex", "opencode-openai", "pi-openai", "cline"),
     *("google-genai", "ollama", "gemini-cli", "opencode-google", "pi-google"),
 )
 """One of each kind, in every format that it speaks."""

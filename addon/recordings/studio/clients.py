@@ -7,8 +7,10 @@ from addon.recordings.studio.anthropic_clients import MESSAGES_CLIENTS
 from addon.recordings.studio.client import (
     AGENT_FOLDER,
     COMMAND,
+    FAKE_KEY,
     LONG,
     ROOT,
+    TOUR,
     Client,
     Tool,
 )
@@ -57,6 +59,22 @@ _QWEN = Client(
     edit=Tool("edit", {"file_path": "{work}/{what}", "old_string": "{old}", "new_string": "{new}"}),
     volatile={r"Process Group PGID: \d+": "Process Group PGID: 1000"},
 )
+
+_CONTINUE_CONFIG = {
+    "name": "scripted",
+    "version": "1.0.0",
+    "schema": "v1",
+    "models": [
+        {
+            "name": "gpt-4o",
+            "provider": "openai",
+            "model": "gpt-4o",
+            "apiKey": FAKE_KEY,
+            "apiBase": "https://api.openai.com/v1",
+            "roles": ["chat"],
+        }
+    ],
+}
 
 CLIENTS: dict[str, Client] = {
     "openai": Client(
@@ -126,6 +144,54 @@ CLIENTS: dict[str, Client] = {
         files={".config/opencode/opencode.json": json.dumps(_OPENCODE_CONFIG)},
         shell=Tool("bash", {"command": "{what}", "description": "Runs a command"}),
         read=Tool("read", {"filePath": "{work}/{what}"}),
+    ),
+    "copilot": Client(
+        registry="npm",
+        packages=("@github/copilot@1.0.102", "node@24"),
+        command=(
+            "{package}/node_modules/.bin/node",
+            "{package}/node_modules/@github/copilot/npm-loader.js",
+            *("--allow-all-tools", "--allow-all-paths", "--no-auto-update", "-p", "{task}"),
+        ),
+        environment={
+            "COPILOT_PROVIDER_BASE_URL": "https://api.openai.com/v1",
+            "COPILOT_PROVIDER_API_KEY": FAKE_KEY,
+            "COPILOT_MODEL": "gpt-4o",
+        },
+        shell=Tool("bash", COMMAND | {"description": "Runs a command"}),
+        read=Tool("view", {"path": "{work}/{what}"}),
+        foreign=(
+            r"(Output too large to read at once \([\d.]+ KB\)\. Saved to): ",
+            r"\n(Consider using tools [^\n]*)\n",
+            r"\n(Preview \(first \d+ chars\)):",
+        ),
+        volatile={
+            r"/tmp/\d+-copilot-tool-output-[\w-]+\.txt": "/scratch/copilot-tool-output.txt",  # noqa: S108 - where it writes
+        },
+        scenario=TOUR,
+    ),
+    "continue": Client(
+        registry="npm",
+        packages=("@continuedev/cli@1.5.47", "node@24"),
+        command=(
+            "{package}/node_modules/.bin/node",
+            "{package}/node_modules/@continuedev/cli/dist/cn.js",
+            *("--auto", "-p", "{task}"),
+        ),
+        files={".continue/config.yaml": json.dumps(_CONTINUE_CONFIG)},
+        shell=Tool("Bash", COMMAND),
+        read=Tool("Read", {"filepath": "{work}/{what}"}),
+        scenario=TOUR,
+    ),
+    "qwen-code-tour": replace(
+        _QWEN,
+        packages=("@qwen-code/qwen-code@0.24.4", "node@24"),
+        command=(
+            "{package}/node_modules/.bin/node",
+            "{package}/node_modules/@qwen-code/qwen-code/cli-entry.js",
+            *_QWEN.command[1:],
+        ),
+        scenario=TOUR,
     ),
     **MESSAGES_CLIENTS,
     **GEMINI_CLIENTS,

@@ -61,6 +61,17 @@ RESPONSES_CLIENTS: dict[str, Client] = {
             "exec", 'const done = await tools.exec_command({cmd: "{what}"});\ntext(done.output);\n'
         ),
     ),
+    "cline": Client(
+        registry="npm",
+        packages=("cline@3.0.65",),
+        command=(
+            "{package}/node_modules/.bin/cline",
+            *("--provider", "openai-native", "--key", FAKE_KEY, "--model", "gpt-5.5", "{task}"),
+        ),
+        shell=Tool("run_commands", {"commands": ["{what}"]}),
+        read=Tool("read_files", {"files": [{"path": "{work}/{what}"}]}),
+        scenario=TOUR,
+    ),
     "opencode-openai": Client(
         registry="npm",
         packages=("opencode-ai@1.18.33",),

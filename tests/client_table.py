@@ -1,0 +1,161 @@
+"""The tables of clients in the README and docs/agents.md.
+
+They are written from docs/clients.toml, which says what each of its fields means.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+from tests.places import ROOT
+
+DATA = ROOT / "docs" / "clients.toml"
+
+Text = Annotated[str, StringConstraints(min_length=1)]
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class Client(_Row):
+    name: Text
+    way: str
+    kind: Literal["agent", "library"]
+    version: Text
+    date: date
+    speaks: list[Text]
+    outcome: Literal["masked", "run", "fallback", "base url", "passes", "text"]
+    note: str
+    section: str
+    tried: Text
+    recordings: dict[str, Text]
+
+    @property
+    def label(self) -> str:
+        """Its name, and which way of using it is meant."""
+        return f"{self.name} ({self.way})" if self.way else self.name
+
+
+class Named(_Row):
+    """A row of the README's table: the clients, each by its `label`."""
+
+    clients: list[Text]
+
+
+class Untried(_Row):
+    clients: list[Text]
+    why: Text
+
+
+class Data(_Row):
+    clients: list[Client]
+    readme: list[Named]
+    untried: list[Untried]
+
+
+class _Words(NamedTuple):
+    """What an outcome is called on the page of agents, and in the README; `{}` is the link."""
+
+    page: str
+    readme: str
+
+
+_OUTCOMES = {
+    "masked": _Words("Masked", "yes"),
+    "run": _Words("Masked [under `obsmask run`]({})", "yes, [under `obsmask run`]({})"),
+    "fallback": _Words("Masked, as it [falls back to HTTP]({})", "yes, [over HTTP]({})"),
+    "base url": _Words("Masked [by a base URL]({})", "yes, [by a base URL]({})"),
+    "passes": _Words("[Passes]({})", "[no]({})"),
+    "text": _Words("[Nothing to mask]({})", "[no]({})"),
+}
+
+
+class _FormatName(NamedTuple):
+    page: str
+    readme: str
+
+
+FORMATS: Mapping[str, _FormatName] = {
+    "chat": _FormatName("Chat", "Chat Completions"),
+    "messages": _FormatName("Messages", "Anthropic Messages"),
+    "responses": _FormatName("Responses", "OpenAI Responses"),
+    "websocket": _FormatName("WebSocket", "OpenAI Responses over a WebSocket"),
+    "gemini": _FormatName("Gemini", "Gemini"),
+    "ollama": _FormatName("Ollama", "Ollama"),
+    "converse": _FormatName("Converse", "Bedrock Converse"),
+}
+"""What a client can speak: the wire formats, and Responses over a WebSocket."""
+
+_MOST_NAMED = 2
+"""A row of the README with more formats says that they are those of the model's provider."""
+
+
+def read_clients() -> Data:
+    """Read the data; raises ValidationError if a row lacks a field, or has one too many."""
+    return Data.model_validate(tomllib.loads(DATA.read_text(encoding="utf-8")))
+
+
+def list_clients(kind: str) -> Iterator[str]:
+    """Yield the table of agents or of libraries for docs/agents.md."""
+    yield f"| {kind} | version | tried on | speaks | what happens | old results masked |"
+    yield "|---|---|---|---|---|---|"
+    for client in read_clients().clients:
+        if client.kind == kind:
+            speaks = ", ".join(FORMATS[each].page for each in client.speaks)
+            tried = "; ".join((client.tried, *_tell_recorded(client)))
+            cells = (client.label, client.version, client.date, speaks, _tell(client), tried)
+            yield f"| {' | '.join(map(str, cells))} |"
+
+
+def _tell_recorded(client: Client) -> Iterator[str]:
+    versions = {*client.recordings.values()}
+    if client.version in versions:
+        yield "recorded"
+    elif versions:
+        yield f"recorded with {', '.join(sorted(versions))}"
+
+
+def _tell(client: Client) -> str:
+    told = _OUTCOMES[client.outcome].page.format(client.section)
+    if client.note and client.outcome == "masked" and client.section:
+        return f"{told}, [{client.note}]({client.section})"
+    return f"{told}, {client.note}" if client.note else told
+
+
+def list_readme_clients(_: str) -> Iterator[str]:
+    """Yield the README's table, of the clients that are used most."""
+    data = read_clients()
+    by_label = {each.label: each for each in data.clients}
+    yield "| client | speaks | and is masked |"
+    yield "|---|---|---|"
+    for row in data.readme:
+        clients = [by_label[label] for label in row.clients]
+        yield f"| {', '.join(row.clients)} | {_join_formats(clients)} | {_answer(clients)} |"
+
+
+def _join_formats(clients: Sequence[Client]) -> str:
+    if clients[0].outcome == "text":
+        return "tool output as text of the user's"
+    formats = dict.fromkeys(name for client in clients for name in client.speaks)
+    if len(formats) > _MOST_NAMED:
+        return "what their model's provider speaks"
+    return ", ".join(FORMATS[name].readme for name in formats)
+
+
+def _answer(clients: Sequence[Client]) -> str:
+    """What becomes of them; the same of all."""
+    (answer,) = {
+        _OUTCOMES[client.outcome].readme.format(f"docs/agents.md{client.section}")
+        for client in clients
+    }
+    return answer
+
+
+def list_untried(_: str) -> Iterator[str]:
+    """Yield the clients that nobody has tried, each with the reason."""
+    for row in read_clients().untried:
+        yield f"- {', '.join(row.clients)}: {row.why}."
