@@ -28,7 +28,7 @@ class Wishes:
     """What a proxy of its own is to be like.
 
     arguments: mitmdump's, beside those that say where it listens.
-    reverse: the server for which it also stands in reverse mode.
+    reverse: the server to which the clients' base URLs are to lead by way of it.
     client_variables: what changes the client; None if it is not to be changed.
     """
 
@@ -52,7 +52,6 @@ class OwnProxy:
             wishes.arguments,
             folder=state,
             log=open_log(state),
-            reverse=wishes.reverse.origin if wishes.reverse else None,
         )
         self._healths = [self._proxy.start()]
         self._deaths = 0
@@ -98,8 +97,8 @@ class OwnProxy:
         )
 
     def _find_base_urls(self) -> Mapping[str, str]:
-        server, port = self._wishes.reverse, self._proxy.ports.reverse
-        return point_at(port, server, os.environ) if server else {}
+        server = self._wishes.reverse
+        return point_at(self._proxy.address, server, os.environ) if server else {}
 
 
 class RunningProxy:

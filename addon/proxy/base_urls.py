@@ -1,12 +1,26 @@
-"""The variables by which clients find a model's server: reverse mode takes its place there.
+"""Base URLs: of model servers, and the proxy's own in front of them.
 
-A client leaves its own machine out of every proxy, and so a local model server is reached by
-another base URL.
+The proxy's own lead to its port, and name the server in their path:
+`http://127.0.0.1:8080/to/https/llm.example.com/v1`. They need no proxy variable and no CA.
 """
 
+import ipaddress
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
+
+from addon.proxy.health_check import Address
+
+_TO = "/to/"
+_TARGET = re.compile(
+    r"(?P<scheme>https?)/"
+    r"(?:(?P<name>[\w.-]+)|(?:\[|%5B)(?P<ipv6>[\da-f:.]+)(?:\]|%5D))"
+    r"(?::(?P<port>[1-9]\d{0,4}))?"
+    r"(?P<rest>[/?].*)?",
+    re.ASCII | re.DOTALL | re.IGNORECASE,
+)
+"""What follows `/to/`. Some clients write brackets in a path as `%5B` and `%5D`."""
 
 _OPENAI_PATH = "/v1"
 
@@ -23,6 +37,7 @@ _VARIABLES: Mapping[str, str] = {
 _LOOPBACK = ("localhost", "::1", "0.0.0.0")  # noqa: S104 - ollama's server is called so, too
 
 _PORTS = {"http": 80, "https": 443}
+_MOST_PORTS = 65_535
 
 
 class Server(NamedTuple):
@@ -34,9 +49,10 @@ class Server(NamedTuple):
     path: str = ""
 
     @property
-    def origin(self) -> str:
-        """What mitmproxy's reverse mode takes."""
-        return f"{self.scheme}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+    def authority(self) -> str:
+        """Host and port, the latter unless it is its scheme's own: what a `Host` header says."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 def read_server(url: str) -> Server:
@@ -54,20 +70,47 @@ def read_server(url: str) -> Server:
     return Server(parts.scheme, host, port, parts.path.rstrip("/"))
 
 
-def point_at(port: int, server: Server, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that lead clients to our port instead of to a server.
+def behind(address: Address, server: Server) -> str:
+    """Return the base URL of the proxy that listens at `address`, in front of a server."""
+    return f"{address.url}{_TO}{server.scheme}/{server.authority}{server.path}"
+
+
+def read_behind(path: str) -> Server | None:
+    """Return the server that a request's path names, as in such a base URL; None if it names none.
+
+    The server's `path` is the rest of it, with the query, untouched. Raises ValueError, with what
+    is wrong, if the path begins as one of ours does and names no server.
+    """
+    if not path.startswith(_TO):
+        return None
+    found = _TARGET.fullmatch(path.removeprefix(_TO))
+    host = found and (found["name"] or _read_ipv6(found["ipv6"]))
+    port = found and int(found["port"] or _PORTS[found["scheme"].lower()])
+    if not found or not host or not port or port > _MOST_PORTS:
+        raise ValueError("expected /to/SCHEME/HOST[:PORT]/PATH, as /to/https/llm.example.com/v1")
+    return Server(found["scheme"].lower(), host, port, found["rest"] or "")
+
+
+def _read_ipv6(text: str) -> str | None:
+    try:
+        return str(ipaddress.IPv6Address(text))
+    except ValueError:
+        return None
+
+
+def point_at(address: Address, server: Server, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that lead clients to a server by way of the proxy's own port.
 
     These are the variables that name the server already, or else all that are not set: one that
     leads elsewhere is left alone.
     """
-    ours = f"http://127.0.0.1:{port}"
     named = {
-        name: f"{ours}{found.path}"
+        name: behind(address, server._replace(path=found.path))
         for name in _VARIABLES
         if (found := _read_or_none(environment.get(name, ""))) and _is_same(found, server)
     }
     return named or {
-        name: f"{ours}{server.path or path}" if path else ours
+        name: behind(address, server._replace(path=(server.path or path) if path else ""))
         for name, path in _VARIABLES.items()
         if not environment.get(name)
     }

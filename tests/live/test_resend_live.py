@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from addon.proxy.base_urls import Server, behind
+from addon.proxy.health_check import read_address
 from addon.proxy.launch import running_proxy
 from addon.recordings.flow_session import open_recording
 from addon.recordings.flows import read_flows
@@ -269,7 +271,19 @@ def through_another_proxy(ways: Ways, body: bytes) -> httpx.Response:
         return client.post(url_of(ways.live), content=body)
 
 
-@pytest.mark.parametrize("post", [over_http2, to_a_reverse_proxy, through_another_proxy])
+def by_a_base_url_through_another_proxy(ways: Ways, body: bytes) -> httpx.Response:
+    server = Server("https", "localhost", ways.live.upstream.provider.port, CHAT)
+    with ways.live.client(proxy=None) as client:
+        return client.post(behind(read_address(ways.chained), server), content=body)
+
+
+@pytest.mark.parametrize(
+    "post",
+    [
+        *(over_http2, to_a_reverse_proxy, through_another_proxy),
+        by_a_base_url_through_another_proxy,
+    ],
+)
 def test_a_request_is_sent_again_the_way_it_went(ways: Ways, post: Post) -> None:
     task = f"Go on, {post.__name__}."
     body = ask(task)
