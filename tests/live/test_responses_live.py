@@ -15,7 +15,7 @@ from mitmproxy.net import encoding
 from tornado.httpclient import HTTPClientError
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
-from addon.proxy.websocket import HELD
+from addon.metrics.held import HELD
 from addon.recordings.provider.provider import Provider
 from addon.recordings.provider.received import Received
 from addon.recordings.provider.responses_items import find_dropped
@@ -328,11 +328,11 @@ def test_over_a_websocket_only_a_whole_history_is_masked(tmp_path: Path) -> None
     assert [record["masked"] for record in of_broken if record["masked"]] == (
         [sum(len(calls_of(turn)) for turn in range(TURNS // 2 - WINDOW))]
     )
-    held = [record["passed_through"] == HELD for record in of_broken]
+    held = [record["passed_through"] == HELD["unknown"] for record in of_broken]
     assert held == [at not in (0, changed[0]) for at in range(len(of_broken))]
     assert {record["error"] for record in of_broken} == {None, "provider failed"}
     assert all(record["prompt_tokens"] for record in of_broken if record["error"] is None)
-    assert live.proxy.log.count("For codex to send whole histories") == 1
+    assert live.proxy.log.count("is not known to speak HTTP") == 1
 
 
 def test_with_masking_off_a_websocket_carries_the_same(tmp_path: Path) -> None:

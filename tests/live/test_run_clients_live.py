@@ -60,12 +60,18 @@ CASES = (
         (CHANGES, "--set", "schema1.cache_pricing=auto", "--window-turns", "8"),
         ("nothing masked, because the model binds its reasoning to all that precedes it; ",),
     ),
+    Case("codex", (), MASKED),
+    Case("codex", (CHANGES,), MASKED),
     Case(
         "codex",
-        (),
-        ("nothing masked, because the provider holds the history of the agent's WebSocket; ",),
+        ("--set", "websocket.mode=pass"),
+        (
+            "nothing masked, because the provider holds the history of the agent's WebSocket; ",
+            " websocket.mode=auto changes that",
+        ),
     ),
-    Case("codex", (CHANGES,), MASKED),
+    Case("codex-code-mode", (), ("nothing masked, because the model would lose its reasoning; ",)),
+    Case("codex", ("--observe",), ("which stays open unless masking is on",)),
 )
 
 
