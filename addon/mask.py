@@ -146,6 +146,7 @@ class ObservationMasking:
         request, settings = ReadRequest(flow.request), self._config.settings
         if found := find_wire_format(request):
             if is_opened(request.pretty_host, settings.hosts):
+                self._websockets.note_http(flow.request)
                 await self._open.mask(flow, request, found, settings, self._run)
         elif (name := find_unserved_format(request)) and self._is_masking(flow):
             self._unserved.note(name, request.pretty_host)

@@ -72,10 +72,11 @@ class MetricsSettings(Table):
 class WebsocketSettings(Table):
     """What becomes of a client that speaks over WebSockets (codex).
 
-    mode: "pass": what holds only what is new passes. "http": the client is told to use HTTP.
+    mode: "auto": a client that falls back is told to use HTTP where something could be masked.
+        "pass": what holds only what is new passes. "http": every client is told to use HTTP.
     """
 
-    mode: WebsocketMode = "pass"
+    mode: WebsocketMode = "auto"
 
 
 class PageSettings(Table):

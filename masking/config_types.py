@@ -17,7 +17,7 @@ from masking.rules import ANY
 
 _Switch = bool | Literal["auto"]
 _Mode = Literal["on", "observe"]
-_WebsocketMode = Literal["pass", "http"]
+_WebsocketMode = Literal["auto", "pass", "http"]
 
 
 def name_type(value: object) -> str:
@@ -68,9 +68,11 @@ def _read_switch(value: object) -> _Switch:
 
 
 def _read_websocket_mode(value: object) -> _WebsocketMode:
-    if value == "pass" or value == "http":
-        return "pass" if value == "pass" else "http"
-    raise ConfigError('expected "pass" or "http"', "")
+    if value == "auto" or value == "pass":
+        return "auto" if value == "auto" else "pass"
+    if value == "http":
+        return "http"
+    raise ConfigError('expected "auto", "pass" or "http"', "")
 
 
 def _read_mode(value: object) -> _Mode:

@@ -115,7 +115,7 @@ def change_request(
     """
     conversation = with_targets(conversation, strategies.schema1.wanted_arguments)
     binding = conversation.binding
-    binds = _binds(binding, strategies.schema1)
+    binds = keeps_reasoning(binding, strategies.schema1)
     if binds:  # whatever they changed would stand before reasoning, now or at the next request
         strategies = Strategies(schema1=strategies.schema1)
     # The window decides as if nothing were redacted: a redaction must not move the boundary back.
@@ -181,7 +181,7 @@ def _mask(
     return name_bound(held_back, len(conversation.elements)) if binds else held_back, None
 
 
-def _binds(binding: Binding | None, policy: MaskPolicy) -> bool:
+def keeps_reasoning(binding: Binding | None, policy: MaskPolicy) -> bool:
     """Whether reasoning is bound to what precedes it, and is not to be given up."""
     return binding == "refuses" or (binding == "drops" and policy.bound_reasoning == "keep")
 

@@ -71,8 +71,8 @@ _UNSIGNED = (
 )
 
 _OVER_HTTP = (
-    "codex speaks over a WebSocket, and is masked only where it is told to use HTTP: "
-    "obsmask run --client-changes -- codex"
+    "codex speaks over a WebSocket, and is sent to HTTP where something can be masked: "
+    "obsmask run -- codex"
 )
 
 SESSIONS: Mapping[str, Demo] = {

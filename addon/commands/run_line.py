@@ -61,8 +61,8 @@ def _render_parts(
 def _find_why(tally: Tally, health: Health, changes_client: bool) -> Untouched:
     """Return why nothing was masked, with the option that changes that, if there is one."""
     why = find_why_untouched(tally)
-    if why in PASSED.values():
-        return Untouched(why.because, None if changes_client else _CLIENT_CHANGES)
     if change := CHANGES.get(why):
         return Untouched(why.because, advise(Path(health.config)).set(change))
+    if why in PASSED.values() and why.setting is not None:
+        return Untouched(why.because, None if changes_client else _CLIENT_CHANGES)
     return why

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from addon.metrics.advice import Advice
 from addon.metrics.amounts import render_error
+from addon.metrics.held import HELD
 from addon.metrics.names import printable
 from addon.metrics.sums import BillSum
 from addon.metrics.tally import Tally
@@ -73,7 +74,7 @@ def explain_passed(tally: Tally, why: str) -> Untouched:
     passed = PASSED.get(why) or Untouched(printable(why))
     most = tally.passed_through[why] / 2
     binding = next((each for each in BOUND if tally.passed_bound[why, each] > most), None)
-    if binding is None or passed.setting is None:
+    if binding is None or passed.setting is None or passed in BOUND.values():
         return passed
     bound = BOUND[binding]
     both = None if bound.setting is None else f"{passed.setting}, with {bound.setting},"
@@ -229,17 +230,6 @@ def _find_why_kept(tally: Tally) -> Untouched:
 
 _SENTENCES: Mapping[str, str] = {reason: info.sentence for reason, info in REASONS.items()}
 
-PASSED: Mapping[str, Untouched] = {
-    "signed (cch)": Untouched(
-        "claude-code signs what it sends", "CLAUDE_CODE_ATTRIBUTION_HEADER=0 in its environment"
-    ),
-    'the provider holds the history (websocket.mode = "pass")': Untouched(
-        "the provider holds the history of the agent's WebSocket",
-        Advice().set({"websocket.mode": "http"}),
-    ),
-}
-"""By why requests passed through untouched, where that can be changed."""
-
 _DROPS = {"schema1.bound_reasoning": "drop"}
 _MASKS_ERRORS = {"schema1.keep_errors": False}
 BOUND: Mapping[Binding, Untouched] = {
@@ -251,10 +241,26 @@ BOUND: Mapping[Binding, Untouched] = {
 }
 """By what the provider does with reasoning once a text before it has changed."""
 
+_HOLDS = "the provider holds the history of the agent's WebSocket"
+_SENDS_TO_HTTP = {"websocket.mode": "auto"}
+_HELD_BY_SETTING = Untouched(_HOLDS, Advice().set(_SENDS_TO_HTTP))
+
+PASSED: Mapping[str, Untouched] = {
+    "signed (cch)": Untouched(
+        "claude-code signs what it sends", "CLAUDE_CODE_ATTRIBUTION_HEADER=0 in its environment"
+    ),
+    HELD["pass"]: _HELD_BY_SETTING,
+    HELD["unknown"]: Untouched(_HOLDS, Advice().set({"websocket.mode": "http"})),
+    HELD["bound"]: BOUND["drops"],
+    HELD["unmasked"]: Untouched(f"{_HOLDS}, which stays open unless masking is on"),
+}
+"""By why requests passed through untouched, where that can be changed."""
+
 _ERRORS = Untouched("the older tool results look like errors", Advice().set(_MASKS_ERRORS))
 
 CHANGES: Mapping[Untouched, Mapping[str, object]] = {
     BOUND["drops"]: _DROPS,
+    _HELD_BY_SETTING: _SENDS_TO_HTTP,
     _ERRORS: _MASKS_ERRORS,
 }
 """The settings that change it, where they do: a caller may know in which file."""

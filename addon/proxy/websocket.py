@@ -2,9 +2,12 @@
 
 A message of the client asks for one answer. Most hold only what is new, and the provider has the
 rest: nothing old is in them, and they pass. One without `previous_response_id`, as after a
-reconnect, holds the whole history, and is masked as a request over HTTP is. With `mode = "http"`
-the client is told 426 when it asks for a WebSocket; codex then posts whole histories. Where masking
-is only observed, it is not told.
+reconnect, holds the whole history, and is masked as a request over HTTP is.
+
+With `mode = "auto"` a client that is known to fall back (`fallback.py`) is sent to HTTP, where it
+posts whole histories: at the first message whose model and settings could have something masked,
+its connection is closed, and it is told 426 when it asks for another. With `mode = "http"` every
+client is told 426 at once. Where masking is only observed, none is.
 
 Whatever goes wrong in here, the client's own bytes go out.
 """
@@ -26,9 +29,17 @@ from mitmproxy.proxy.layers.websocket import Fragmentizer
 from mitmproxy.websocket import WebSocketMessage
 
 from addon.metrics.advice import Advice
+from addon.metrics.held import HELD, Held
 from addon.metrics.metrics import Measuring, Metrics
 from addon.metrics.stages import Interruption, Received, Rewritten, Run
 from addon.proxy.carriers import MessageCarrier
+from addon.proxy.fallback import (
+    UPGRADE_REQUIRED,
+    Fallbacks,
+    close_connection,
+    find_known,
+    is_bound,
+)
 from addon.proxy.flow_stages import read_received
 from addon.proxy.original_body import are_flows_kept
 from addon.shared.carrier import leave_untouched
@@ -40,9 +51,6 @@ from masking.wire.responses import RESPONSES
 
 logger = logging.getLogger("observation_masking")
 
-HELD = 'the provider holds the history (websocket.mode = "pass")'
-"""Why most messages pass: what a record says."""
-
 _HELD_BY = "previous_response_id"
 """What the reason names where the setting can help."""
 
@@ -51,8 +59,7 @@ _PREPARES = re.compile(rb'"generate"\s*:\s*false')
 _ENDS = re.compile(rb'"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"')
 """Inside a text its quotes would be escaped. A match is checked, if that matters."""
 
-_UPGRADE_REQUIRED = 426
-_MAX_HOSTS = 1_000
+_MAX_TOLD = 1_000
 
 
 class _Asked(NamedTuple):
@@ -82,15 +89,22 @@ class Websockets:
         self._read_settings, self._read_run = read_settings, read_run
         self._asked: WeakKeyDictionary[http.HTTPFlow, deque[_Asked]] = WeakKeyDictionary()
         self._histories: WeakKeyDictionary[http.HTTPFlow, Measuring] = WeakKeyDictionary()
-        self._told: LRUCache[str, bool] = LRUCache(_MAX_HOSTS)
+        self._fallbacks = Fallbacks()
+        self._told: LRUCache[tuple[str, str | None, Held | None], bool] = LRUCache(_MAX_TOLD)
 
     def refuse(self, flow: http.HTTPFlow) -> None:
-        """Answer a request for a WebSocket with 426, if the configuration wants HTTP."""
+        """Answer a request for a WebSocket with 426, if its client is to speak HTTP."""
         settings = self._read_settings()
-        wants_http = settings.websocket.mode == "http" and settings.change_some
-        if wants_http and flow.response is None and self._find_format(flow):
+        if flow.response is not None or not settings.change_some or not self._find_format(flow):
+            return
+        mode = settings.websocket.mode
+        if mode == "http" or (mode == "auto" and self._fallbacks.refuses(flow.request)):
             headers = {"upgrade": "HTTP/1.1", "connection": "Upgrade"}
-            flow.response = http.Response.make(_UPGRADE_REQUIRED, b"", headers)
+            flow.response = http.Response.make(UPGRADE_REQUIRED, b"", headers)
+
+    def note_http(self, request: http.Request) -> None:
+        """Take note of a request to a model over HTTP: its client has fallen back, if it was to."""
+        self._fallbacks.note_http(request)
 
     async def message(self, flow: http.HTTPFlow) -> None:
         """Take the latest message of a connection, whichever side it comes from."""
@@ -102,6 +116,8 @@ class Websockets:
             self._finish_answered(flow, messages[-1])
         elif asks_for_answer(messages[-1].content):
             await self._ask(flow, match, messages[-1], len(messages) - 1)
+            if messages[-1].dropped:
+                return  # a recording keeps it
         if not are_flows_kept(ctx.options):
             del messages[:-1]
 
@@ -128,13 +144,21 @@ class Websockets:
         if _PREPARES.search(content) and _is_preparing(content):
             match = match._replace(purpose="count")
         received = read_received(flow, self._read_settings(), match, self._read_run())
+        held = self._find_why_held(flow.request, received, content)
+        if held is None and not self._asked.get(flow) and await close_connection(flow):
+            self._fallbacks.note_closed(flow.request)
+            message.drop()
+            self._tell(received, None, None)
+            return
         carrier = MessageCarrier(flow, message, place)
         waiting = self._asked.setdefault(flow, deque())
         waiting.append(_Asked(started, leave_untouched(carrier, received)))
         rewritten, rewrite, original, _ = await self._masker.mask(carrier, received)
         if _HELD_BY in (rewritten.passed_through or ""):
-            rewritten = replace(rewritten, passed_through=HELD)
-            self._tell(received)
+            why = held or "answering"
+            rewritten = replace(rewritten, passed_through=HELD[why])
+            model = rewritten.priced.model if rewritten.priced else None
+            self._tell(rewritten.received, why, model)
         rewritten = replace(rewritten, hook_us=int((perf_counter() - started) * 1_000_000))
         if rewrite:
             measuring = self._metrics.measure(rewrite, original, observed=rewritten.observed)
@@ -143,7 +167,8 @@ class Websockets:
             if received.replay:
                 await asyncio.wrap_future(measuring)  # as a replayed POST does
         else:
-            history = self._histories.get(flow) if rewritten.passed_through == HELD else None
+            is_held = rewritten.passed_through in HELD.values()
+            history = self._histories.get(flow) if is_held else None
             waiting[-1] = waiting[-1]._replace(rewritten=rewritten, history=history)
 
     def _finish_answered(self, flow: http.HTTPFlow, message: WebSocketMessage) -> None:
@@ -181,20 +206,77 @@ class Websockets:
             read_body=read_body,
         )
 
-    def _tell(self, received: Received) -> None:
-        """Say once for each host that its conversations are not masked."""
-        if received.settings.decide_some and received.host not in self._told:
-            self._told[received.host] = True
-            logger.warning(explain_passed(received.host, self._metrics.advice))
+    def _find_why_held(
+        self, request: http.Request, received: Received, content: bytes
+    ) -> Held | None:
+        """Return why a client keeps its WebSocket; None if it is to speak HTTP instead."""
+        known = find_known(request)
+        if known is None:
+            return "unknown"
+        if received.settings.websocket.mode == "pass":
+            return "pass"
+        if self._fallbacks.is_left_alone(request):
+            return "alone"
+        document = _decode(content)
+        model = document.get("model")
+        received = received.choose_settings(model if isinstance(model, str) else None)
+        if not received.settings.changes:
+            return "unmasked"
+        return "bound" if is_bound(received, document) else None
+
+    def _tell(self, received: Received, why: Held | None, model: str | None) -> None:
+        """Say once for each host and client what becomes of its conversations."""
+        place = (received.host, received.client, why)
+        if not received.settings.decide_some or place in self._told:
+            return
+        self._told[place] = True
+        client, advice = received.client or "its client", self._metrics.advice
+        if why is None:
+            logger.info(explain_closed(received.host, client, advice))
+        elif line := explain_passed(received.host, client, model, why, advice):
+            logger.warning(line)
 
 
-def explain_passed(host: str, advice: Advice) -> str:
-    """Return why nothing is masked in what a host's client sends, and what to do."""
+def explain_closed(host: str, client: str, advice: Advice) -> str:
+    """Return what is done to a client that is sent to HTTP, and what undoes that."""
     return (
-        f"{host}: its client sends only what is new, over a WebSocket, so that old tool results "
-        "are not masked. For codex to send whole histories over HTTP, which are: "
-        f"{advice.set({'websocket.mode': 'http'})}"
+        f"{host}: {client} is asked to speak HTTP in place of its WebSocket, so that its old tool "
+        f"results can be masked. To leave it alone: {advice.set({'websocket.mode': 'pass'})}"
     )
+
+
+def explain_passed(
+    host: str, client: str, model: str | None, why: Held, advice: Advice
+) -> str | None:
+    """Return why nothing is masked in what a client sends, and what to do; None if that is known.
+
+    model: the one that binds its reasoning, if that is why.
+    """
+    told = (
+        f"{host}: {client} sends only what is new, over a WebSocket, so that old tool results are "
+        "not masked"
+    )
+    if why == "pass":
+        return (
+            f"{told}. For it to send whole histories over HTTP, which are: "
+            f"{advice.set({'websocket.mode': 'auto'})}"
+        )
+    if why == "unknown":
+        return (
+            f"{told}. It is not known to speak HTTP when a WebSocket is refused. If it does, have "
+            f"it refused: {advice.set({'websocket.mode': 'http'})}"
+        )
+    if why == "bound":
+        return (
+            f"{told}. They would not be over HTTP either, because {model or 'the model'} would "
+            "lose its reasoning, without a word. If the saving is worth that: "
+            f"{advice.set({'schema1.bound_reasoning': 'drop'})}"
+        )
+    if why == "alone":
+        return (
+            f"{told}. It did not speak HTTP when it was refused one, and is left alone from now on"
+        )
+    return None
 
 
 def find_socket_format(request: http.Request) -> Match | None:

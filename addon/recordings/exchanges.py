@@ -96,7 +96,7 @@ def _read_socket(
     connection = _Connection()
     answers = iter(_find_answers(messages))
     for place, message in enumerate(messages):
-        if not message.from_client or not asks_for_answer(message.content):
+        if not message.from_client or message.dropped or not asks_for_answer(message.content):
             continue
         original, answer = find_original_message(flow, place), next(answers, None)
         body = message.content if original is None else original

@@ -5,6 +5,7 @@ into `PRINTED`: the tests at the end find those that are not there.
 """
 
 import ast
+import functools
 import re
 import shlex
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from addon.commands.main import main
 from addon.commands.page import explain_no_page
 from addon.commands.run_line import render_end
 from addon.metrics.advice import Advice
+from addon.metrics.held import HELD, Held
 from addon.metrics.hold_warnings import HoldWarnings
 from addon.metrics.price_warnings import PriceWarnings
 from addon.metrics.tally_line import BOUND, CHANGES, PASSED
@@ -28,7 +30,7 @@ from addon.metrics.uncached import render_uncached
 from addon.metrics.untouched_warnings import UntouchedWarnings
 from addon.proxy.health_check import Address, Health
 from addon.proxy.startup import render_recording
-from addon.proxy.websocket import explain_passed
+from addon.proxy.websocket import explain_closed, explain_passed
 from addon.shared.config_file import ConfigFile
 from addon.shared.config_places import user_config
 from addon.shared.shipped import shipped
@@ -83,12 +85,17 @@ def _assume(host: str) -> Printed:
 
 RECORDED = SimpleNamespace(save_stream_file="out.flow", rfile=None)
 UNCACHED = record(cached_tokens=0, predicted_cached_tokens=9_000, price_read_ratio=0.1)
-HELD = record(conversation=3, boundary_held=True, prompt_tokens=9, cached_tokens=0)
+MOVE_HELD = record(conversation=3, boundary_held=True, prompt_tokens=9, cached_tokens=0)
 LOCAL, FOREIGN = "::1", "bücher.example"
+
+
+def _explain_passed(why: Held, _: object) -> str:
+    return explain_passed("chatgpt.com", "codex_exec", "gpt-5.6-sol", why, ADVICE) or ""
+
 
 PRINTED: dict[str, list[Printed]] = {
     "addon.metrics.hold_warnings.render_hold": [
-        lambda _: "".join(HoldWarnings().find(HELD, ADVICE))
+        lambda _: "".join(HoldWarnings().find(MOVE_HELD, ADVICE))
     ],
     "addon.metrics.price_warnings._render_assumed": [_assume(LOCAL), _assume(FOREIGN)],
     "addon.metrics.uncached.render_uncached": [
@@ -119,7 +126,14 @@ PRINTED: dict[str, list[Printed]] = {
     "addon.proxy.startup.render_recording": [
         lambda _: render_recording(Settings(), RECORDED, ADVICE) or ""  # type: ignore[arg-type]
     ],
-    "addon.proxy.websocket.explain_passed": [lambda _: explain_passed("chatgpt.com", ADVICE)],
+    "addon.proxy.websocket.explain_closed": [
+        lambda _: explain_closed("chatgpt.com", "codex_exec", ADVICE)
+    ],
+    "addon.proxy.websocket.explain_passed": [
+        functools.partial(_explain_passed, "pass"),
+        functools.partial(_explain_passed, "unknown"),
+        functools.partial(_explain_passed, "bound"),
+    ],
     "addon.commands.page.explain_no_page": [
         lambda _: explain_no_page(Address("127.0.0.1", 8080), user_config())
     ],
@@ -292,17 +306,15 @@ LINES = re.compile(
 )
 """Lines of a configuration, or commands that change one, in a text."""
 
-_HELD = 'the provider holds the history (websocket.mode = "pass")'
 NO_ADVICE = {
     "addon.commands.config": [
         "\nTo change a setting, remove the # before it, or type: obsmask config set TABLE.KEY=VALUE"
     ],
-    "addon.commands.diagnosis.clients": ['websocket.mode = "http": '],
+    "addon.commands.diagnosis.clients": ['websocket.mode = "http": ', 'websocket.mode = "auto": '],
     "addon.commands.showing_prices": [
         'The window slides at every turn nevertheless: cache_pricing = "none"'
     ],
-    "addon.metrics.tally_line": [_HELD],
-    "addon.proxy.websocket": [_HELD],
+    "addon.metrics.held": [HELD["pass"]],
     "masking.config_tables": ["{recall} needs recall.enabled = true"],
 }
 """Texts that only say what a setting is, by module."""

@@ -57,7 +57,7 @@ def demo_rows(shown: str) -> list[list[str]]:
     ("agent", "wanted"),
     [
         ("claude-code", "CLAUDE_CODE_ATTRIBUTION_HEADER=0"),
-        ("codex", "obsmask run --client-changes -- codex"),
+        ("codex", "obsmask run -- codex"),
     ],
 )
 def test_the_demo_plays_sessions_of_other_wire_formats(

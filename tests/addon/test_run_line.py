@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from addon.commands.run_line import render_end
+from addon.metrics.held import HELD
 from addon.metrics.record import RequestRecord
 from addon.metrics.tally import Tally
 from addon.proxy.health_check import Health
@@ -30,7 +31,7 @@ REQUEST: Mapping[str, object] = {
     "status": 200,
 }
 SIGNED = {"passed_through": "signed (cch)"}
-HELD = {"passed_through": 'the provider holds the history (websocket.mode = "pass")'}
+UNKNOWN = {"passed_through": HELD["unknown"]}
 
 
 def tally_of(*records: Mapping[str, object]) -> Tally:
@@ -60,9 +61,24 @@ def render(
             "precedes it",
         ),
         (
-            HELD,
+            UNKNOWN,
             "the provider holds the history of the agent's WebSocket; "
             "obsmask run --client-changes changes that",
+        ),
+        (
+            {"passed_through": HELD["pass"]},
+            "the provider holds the history of the agent's WebSocket; "
+            "obsmask config set --config config.toml websocket.mode=auto changes that",
+        ),
+        (
+            {"passed_through": HELD["unmasked"]},
+            "the provider holds the history of the agent's WebSocket, which stays open unless "
+            "masking is on",
+        ),
+        (
+            {"passed_through": HELD["bound"], "binding": "drops"},
+            "the model would lose its reasoning; "
+            "obsmask config set --config config.toml schema1.bound_reasoning=drop changes that",
         ),
         (
             {"binding": "refuses", "kept": {"bound": 3}, "tool_results": 3},
@@ -74,7 +90,10 @@ def render(
             "obsmask config set --config config.toml schema1.bound_reasoning=drop changes that",
         ),
     ],
-    ids=["signed", "signed and bound", "a WebSocket", "bound, refused", "bound, dropped"],
+    ids=[
+        *("signed", "signed and bound", "a WebSocket", "a WebSocket that is left alone"),
+        *("one that is observed", "one that is bound", "bound, refused", "bound, dropped"),
+    ],
 )
 def test_it_says_why_nothing_is_masked_and_only_what_would_change_that(
     record: Mapping[str, object], why: str
@@ -83,7 +102,7 @@ def test_it_says_why_nothing_is_masked_and_only_what_would_change_that(
     assert line == render(record)
 
 
-@pytest.mark.parametrize("record", [SIGNED, HELD], ids=["signed", "a WebSocket"])
+@pytest.mark.parametrize("record", [SIGNED, UNKNOWN], ids=["signed", "a WebSocket"])
 def test_a_client_that_is_changed_already_is_not_advised_to_be(
     record: Mapping[str, object],
 ) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
+from addon.metrics.held import HELD
 from addon.metrics.tally_line import find_why_untouched, render_tally
-from addon.proxy.websocket import HELD
 from tests.made_up_records import UNPRICED, bill, tally
 
 SIZES = {"request_tokens_before": 1_844_335, "request_tokens_after": 1_204_113}
@@ -164,12 +164,31 @@ SIGNED = {"passed_through": "signed (cch)"}
             id="claude-code with two models, one of which binds its reasoning",
         ),
         pytest.param(
-            [{"passed_through": HELD, "binding": "drops"}],
+            [{"passed_through": HELD["pass"], "binding": "drops"}],
             "the provider holds the history of the agent's WebSocket, and the model would lose "
             "its reasoning",
-            "obsmask config set websocket.mode=http, with obsmask config set "
+            "obsmask config set websocket.mode=auto, with obsmask config set "
             "schema1.bound_reasoning=drop,",
+            id="codex that is left alone, with reasoning that a setting gives up",
+        ),
+        pytest.param(
+            [{"passed_through": HELD["bound"], "binding": "drops"}],
+            "the model would lose its reasoning",
+            "obsmask config set schema1.bound_reasoning=drop",
             id="codex with reasoning that a setting gives up",
+        ),
+        pytest.param(
+            [{"passed_through": HELD["unmasked"], "masking": "observed"}],
+            "the provider holds the history of the agent's WebSocket, which stays open unless "
+            "masking is on",
+            None,
+            id="codex that is only observed",
+        ),
+        pytest.param(
+            [{"passed_through": HELD["unknown"]}],
+            "the provider holds the history of the agent's WebSocket",
+            "obsmask config set websocket.mode=http",
+            id="a client that nobody has tried",
         ),
         pytest.param(
             [{"passed_through": "no JSON", "binding": "drops"}],
@@ -178,9 +197,9 @@ SIGNED = {"passed_through": "signed (cch)"}
             id="what no setting changes, whatever is bound",
         ),
         pytest.param(
-            [SIGNED, {"passed_through": HELD}, {"passed_through": HELD}],
+            [SIGNED, {"passed_through": HELD["pass"]}, {"passed_through": HELD["pass"]}],
             "the provider holds the history of the agent's WebSocket",
-            "obsmask config set websocket.mode=http",
+            "obsmask config set websocket.mode=auto",
             id="codex, more often than claude-code",
         ),
         pytest.param(

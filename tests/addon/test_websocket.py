@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,14 @@ from mitmproxy import http
 from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.addons.save import Save
 from mitmproxy.addons.view import View
-from mitmproxy.test import taddons, tflow
+from mitmproxy.proxy.events import ConnectionClosed
+from mitmproxy.test import taddons, tflow, tutils
 from mitmproxy.websocket import WebSocketMessage
 from wsproto.frame_protocol import Opcode
 
 from addon.mask import ObservationMasking
+from addon.metrics.held import HELD, Held
 from addon.proxy.original_body import find_original_message
-from addon.proxy.websocket import HELD
 from masking.memory.identity import digest_opening
 from masking.rewrite import read_request, rewrite_request
 from masking.wire.responses import RESPONSES
@@ -26,6 +27,9 @@ from tests.live.harness import OFF, ON, policy_of, read_records
 
 HTTP = b"[observation_masking.websocket]\nmode = 'http'\n" + ON
 OBSERVE = b"[observation_masking]\nmode = 'observe'\n" + HTTP
+PASS = HTTP.replace(b"http", b"pass")
+CODEX = {"user-agent": "codex_exec/0.169.0 (Debian 12.0.0; x86_64)", "originator": "codex_exec"}
+COPILOT = {"user-agent": "OpenAI/JS 5.20.1", "x-initiator": "user"}
 LONG = "a line of output é\n" * 500
 
 
@@ -98,9 +102,12 @@ def configure(context: taddons.context, addon: ObservationMasking, name: str) ->
     context.configure(addon, mask_config=f"{name}.toml")
 
 
-def connection(path: str = "/v1/responses") -> http.HTTPFlow:
+def connection(
+    path: str = "/v1/responses", client: Mapping[str, str] | None = None
+) -> http.HTTPFlow:
     flow = tflow.twebsocketflow(messages=False)
     flow.request.path = path
+    flow.request.headers.update(client or {})
     return flow
 
 
@@ -176,12 +183,12 @@ def test_a_message_with_only_what_is_new_passes_and_the_record_says_why(
         assert body == ask(addon, flow, body)
         answer(addon, flow, CREATED, COMPLETED)
     records = end(addon, tmp_path)
-    assert [(HELD, 90, "gpt-5.1", None)] * 2 == [
+    assert [(HELD["unknown"], 90, "gpt-5.1", None)] * 2 == [
         (r["passed_through"], r["prompt_tokens"], r["model"], r["masked"]) for r in records
     ]
-    told = "For codex to send whole histories over HTTP, which are: obsmask config set "
+    told = "If it does, have it refused: obsmask config set "
     assert 1 == sum(told in line for line in caplog.messages)
-    assert any(line.endswith(f"passed through: 2 {HELD}") for line in caplog.messages)
+    assert any(line.endswith(f"passed through: 2 {HELD['unknown']}") for line in caplog.messages)
     assert [None, None] == [record["conversation_id"] for record in records]
 
 
@@ -214,7 +221,7 @@ def test_masking_off_says_nothing_and_changes_nothing(
         assert encoded(message) == ask(addon, flow, message)
         answer(addon, flow, COMPLETED)
     assert ["off", "off"] == [record["masking"] for record in end(addon, tmp_path)]
-    assert not any("websocket.mode=http" in line for line in caplog.messages)
+    assert not any("websocket.mode" in line for line in caplog.messages)
 
 
 @pytest.mark.parametrize(
@@ -312,8 +319,8 @@ def test_messages_are_forgotten_unless_somebody_wants_them(
 # `mode = "http"`
 
 
-def upgrade(path: str = "/v1/responses") -> http.HTTPFlow:
-    flow = connection(path)
+def upgrade(path: str = "/v1/responses", client: Mapping[str, str] | None = None) -> http.HTTPFlow:
+    flow = connection(path, client)
     flow.response = flow.websocket = None
     return flow
 
@@ -354,3 +361,188 @@ def test_else_it_is_not(
     flow = upgrade()
     asyncio.run(addon.request(flow))
     assert flow.response is None
+
+
+# `mode = "auto"`
+
+
+class Handler:
+    """mitmproxy's side of a client's connection; `closed` holds what was closed on it."""
+
+    def __init__(self, flow: http.HTTPFlow) -> None:
+        self.transports = {flow.client_conn: None, flow.server_conn: None}
+        self.closed: list[object] = []
+
+    async def server_event(self, event: ConnectionClosed) -> None:
+        self.closed.append(event.connection)
+
+
+def is_closed(
+    context: taddons.context, addon: ObservationMasking, flow: http.HTTPFlow, message: object
+) -> bool:
+    """Let a client ask on a connection that is alive; whether that is closed."""
+    handler = Handler(flow)
+    proxy = context.master.addons.get("proxyserver")
+    proxy.connections[flow.client_conn.id] = handler
+    content = encoded(message)
+    assert content == ask(addon, flow, content)
+    assert flow.websocket is not None
+    is_dropped = flow.websocket.messages[-1].dropped
+    assert handler.closed == ([flow.server_conn] if is_dropped else [])
+    return is_dropped
+
+
+def is_refused(addon: ObservationMasking, client: Mapping[str, str]) -> bool:
+    """Let a client ask for a WebSocket; whether it is told 426."""
+    flow = upgrade(client=client)
+    asyncio.run(addon.request(flow))
+    return flow.response is not None and flow.response.status_code == 426
+
+
+def post(addon: ObservationMasking, client: Mapping[str, str]) -> None:
+    flow = tflow.tflow(
+        req=tutils.treq(host="example.com", port=80, method=b"POST", path=b"/v1/responses")
+    )
+    flow.request.headers.update(client)
+    asyncio.run(addon.request(flow))
+
+
+PREPARING = history(0, generate=False)
+BINDING: dict[str, Any] = {"model": "gpt-5.6-sol"}
+ENCRYPTED: dict[str, Any] = {"include": ["reasoning.encrypted_content"]}
+
+
+@pytest.mark.parametrize(
+    ("client", "message", "config", "reason"),
+    [
+        pytest.param(CODEX, PREPARING, ON, None, id="codex, before it asks"),
+        pytest.param(CODEX, history(), ON, None, id="codex, with a whole history"),
+        pytest.param(CODEX, delta(), ON, None, id="codex, later"),
+        pytest.param(COPILOT, history(0), ON, None, id="Copilot CLI"),
+        pytest.param(CODEX, delta(model="my-glm-4.7", **ENCRYPTED), ON, None, id="no OpenAI"),
+        pytest.param({}, delta(), ON, "unknown", id="another client"),
+        pytest.param(
+            CODEX | {"user-agent": "codex_exec/0.144.9"}, delta(), ON, "unknown", id="an older one"
+        ),
+        pytest.param(
+            {"user-agent": COPILOT["user-agent"]}, delta(), ON, "unknown", id="OpenAI's package"
+        ),
+        pytest.param(CODEX, delta(), PASS, "pass", id="not wanted"),
+        pytest.param(CODEX, delta(**BINDING), ON, "bound", id="a model that binds its reasoning"),
+        pytest.param(CODEX, delta(model="mine", **ENCRYPTED), ON, "bound", id="one that may do so"),
+        pytest.param(
+            CODEX,
+            delta(**BINDING),
+            ON + b'bound_reasoning = "drop"\n',
+            None,
+            id="reasoning is given up",
+        ),
+        pytest.param(
+            CODEX,
+            delta(),
+            b"[observation_masking]\nmode = 'observe'\n" + ON,
+            "unmasked",
+            id="masking is only observed",
+        ),
+        pytest.param(
+            CODEX,
+            delta(),
+            ON + b"[[observation_masking.rules]]\nmodel = 'gpt-5.1'\nmode = 'observe'\n",
+            "unmasked",
+            id="masking is only observed for the model",
+        ),
+        pytest.param(CODEX, delta(model=7), OFF, "unmasked", id="masking is off"),
+    ],
+)
+def test_a_connection_is_closed_where_something_could_be_masked(
+    context: taddons.context,
+    addon: ObservationMasking,
+    tmp_path: Path,
+    client: Mapping[str, str],
+    message: object,
+    config: bytes,
+    reason: Held | None,
+) -> None:
+    (tmp_path / "own.toml").write_bytes(config)
+    configure(context, addon, "own")
+    assert (reason is None) == is_closed(context, addon, connection(client=client), message)
+    assert (reason is None) == is_refused(addon, client)
+    expected = [] if reason is None else [HELD[reason]]
+    assert expected == [record["passed_through"] for record in end(addon, tmp_path)]
+
+
+def test_it_is_said_once_what_becomes_of_a_client(
+    context: taddons.context, addon: ObservationMasking, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    for message in (history(), history(), delta(**BINDING), delta(**BINDING)):
+        is_closed(context, addon, connection(client=CODEX), message)
+        post(addon, CODEX)
+    told = [line for line in caplog.messages if "codex_exec" in line]
+    assert ["codex_exec is asked to speak HTTP", "gpt-5.6-sol would lose its reasoning"] == [
+        words
+        for line in told
+        for words in ("codex_exec is asked to speak HTTP", "gpt-5.6-sol would lose its reasoning")
+        if words in line
+    ]
+    assert 2 == len(told)
+
+
+def test_nothing_is_closed_while_an_answer_is_under_way(
+    context: taddons.context, addon: ObservationMasking, tmp_path: Path
+) -> None:
+    flow = connection(client=CODEX)
+    assert not is_closed(context, addon, flow, history(**BINDING))
+    assert not is_closed(context, addon, flow, delta())
+    answer(addon, flow, COMPLETED, COMPLETED)
+    assert is_closed(context, addon, flow, delta())
+    passed = [record["passed_through"] for record in end(addon, tmp_path)]
+    assert [None, HELD["answering"]] == passed
+
+
+def test_a_connection_that_cannot_be_closed_carries_the_message(
+    addon: ObservationMasking, tmp_path: Path
+) -> None:
+    flow = connection(client=CODEX)
+    ask(addon, flow, history())
+    assert flow.websocket is not None
+    assert not flow.websocket.messages[-1].dropped
+    assert not is_refused(addon, CODEX)
+    answer(addon, flow, COMPLETED)
+    assert [3] == [record["masked"] for record in end(addon, tmp_path)]
+
+
+def test_each_session_is_refused_once_and_no_other(
+    context: taddons.context, addon: ObservationMasking
+) -> None:
+    one, other = (CODEX | {"thread-id": name, "session-id": "one for both"} for name in "ab")
+    assert not is_refused(addon, one)
+    for _ in range(5):  # one after the other, as when it is resumed
+        assert is_closed(context, addon, connection(client=one), PREPARING)
+        assert [False, True] == [is_refused(addon, each) for each in (other, one)]
+        post(addon, one)
+        assert not is_refused(addon, one)
+
+
+def test_a_client_that_does_not_fall_back_is_left_alone(
+    context: taddons.context,
+    addon: ObservationMasking,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert is_closed(context, addon, connection(client=CODEX), PREPARING)
+    assert [True, False, False] == [is_refused(addon, CODEX) for _ in range(3)]
+    assert not is_closed(context, addon, connection(client=CODEX), delta())
+    assert is_closed(context, addon, connection(client=COPILOT), PREPARING)
+    assert [HELD["alone"]] == [record["passed_through"] for record in end(addon, tmp_path)]
+    assert 1 == sum(
+        "did not speak HTTP when it was refused one" in each for each in caplog.messages
+    )
+
+
+def test_nor_is_a_client_closed_again_and_again_that_has_a_new_name_each_time(
+    context: taddons.context, addon: ObservationMasking
+) -> None:
+    sessions = [CODEX | {"thread-id": str(number)} for number in range(5)]
+    closed = [is_closed(context, addon, connection(client=each), PREPARING) for each in sessions]
+    assert [True, True, True, False, False] == closed

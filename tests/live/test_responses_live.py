@@ -5,19 +5,19 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
 from mitmproxy.net import encoding
-from tornado.httpclient import HTTPClientError
+from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
+from addon.metrics.held import HELD
 from addon.proxy.base_urls import Server, behind
 from addon.proxy.health_check import Address
-from addon.proxy.websocket import HELD
 from addon.recordings.provider.provider import Provider
 from addon.recordings.provider.received import Received
 from addon.recordings.provider.responses_items import find_dropped
@@ -267,10 +267,10 @@ class Talk(NamedTuple):
     last: list[Item]
 
 
-async def talk(url: str) -> Talk:
+async def talk(url: str, headers: Mapping[str, str] | None = None) -> Talk:
     """Speak as codex does: only what is new, or everything on a new connection."""
     items, fresh, sent = [TASK], [TASK], list[bytes]()
-    socket, previous = await connect(url), ""
+    socket, previous = await connect(url, headers), ""
     while True:
         if previous:
             message = ask(fresh, previous_response_id=previous, generate=True)
@@ -280,7 +280,7 @@ async def talk(url: str) -> Talk:
         await socket.write_message(sent[-1].decode())
         response = await read_answer(socket)
         if response is None:
-            socket, previous = await connect(url), ""
+            socket, previous = await connect(url, headers, tries=2), ""
             continue
         output, previous = response["output"], response["id"]
         fresh = results(output)
@@ -290,8 +290,16 @@ async def talk(url: str) -> Talk:
             return Talk(sent, output)
 
 
-async def connect(url: str) -> WebSocketClientConnection:
-    return await websocket_connect(url, compression_options={})
+async def connect(
+    url: str, headers: Mapping[str, str] | None = None, tries: int = 1
+) -> WebSocketClientConnection:
+    """Ask for a WebSocket, `tries` times at most."""
+    try:
+        return await websocket_connect(HTTPRequest(url, headers=headers), compression_options={})
+    except HTTPClientError:
+        if tries == 1:
+            raise
+    return await connect(url, headers, tries - 1)
 
 
 async def read_answer(socket: WebSocketClientConnection) -> Item | None:
@@ -349,11 +357,11 @@ def test_over_a_websocket_only_a_whole_history_is_masked(tmp_path: Path) -> None
     assert [record["masked"] for record in of_broken if record["masked"]] == (
         [sum(len(calls_of(turn)) for turn in range(TURNS // 2 - WINDOW))]
     )
-    held = [record["passed_through"] == HELD for record in of_broken]
+    held = [record["passed_through"] == HELD["unknown"] for record in of_broken]
     assert held == [at not in (0, changed[0]) for at in range(len(of_broken))]
     assert {record["error"] for record in of_broken} == {None, "provider failed"}
     assert all(record["prompt_tokens"] for record in of_broken if record["error"] is None)
-    assert live.proxy.log.count("For codex to send whole histories") == 1
+    assert live.proxy.log.count("is not known to speak HTTP") == 1
 
 
 def test_with_masking_off_a_websocket_carries_the_same(tmp_path: Path) -> None:
@@ -378,6 +386,61 @@ def test_a_client_that_is_told_to_use_http_is_masked(tmp_path: Path) -> None:
     assert said(found) == ANSWER
     assert arrived(provider) == [masked(body) for body in sent]
     assert arrived(provider)[-1] != sent[-1]
+
+
+CODEX = {
+    "user-agent": "codex_exec/0.169.0 (Debian 12.0.0; x86_64) dumb (codex_exec; 0.169.0)",
+    "originator": "codex_exec",
+    "thread-id": "01a20e69-2d43-7e91-b86b-f4184b964be9",
+}
+
+
+async def ask_until_it_is_refused(url: str) -> list[int | None]:
+    """Ask on one connection after another; how each ended, by the code or the refusal's status."""
+    ends = list[int | None]()
+    while len(ends) < 3:
+        try:
+            socket = await connect(url, CODEX)
+        except HTTPClientError as error:
+            return [*ends, error.code]
+        message = {"type": "response.create", **ask([TASK], generate=False)}
+        await socket.write_message(json.dumps(message))
+        assert await read_answer(socket) is None
+        ends.append(socket.close_code)
+    return ends
+
+
+def test_a_client_that_falls_back_is_sent_to_http_and_masked(tmp_path: Path) -> None:
+    with running_socket(tmp_path, SCRIPT, ON) as live:
+        provider, url = live.upstream.provider, "http://127.0.0.1"
+        for _ in range(2):  # a session, and the same one resumed
+            ends = asyncio.run(ask_until_it_is_refused(url_of(live)))
+            assert [1000, 426] == ends
+            assert [] == provider.requests
+            with httpx.Client(timeout=SECONDS, trust_env=False, headers=CODEX) as client:
+                sent, found = play(client, live.proxy.port, Client(streams=True), url)
+            assert said(found) == ANSWER
+            assert arrived(provider) == [masked(body) for body in sent]
+            provider.requests.clear()
+        records = eventually(
+            lambda: found if len(found := live.records()) == 2 * len(sent) else None
+        )
+    assert {(None, 200)} == {(record["error"], record["status"]) for record in records}
+    assert live.proxy.log.count("codex_exec is asked to speak HTTP") == 1
+
+
+def test_a_client_that_does_not_fall_back_gets_its_websocket(tmp_path: Path) -> None:
+    with running_socket(tmp_path, SCRIPT, ON) as live:
+        found = asyncio.run(talk(url_of(live), CODEX))
+        again = asyncio.run(talk(url_of(live), CODEX))
+        bodies = [each.body for each in live.upstream.provider.requests]
+        total = len(bodies)
+        records = eventually(lambda: each if len(each := live.records()) == total else None)
+    assert said(found.last) == said(again.last) == ANSWER
+    assert [*found.sent[1:], *again.sent] == bodies
+    assert {None, HELD["alone"]} == {record["passed_through"] for record in records}
+    assert {(None, 200)} == {(record["error"], record["status"]) for record in records}
+    assert live.proxy.log.count("did not speak HTTP when it was refused one") == 1
 
 
 def test_an_answer_on_a_websocket_is_not_held_back(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 An agent is tested where `obsmask record` has installed it.
 """
 
+import base64
 import functools
 import json
 import os
@@ -19,8 +20,9 @@ from addon.proxy.authorities import write_bundle
 from addon.proxy.launch import running_proxy
 from addon.recordings.provider.provider import HOST, Provider
 from addon.recordings.provider.received import Received
+from addon.recordings.provider.responses import ACCOUNT
 from addon.recordings.provider.script import Reply, Script, ScriptedReplies, call
-from addon.recordings.studio.client import TOUR, Client
+from addon.recordings.studio.client import FAKE_KEY, TOUR, Client, Tool
 from addon.recordings.studio.clients import CLIENTS
 from addon.recordings.studio.installation import find_installed
 from addon.recordings.studio.recorder import REDIRECT, Workspace, run_client
@@ -60,12 +62,18 @@ CASES = (
         (CHANGES, "--set", "schema1.cache_pricing=auto", "--window-turns", "8"),
         ("nothing masked, because the model binds its reasoning to all that precedes it; ",),
     ),
+    Case("codex", (), MASKED),
+    Case("codex", (CHANGES,), MASKED),
     Case(
         "codex",
-        (),
-        ("nothing masked, because the provider holds the history of the agent's WebSocket; ",),
+        ("--set", "websocket.mode=pass"),
+        (
+            "nothing masked, because the provider holds the history of the agent's WebSocket; ",
+            " websocket.mode=auto changes that",
+        ),
     ),
-    Case("codex", (CHANGES,), MASKED),
+    Case("codex-code-mode", (), ("nothing masked, because the model would lose its reasoning; ",)),
+    Case("codex", ("--observe",), ("which stays open unless masking is on",)),
 )
 
 
@@ -103,8 +111,12 @@ def run_agent(
     options: Sequence[str],
     folder: Path,
     wrap: Callable[[ScriptedReplies], Script],
+    user: str = "",
 ) -> Session:
-    """Let an agent work through a scenario under `obsmask run`, before a strict provider."""
+    """Let an agent work through a scenario under `obsmask run`, before a strict provider.
+
+    There is no way to the provider but through another proxy, which wants this `user`, if any.
+    """
     package = find_installed(client)
     if package is None:
         pytest.skip(f"{client.packages[0]} is not installed: obsmask record installs it")
@@ -117,12 +129,104 @@ def run_agent(
             *("--set", "connection_strategy=lazy"),
             *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
             *("--set", f"provider={HOST}:{provider.port}"),
+            *(("--set", f"proxyauth={user}") if user else ()),
         )
         with running_proxy(folder / "outer", *behind, script=REDIRECT) as outer:
             write_bundle(workspace.bundle, [outer.ca])
             launcher = (*RUN, *options, "--")
-            said = run_client(client, package, workspace, outer.url, SECONDS, launcher)
+            url = outer.url.replace("//", f"//{user}@") if user else outer.url
+            said = run_client(client, package, workspace, url, SECONDS, launcher)
     return Session(provider, replies, said)
+
+
+def check_masked(session: Session) -> None:
+    """Check that a session came to its end, was refused nothing, and was masked over HTTP."""
+    assert [] == session.provider.refusals
+    last = len(session.replies.replies) - 1
+    assert last <= max(session.replies.place(each.said) for each in session.provider.requests)
+    assert last < len(session.provider.requests)
+    assert not any(each.header("upgrade") for each in session.provider.requests)
+    line = session.said.rstrip().splitlines()[-1]
+    assert [] == [words for words in MASKED if words not in line], line
+
+
+def _make_token(**claims: object) -> str:
+    parts = (json.dumps(part).encode() for part in ({"alg": "none"}, claims, {}))
+    return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
+
+
+_CLAIMS = {"chatgpt_plan_type": "plus", "chatgpt_account_id": ACCOUNT, "chatgpt_user_id": "u"}
+LOGIN = {
+    "auth_mode": "chatgpt",
+    "tokens": {
+        "id_token": _make_token(exp=4_102_444_800, **{"https://api.openai.com/auth": _CLAIMS}),
+        "access_token": _make_token(exp=4_102_444_800),
+        "refresh_token": "scripted",
+        "account_id": ACCOUNT,
+    },
+    "last_refresh": "2099-01-01T00:00:00Z",
+}
+
+
+def test_codex_with_a_subscription_is_masked(tmp_path: Path) -> None:
+    client = prepare("codex")
+    client = replace(
+        client,
+        environment={"OPENAI_API_KEY": ""},
+        files={".codex/auth.json": json.dumps(LOGIN)},
+    )
+    session = run_agent(client, MASKING, tmp_path, lambda replies: replies)
+    check_masked(session)
+    assert {"/backend-api/codex/responses"} == {each.path for each in session.provider.requests}
+
+
+def test_codex_behind_a_company_that_wants_a_password_is_masked(tmp_path: Path) -> None:
+    client, user = prepare("codex"), "somebody:pa55"
+    check_masked(run_agent(client, MASKING, tmp_path, lambda replies: replies, user))
+
+
+RESUMED = """
+"$0" exec --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox -m gpt-5.5 "$1"
+"$0" exec --dangerously-bypass-approvals-and-sandbox resume --last --skip-git-repo-check \\
+    -m gpt-5.5 "Tell me again."
+"""
+
+
+def test_a_session_of_codex_that_is_resumed_is_masked(tmp_path: Path) -> None:
+    program = "{package}/node_modules/.bin/codex"
+    client = replace(prepare("codex"), command=("bash", "-c", RESUMED, program, "{task}"))
+    session = run_agent(client, MASKING, tmp_path, lambda replies: replies)
+    check_masked(session)
+    *_, before, resumed = (each.body.decode() for each in session.provider.requests)
+    assert "Tell me again." not in before
+    assert "Tell me again." in resumed
+    assert " chars masked]" in resumed
+
+
+COPILOT = Client(
+    registry="npm",
+    packages=("@github/copilot@1.0.102", "node@24"),
+    command=(
+        "{package}/node_modules/.bin/node",
+        "{package}/node_modules/@github/copilot/npm-loader.js",
+        *("--allow-all-tools", "--allow-all-paths", "--no-auto-update", "-p", "{task}"),
+    ),
+    environment={
+        "COPILOT_PROVIDER_BASE_URL": "https://api.openai.com/v1",
+        "COPILOT_PROVIDER_API_KEY": FAKE_KEY,
+        "COPILOT_PROVIDER_TYPE": "openai",
+        "COPILOT_PROVIDER_WIRE_API": "responses",
+        "COPILOT_PROVIDER_TRANSPORT": "websockets",
+        "COPILOT_MODEL": "gpt-5.1",
+    },
+    shell=Tool("bash", {"command": "{what}", "description": "Runs a command"}),
+    read=Tool("view", {"path": "{work}/{what}"}),
+    scenario=TOUR,
+)
+
+
+def test_copilot_that_is_set_to_websockets_is_masked(tmp_path: Path) -> None:
+    check_masked(run_agent(COPILOT, MASKING, tmp_path, lambda replies: replies))
 
 
 RECALL = """[observation_masking.schema1]

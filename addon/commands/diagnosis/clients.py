@@ -50,10 +50,14 @@ def _check_claude(environment: Mapping[str, str], settings: Settings) -> Iterato
         )
 
 
-def _check_socket(name: str, models: str, settings: Settings) -> Iterator[Finding]:
+def _check_socket(
+    name: str, models: str, settings: Settings, *, falls_back: bool
+) -> Iterator[Finding]:
     """Yield what is to be said of a client that speaks over a WebSocket, with these `models`."""
     if settings.websocket.mode == "http":
         yield ok(f'websocket.mode = "http": {name} sends whole histories, which are masked')
+    elif settings.websocket.mode == "auto" and settings.change_some and falls_back:
+        yield ok(f'websocket.mode = "auto": {name} is sent to HTTP where something could be masked')
     else:
         yield note(
             f"{name} sends what is new over a WebSocket{models}, and the provider holds the rest: "
@@ -63,16 +67,16 @@ def _check_socket(name: str, models: str, settings: Settings) -> Iterator[Findin
 
 
 def _check_codex(environment: Mapping[str, str], settings: Settings) -> Iterator[Finding]:
-    yield from _check_socket("codex", "", settings)
+    yield from _check_socket("codex", "", settings, falls_back=True)
 
 
 def _check_copilot(environment: Mapping[str, str], settings: Settings) -> Iterator[Finding]:
     if environment.get("COPILOT_PROVIDER_TRANSPORT") == "websockets":
-        yield from _check_socket("copilot", "", settings)
+        yield from _check_socket("copilot", "", settings, falls_back=True)
 
 
 def _check_fast_agent(environment: Mapping[str, str], settings: Settings) -> Iterator[Finding]:
-    yield from _check_socket("fast-agent", " to responses.* models", settings)
+    yield from _check_socket("fast-agent", " to responses.* models", settings, falls_back=False)
 
 
 _HUB = "--cline-hub-daemon"

@@ -126,6 +126,7 @@ RESPONSES = Dialect(
     others={
         r".*/responses/compact": responses.compact,
         r".*/responses/input_tokens": responses_cache.count_tokens,
+        r"/backend-api/wham/accounts/check": responses.find_accounts,
     },
 )
 

@@ -17,6 +17,9 @@ from addon.recordings.provider.script import Call, Reply
 CREATED = 1_735_689_600
 """The fixed time of every answer, in seconds: the first of January 2025."""
 
+ACCOUNT = "acc_scripted"
+"""Any subscriber's."""
+
 _ERRORS = {
     400: ("invalid_request_error", "invalid_value", "The scripted provider refuses this request."),
     401: ("invalid_request_error", "invalid_api_key", "The scripted provider wants another key."),
@@ -95,6 +98,16 @@ def error(status: int, message: str | None = None) -> JsonDict:
     """Return an error body as OpenAI writes it; a status without an entry is a server error."""
     kind, code, words = _ERRORS.get(status, _ERRORS[500])
     return {"error": {"message": message or words, "type": kind, "param": None, "code": code}}
+
+
+def find_accounts(_: Received) -> JsonDict:
+    """Return where a subscriber's requests go, which codex asks with a ChatGPT login."""
+    account = {
+        "id": ACCOUNT,
+        "workspace_backend_origin": "https://chatgpt.com",
+        "account_routing_override": "NO_CONSTRAINT",
+    }
+    return {"accounts": [account], "account_ordering": [ACCOUNT]}
 
 
 def compact(received: Received) -> JsonDict:

@@ -6,6 +6,7 @@ from addon.commands.diagnosis.traffic import (
     check_rules,
     check_windows,
 )
+from addon.metrics.held import HELD
 from masking.rules import Rule
 from tests.findings import mends, record
 
@@ -15,6 +16,16 @@ def test_requests_that_passed_are_counted_by_reason() -> None:
     found = list(check_passed([*signed, record(), record(passed_through="not JSON")]))
     assert "2 of 4 requests passed untouched: claude-code signs what it sends" == found[0].says
     assert ["obsmask run --client-changes -- COMMAND", None] == mends(found)
+
+
+def test_what_a_setting_changes_is_told_by_its_command() -> None:
+    found = check_passed(
+        [record(passed_through=HELD["pass"]), record(passed_through=HELD["bound"])]
+    )
+    assert [
+        "obsmask config set websocket.mode=auto",
+        "obsmask config set schema1.bound_reasoning=drop",
+    ] == mends(list(found))
 
 
 def test_a_session_that_must_not_change_sides_is_told_once() -> None:

@@ -64,6 +64,8 @@ def test_what_cannot_be_asked_is_not_guessed() -> None:
 
 
 HTTP = b'[observation_masking.websocket]\nmode = "http"\n'
+PASS = HTTP.replace(b"http", b"pass")
+OBSERVE = b'[observation_masking]\nmode = "observe"\n'
 
 
 @pytest.mark.parametrize(
@@ -72,10 +74,12 @@ HTTP = b'[observation_masking.websocket]\nmode = "http"\n'
         ("claude", {}, b"", ["note"]),
         ("claude", {"CLAUDE_CODE_ATTRIBUTION_HEADER": "0"}, b"", ["ok"]),
         ("claude", {"ANTHROPIC_BASE_URL": "https://gateway.example"}, b"", ["ok"]),
-        ("codex", {}, b"", ["note"]),
+        ("codex", {}, b"", ["ok"]),
+        ("codex", {}, PASS, ["note"]),
+        ("codex", {}, OBSERVE, ["note"]),
         ("codex", {}, HTTP, ["ok"]),
         ("copilot", {}, b"", []),
-        ("copilot", {"COPILOT_PROVIDER_TRANSPORT": "websockets"}, b"", ["note"]),
+        ("copilot", {"COPILOT_PROVIDER_TRANSPORT": "websockets"}, b"", ["ok"]),
         ("copilot", {"COPILOT_PROVIDER_TRANSPORT": "websockets"}, HTTP, ["ok"]),
         ("fast-agent", {}, b"", ["note"]),
         ("nanocoder", {}, b"", ["note"]),
@@ -90,6 +94,8 @@ HTTP = b'[observation_masking.websocket]\nmode = "http"\n'
         "does not sign",
         "does not sign elsewhere",
         "speaks over a WebSocket",
+        "may keep its WebSocket",
+        "keeps its WebSocket where masking is only observed",
         "is told to use HTTP",
         "speaks HTTP unless it is told otherwise",
         "was told to speak over a WebSocket",
