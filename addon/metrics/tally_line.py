@@ -229,10 +229,11 @@ def _find_why_kept(tally: Tally) -> Untouched:
 
 _SENTENCES: Mapping[str, str] = {reason: info.sentence for reason, info in REASONS.items()}
 
+SIGNED = "signed (cch)"
+"""Why claude-code's requests pass where no base URL leads it to the proxy."""
+
 PASSED: Mapping[str, Untouched] = {
-    "signed (cch)": Untouched(
-        "claude-code signs what it sends", "CLAUDE_CODE_ATTRIBUTION_HEADER=0 in its environment"
-    ),
+    SIGNED: Untouched("claude-code signs what it sends", "obsmask run -- claude"),
     'the provider holds the history (websocket.mode = "pass")': Untouched(
         "the provider holds the history of the agent's WebSocket",
         Advice().set({"websocket.mode": "http"}),

@@ -29,6 +29,7 @@ class Health(BaseModel):
 
     run: the name of its run, as in its records.
     state: the line of its log that says what is on.
+    base_urls: whether its port takes requests to `base_urls.behind`.
     records: the record file; None if there is no place for one.
     lost_records: how many could not be written there, as on a full disk.
     summary: what the run came to so far, those included, in a line.
@@ -44,6 +45,7 @@ class Health(BaseModel):
     run: str
     state: str
     is_masking: bool
+    base_urls: bool = False
     config: str
     records: str | None
     lost_records: int = 0

@@ -2,10 +2,12 @@
 
 import shlex
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from addon.commands.diagnosis.finding import Finding, broken, note
 from addon.commands.diagnosis.hosts import is_loopback, read_host
+from addon.proxy.base_urls import read_server, read_target, spell
 from addon.proxy.environment import DIRECT_VARIABLES
 from addon.proxy.upstream import NoProxy
 from addon.shared.requests import is_opened
@@ -29,11 +31,19 @@ KNOWN_HOSTS = (
 
 
 def find_base_urls(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the base URLs of the environment by variable; those that are none are left out."""
+    """Return the base URLs of the environment by variable; those that are none are left out.
+
+    One that leads through a proxy of ours is that of the server behind it; a server on this machine
+    is reached through the proxy then, and is left out, too.
+    """
     found = {}
     for name in BASE_URLS:
         value = environment.get(name, "")
         url = value if "://" in value or not value else f"http://{value}"
+        with suppress(ValueError):
+            target = read_target(url)
+            if target != read_server(url):
+                url = "" if is_loopback(target.host) else spell(target)
         if read_host(url):
             found[name] = url
     return found

@@ -7,7 +7,7 @@ from dataclasses import replace
 from addon.commands.diagnosis.finding import Finding, note
 from addon.metrics.record import RequestRecord
 from addon.metrics.tally import Tally
-from addon.metrics.tally_line import explain_passed, list_outgrown
+from addon.metrics.tally_line import SIGNED, explain_passed, list_outgrown
 from masking.report.text import pluralize
 from masking.rules import RequestFacts, Rule
 
@@ -17,9 +17,11 @@ def check_passed(records: Sequence[RequestRecord]) -> Iterator[Finding]:
     tally = _count(records)
     for reason, count in tally.passed_through.most_common():
         why = explain_passed(tally, reason)
+        is_signed = reason == SIGNED
+        mend = "obsmask run -- claude" if is_signed else "obsmask run --client-changes -- COMMAND"
         yield note(
             f"{count} of {len(records)} requests passed untouched: {why.because}",
-            None if why.setting is None else "obsmask run --client-changes -- COMMAND",
+            None if why.setting is None else mend,
         )
 
 

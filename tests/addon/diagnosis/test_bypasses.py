@@ -30,6 +30,18 @@ from masking.config import parse_settings
             [("note", "obsmask run --reverse http://localhost:8000 -- COMMAND")],
         ),
         ({"ANTHROPIC_BASE_URL": "https://gateway.example"}, []),
+        (
+            {
+                "ANTHROPIC_BASE_URL": "http://127.0.0.1:8080/to/https/gateway.example",
+                "NO_PROXY": "gateway.example",
+            },
+            [("broken", "export NO_PROXY=''")],
+        ),
+        ({"OPENAI_BASE_URL": "http://127.0.0.1:8080/to/http/localhost:11434/v1"}, []),
+        (
+            {"OPENAI_BASE_URL": "http://127.0.0.1:8080/to/nowhere"},
+            [("note", "obsmask run --reverse http://127.0.0.1:8080 -- COMMAND")],
+        ),
         ({"OPENAI_BASE_URL": "http://[:x"}, []),
     ],
     ids=[
@@ -42,6 +54,9 @@ from masking.config import parse_settings
         "a model on this machine",
         "the same, with a password",
         "a gateway",
+        "the same, behind a proxy of ours",
+        "a model on this machine, behind a proxy of ours",
+        "a path of ours that names no server",
         "no URL",
     ],
 )
