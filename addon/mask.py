@@ -84,7 +84,8 @@ class ObservationMasking:
         self._mcp = Mcp(
             lambda record: self._metrics.note(record, self._read_settings(), self._run), self._pool
         )
-        self.addons = [self._passthrough, OwnPorts()]
+        self.own_ports = OwnPorts()
+        self.addons = [self._passthrough]
 
     def load(self, loader: Loader) -> None:
         loader.add_option("mask_config", str, "", "The configuration file of observation-masking.")
@@ -131,11 +132,13 @@ class ObservationMasking:
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Stream uploads that are not requests to a model."""
+        if flow in self.own_ports:
+            return
         if is_bulk(flow.request) and find_wire_format(flow.request) is None:
             flow.request.stream = True
 
     async def request(self, flow: http.HTTPFlow) -> None:
-        if self._config is None:
+        if self._config is None or flow in self.own_ports:
             return
         if is_for_proxy(flow.request):
             flow.response = answer(flow.request, await self._describe(self._config))
@@ -210,6 +213,7 @@ class ObservationMasking:
             "run": self._run.name,
             "state": render_start(config),
             "is_masking": settings.change_some,
+            "base_urls": True,
             "config": str(config.path),
             "records": self._metrics.path,
             "lost_records": self._metrics.lost,
@@ -289,4 +293,7 @@ class ObservationMasking:
         return Settings() if self._config is None else self._config.settings
 
 
-addons = [ObservationMasking()]
+_MASKING = ObservationMasking()
+
+addons = [_MASKING.own_ports, _MASKING]
+"""The first finds the server that a request is for; all that follows goes by that."""

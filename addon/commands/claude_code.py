@@ -307,7 +307,7 @@ class _Planner:
         own = next((each for each in self._settings if each.kind == "inline"), None)
         if place >= 0 and own is None:  # the last such argument holds alone
             return self._leave(
-                f"{stands}, and --settings names a file of your own", is_hindrance=True
+                f"{stands}, and obsmask run adds nothing to your --settings file", is_hindrance=True
             )
         kept = own.found if own else {}
         variables = kept.get("env")

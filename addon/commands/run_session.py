@@ -33,7 +33,7 @@ class Wishes:
     """What a proxy of its own is to be like, and what is run behind it.
 
     arguments: mitmdump's, beside those that say where it listens.
-    reverse: the server for which it also stands in reverse mode.
+    reverse: the server to which the clients' base URLs are to lead by way of it.
     changes_client: whether all clients of a WebSocket are sent to HTTP.
     as_it_is: whether nothing about the client is changed.
     """
@@ -60,7 +60,6 @@ class OwnProxy:
             wishes.arguments,
             folder=state,
             log=open_log(state),
-            reverse=wishes.reverse.origin if wishes.reverse else None,
         )
         self._healths = [self._proxy.start()]
         self._deaths = 0
@@ -117,8 +116,8 @@ class OwnProxy:
         return Remedies(None, held, self.plan.hindrance)
 
     def _find_base_urls(self) -> Mapping[str, str]:
-        server, port = self._wishes.reverse, self._proxy.ports.reverse
-        return point_at(port, server, os.environ) if server else {}
+        server = self._wishes.reverse
+        return point_at(self._proxy.address, server, os.environ) if server else {}
 
 
 class RunningProxy:

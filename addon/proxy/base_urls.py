@@ -49,9 +49,10 @@ class Server(NamedTuple):
     path: str = ""
 
     @property
-    def origin(self) -> str:
-        """What mitmproxy's reverse mode takes."""
-        return f"{self.scheme}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+    def authority(self) -> str:
+        """Host and port, the latter unless it is its scheme's own: what a `Host` header says."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 VENDOR = Server("https", "api.anthropic.com", 443)
@@ -80,9 +81,7 @@ def read_server(url: str) -> Server:
 
 def behind(address: Address, server: Server) -> str:
     """Return the base URL of the proxy that listens at `address`, in front of a server."""
-    host = f"[{server.host}]" if ":" in server.host else server.host
-    port = "" if server.port == _PORTS[server.scheme] else f":{server.port}"
-    return f"{address.url}{_TO}{server.scheme}/{host}{port}{server.path}"
+    return f"{address.url}{_TO}{server.scheme}/{server.authority}{server.path}"
 
 
 def read_behind(path: str) -> Server | None:
@@ -124,20 +123,19 @@ def _read_ipv6(text: str) -> str | None:
         return None
 
 
-def point_at(port: int, server: Server, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that lead clients to our port instead of to a server.
+def point_at(address: Address, server: Server, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that lead clients to a server by way of the proxy's own port.
 
     These are the variables that name the server already, or else all that are not set: one that
     leads elsewhere is left alone.
     """
-    ours = f"http://127.0.0.1:{port}"
     named = {
-        name: f"{ours}{found.path}"
+        name: behind(address, server._replace(path=found.path))
         for name in _VARIABLES
         if (found := _read_or_none(environment.get(name, ""))) and _is_same(found, server)
     }
     return named or {
-        name: f"{ours}{server.path or path}" if path else ours
+        name: behind(address, server._replace(path=(server.path or path) if path else ""))
         for name, path in _VARIABLES.items()
         if not environment.get(name)
     }

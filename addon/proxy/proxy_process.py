@@ -5,15 +5,12 @@ too, when the process that started it is gone: its standard input then is at its
 """
 
 import os
-import re
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from addon.proxy.environment import make_files_absolute
 from addon.proxy.health_check import Address, Health, check_health
@@ -26,24 +23,11 @@ _STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.02
 _LOG_CHARS = 2_000
 
-_LISTENING = {
-    "proxy": LISTENING,
-    "reverse": re.compile(r"reverse proxy[^\n]* listening at \S*:(\d+)"),
-}
-"""What mitmproxy's log says of each mode, with the port."""
-
-
-class Ports(NamedTuple):
-    """Where a proxy listens on loopback; `reverse` is 0 without a server of its own behind it."""
-
-    proxy: int = 0
-    reverse: int = 0
-
 
 class ProxyProcess:
-    """Starts a proxy, starts it again on the same ports, and stops it.
+    """Starts a proxy, starts it again on the same port, and stops it.
 
-    reverse: the origin (`http://localhost:11434`) for which it also stands in reverse mode.
+    address: where it listens, on loopback; port 0 until it has started.
     folder: its working directory; `log` gets what it says.
     """
 
@@ -53,17 +37,11 @@ class ProxyProcess:
         *,
         folder: Path,
         log: Path,
-        reverse: str | None = None,
     ) -> None:
         self._arguments = arguments
         self._folder, self.log = folder, log
-        self._reverse = reverse
         self._process: subprocess.Popen[bytes] | None = None
-        self.ports = Ports()
-
-    @property
-    def address(self) -> Address:
-        return Address(_HOST, self.ports.proxy)
+        self.address = Address(_HOST, 0)
 
     def start(self) -> Health:
         """Start it, wait until it masks, and return how it is.
@@ -73,7 +51,7 @@ class ProxyProcess:
         with self.log.open("ab") as output:
             told = output.tell()
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
-                [*_SERVE, *self._spell_modes(), *self._arguments],
+                [*_SERVE, *self._render_place(), *self._arguments],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
@@ -83,8 +61,8 @@ class ProxyProcess:
             )
         end = time.monotonic() + _START_SECONDS
         while time.monotonic() < end and self._process.poll() is None:
-            if (ports := self._read_ports(told)) and (health := _ask(ports)):
-                self.ports = ports
+            if (address := self._read_address(told)) and (health := _ask(address)):
+                self.address = address
                 return health
             time.sleep(_POLL_SECONDS)
         self.stop()
@@ -111,35 +89,22 @@ class ProxyProcess:
             except subprocess.TimeoutExpired:
                 process.kill()
 
-    def _spell_modes(self) -> list[str]:
+    def _render_place(self) -> list[str]:
         """Return the options that say where it listens: anywhere at first, later there again."""
-        port, reverse_port = self.ports
-        modes = ["--listen-host", _HOST, "--listen-port", str(port), "--mode", f"regular@{port}"]
-        if self._reverse:
-            # mitmproxy refuses two modes whose ports are both any.
-            modes += ["--mode", f"reverse:{self._reverse}@{reverse_port or _find_free_port()}"]
-        return modes
+        host, port = self.address
+        return ["--listen-host", host, "--listen-port", str(port), "--mode", f"regular@{port}"]
 
-    def _read_ports(self, told: int) -> Ports | None:
+    def _read_address(self, told: int) -> Address | None:
         """Return where it listens, as soon as it says so."""
-        log = self._read_log(told)
-        found = {name: sign.search(log) for name, sign in _LISTENING.items()}
-        if not found["proxy"] or (self._reverse and not found["reverse"]):
-            return None
-        return Ports(**{name: int(match[1]) for name, match in found.items() if match})
+        found = LISTENING.search(self._read_log(told))
+        return Address(_HOST, int(found[1])) if found else None
 
     def _read_log(self, told: int) -> str:
         return self.log.read_bytes()[told:].decode(errors="replace")
 
 
-def _find_free_port() -> int:
-    with socket.create_server((_HOST, 0)) as server:
-        port: int = server.getsockname()[1]
-    return port
-
-
-def _ask(ports: Ports) -> Health | None:
+def _ask(address: Address) -> Health | None:
     try:
-        return check_health(Address(_HOST, ports.proxy))
+        return check_health(address)
     except OSError:
         return None

@@ -18,6 +18,7 @@ from mitmproxy.proxy.layers.http import HTTPMode
 from mitmproxy.proxy.mode_specs import UpstreamMode
 
 from addon.proxy.network import describe
+from addon.proxy.own_ports import METADATA
 from addon.proxy.upstream import Upstream
 
 logger = logging.getLogger("observation_masking")
@@ -58,10 +59,13 @@ class UpstreamRoutes:
             flow.request.headers[_AUTHORIZATION] = self._upstream.authorization
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
-        """Lead a plain request; what comes through a tunnel goes where the tunnel does."""
+        """Lead a plain request, and one that came by a base URL of ours.
+
+        What comes through a tunnel goes where the tunnel does.
+        """
         mode, request = flow.client_conn.proxy_mode, flow.request
         is_plain = request.first_line_format == "absolute" and not flow.client_conn.tls
-        if not isinstance(mode, UpstreamMode) or not is_plain:
+        if not isinstance(mode, UpstreamMode) or not (is_plain or METADATA in flow.metadata):
             return
         if self._upstream.serves(request.scheme, request.host, request.port):
             # Requests on one connection of the client begin with the same object.

@@ -15,27 +15,28 @@ from addon.proxy.base_urls import (
 )
 from addon.proxy.health_check import Address
 
-OURS = "http://127.0.0.1:9000"
+PROXY = Address("127.0.0.1", 8080)
+OURS = "http://127.0.0.1:8080/to/http/localhost:8000"
 
 
 @pytest.mark.parametrize(
-    ("url", "server", "origin"),
+    ("url", "server", "authority"),
     [
         (
             "http://localhost:11434",
             Server("http", "localhost", 11434),
-            "http://localhost:11434",
+            "localhost:11434",
         ),
         (
             "https://llm.example.com/v1/",
             Server("https", "llm.example.com", 443, "/v1"),
-            "https://llm.example.com:443",
+            "llm.example.com",
         ),
-        ("http://[::1]:8000", Server("http", "::1", 8000), "http://[::1]:8000"),
+        ("http://[::1]:8000", Server("http", "::1", 8000), "[::1]:8000"),
     ],
 )
-def test_a_base_url_is_read(url: str, server: Server, origin: str) -> None:
-    assert (server, origin) == (read_server(url), server.origin)
+def test_a_base_url_is_read(url: str, server: Server, authority: str) -> None:
+    assert (server, authority) == (read_server(url), server.authority)
 
 
 @pytest.mark.parametrize(
@@ -84,15 +85,12 @@ ALL = {
     ],
 )
 def test_variables_lead_to_our_port(environment: dict[str, str], expected: dict[str, str]) -> None:
-    assert expected == point_at(9000, SERVER, environment)
+    assert expected == point_at(PROXY, SERVER, environment)
 
 
 def test_the_openai_path_is_added_where_the_server_has_none() -> None:
-    found = point_at(9000, read_server("http://localhost:11434"), {})
-    assert f"{OURS}/v1" == found["OPENAI_BASE_URL"]
-
-
-PROXY = Address("127.0.0.1", 8080)
+    found = point_at(PROXY, read_server("http://localhost:11434"), {})
+    assert f"{PROXY.url}/to/http/localhost:11434/v1" == found["OPENAI_BASE_URL"]
 
 
 @pytest.mark.parametrize(

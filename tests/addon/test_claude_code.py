@@ -158,12 +158,12 @@ CASES = {
     ),
     "a file as an argument": Case(
         ("claude", "--settings", "own.json"), {}, {"USER": url(LOCAL), "OWN": {}},
-        f"{LEFT} USER sets ANTHROPIC_BASE_URL to {LOCAL}, and --settings names a file of your own",
+        f"{LEFT} USER sets ANTHROPIC_BASE_URL to {LOCAL}, and obsmask run adds nothing to your --settings file",
         hindrance=True,
     ),
     "that file": Case(
         ("claude", "--settings", "own.json"), {}, {"OWN": url(LOCAL)},
-        f"{LEFT} OWN sets ANTHROPIC_BASE_URL to {LOCAL}, and --settings names a file of your own",
+        f"{LEFT} OWN sets ANTHROPIC_BASE_URL to {LOCAL}, and obsmask run adds nothing to your --settings file",
         hindrance=True,
     ),
     "a shell, and a file": Case(

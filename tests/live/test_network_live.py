@@ -9,6 +9,7 @@ import functools
 import http.client
 import http.server
 import io
+import json
 import re
 import shutil
 import socket
@@ -27,7 +28,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from mitmproxy.certs import CertStore
 
+from addon.proxy.base_urls import Server, behind
 from addon.proxy.environment import client_environment
+from addon.proxy.health_check import read_address
 from tests.live.harness import (
     ON,
     SECONDS,
@@ -327,6 +330,105 @@ def test_a_plain_request_goes_the_way_of_its_host(
     assert b"proxy-authorization" not in heard.head.lower()
 
 
+ASKED = {
+    "as a server": (False, False),
+    "in absolute form": (True, False),
+    "through a tunnel": (False, True),
+}
+"""How clients ask at our own port; the latter two know no `NO_PROXY`."""
+
+
+@pytest.mark.parametrize(("is_absolute", "is_tunnelled"), ASKED.values(), ids=ASKED)
+def test_what_a_base_url_of_ours_names_is_reached_as_any_host(
+    served: Served, company: CompanyProxy, is_absolute: bool, is_tunnelled: bool
+) -> None:
+    """All on one connection."""
+    world, place = served.world, served.url.removeprefix("http://")
+    asked: list[str] = []
+    with contextlib.closing(http.client.HTTPConnection(place, timeout=SECONDS)) as client:
+        if is_tunnelled:
+            client.set_tunnel(place)
+        for host in (FAR, NEAR, FAR, "localhost"):
+            for scheme, sink in (("https", world.sink), ("http", world.plain)):
+                sink.heard.clear()
+                there = Server(scheme, host, sink.port)
+                url = f"{behind(read_address(served.url), there)}{CHAT}"
+                client.request("POST", url if is_absolute else url[len(served.url) :], BODY)
+                said = client.getresponse()
+                assert (200, b"{}") == (said.status, said.read())
+                heard = sink.last(CHAT)
+                assert masked(BODY) == heard.body
+                assert heard.head.startswith(f"POST {CHAT} HTTP/1.1\r\n".encode())
+                assert f"Host: {host}:{sink.port}\r\n".encode() in heard.head
+                assert b"proxy-authorization" not in heard.head.lower()
+                tunnel, plain = f"CONNECT {there.authority}", f"POST http://{there.authority}{CHAT}"
+                asked += [tunnel if scheme == "https" else plain] if host == FAR else []
+    # A tunnel is kept for the requests that follow on a connection.
+    assert {*asked} == {*company.asked}
+
+
+def test_a_host_that_is_not_opened_is_not_masked_behind_a_base_url_of_ours(served: Served) -> None:
+    sink = served.world.sink
+    sink.heard.clear()
+    url = behind(read_address(served.url), Server("https", CLOSED, sink.port))
+    httpx.post(f"{url}{CHAT}", content=BODY, trust_env=False).raise_for_status()
+    assert BODY == sink.last(CHAT).body
+
+
+def test_a_user_that_the_company_does_not_know_is_told_so(world: World, tmp_path: Path) -> None:
+    """The direct way is never tried."""
+    proxy = f"http://localhost:{world.companies['http'].port}"
+    world.sink.heard.clear()
+    with running(world, tmp_path, HTTPS_PROXY=proxy, SSL_CERT_FILE=str(world.ca)) as served:
+        url = behind(read_address(served.url), Server("https", FAR, world.sink.port))
+        said = httpx.post(f"{url}{CHAT}", content=BODY, trust_env=False)
+    assert (502, True) == (said.status_code, "407" in said.text)
+    assert [] == world.sink.heard
+
+
+def test_in_mitmproxys_own_upstream_mode_the_user_is_named_to_the_other_proxy_alone(
+    world: World, tmp_path: Path
+) -> None:
+    company = world.companies["http"]
+    company.asked.clear()
+    arguments = (
+        *("--mode", f"upstream:http://localhost:{company.port}"),
+        *("--set", "upstream_auth=me@corp:p:w/é"),
+    )
+    with running(world, tmp_path, *arguments, SSL_CERT_FILE=str(world.ca)) as served:
+        for scheme, sink in (("https", world.sink), ("http", world.plain)):
+            sink.heard.clear()
+            url = behind(read_address(served.url), Server(scheme, FAR, sink.port))
+            httpx.post(f"{url}{CHAT}", content=BODY, trust_env=False).raise_for_status()
+            heard = sink.last(CHAT)
+            assert masked(BODY) == heard.body
+            assert b"proxy-authorization" not in heard.head.lower()
+    plain = f"{FAR}:{world.plain.port}"
+    assert [f"CONNECT {FAR}:{world.sink.port}", f"POST http://{plain}{CHAT}"] == company.asked
+
+
+LOOPS: dict[str, Callable[[http.client.HTTPConnection, str], None]] = {
+    "in absolute form": lambda client, there: client.request("GET", f"http://{there}/"),
+    "by a base URL": lambda client, there: client.request("GET", f"/to/http/{there}/to/http/a/b"),
+    "by its Host": lambda client, there: client.request("GET", "/", headers={"Host": there}),
+}
+
+
+@pytest.mark.parametrize("ask", LOOPS.values(), ids=LOOPS)
+def test_another_name_of_the_proxy_is_no_endless_loop(
+    plain_served: Served, ask: Callable[[http.client.HTTPConnection, str], None]
+) -> None:
+    place = plain_served.url.removeprefix("http://")
+    there = f"{FAR}:{place.partition(':')[2]}"
+    before = plain_served.log.count("server connect")
+    with contextlib.closing(http.client.HTTPConnection(place, timeout=SECONDS)) as client:
+        ask(client, there)
+        said = client.getresponse()
+        problem = json.loads(said.read())["error"]["message"]
+    assert (400, True) == (said.status, problem.endswith("this leads back to the proxy itself"))
+    assert 1 == plain_served.log.count("server connect") - before
+
+
 def test_plain_requests_to_many_hosts_share_a_connection(
     served: Served, company: CompanyProxy
 ) -> None:
@@ -521,6 +623,36 @@ def test_a_company_whose_certificate_is_unknown_is_not_passed_by(
                 answer = client.get(f"https://{FAR}:{world.sink.port}/")
             assert (502, True) == (answer.status_code, "Certificate verify failed" in answer.text)
         assert "UNMASKED" not in served.log
+
+
+ASKS_BY_ITS_BASE_URL = """
+import os, sys, urllib.request
+url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+print(urllib.request.urlopen(url, sys.stdin.buffer.read()).status)
+"""
+
+
+def test_a_run_leads_a_base_url_by_the_companys_proxy(world: World, tmp_path: Path) -> None:
+    """Its proxy knows no other way to a name that ends in `.test`."""
+    (tmp_path / "config.toml").write_bytes(CONFIG)
+    company = world.companies["http"]
+    company.asked.clear()
+    url = f"http://me%40corp:p%3Aw%2F%C3%A9@localhost:{company.port}"
+    named = {"HTTPS_PROXY": url, "SSL_CERT_FILE": str(world.ca)}
+    place = f"{FAR}:{world.sink.port}"
+    options = ["-q", "--config", str(tmp_path / "config.toml"), "--reverse", f"https://{place}"]
+    command = [sys.executable, "-c", ASKS_BY_ITS_BASE_URL]
+    done = subprocess.run(
+        [sys.executable, "-m", "addon.commands.main", "run", *options, "--", *command],
+        cwd=tmp_path,
+        env=environment(tmp_path, XDG_DATA_HOME=str(tmp_path / "data"), **named),
+        input=BODY,
+        capture_output=True,
+        timeout=SECONDS,
+    )
+    assert (0, b"200\n", b"") == (done.returncode, done.stdout, done.stderr)
+    assert masked(BODY) == world.sink.last(CHAT).body
+    assert [f"CONNECT {place}"] == company.asked
 
 
 def test_a_run_finds_an_authority_beside_the_command(world: World, tmp_path: Path) -> None:

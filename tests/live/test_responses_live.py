@@ -15,6 +15,8 @@ from mitmproxy.net import encoding
 from tornado.httpclient import HTTPClientError
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
+from addon.proxy.base_urls import Server, behind
+from addon.proxy.health_check import Address
 from addon.proxy.websocket import HELD
 from addon.recordings.provider.provider import Provider
 from addon.recordings.provider.received import Received
@@ -304,6 +306,25 @@ async def read_answer(socket: WebSocketClientConnection) -> Item | None:
 
 def url_of(live: Live) -> str:
     return f"ws://127.0.0.1:{live.proxy.port}{PATH}"
+
+
+def test_a_websocket_is_reached_by_a_base_url_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "upstream").mkdir()
+    with (
+        running_upstream(tmp_path / "upstream", script := Interrupting()) as upstream,
+        running_addon(tmp_path, upstream, config=ON) as live,
+    ):
+        script.breaks_at = TURNS // 2
+        server = Server("https", "localhost", upstream.provider.port, PATH)
+        url = behind(Address("127.0.0.1", live.proxy.port), server)
+        found = asyncio.run(talk(url.replace("http", "ws", 1)))
+        bodies = [each.body for each in upstream.provider.requests]
+        records = eventually(lambda: all_ if len(all_ := live.records()) == len(bodies) else None)
+    assert ANSWER == said(found.last)
+    changed = [at for at, body in enumerate(bodies) if body != found.sent[at]]
+    assert [TURNS // 2 + 2] == changed
+    assert masked(found.sent[changed[0]]) == bodies[changed[0]]
+    assert {("localhost", PATH)} == {(each["host"], each["path"]) for each in records}
 
 
 def test_over_a_websocket_only_a_whole_history_is_masked(tmp_path: Path) -> None:

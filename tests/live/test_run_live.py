@@ -434,7 +434,7 @@ print(json.load(client.getresponse())["choices"][0]["message"]["content"])
     [LOCAL_AGENT, HEEDLESS_AGENT, TUNNELLING_AGENT],
     ids=["without the proxy", "by way of the proxy", "through a tunnel"],
 )
-def test_a_local_server_is_reached_in_reverse_mode(world: World, home: Path, program: str) -> None:
+def test_a_local_server_is_reached_by_a_base_url(world: World, home: Path, program: str) -> None:
     """As clients do it that heed NO_PROXY, and as those do it that do not."""
     with Provider(lambda _: Reply(content="From here.")) as local:
         command = (sys.executable, "-c", program)

@@ -2,12 +2,11 @@
 
 import shlex
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from urllib.parse import urlsplit
 
 from addon.commands.diagnosis.finding import Finding, broken, note
 from addon.commands.diagnosis.hosts import is_loopback, read_host
-from addon.proxy.base_urls import read_server, read_target, spell
+from addon.proxy.base_urls import Server, read_behind
 from addon.proxy.environment import DIRECT_VARIABLES
 from addon.proxy.upstream import NoProxy
 from addon.shared.requests import is_opened
@@ -31,19 +30,11 @@ KNOWN_HOSTS = (
 
 
 def find_base_urls(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the base URLs of the environment by variable; those that are none are left out.
-
-    One that leads through a proxy of ours is that of the server behind it; a server on this machine
-    is reached through the proxy then, and is left out, too.
-    """
+    """Return the base URLs of the environment by variable; those that are none are left out."""
     found = {}
     for name in BASE_URLS:
         value = environment.get(name, "")
         url = value if "://" in value or not value else f"http://{value}"
-        with suppress(ValueError):
-            target = read_target(url)
-            if target != read_server(url):
-                url = "" if is_loopback(target.host) else spell(target)
         if read_host(url):
             found[name] = url
     return found
@@ -52,10 +43,11 @@ def find_base_urls(environment: Mapping[str, str]) -> dict[str, str]:
 def check_bypasses(environment: Mapping[str, str], hosts: Collection[str]) -> Iterator[Finding]:
     """Yield what leads clients in this environment past the proxy; `hosts` have been asked.
 
-    This machine is meant to be reached without it: what leads there through a proxy in reverse mode
-    are base URLs.
+    This machine is meant to be reached without it: what leads there by way of the proxy are base
+    URLs.
     """
-    urls = find_base_urls(environment)
+    found = find_base_urls(environment)
+    urls = {name: url for name, url in found.items() if _find_behind(url) is None}
     for name, url in urls.items():
         if is_loopback(read_host(url)):
             parts = urlsplit(url)
@@ -75,7 +67,8 @@ def check_hosts(
     environment: Mapping[str, str], hosts: Collection[str], settings: HostSettings
 ) -> Iterator[Finding]:
     """Yield the hosts of models that the configuration leaves alone; `hosts` have been asked."""
-    named = {read_host(url) for url in find_base_urls(environment).values()}
+    urls = find_base_urls(environment).values()
+    named = {server.host if (server := _find_behind(url)) else read_host(url) for url in urls}
     closed = sorted(host for host in {*hosts, *named} if not is_opened(host, settings))
     for host in closed:
         key = "never names" if is_named(host, settings.never) else "only leaves out"
@@ -83,6 +76,14 @@ def check_hosts(
             f"hosts.{key} {host}: what is sent there is not masked",
             "obsmask config | grep hosts",
         )
+
+
+def _find_behind(url: str) -> Server | None:
+    """Return the server that is asked by way of the proxy's own port; None without the latter."""
+    try:
+        return read_behind(urlsplit(url).path) if is_loopback(read_host(url)) else None
+    except ValueError:
+        return None
 
 
 def _check_no_proxy(

@@ -80,7 +80,7 @@ def _check_passing(
         return
     yield note(
         f"{runtime} goes past the proxy with {_name(passing)}: requests are masked only if "
-        f"{program.name} asks in another way. Reverse mode does without",
+        f"{program.name} asks in another way. A base URL does without",
         _REVERSE,
     )
 

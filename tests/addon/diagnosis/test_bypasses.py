@@ -30,19 +30,19 @@ from masking.config import parse_settings
             [("note", "obsmask run --reverse http://localhost:8000 -- COMMAND")],
         ),
         ({"ANTHROPIC_BASE_URL": "https://gateway.example"}, []),
+        ({"OPENAI_BASE_URL": "http://[:x"}, []),
         (
             {
-                "ANTHROPIC_BASE_URL": "http://127.0.0.1:8080/to/https/gateway.example",
+                "OPENAI_BASE_URL": "http://127.0.0.1:8080/to/https/gateway.example/v1",
+                "OLLAMA_HOST": "127.0.0.1:8080/to/http/localhost:11434",
                 "NO_PROXY": "gateway.example",
             },
-            [("broken", "export NO_PROXY=''")],
+            [],
         ),
-        ({"OPENAI_BASE_URL": "http://127.0.0.1:8080/to/http/localhost:11434/v1"}, []),
         (
-            {"OPENAI_BASE_URL": "http://127.0.0.1:8080/to/nowhere"},
-            [("note", "obsmask run --reverse http://127.0.0.1:8080 -- COMMAND")],
+            {"OPENAI_BASE_URL": "http://localhost:8080/to/nobody"},
+            [("note", "obsmask run --reverse http://localhost:8080 -- COMMAND")],
         ),
-        ({"OPENAI_BASE_URL": "http://[:x"}, []),
     ],
     ids=[
         "this machine",
@@ -54,10 +54,9 @@ from masking.config import parse_settings
         "a model on this machine",
         "the same, with a password",
         "a gateway",
-        "the same, behind a proxy of ours",
-        "a model on this machine, behind a proxy of ours",
-        "a path of ours that names no server",
         "no URL",
+        "servers behind the proxy's own base URLs",
+        "what only looks like one",
     ],
 )
 def test_what_leads_past_the_proxy_is_found(
@@ -70,6 +69,10 @@ def test_what_leads_past_the_proxy_is_found(
 
 
 @pytest.mark.parametrize(
+    "url",
+    ["https://gateway.example/v1", "http://127.0.0.1:8080/to/https/gateway.example/v1"],
+)
+@pytest.mark.parametrize(
     ("hosts", "expected"),
     [
         ("", []),
@@ -79,10 +82,10 @@ def test_what_leads_past_the_proxy_is_found(
     ids=["as shipped", "never", "only"],
 )
 def test_hosts_that_the_configuration_leaves_alone_are_named(
-    hosts: str, expected: list[str]
+    hosts: str, expected: list[str], url: str
 ) -> None:
     settings = parse_settings(f"[observation_masking.hosts]\n{hosts}".encode())
     assert settings is not None
-    environment = {"OPENAI_BASE_URL": "https://gateway.example/v1"}
+    environment = {"OPENAI_BASE_URL": url}
     found = [each.says for each in check_hosts(environment, {"llm.example"}, settings.hosts)]
     assert expected == [says[: len(start)] for says, start in zip(found, expected, strict=True)]
