@@ -99,8 +99,8 @@ class OwnPorts:
 
     def _refuse_loop(self, flow: http.HTTPFlow) -> bool:
         """Answer what the proxy has sent to itself; return whether it was that."""
-        client = flow.client_conn.peername
-        if client is None or all(client[:2] != (each.sockname or ())[:2] for each in self._loops):
+        ours = {each.sockname for each in self._loops if each.connected}
+        if flow.client_conn.peername not in ours:
             return False
         self._answer(flow, HTTPStatus.BAD_REQUEST, _LOOP)
         return True

@@ -76,7 +76,9 @@ class Passthrough:
         place, problem = _read_place(data.context.server), data.conn.error or ""
         # The certificate may be that of a proxy before the server, of which this says nothing.
         is_servers = isinstance(data.conn, Server) and _read_place(data.conn) == place
-        if not is_servers or not problem.startswith(_UNVERIFIED):
+        # Who speaks no TLS, as by a base URL of ours, has nothing that could pass unopened.
+        is_passable = is_servers and data.context.client.tls
+        if not is_passable or not problem.startswith(_UNVERIFIED):
             return
         if self._unverified.note(place):
             logger.warning(

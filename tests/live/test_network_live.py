@@ -612,6 +612,20 @@ def test_a_server_that_only_the_client_trusts_fails_once_and_then_passes_through
         assert f"for lack of trust: 2 to {FAR}" in served.log
 
 
+def test_a_server_that_only_the_client_trusts_always_fails_behind_a_base_url(
+    world: World, tmp_path: Path
+) -> None:
+    """The client speaks no TLS that could pass unopened."""
+    with running(world, tmp_path) as served:
+        url = behind(read_address(served.url), Server("https", FAR, world.sink.port))
+        for _ in range(2):
+            said = httpx.post(f"{url}{CHAT}", content=BODY, trust_env=False)
+            assert (502, True) == (said.status_code, "Certificate verify failed" in said.text)
+        with served.client(served.bundle) as client:  # its first connection fails, too
+            assert 502 == client.get(f"https://{FAR}:{world.sink.port}/").status_code
+        assert 1 == served.log.count("pass through unopened and UNMASKED")
+
+
 def test_a_company_whose_certificate_is_unknown_is_not_passed_by(
     world: World, tmp_path: Path
 ) -> None:

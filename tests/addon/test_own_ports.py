@@ -1,0 +1,73 @@
+"""Who may use the proxy's own base URLs, and what becomes of the request."""
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+import orjson
+import pytest
+from mitmproxy import http
+from mitmproxy.addons.proxyserver import Proxyserver
+from mitmproxy.proxy.mode_specs import ProxyMode
+from mitmproxy.test import taddons, tflow
+
+from addon.proxy.own_ports import OwnPorts
+
+PATH = "/to/https/[2001:db8::1]:8443/v1?x=y"
+
+
+def lead(change: Callable[[http.HTTPFlow], None], mode: str = "regular") -> http.HTTPFlow:
+    """Return a request to a base URL of a proxy that listens, after the hook."""
+
+    async def ask() -> http.HTTPFlow:
+        server = Proxyserver()
+        with taddons.context(server) as context:
+            context.configure(server, listen_host="127.0.0.1", listen_port=0, server=True)
+            assert await server.setup_servers()
+            _, port = server.listen_addrs()[0][:2]
+            flow = tflow.tflow(req=http.Request.make("GET", f"http://127.0.0.1:{port}{PATH}"))
+            flow.client_conn.sockname = ("127.0.0.1", port)
+            flow.client_conn.proxy_mode = ProxyMode.parse(mode)
+            change(flow)
+            OwnPorts().requestheaders(flow)
+            await server.servers.update([])
+            return flow
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LOCALHOST.", "::1", "127.0.0.9"])
+def test_a_request_becomes_one_to_the_server(name: str) -> None:
+    flow = lead(lambda flow: setattr(flow.request, "host", name))
+    request = flow.request
+    assert flow.response is None
+    assert ("https", "2001:db8::1", 8443, "/v1?x=y") == (
+        *(request.scheme, request.host, request.port, request.path),
+    )
+    assert ("[2001:db8::1]:8443", "relative") == (request.host_header, request.first_line_format)
+
+
+ELSEWHERE: dict[str, Callable[[http.HTTPFlow], None]] = {
+    "another host": lambda flow: setattr(flow.request, "host", "192.0.2.1"),
+    "another name": lambda flow: setattr(flow.request, "host", "localhost.test"),
+    "another port": lambda flow: setattr(flow.request, "port", flow.request.port - 1),
+    "in reverse mode": lambda flow: setattr(
+        flow.client_conn, "proxy_mode", ProxyMode.parse("reverse:http://127.0.0.1:1")
+    ),
+}
+
+
+@pytest.mark.parametrize("change", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_what_is_asked_for_elsewhere_is_left_alone(
+    change: Callable[[http.HTTPFlow], None],
+) -> None:
+    flow = lead(change)
+    assert (None, PATH) == (flow.response, flow.request.path)
+
+
+def test_a_client_of_another_machine_is_refused() -> None:
+    flow = lead(lambda flow: setattr(flow.client_conn, "sockname", ("192.0.2.1", 8080)))
+    response = cast(http.Response, flow.response)
+    error = orjson.loads(response.content or b"")["error"]
+    assert (403, "permission_error") == (response.status_code, error["type"])
+    assert error["message"].endswith("this is for clients on this machine")
