@@ -32,6 +32,9 @@ def settings(text: str, **more: object) -> tuple[str, str]:
     return "--settings", json.dumps({**more, "env": {"ANTHROPIC_BASE_URL": text}})
 
 
+NAMED = "and obsmask run adds nothing to your --settings file"
+
+
 class Case(NamedTuple):
     """A command, the environment, the settings files by what they are called, and the plan."""
 
@@ -158,12 +161,12 @@ CASES = {
     ),
     "a file as an argument": Case(
         ("claude", "--settings", "own.json"), {}, {"USER": url(LOCAL), "OWN": {}},
-        f"{LEFT} USER sets ANTHROPIC_BASE_URL to {LOCAL}, and obsmask run adds nothing to your --settings file",
+        f"{LEFT} USER sets ANTHROPIC_BASE_URL to {LOCAL}, {NAMED}",
         hindrance=True,
     ),
     "that file": Case(
         ("claude", "--settings", "own.json"), {}, {"OWN": url(LOCAL)},
-        f"{LEFT} OWN sets ANTHROPIC_BASE_URL to {LOCAL}, and obsmask run adds nothing to your --settings file",
+        f"{LEFT} OWN sets ANTHROPIC_BASE_URL to {LOCAL}, {NAMED}",
         hindrance=True,
     ),
     "a shell, and a file": Case(
