@@ -66,8 +66,8 @@ RECORDING = "mini-swe-agent-scratch.flow"
 _QUESTIONS = Demo("openai-questions.flow", "a small agent on the openai package")
 
 _UNSIGNED = (
-    "claude-code signs what it sends to api.anthropic.com, and is masked there only if it leaves "
-    "that out (CLAUDE_CODE_ATTRIBUTION_HEADER=0): obsmask run --client-changes -- claude"
+    "claude-code signs what it sends to api.anthropic.com itself. It signs nothing for a base URL, "
+    "which obsmask run gives it: obsmask run -- claude"
 )
 
 _OVER_HTTP = (

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from addon.commands.claude_code import find_places, find_problem, plan_shell
 from addon.proxy.authorities import user_bundle
 from addon.proxy.environment import (
     DEFAULT_URL,
@@ -17,6 +18,10 @@ from addon.proxy.environment import (
     find_replaced,
     take_back,
 )
+from addon.proxy.health_check import Address, check_health, read_address
+
+_PATIENCE = 2.0
+"""In seconds, for a proxy of this machine to say how it is."""
 
 
 class Shell(NamedTuple):
@@ -71,6 +76,11 @@ def _read_url(text: str) -> str:
     metavar="URL",
     help="Where the proxy listens.",
 )
+@click.option(
+    "--as-it-is",
+    is_flag=True,
+    help="Leave out what changes claude-code: ANTHROPIC_BASE_URL and ENABLE_TOOL_SEARCH.",
+)
 @click.option("--unset", is_flag=True, help="Print what takes it all back.")
 @click.option(
     "--shell",
@@ -79,7 +89,7 @@ def _read_url(text: str) -> str:
     show_default=True,
     help="Whose language to print.",
 )
-def command(proxy: str, unset: bool, shell: str) -> None:
+def command(proxy: str, as_it_is: bool, unset: bool, shell: str) -> None:
     """Print the variables by which a client finds the proxy and trusts it.
 
     In the terminal where the client is to run: eval "$(obsmask env)". What was set there already is
@@ -90,10 +100,33 @@ def command(proxy: str, unset: bool, shell: str) -> None:
         for name, before in take_back(os.environ).items():
             _print(spell.unset(name) if before is None else spell.export(name, before))
         return
-    told = client_environment(proxy, user_bundle(), os.environ)
+    changes = {} if as_it_is else _plan(proxy)
+    told = client_environment(proxy, user_bundle(), os.environ, changes)
     _name_replaced(told)
     for name, value in told.items():
         _print(spell.export(name, value))
+
+
+def _plan(proxy: str) -> Mapping[str, str]:
+    """Return what is set for claude-code, and say so if that is nothing."""
+    address = read_address(proxy)
+    plan = plan_shell(os.environ, find_places(os.environ), address)
+    if plan.variables and (problem := _find_problem(address)):
+        plan = plan.give_up((), problem)
+    if not plan.variables:
+        print(f"obsmask: {plan.line}", file=sys.stderr)
+    return plan.variables
+
+
+def _find_problem(address: Address) -> str | None:
+    """Return why a proxy cannot be a base URL; one that does not run yet can."""
+    if problem := find_problem(address, None):
+        return problem
+    try:
+        health = check_health(address, _PATIENCE)
+    except OSError:
+        return None
+    return find_problem(address, health)
 
 
 def _print(line: str) -> None:

@@ -24,9 +24,8 @@ from addon.proxy.health_check import read_address
 
 _Value = TypeVar("_Value")
 
-_CLIENT_CHANGES = {"CLAUDE_CODE_ATTRIBUTION_HEADER": "0"}
-_CLIENT_OVERRIDES = ('websocket.mode="http"',)
-"""What the documentation of claude-code and codex says makes their requests maskable."""
+_CLIENT_CHANGES = 'websocket.mode="http"'
+_AS_IT_IS = 'websocket.mode="pass"'
 
 
 def _reading(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
@@ -42,13 +41,19 @@ def _reading(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
 
 
 @click.command("run", cls=PolicyCommand, context_settings={"allow_interspersed_args": False})
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing at the end.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing, at the start or at the end.")
 @click.option("--tag", default="", metavar="TEXT", help="Note it in the records of this run.")
 @click.option(
     "--client-changes",
     is_flag=True,
-    help="Have claude-code leave out its signature, and codex, Copilot and fast-agent speak HTTP "
-    "where they would speak over a WebSocket, so that they are masked.",
+    help="Send every client of a WebSocket to HTTP, known or not, so that it is masked. One that "
+    "speaks nothing else then fails.",
+)
+@click.option(
+    "--as-it-is",
+    is_flag=True,
+    help="Change nothing about the client: claude-code gets no base URL, and no client of a "
+    "WebSocket is sent to HTTP. What they send then mostly passes unmasked.",
 )
 @click.option(
     "--page",
@@ -76,8 +81,9 @@ def _reading(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
 def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: object) -> int:
     """Run COMMAND, an agent, behind a proxy of its own; at the end say what was saved.
 
-    COMMAND keeps the terminal, gets all signals, and its exit code is returned. Several may run at
-    once. What is kept lies in the user's state directory.
+    claude-code is given a base URL of the proxy's; a line says so before it starts. COMMAND keeps
+    the terminal, gets all signals, and its exit code is returned. Several may run at once. What is
+    kept lies in the user's state directory.
     """
     if os.name != "posix":
         raise click.ClickException(
@@ -85,11 +91,13 @@ def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: ob
         )
     if shutil.which(command[0]) is None and not os.path.exists(command[0]):  # noqa: PTH110
         return _fail(command[0], "no such command", NOT_FOUND)
-    with _open_session(given) as session:
+    with _open_session(command, given) as session:
+        if session.plan and not quiet:
+            print(f"obsmask: {session.plan.line}", file=sys.stderr)
         if shows_page:
             _show_page(session.page)
         try:
-            code = run_foreground(command, session.environment, session.notice_end)
+            code = run_foreground(session.command, session.environment, session.notice_end)
         except OSError as error:
             return _fail(command[0], error.strerror or str(error), NOT_RUNNABLE)
         line = session.finish()
@@ -98,15 +106,20 @@ def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: ob
     return code
 
 
-def _open_session(given: Mapping[str, Any]) -> OwnProxy | RunningProxy:
-    changes = given["client_changes"]
+def _open_session(command: tuple[str, ...], given: Mapping[str, Any]) -> OwnProxy | RunningProxy:
+    changes, as_it_is = given["client_changes"], given["as_it_is"]
+    if changes and as_it_is:
+        raise click.UsageError("--as-it-is and --client-changes exclude each other")
     if given["address"] is None:
-        more = [*(_CLIENT_OVERRIDES if changes else ()), *([OBSERVE] if given["observe"] else ())]
+        overrides = (_CLIENT_CHANGES, changes), (_AS_IT_IS, as_it_is), (OBSERVE, given["observe"])
+        more = [override for override, is_wanted in overrides if is_wanted]
         return OwnProxy(
             Wishes(
+                command=command,
                 arguments=read_proxy_arguments(given, given["tag"], more),
                 reverse=given["reverse"],
-                client_variables=_CLIENT_CHANGES if changes else None,
+                changes_client=changes,
+                as_it_is=as_it_is,
             )
         )
     if (
@@ -117,7 +130,7 @@ def _open_session(given: Mapping[str, Any]) -> OwnProxy | RunningProxy:
         raise click.UsageError(
             "--proxy takes no settings, tag or server: those are the proxy's own"
         )
-    return RunningProxy(given["address"])
+    return RunningProxy(given["address"], command, as_it_is=as_it_is)
 
 
 def _show_page(url: str | None) -> None:

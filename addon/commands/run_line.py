@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
+from addon.metrics.held import HELD
 from addon.metrics.tally import Tally
 from addon.metrics.tally_line import (
     CHANGES,
     PASSED,
+    SIGNED,
     Untouched,
     find_why_untouched,
     render_outgrown,
@@ -20,29 +23,42 @@ _NOTHING = (
     "obsmask run --reverse URL -- COMMAND is for an agent that takes no proxy"
 )
 
-_CLIENT_CHANGES = "obsmask run --client-changes"
+
+class Remedies(NamedTuple):
+    """What would have requests masked that passed; None if nothing would, or it was done already.
+
+    signed: claude-code's, which it signs; `hindrance` says why nothing was done about that.
+    held: those of a WebSocket, whose provider holds the history; `keeps_sockets` is whether this
+        run has them pass, whatever the configuration says.
+    """
+
+    signed: str | None = None
+    held: str | None = None
+    hindrance: str = ""
+    keeps_sockets: bool = False
 
 
 def render_end(
-    tally: Tally, health: Health, *, changes_client: bool, deaths: int, log: Path | None
+    tally: Tally, health: Health, remedies: Remedies, *, deaths: int, log: Path | None
 ) -> str:
     """Return what a run came to.
 
-    changes_client: whether the client was changed already, or cannot be.
     deaths: how often the proxy ended by itself; `log` says why.
     """
-    return "; ".join(_render_parts(tally, health, changes_client, deaths, log))
+    return "; ".join(_render_parts(tally, health, remedies, deaths, log))
 
 
 def _render_parts(
-    tally: Tally, health: Health, changes_client: bool, deaths: int, log: Path | None
+    tally: Tally, health: Health, remedies: Remedies, deaths: int, log: Path | None
 ) -> Iterator[str]:
     if health.lost_records:
         yield f"{health.summary}, of which {health.lost_records} could not be recorded"
     elif tally.count:
-        yield render_tally(tally, _find_why(tally, health, changes_client))
+        yield render_tally(tally, _find_why(tally, health, remedies))
     else:
         yield _NOTHING
+    if tally.changed and (signed := tally.passed_through[SIGNED]) and remedies.signed:
+        yield f"{signed} requests passed, as claude-code signs them: {remedies.signed} changes that"
     if tally.outgrown:
         yield render_outgrown(tally)
     if health.unopened:
@@ -58,11 +74,16 @@ def _render_parts(
         yield f"records in {health.records}"
 
 
-def _find_why(tally: Tally, health: Health, changes_client: bool) -> Untouched:
+def _find_why(tally: Tally, health: Health, remedies: Remedies) -> Untouched:
     """Return why nothing was masked, with the option that changes that, if there is one."""
     why = find_why_untouched(tally)
+    if why == PASSED[SIGNED]:
+        hindrance = f", and {remedies.hindrance}" if remedies.hindrance else ""
+        return Untouched(f"{why.because}{hindrance}", remedies.signed)
+    if why == PASSED[HELD["pass"]] and remedies.keeps_sockets:
+        return Untouched(why.because, remedies.held)
     if change := CHANGES.get(why):
         return Untouched(why.because, advise(Path(health.config)).set(change))
     if why in PASSED.values() and why.setting is not None:
-        return Untouched(why.because, None if changes_client else _CLIENT_CHANGES)
+        return Untouched(why.because, remedies.held)
     return why

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from addon.commands.run_line import render_end
+from addon.commands.claude_code import BASE_URL, Plan, find_places, find_problem, plan
+from addon.commands.run_line import Remedies, render_end
 from addon.metrics.record_file import default_path
 from addon.metrics.record_reader import read_records
 from addon.metrics.tally import Tally
 from addon.proxy.authorities import user_bundle
-from addon.proxy.base_urls import Server, point_at
+from addon.proxy.base_urls import VENDOR, Server, behind, point_at
 from addon.proxy.environment import client_environment
 from addon.proxy.health_check import Address, Health, check_health
 from addon.proxy.network import find_upstream
@@ -22,19 +23,26 @@ from addon.shared.recall_folder import ENVIRONMENT
 
 _MAX_RESTARTS = 20
 
+_CLAUDE = "obsmask run -- claude"
+_CLIENT_CHANGES = "obsmask run --client-changes"
+_NOT_AS_IT_IS = "obsmask run without --as-it-is"
+
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What a proxy of its own is to be like.
+    """What a proxy of its own is to be like, and what is run behind it.
 
     arguments: mitmdump's, beside those that say where it listens.
     reverse: the server to which the clients' base URLs are to lead by way of it.
-    client_variables: what changes the client; None if it is not to be changed.
+    changes_client: whether all clients of a WebSocket are sent to HTTP.
+    as_it_is: whether nothing about the client is changed.
     """
 
+    command: Sequence[str]
     arguments: Sequence[str]
     reverse: Server | None = None
-    client_variables: Mapping[str, str] | None = None
+    changes_client: bool = False
+    as_it_is: bool = False
 
 
 class OwnProxy:
@@ -55,12 +63,15 @@ class OwnProxy:
         )
         self._healths = [self._proxy.start()]
         self._deaths = 0
+        base_urls = self._find_base_urls()
+        before = {**os.environ, **base_urls}
+        self.plan = None if wishes.as_it_is else _plan(wishes.command, before, self._proxy.address)
+        self.command = self.plan.command if self.plan else wishes.command
+        changes = {**base_urls, **(self.plan.variables if self.plan else {})}
         self.environment = {
             **os.environ,
-            **client_environment(self._proxy.address.url, bundle, os.environ),
-            **self._find_base_urls(),
+            **client_environment(self._proxy.address.url, bundle, os.environ, changes),
             **_lead_to_recall(self._healths[-1]),
-            **(wishes.client_variables or {}),
         }
 
     def __enter__(self) -> "OwnProxy":
@@ -91,10 +102,18 @@ class OwnProxy:
         return render_end(
             tally,
             last,
-            changes_client=self._wishes.client_variables is not None,
+            self._find_remedies(),
             deaths=self._deaths,
             log=self._proxy.log,
         )
+
+    def _find_remedies(self) -> Remedies:
+        if self._wishes.as_it_is:
+            return Remedies(_NOT_AS_IT_IS, _NOT_AS_IT_IS, keeps_sockets=True)
+        held = None if self._wishes.changes_client else _CLIENT_CHANGES
+        if self.plan is None:
+            return Remedies(_CLAUDE, held)
+        return Remedies(None, held, self.plan.hindrance)
 
     def _find_base_urls(self) -> Mapping[str, str]:
         server = self._wishes.reverse
@@ -104,14 +123,19 @@ class OwnProxy:
 class RunningProxy:
     """A proxy that runs already, for whomever. Raises RuntimeError if there is none."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, command: Sequence[str], *, as_it_is: bool) -> None:
         health = _check(address)
         if health is None:
             raise RuntimeError(
                 f"no proxy with the addon answers at {address.url}: obsmask proxy starts one"
             )
         self._address, self._since, self._health = address, datetime.now(UTC), health
-        told = client_environment(address.url, user_bundle(), os.environ)
+        self.plan = None if as_it_is else _plan(command, os.environ, address)
+        if self.plan and (problem := find_problem(address, health)):
+            self.plan = self.plan.give_up(command, problem)
+        self.command = self.plan.command if self.plan else command
+        changes = self.plan.variables if self.plan else {}
+        told = client_environment(address.url, user_bundle(), os.environ, changes)
         self.environment = {**os.environ, **told, **_lead_to_recall(health)}
 
     def __enter__(self) -> "RunningProxy":
@@ -132,8 +156,19 @@ class RunningProxy:
         """Return in a line what passed the proxy while the command ran, whoever sent it."""
         health = _check(self._address) or self._health
         tally = _count(health.records, {self._health.run}, self._since)
-        line = render_end(tally, health, changes_client=True, deaths=0, log=None)
+        line = render_end(tally, health, self._find_remedies(), deaths=0, log=None)
         return f"through {self._address.url} meanwhile: {line}"
+
+    def _find_remedies(self) -> Remedies:
+        if self.plan is not None:
+            return Remedies(hindrance=self.plan.hindrance)
+        if find_problem(self._address, self._health):
+            return Remedies()
+        return Remedies(f"{BASE_URL}={behind(self._address, VENDOR)} in its environment")
+
+
+def _plan(command: Sequence[str], environment: Mapping[str, str], address: Address) -> Plan | None:
+    return plan(command, environment, find_places(environment), address)
 
 
 def _lead_to_recall(health: Health) -> Mapping[str, str]:

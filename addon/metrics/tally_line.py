@@ -245,10 +245,11 @@ _HOLDS = "the provider holds the history of the agent's WebSocket"
 _SENDS_TO_HTTP = {"websocket.mode": "auto"}
 _HELD_BY_SETTING = Untouched(_HOLDS, Advice().set(_SENDS_TO_HTTP))
 
+SIGNED = "signed (cch)"
+"""Why claude-code's requests pass where no base URL leads it to the proxy."""
+
 PASSED: Mapping[str, Untouched] = {
-    "signed (cch)": Untouched(
-        "claude-code signs what it sends", "CLAUDE_CODE_ATTRIBUTION_HEADER=0 in its environment"
-    ),
+    SIGNED: Untouched("claude-code signs what it sends", "obsmask run -- claude"),
     HELD["pass"]: _HELD_BY_SETTING,
     HELD["unknown"]: Untouched(_HOLDS, Advice().set({"websocket.mode": "http"})),
     HELD["bound"]: BOUND["drops"],

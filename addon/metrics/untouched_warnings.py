@@ -9,9 +9,9 @@ from masking.wire_format import Binding
 _MAX_PLACES = 1_000
 
 _SIGNED = (
-    "claude-code signs what it sends to {host}, and so it passes untouched. "
-    "CLAUDE_CODE_ATTRIBUTION_HEADER=0 in its environment ends that; so does ANTHROPIC_BASE_URL "
-    "with the address of a proxy in reverse mode"
+    "claude-code signs what it sends to {host}, and so it passes untouched. With "
+    "ANTHROPIC_BASE_URL=http://127.0.0.1:8080/to/https/{host} in its environment, and this proxy's "
+    "port in it, it signs nothing; obsmask run -- claude sets that, as does obsmask env"
 )
 
 _BOUND: dict[Binding, str] = {

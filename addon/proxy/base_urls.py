@@ -55,6 +55,15 @@ class Server(NamedTuple):
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
 
+VENDOR = Server("https", "api.anthropic.com", 443)
+"""Where claude-code signs what it sends, unless a base URL leads it elsewhere."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine: clients reach it without the proxy."""
+    return host in _LOOPBACK or host.startswith("127.")
+
+
 def read_server(url: str) -> Server:
     """Read a base URL: `http://localhost:11434`, `https://llm.example.com/v1`.
 
@@ -89,6 +98,22 @@ def read_behind(path: str) -> Server | None:
     if not found or not host or not port or port > _MOST_PORTS:
         raise ValueError("expected /to/SCHEME/HOST[:PORT]/PATH, as /to/https/llm.example.com/v1")
     return Server(found["scheme"].lower(), host, port, found["rest"] or "")
+
+
+def read_target(url: str) -> Server:
+    """Read a base URL: the server that it leads to, behind a proxy of ours as well.
+
+    Raises ValueError if it is none.
+    """
+    server = read_server(url)
+    target = read_behind(server.path) if is_loopback(server.host) else None
+    return server if target is None else target
+
+
+def spell(server: Server) -> str:
+    """Return a server as its base URL."""
+    _, _, path = behind(Address("", 0), server).partition(_TO)
+    return path.replace("/", "://", 1)
 
 
 def _read_ipv6(text: str) -> str | None:
@@ -128,5 +153,4 @@ def _is_same(one: Server, other: Server) -> bool:
 
 
 def _normalize(server: Server) -> tuple[str, int]:
-    is_here = server.host in _LOOPBACK or server.host.startswith("127.")
-    return ("localhost" if is_here else server.host), server.port
+    return ("localhost" if is_loopback(server.host) else server.host), server.port

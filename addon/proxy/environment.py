@@ -35,7 +35,8 @@ OTHER_CA_VARIABLES = (
 CA_FOLDERS_VARIABLE = "SSL_CERT_DIR"
 
 REPLACED = "OBSMASK_REPLACED"
-"""Holds, as JSON, what the other variables were before, so that they can be taken back."""
+"""Holds, as JSON, what the other variables were before, so that they can be taken back: null for
+those that were not there, where they are not always set."""
 
 WGET_VARIABLE = "SYSTEM_WGETRC"
 """Debian's wget is built with GnuTLS, and reads no authorities but those in its settings."""
@@ -47,12 +48,15 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def client_environment(
-    url: str, bundle: Path, before: Mapping[str, str] = _NOTHING
+    url: str,
+    bundle: Path,
+    before: Mapping[str, str] = _NOTHING,
+    changes: Mapping[str, str] = _NOTHING,
 ) -> dict[str, str]:
     """Return the variables by which the known clients find the proxy and trust its CA.
 
     `before` is the environment that they are added to. None of them changes what a client says
-    about itself.
+    about itself, but for `changes`, which are set and taken back with them.
     """
     others = [name for name in OTHER_PROXY_VARIABLES if before.get(name)]
     other_bundles = [name for name in OTHER_CA_VARIABLES if before.get(name)]
@@ -62,10 +66,15 @@ def client_environment(
         **dict.fromkeys((*CA_VARIABLES, *other_bundles), str(bundle)),
         WGET_VARIABLE: str(find_wgetrc(bundle)),
         _NODE_SWITCH: "1",
+        **changes,
     }
     # The second time, what is always there is ours; what was there before the first time counts.
     names = _WHERE_SET if REPLACED in before else tuple(told)
-    replaced = {**find_replaced(names, before), **_read_replaced(before)}
+    replaced = {
+        **find_replaced(names, before),
+        **{name: before.get(name) for name in changes},
+        **_read_replaced(before),
+    }
     told[REPLACED] = json.dumps(replaced, sort_keys=True)
     return told
 
@@ -105,12 +114,12 @@ def restore(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in before.items() if value is not None}
 
 
-def _read_replaced(environment: Mapping[str, str]) -> dict[str, str]:
+def _read_replaced(environment: Mapping[str, str]) -> dict[str, str | None]:
     try:
         replaced = json.loads(environment.get(REPLACED) or "{}")
     except ValueError:
         return {}
     is_read = isinstance(replaced, dict) and all(
-        isinstance(each, str) for each in replaced.values()
+        each is None or isinstance(each, str) for each in replaced.values()
     )
     return replaced if is_read else {}

@@ -20,7 +20,7 @@ from addon.commands.diagnosis.finding import Finding
 from addon.commands.diagnosis.prices import check_prices, check_uncached
 from addon.commands.main import main
 from addon.commands.page import explain_no_page
-from addon.commands.run_line import render_end
+from addon.commands.run_line import Remedies, render_end
 from addon.metrics.advice import Advice
 from addon.metrics.held import HELD, Held
 from addon.metrics.hold_warnings import HoldWarnings
@@ -117,7 +117,7 @@ PRINTED: dict[str, list[Printed]] = {
             software_version="1", run="0", state="ON", is_masking=True, config=str(user_config()),
             records="/state/requests.jsonl", unopened={}, unserved=0,
         ),
-        changes_client=False, deaths=0, log=None,
+        Remedies(), deaths=0, log=None,
     )],
     "addon.shared.state_lines.render_recall": [lambda _: render_recall(_recalled(), ADVICE) or ""],
     "addon.shared.state_lines.render_no_page": [

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from addon.proxy.base_urls import Server, behind, point_at, read_behind, read_server
+from addon.proxy.base_urls import (
+    Server,
+    behind,
+    point_at,
+    read_behind,
+    read_server,
+    read_target,
+    spell,
+)
 from addon.proxy.health_check import Address
 
 PROXY = Address("127.0.0.1", 8080)
@@ -167,3 +175,17 @@ def test_a_path_that_names_no_server_is_refused(path: str) -> None:
 @pytest.mark.parametrize("path", ["", "/", "/to", "/v1/messages", "/To/https/a.test", "*"])
 def test_another_path_is_none_of_ours(path: str) -> None:
     assert read_behind(path) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://a.example/v1", "https://a.example/v1"),
+        ("http://127.0.0.1:8080/to/https/a.example/v1", "https://a.example/v1"),
+        ("http://localhost:8080/to/http/%5B::1%5D:4000", "http://[::1]:4000"),
+        ("https://a.example/to/https/b.example", "https://a.example/to/https/b.example"),
+    ],
+    ids=["a server", "behind a proxy of ours", "one of this machine", "a path of another's"],
+)
+def test_the_server_that_a_base_url_leads_to_is_read(url: str, expected: str) -> None:
+    assert expected == spell(read_target(url))

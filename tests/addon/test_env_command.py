@@ -24,6 +24,7 @@ URL = "http://127.0.0.1:8080"
 OURS = (
     *(*PROXY_VARIABLES, *OTHER_PROXY_VARIABLES, *DIRECT_VARIABLES),
     *(*CA_VARIABLES, *OTHER_CA_VARIABLES, WGET_VARIABLE, "NODE_USE_ENV_PROXY", REPLACED),
+    *("ANTHROPIC_BASE_URL", "ENABLE_TOOL_SEARCH", "ANTHROPIC_MODEL"),
 )
 
 
@@ -64,6 +65,8 @@ BEFORE = {
         "NO_PROXY": "corp,10.0.0.0/8",
         "ALL_PROXY": "socks5://corp:2",
     },
+    "a gateway": {"ANTHROPIC_BASE_URL": "https://gateway.example.com/v1"},
+    "tools as the user wants them": {"ENABLE_TOOL_SEARCH": "false"},
     "an empty one": {"http_proxy": "", "no_proxy": "a b\nc"},
 }
 
@@ -80,6 +83,50 @@ def test_a_shell_gets_the_variables_and_can_take_them_back(
     assert set_once == set_twice
     assert before == evaluate(run_env(capsys, "--unset")[0], set_twice)
     assert before == {name: value for name, value in restore(set_twice).items() if name in OURS}
+
+
+def test_claude_code_is_led_to_its_server_by_way_of_the_proxy(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = {"ANTHROPIC_BASE_URL": "https://gateway.example.com/v1"}
+    use(gateway, monkeypatch)
+    set_once = evaluate(run_env(capsys)[0], gateway)
+    assert f"{URL}/to/https/gateway.example.com/v1" == set_once["ANTHROPIC_BASE_URL"]
+    assert "true" == set_once["ENABLE_TOOL_SEARCH"]
+    use(gateway, monkeypatch)
+    kept = evaluate(run_env(capsys, "--as-it-is")[0], gateway)
+    assert gateway.items() <= kept.items()
+    assert "ENABLE_TOOL_SEARCH" not in kept
+    assert gateway == evaluate(run_env(capsys, "--unset")[0], kept)
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments", "why"),
+    [
+        (
+            {"ANTHROPIC_MODEL": "claude-opus-5-5"},
+            (),
+            "claude-opus-5-5 binds its reasoning to what precedes it",
+        ),
+        (
+            {},
+            ("--proxy", "http://10.0.0.1:8080"),
+            "the proxy at http://10.0.0.1:8080 is a base URL for clients of its own machine alone",
+        ),
+    ],
+    ids=["the model", "the proxy"],
+)
+def test_claude_code_is_left_as_it_is_where_that_would_gain_nothing(
+    environment: Mapping[str, str],
+    arguments: tuple[str, ...],
+    why: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    use(environment, monkeypatch)
+    out, err = run_env(capsys, *arguments)
+    assert f"obsmask: claude-code is left as it is: {why}\n" == err
+    assert "ANTHROPIC_BASE_URL" not in evaluate(out, environment)
 
 
 def test_what_is_set_between_two_times_can_be_taken_back(

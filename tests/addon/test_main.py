@@ -56,7 +56,7 @@ def demo_rows(shown: str) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("agent", "wanted"),
     [
-        ("claude-code", "CLAUDE_CODE_ATTRIBUTION_HEADER=0"),
+        ("claude-code", "obsmask run -- claude"),
         ("codex", "obsmask run -- codex"),
     ],
 )

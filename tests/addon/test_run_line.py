@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from addon.commands.run_line import render_end
+from addon.commands.run_line import Remedies, render_end
 from addon.metrics.held import HELD
 from addon.metrics.record import RequestRecord
 from addon.metrics.tally import Tally
@@ -41,20 +41,22 @@ def tally_of(*records: Mapping[str, object]) -> Tally:
     return tally
 
 
+REMEDIES = Remedies("obsmask run -- claude", "obsmask run --client-changes")
+
+
 def render(
-    record: Mapping[str, object],
-    *,
-    changes_client: bool = False,
+    *records: Mapping[str, object],
+    remedies: Remedies = REMEDIES,
     told: Mapping[str, Any] | None = None,
 ) -> str:
     health = HEALTH.model_copy(update=told)
-    return render_end(tally_of(record), health, changes_client=changes_client, deaths=0, log=None)
+    return render_end(tally_of(*records), health, remedies, deaths=0, log=None)
 
 
 @pytest.mark.parametrize(
     ("record", "why"),
     [
-        (SIGNED, "claude-code signs what it sends; obsmask run --client-changes changes that"),
+        (SIGNED, "claude-code signs what it sends; obsmask run -- claude changes that"),
         (
             {**SIGNED, "binding": "refuses"},
             "claude-code signs what it sends, and the model binds its reasoning to all that "
@@ -103,10 +105,29 @@ def test_it_says_why_nothing_is_masked_and_only_what_would_change_that(
 
 
 @pytest.mark.parametrize("record", [SIGNED, UNKNOWN], ids=["signed", "a WebSocket"])
-def test_a_client_that_is_changed_already_is_not_advised_to_be(
-    record: Mapping[str, object],
-) -> None:
-    assert "--client-changes" not in render(record, changes_client=True)
+def test_what_is_done_already_or_cannot_be_is_not_advised(record: Mapping[str, object]) -> None:
+    assert " changes that" not in render(record, remedies=Remedies())
+
+
+def test_a_run_that_leaves_clients_as_they_are_names_its_own_option() -> None:
+    remedies = Remedies("obsmask run", "obsmask run", keeps_sockets=True)
+    line = render({"passed_through": HELD["pass"]}, remedies=remedies)
+    assert "agent's WebSocket; obsmask run changes that" in line
+
+
+def test_it_says_what_stood_in_the_way_of_masking_claude_code() -> None:
+    stands = "/etc/settings.json sets ANTHROPIC_BASE_URL to https://api.anthropic.com"
+    line = render(SIGNED, remedies=Remedies(hindrance=stands))
+    assert f"because claude-code signs what it sends, and {stands}; records" in line
+
+
+def test_signed_requests_beside_masked_ones_are_told_of_with_what_has_them_masked() -> None:
+    masked = {"masked": 1, "tool_results": 9, "tokens_before": 9, "tokens_after": 5}
+    line = render(masked, SIGNED, SIGNED)
+    assert (
+        "; 2 requests passed, as claude-code signs them: obsmask run -- claude changes that; "
+        in line
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,7 +151,7 @@ def test_it_says_what_passed_by(told: Mapping[str, Any], words: str) -> None:
 
 @pytest.mark.parametrize(("deaths", "times"), [(1, "once"), (3, "3 times")])
 def test_it_says_that_the_proxy_ended(deaths: int, times: str) -> None:
-    line = render_end(Tally(), HEALTH, changes_client=False, deaths=deaths, log=Path("/a.log"))
+    line = render_end(Tally(), HEALTH, Remedies(), deaths=deaths, log=Path("/a.log"))
     assert f"; the proxy ended {times} by itself, and /a.log says why" in line
 
 
@@ -148,6 +169,6 @@ def test_a_run_that_outgrew_its_models_says_what_to_do_first(count: int, expecte
         for number in range(count)
     ]
     counted = tally_of({"masked": 1, "kept": {"summary": 2}}, *grew)
-    line = render_end(counted, HEALTH, changes_client=True, deaths=0, log=None)
+    line = render_end(counted, HEALTH, Remedies(), deaths=0, log=None)
     assert (expected != "", True) == ("no longer fit" in line, expected in line)
     assert ", 1 request for a summary left whole; " in line

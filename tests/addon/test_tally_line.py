@@ -147,7 +147,7 @@ SIGNED = {"passed_through": "signed (cch)"}
         pytest.param(
             [SIGNED, WHOLE, {"masking": "off"}],
             "claude-code signs what it sends",
-            "CLAUDE_CODE_ATTRIBUTION_HEADER=0 in its environment",
+            "obsmask run -- claude",
             id="claude-code, whose small requests are not signed",
         ),
         pytest.param(
@@ -160,7 +160,7 @@ SIGNED = {"passed_through": "signed (cch)"}
         pytest.param(
             [SIGNED | {"binding": "refuses"}, SIGNED],
             "claude-code signs what it sends",
-            "CLAUDE_CODE_ATTRIBUTION_HEADER=0 in its environment",
+            "obsmask run -- claude",
             id="claude-code with two models, one of which binds its reasoning",
         ),
         pytest.param(

@@ -38,29 +38,37 @@ UNCHANGED = "CLAUDE_CODE_ATTRIBUTION_HEADER"
 
 
 class Case(NamedTuple):
-    """An agent, the options of `obsmask run`, and what the last line says."""
+    """An agent, the options of `obsmask run`, and what its lines say."""
 
     name: str
     options: tuple[str, ...]
     said: tuple[str, ...]
 
 
+LEADS = "claude-code: ANTHROPIC_BASE_URL leads through the proxy to https://api.anthropic.com"
 MASKED = (" tokens sent, ", " not sent (-", "; records in ")
 CASES = (
     Case("mini-swe-agent", (), MASKED),
     Case("mini-swe-agent", ("--observe",), ("observed: masking would have left out ",)),
     Case("qwen-code", (), MASKED),
     Case("opencode", (), MASKED),
+    Case("claude-code", (), (*MASKED, LEADS)),
+    Case("claude-code-oauth", (), (*MASKED, LEADS)),
     Case(
         "claude-code",
-        (),
-        ("nothing masked, because claude-code signs what it sends; obsmask run --client-changes",),
+        ("--as-it-is",),
+        (
+            "nothing masked, because claude-code signs what it sends; obsmask run without "
+            "--as-it-is changes that",
+        ),
     ),
-    Case("claude-code", (CHANGES,), MASKED),
     Case(
         "claude-code-bound",
-        (CHANGES, "--set", "schema1.cache_pricing=auto", "--window-turns", "8"),
-        ("nothing masked, because the model binds its reasoning to all that precedes it; ",),
+        ("--set", "schema1.cache_pricing=auto", "--window-turns", "8"),
+        (
+            "claude-code is left as it is: claude-opus-5-5 binds its reasoning to what precedes it",
+            "nothing masked, because claude-code signs what it sends, and the model binds its ",
+        ),
     ),
     Case("codex", (), MASKED),
     Case("codex", (CHANGES,), MASKED),
@@ -84,9 +92,8 @@ def test_a_real_agent_gets_to_its_end_under_obsmask_run(case: Case, tmp_path: Pa
     assert [] == session.provider.refusals
     last = len(session.replies.replies) - 1
     assert last == max(session.replies.place(each.said) for each in session.provider.requests)
-    line = session.said.rstrip().splitlines()[-1]
-    assert line.startswith("obsmask: ")
-    assert [] == [words for words in case.said if words not in line], line
+    lines = [line for line in session.said.splitlines() if line.startswith("obsmask: ")]
+    assert [] == [words for words in case.said if not any(words in line for line in lines)], lines
 
 
 class Session(NamedTuple):
@@ -99,8 +106,10 @@ class Session(NamedTuple):
 
 def prepare(name: str) -> Client:
     """Return an agent as its user has it."""
-    client = replace(CLIENTS[name], scenario=TOUR)
+    client = replace(CLIENTS[name.removesuffix("-oauth")], scenario=TOUR)
     own = {name: value for name, value in (client.environment or {}).items() if name != UNCHANGED}
+    if name.endswith("-oauth"):
+        own |= {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": f"sk-ant-oat01-{'a' * 90}"}
     if "PYTHONPATH" in os.environ:
         own["PYTHONPATH"] = os.environ["PYTHONPATH"]
     return replace(client, environment=own)
@@ -298,10 +307,103 @@ def test_a_real_agents_request_for_a_summary_goes_out_whole(tmp_path: Path) -> N
     program, model = "{package}/node_modules/.bin/claude", "claude-sonnet-4-5"
     client = prepare("claude-code")
     client = replace(client, command=("bash", "-c", COMPACT, program, "{task}", model))
-    session = run_agent(client, (*MASKING, CHANGES), tmp_path, lambda replies: replies)
+    session = run_agent(client, MASKING, tmp_path, lambda replies: replies)
     assert [] == session.provider.refusals
     sent = [each.body.decode() for each in session.provider.requests]
     first = next(place for place, body in enumerate(sent) if ASKS in body)
     assert " chars masked]" in sent[first - 1]
     assert " chars masked]" not in sent[first]
     assert " left whole; " in session.said.rstrip().splitlines()[-1]
+
+
+RESUMED = """
+"$0" --dangerously-skip-permissions --model "$2" -p "$1"
+"$0" --dangerously-skip-permissions --model "$2" --continue -p "And what else?"
+"""
+
+
+def test_claude_code_is_masked_when_it_resumes_a_session(tmp_path: Path) -> None:
+    program, model = "{package}/node_modules/.bin/claude", "claude-sonnet-4-5"
+    client = prepare("claude-code")
+    client = replace(client, command=("bash", "-c", RESUMED, program, "{task}", model))
+    session = run_agent(client, MASKING, tmp_path, lambda replies: replies)
+    assert [] == session.provider.refusals
+    last = session.provider.requests[-1].body.decode()
+    assert "And what else?" in last
+    assert " chars masked]" in last
+
+
+TOOLS = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    about = {"name": "big", "description": "Gives a text", "inputSchema": {"type": "object"}}
+    results = {
+        "initialize": {
+            "protocolVersion": (asked.get("params") or {}).get("protocolVersion"),
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "texts", "version": "1"},
+        },
+        "tools/list": {"tools": [about]},
+        "tools/call": {"content": [{"type": "text", "text": "A line of a text.\\n" * 300}]},
+    }
+    if "id" in asked:
+        result = results.get(asked["method"], {})
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+MAIN_TURNS, SUB_TURNS, MCP_TURNS = 26, 14, 8
+
+
+def _answer_agents(received: Received) -> Reply:
+    """Answer an agent that calls tools of an MCP server, then a sub-agent, then a shell."""
+    if not received.offers_tools:
+        return Reply(content="A title")
+    done = len(received.said)
+    shell = call(f"call_{done}", "Bash", command=f"seq {done} {done + 400}", description="Counts")
+    if _is_sub_agents(received):
+        return Reply(calls=(shell,)) if done < SUB_TURNS else Reply(content="Counted.")
+    if done < MCP_TURNS:
+        return Reply(calls=(call(f"call_{done}", "mcp__texts__big"),))
+    if done == MCP_TURNS:
+        task = {"description": "Counts", "prompt": "SUBTASK", "run_in_background": False}
+        return Reply(calls=(call("call_agent", "Agent", subagent_type="general-purpose", **task),))
+    return Reply(calls=(shell,)) if done < MAIN_TURNS else Reply(content="All done.")
+
+
+def _is_sub_agents(received: Received) -> bool:
+    first = json.dumps(received.request["messages"][0])
+    return "SUBTASK" in first and "MAINTASK" not in first
+
+
+def test_claude_code_is_masked_in_sub_agents_and_with_tools_of_mcp(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    servers = {"texts": {"command": sys.executable, "args": [str(tmp_path / "tools.py")]}}
+    given = json.dumps({"mcpServers": servers}).replace("{", "{{").replace("}", "}}")
+    client = prepare("claude-code")
+    command = (*client.command[:-2], "--mcp-config", given, "-p", "MAINTASK")
+    client = replace(client, command=command)
+    session = run_agent(client, MASKING, tmp_path, lambda _: _answer_agents)
+    assert [] == session.provider.refusals
+    for is_sub, turns in ((False, MAIN_TURNS), (True, SUB_TURNS)):
+        sent = [
+            each.body.decode()
+            for each in session.provider.requests
+            if each.offers_tools and is_sub == _is_sub_agents(each)
+        ]
+        assert turns < len(sent)
+        assert " chars masked]" in sent[-1]
+    *_, last = (each for each in session.provider.requests if not _is_sub_agents(each))
+    assert "A line of a text." not in last.body.decode()
+
+
+def test_a_base_url_in_claude_codes_own_settings_is_put_behind_the_proxy(tmp_path: Path) -> None:
+    client = prepare("claude-code")
+    own = json.dumps({"env": {"ANTHROPIC_BASE_URL": "https://api.anthropic.com"}})
+    client = replace(client, files={".claude/settings.json": own})
+    session = run_agent(client, MASKING, tmp_path, lambda replies: replies)
+    assert [] == session.provider.refusals
+    assert " chars masked]" in session.provider.requests[-1].body.decode()
+    assert (
+        "obsmask: claude-code: --settings leads through the proxy to https://api.anthropic.com "
+        "(from ~/.claude/settings.json)"
+    ) in session.said

@@ -444,11 +444,49 @@ def test_a_local_server_is_reached_by_a_base_url(world: World, home: Path, progr
     assert done.stderr.startswith("obsmask: 1 request, ")
 
 
-@pytest.mark.parametrize("changes", [(), ("--client-changes",)])
-def test_a_client_is_changed_only_when_asked(
-    world: World, home: Path, changes: Sequence[str]
+SHOW = f"""#!{sys.executable}
+import json, os, sys
+print(json.dumps([sys.argv[1:], dict(os.environ)]))
+"""
+VENDOR = "https://api.anthropic.com"
+BASE_URL = r"http://127\.0\.0\.1:\d+/to/https/api\.anthropic\.com"
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "base_url", "line"),
+    [
+        ((), {}, BASE_URL, f"claude-code: ANTHROPIC_BASE_URL leads through the proxy to {VENDOR}"),
+        (("-q",), {}, BASE_URL, None),
+        (("--as-it-is",), {}, None, None),
+        (
+            (),
+            {"ANTHROPIC_MODEL": "claude-opus-5-5"},
+            None,
+            "claude-code is left as it is: claude-opus-5-5 binds its reasoning to what precedes it",
+        ),
+    ],
+    ids=["no option", "quiet", "as it is", "a model that binds"],
+)
+def test_claude_code_is_given_a_base_url_of_the_proxys(
+    world: World,
+    home: Path,
+    options: Sequence[str],
+    environment: Mapping[str, str],
+    base_url: str | None,
+    line: str | None,
 ) -> None:
-    name = "CLAUDE_CODE_ATTRIBUTION_HEADER"
-    program = "import json, os; print(json.dumps(dict(os.environ)))"
-    done = run(world, home, *changes, sys.executable, "-c", program)
-    assert ("0" if changes else None) == json.loads(done.stdout).get(name)
+    program = home / "claude"
+    program.write_text(SHOW)
+    program.chmod(0o700)
+    done = run(world, home, *options, str(program), more=environment)
+    arguments, given = json.loads(done.stdout)
+    assert [] == arguments
+    assert re.fullmatch(str(base_url), str(given.get("ANTHROPIC_BASE_URL")))
+    said = [each for each in done.stderr.splitlines() if each.startswith("obsmask: claude-code")]
+    assert ([] if line is None else [f"obsmask: {line}"]) == said
+
+
+def test_nothing_and_everything_cannot_be_changed_at_once(world: World, home: Path) -> None:
+    done = run(world, home, "--as-it-is", "--client-changes", "true")
+    assert 2 == done.returncode
+    assert "--as-it-is and --client-changes exclude each other" in done.stderr

@@ -29,27 +29,6 @@ def find_client(name: str) -> Client | None:
     return _CLIENTS.get(name.removesuffix(".exe"))
 
 
-SIGNATURE = "CLAUDE_CODE_ATTRIBUTION_HEADER"
-
-
-def _check_claude(environment: Mapping[str, str], settings: Settings) -> Iterator[Finding]:
-    if environment.get(SIGNATURE) == "0":
-        yield ok(f"{SIGNATURE}=0: claude-code does not sign its requests, and they can be masked")
-    elif environment.get("ANTHROPIC_BASE_URL"):
-        yield ok("claude-code signs nothing where ANTHROPIC_BASE_URL is set")
-    elif settings.mode == "observe":
-        yield note(
-            "claude-code signs what it sends to api.anthropic.com: what masking would save is not "
-            "reckoned, because a signed request is never masked",
-            "obsmask run --observe --client-changes -- COMMAND",
-        )
-    else:
-        yield note(
-            "claude-code signs what it sends to api.anthropic.com: that passes unmasked",
-            "obsmask run --client-changes -- COMMAND",
-        )
-
-
 def _check_socket(
     name: str, models: str, settings: Settings, *, falls_back: bool
 ) -> Iterator[Finding]:
@@ -117,7 +96,7 @@ _EDITOR = Client(
 _TEXT = _say("Its tool results are text of the user's messages: there is nothing to mask")
 
 _CLIENTS: Mapping[str, Client] = {
-    "claude": Client(("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"), True, _check_claude),
+    "claude": Client(("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"), True),
     "codex": Client(("SSL_CERT_FILE", "CODEX_CA_CERTIFICATE"), True, _check_codex),
     "copilot": Client(is_native=True, remarks=_check_copilot),
     "fast-agent": Client(("SSL_CERT_FILE",), remarks=_check_fast_agent),

@@ -92,6 +92,9 @@ def _examine_command(it: Surroundings) -> Iterator[Finding]:
     if it.program is None:
         yield broken(f"{it.command[0]}: no such command on the search path")
         return
+    if it.plan:
+        say = note if it.plan.hindrance else ok
+        yield say(it.plan.line)
     if it.client:
         yield from it.client.remarks(it.environment, it.settings)
     interpreter = it.program.runs_on

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
+from addon.commands.claude_code import Plan, find_places, find_problem, plan
 from addon.commands.diagnosis.authorities import Bundle, fetch_authority, find_useless, read_bundle
 from addon.commands.diagnosis.clients import Client, find_client
 from addon.commands.diagnosis.configuration import Configuration, read_configuration
@@ -66,8 +67,20 @@ class Surroundings:
             return self.environment
         useless = set(find_useless(self.environment))
         before = {name: value for name, value in self.environment.items() if name not in useless}
+        changes = self.plan.variables if self.plan else {}
         url = DEFAULT.url  # `run` chooses a free port
-        return {**before, **client_environment(url, user_bundle(before), before)}
+        return {**before, **client_environment(url, user_bundle(before), before, changes)}
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        """What `obsmask run` does to claude-code, if the command starts it, or a shell."""
+        places = find_places(self.environment)
+        if self.running is None:
+            return plan(self.command, self.environment, places, DEFAULT)
+        address, health = self.running
+        found = plan(self.command, self.environment, places, address)
+        problem = find_problem(address, health)
+        return found.give_up(self.command, problem) if found and problem else found
 
     @cached_property
     def authority(self) -> Bundle:

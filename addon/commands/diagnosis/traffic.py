@@ -7,7 +7,7 @@ from dataclasses import replace
 from addon.commands.diagnosis.finding import Finding, note
 from addon.metrics.record import RequestRecord
 from addon.metrics.tally import Tally
-from addon.metrics.tally_line import CHANGES, explain_passed, list_outgrown
+from addon.metrics.tally_line import CHANGES, SIGNED, explain_passed, list_outgrown
 from masking.report.text import pluralize
 from masking.rules import RequestFacts, Rule
 
@@ -17,11 +17,13 @@ def check_passed(records: Sequence[RequestRecord]) -> Iterator[Finding]:
     tally = _count(records)
     for reason, count in tally.passed_through.most_common():
         why = explain_passed(tally, reason)
-        is_clients = why.setting is not None and why not in CHANGES
-        yield note(
-            f"{count} of {len(records)} requests passed untouched: {why.because}",
-            "obsmask run --client-changes -- COMMAND" if is_clients else why.setting,
-        )
+        if reason == SIGNED:
+            mend: str | None = "obsmask run -- claude"
+        elif why.setting is not None and why not in CHANGES:
+            mend = "obsmask run --client-changes -- COMMAND"
+        else:
+            mend = why.setting
+        yield note(f"{count} of {len(records)} requests passed untouched: {why.because}", mend)
 
 
 def check_bound(records: Sequence[RequestRecord]) -> Iterator[Finding]:

@@ -89,7 +89,7 @@ def test_a_model_on_this_machine_is_reached_as_run_would_have_it(
 @pytest.mark.parametrize(
     ("command", "mend"),
     [
-        (["claude", "-p", "two words"], "obsmask run --client-changes -- claude -p 'two words'"),
+        (["codex", "exec", "two words"], "obsmask run --client-changes -- codex exec 'two words'"),
         (["sudo", "claude"], "sudo -E claude"),
     ],
     ids=["arguments", "sudo"],
@@ -102,6 +102,28 @@ def test_the_command_is_filled_in(
     program.chmod(0o700)
     monkeypatch.setenv("PATH", f"{home}{os.pathsep}{os.environ['PATH']}")
     assert mend in [finding.mend for topic, finding in examine(*command) if topic == "Command"]
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (
+            "claude-opus-4-6",
+            ("ok", "claude-code: ANTHROPIC_BASE_URL leads through the proxy to "),
+        ),
+        ("opus", ("note", "claude-code is left as it is: claude-opus-5-5 (opus) binds ")),
+    ],
+)
+def test_it_says_what_run_does_to_claude_code(
+    home: Path, monkeypatch: pytest.MonkeyPatch, model: str, expected: tuple[str, str]
+) -> None:
+    (home / "claude").write_text("#!/bin/sh\n", encoding="utf-8")
+    (home / "claude").chmod(0o700)
+    monkeypatch.setenv("PATH", f"{home}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("ANTHROPIC_MODEL", model)
+    said = [each for topic, each in examine("claude") if topic == "Command"]
+    level, begins = expected
+    assert [level] == [each.level for each in said if each.says.startswith(begins)]
 
 
 def test_one_file_is_not_told_of_in_two_ways(monkeypatch: pytest.MonkeyPatch) -> None:

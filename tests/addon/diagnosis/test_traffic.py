@@ -15,7 +15,7 @@ def test_requests_that_passed_are_counted_by_reason() -> None:
     signed = [record(passed_through="signed (cch)") for _ in range(2)]
     found = list(check_passed([*signed, record(), record(passed_through="not JSON")]))
     assert "2 of 4 requests passed untouched: claude-code signs what it sends" == found[0].says
-    assert ["obsmask run --client-changes -- COMMAND", None] == mends(found)
+    assert ["obsmask run -- claude", None] == mends(found)
 
 
 def test_what_a_setting_changes_is_told_by_its_command() -> None:

@@ -13,8 +13,7 @@ from addon.commands.diagnosis.program import Interpreter, Program
 from addon.commands.diagnosis.trial import Attempt, Outcome
 from addon.commands.diagnosis.trust import check_attempts, check_unasked
 from masking.config import Settings, parse_settings
-from masking.config_types import Mode
-from tests.findings import levels, mends
+from tests.findings import levels
 
 NODE = Program("agent", Path("/bin/agent"), Interpreter("node", Path("/bin/node")))
 PROXIED = Interpreter("node", Path("/bin/node"))
@@ -71,9 +70,6 @@ OBSERVE = b'[observation_masking]\nmode = "observe"\n'
 @pytest.mark.parametrize(
     ("name", "environment", "config", "expected"),
     [
-        ("claude", {}, b"", ["note"]),
-        ("claude", {"CLAUDE_CODE_ATTRIBUTION_HEADER": "0"}, b"", ["ok"]),
-        ("claude", {"ANTHROPIC_BASE_URL": "https://gateway.example"}, b"", ["ok"]),
         ("codex", {}, b"", ["ok"]),
         ("codex", {}, PASS, ["note"]),
         ("codex", {}, OBSERVE, ["note"]),
@@ -90,9 +86,6 @@ OBSERVE = b'[observation_masking]\nmode = "observe"\n'
         ("mini", {}, b"", []),
     ],
     ids=[
-        "signs",
-        "does not sign",
-        "does not sign elsewhere",
         "speaks over a WebSocket",
         "may keep its WebSocket",
         "keeps its WebSocket where masking is only observed",
@@ -121,19 +114,6 @@ def test_what_is_known_of_a_client_is_told(
     client, settings = find_client(name), parse_settings(config) or Settings()
     assert client is not None
     assert expected == levels(client.remarks(environment, settings))
-
-
-@pytest.mark.parametrize(
-    ("mode", "expected"),
-    [
-        ("on", "obsmask run --client-changes -- COMMAND"),
-        ("observe", "obsmask run --observe --client-changes -- COMMAND"),
-    ],
-)
-def test_a_client_that_signs_is_started_anew_in_the_same_mode(mode: Mode, expected: str) -> None:
-    claude = find_client("claude")
-    assert claude is not None
-    assert [expected] == mends(claude.remarks({}, Settings(mode=mode)))
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="only Linux tells")

@@ -53,7 +53,7 @@ def test_the_page_tells_what_the_requests_came_to(
         "Answer begins     after 0.50 s in 1 answer",
         "                  where the boundary moved, after 2.00 s in 1 answer",
         "Passed untouched  1 request: claude-code signs what it sends; "
-        "CLAUDE_CODE_ATTRIBUTION_HEADER=0 in its environment changes that",
+        "obsmask run -- claude changes that",
         "",
         "",
         "                               tokens   not",
