@@ -5,7 +5,7 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -267,7 +267,7 @@ class Talk(NamedTuple):
     last: list[Item]
 
 
-async def talk(url: str, headers: Mapping[str, str] | None = None) -> Talk:
+async def talk(url: str, headers: dict[str, str] | None = None) -> Talk:
     """Speak as codex does: only what is new, or everything on a new connection."""
     items, fresh, sent = [TASK], [TASK], list[bytes]()
     socket, previous = await connect(url, headers), ""
@@ -291,7 +291,7 @@ async def talk(url: str, headers: Mapping[str, str] | None = None) -> Talk:
 
 
 async def connect(
-    url: str, headers: Mapping[str, str] | None = None, tries: int = 1
+    url: str, headers: dict[str, str] | None = None, tries: int = 1
 ) -> WebSocketClientConnection:
     """Ask for a WebSocket, `tries` times at most."""
     try:
