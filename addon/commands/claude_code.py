@@ -56,22 +56,9 @@ _FAMILIES: Mapping[str, str] = {
 
 _PACKAGE = "@anthropic-ai/claude-code"
 _LAUNCHERS = (
-    *(
-        "env",
-        "npx",
-        "bunx",
-        "pnpx",
-        "pnpm",
-        "yarn",
-        "npm",
-        "bun",
-        "deno",
-        "node",
-        "dlx",
-        "exec",
-        "x",
-    ),
-    *("run", "nice", "nohup", "time", "timeout", "stdbuf", "sudo", "caffeinate", "mise", "volta"),
+    *("npx", "bunx", "pnpx", "npm", "pnpm", "yarn", "bun", "deno", "node", "dlx", "exec", "x"),
+    *("env", "run", "nice", "nohup", "time", "timeout", "stdbuf", "sudo", "caffeinate"),
+    *("mise", "volta"),
 )
 """What passes on the arguments that stand behind `claude`."""
 

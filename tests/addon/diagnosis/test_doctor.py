@@ -89,7 +89,10 @@ def test_a_model_on_this_machine_is_reached_as_run_would_have_it(
 @pytest.mark.parametrize(
     ("command", "mend"),
     [
-        (["codex", "exec", "two words"], "obsmask run --client-changes -- codex exec 'two words'"),
+        (
+            ["fast-agent", "go", "two words"],
+            "obsmask run --client-changes -- fast-agent go 'two words'",
+        ),
         (["sudo", "claude"], "sudo -E claude"),
     ],
     ids=["arguments", "sudo"],
