@@ -537,7 +537,7 @@ def test_a_real_recording_scrubbed_as_a_foreign_one(path: Path, tmp_path: Path) 
 
 def structure(made: http.HTTPFlow) -> list[object]:
     body = json.loads(as_text(made.request.content))
-    return [body["model"], [tool["function"]["name"] for tool in body.get("tools", ())]] + [
+    return [body["model"], [tool[tool["type"]]["name"] for tool in body.get("tools", ())]] + [
         (
             each["role"],
             each.get("tool_call_id"),
