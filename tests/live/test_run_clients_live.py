@@ -316,7 +316,7 @@ def test_a_real_agents_request_for_a_summary_goes_out_whole(tmp_path: Path) -> N
     assert " left whole; " in session.said.rstrip().splitlines()[-1]
 
 
-RESUMED = """
+CONTINUED = """
 "$0" --dangerously-skip-permissions --model "$2" -p "$1"
 "$0" --dangerously-skip-permissions --model "$2" --continue -p "And what else?"
 """
@@ -325,7 +325,7 @@ RESUMED = """
 def test_claude_code_is_masked_when_it_resumes_a_session(tmp_path: Path) -> None:
     program, model = "{package}/node_modules/.bin/claude", "claude-sonnet-4-5"
     client = prepare("claude-code")
-    client = replace(client, command=("bash", "-c", RESUMED, program, "{task}", model))
+    client = replace(client, command=("bash", "-c", CONTINUED, program, "{task}", model))
     session = run_agent(client, MASKING, tmp_path, lambda replies: replies)
     assert [] == session.provider.refusals
     last = session.provider.requests[-1].body.decode()
