@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
-from addon.proxy.base_urls import VENDOR, Server, behind, is_loopback, read_target, spell
+from addon.proxy.base_urls import VENDOR, Server, behind, is_loopback, read_target
 from addon.proxy.health_check import Address, Health
 from masking.printable import printable
 from masking.wire.reasoning import find_messages_binding
@@ -262,7 +262,7 @@ class _Planner:
             return self._leave(
                 f"{called} binds its reasoning to what precedes it", is_hindrance=True
             )
-        url = spell(server)
+        url = server.url
         if source is None and BASE_URL in self._assigned:
             is_hindrance = server.host == VENDOR.host or is_loopback(server.host)
             return self._leave(
@@ -282,7 +282,7 @@ class _Planner:
 
     def _override(self, source: _Settings, server: Server) -> Plan:
         """Put the base URL of a settings file behind ours by what comes before the file."""
-        url = spell(server)
+        url = server.url
         stands = f"{source.called} sets {BASE_URL} to {url}"
         if source.kind == "managed":
             return self._leave(f"{stands}, and nothing overrides that", is_hindrance=True)

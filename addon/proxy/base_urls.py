@@ -54,6 +54,11 @@ class Server(NamedTuple):
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
+    @property
+    def url(self) -> str:
+        """Its base URL."""
+        return f"{self.scheme}://{self.authority}{self.path}"
+
 
 VENDOR = Server("https", "api.anthropic.com", 443)
 """Where claude-code signs what it sends, unless a base URL leads it elsewhere."""
@@ -108,12 +113,6 @@ def read_target(url: str) -> Server:
     server = read_server(url)
     target = read_behind(server.path) if is_loopback(server.host) else None
     return server if target is None else target
-
-
-def spell(server: Server) -> str:
-    """Return a server as its base URL."""
-    _, _, path = behind(Address("", 0), server).partition(_TO)
-    return path.replace("/", "://", 1)
 
 
 def _read_ipv6(text: str) -> str | None:
