@@ -85,12 +85,6 @@ class Plan:
     line: str
     hindrance: str = ""
 
-    def give_up(self, command: Sequence[str], problem: str) -> "Plan":
-        """Return what is done to a command where the proxy cannot be a base URL: nothing."""
-        if not self.variables and self.command == tuple(command):
-            return self
-        return Plan(tuple(command), {}, f"claude-code is left as it is: {problem}", problem)
-
 
 class Places(NamedTuple):
     """Where claude-code finds its settings.
@@ -121,23 +115,31 @@ def find_places(environment: Mapping[str, str]) -> Places:
 
 
 def plan(
-    command: Sequence[str], environment: Mapping[str, str], places: Places, address: Address
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    places: Places,
+    address: Address,
+    health: Health | None,
 ) -> Plan | None:
     """Return what is done to claude-code if a command starts it, or a shell; None for another.
 
-    address: where the proxy listens.
+    address: where the proxy listens; `health` is what it says of itself, None if it does not run.
     """
     started = _find_started(command)
     if started is None:
         names = (PurePosixPath(word).name for word in command if "=" not in word)
         if next((name for name in names if name != "env"), None) not in _SHELLS:
             return None
-    return _Planner(tuple(command), started, environment, places, address).plan()
+    planner = _Planner(tuple(command), started, environment, places, address)
+    return planner.plan(find_problem(address, health))
 
 
-def plan_shell(environment: Mapping[str, str], places: Places, address: Address) -> Plan:
+def plan_shell(
+    environment: Mapping[str, str], places: Places, address: Address, health: Health | None
+) -> Plan:
     """Return what is done to claude-code that is started by hand, in a shell: variables alone."""
-    return _Planner((), None, environment, places, address).plan()
+    planner = _Planner((), None, environment, places, address)
+    return planner.plan(find_problem(address, health))
 
 
 def find_problem(address: Address, health: Health | None) -> str | None:
@@ -238,8 +240,11 @@ class _Planner:
         self._problems: list[str] = []
         self._settings = list(self._read_settings())
 
-    def plan(self) -> Plan:
+    def plan(self, problem: str | None) -> Plan:
+        """Return what is done, or nothing where there is a `problem` with the proxy."""
         plan = self._plan()
+        if problem and (plan.variables or plan.command != self._command):
+            plan = self._leave(problem, is_hindrance=True)
         line = "; ".join([plan.line, *self._problems])
         return Plan(plan.command, plan.variables, printable(line), printable(plan.hindrance))
 

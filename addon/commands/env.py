@@ -1,5 +1,6 @@
 """`obsmask env`: the variables that lead a client through the proxy."""
 
+import contextlib
 import os
 import shlex
 import sys
@@ -9,8 +10,9 @@ from urllib.parse import urlsplit
 
 import click
 
-from addon.commands.claude_code import find_places, find_problem, plan_shell
+from addon.commands.claude_code import find_places, plan_shell
 from addon.proxy.authorities import user_bundle
+from addon.proxy.base_urls import is_loopback
 from addon.proxy.environment import (
     DEFAULT_URL,
     REPLACED,
@@ -18,7 +20,7 @@ from addon.proxy.environment import (
     find_replaced,
     take_back,
 )
-from addon.proxy.health_check import Address, check_health, read_address
+from addon.proxy.health_check import Address, Health, check_health, read_address
 
 _PATIENCE = 2.0
 """In seconds, for a proxy of this machine to say how it is."""
@@ -110,23 +112,19 @@ def command(proxy: str, as_it_is: bool, unset: bool, shell: str) -> None:
 def _plan(proxy: str) -> Mapping[str, str]:
     """Return what is set for claude-code, and say so if that is nothing."""
     address = read_address(proxy)
-    plan = plan_shell(os.environ, find_places(os.environ), address)
-    if plan.variables and (problem := _find_problem(address)):
-        plan = plan.give_up((), problem)
+    plan = plan_shell(os.environ, find_places(os.environ), address, _ask(address))
     if not plan.variables:
         print(f"obsmask: {plan.line}", file=sys.stderr)
     return plan.variables
 
 
-def _find_problem(address: Address) -> str | None:
-    """Return why a proxy cannot be a base URL; one that does not run yet can."""
-    if problem := find_problem(address, None):
-        return problem
-    try:
-        health = check_health(address, _PATIENCE)
-    except OSError:
+def _ask(address: Address) -> Health | None:
+    """Return how a proxy of this machine is; None if it does not run yet, or is elsewhere."""
+    if not is_loopback(address.host):
         return None
-    return find_problem(address, health)
+    with contextlib.suppress(OSError):
+        return check_health(address, _PATIENCE)
+    return None
 
 
 def _print(line: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from addon.commands.claude_code import BASE_URL, Plan, find_places, find_problem, plan
+from addon.commands.claude_code import BASE_URL, find_places, find_problem, plan
 from addon.commands.run_line import Remedies, render_end
 from addon.metrics.record_file import default_path
 from addon.metrics.record_reader import read_records
@@ -32,6 +32,7 @@ _NOT_AS_IT_IS = "obsmask run without --as-it-is"
 class Wishes:
     """What a proxy of its own is to be like, and what is run behind it.
 
+    command: what is run.
     arguments: mitmdump's, beside those that say where it listens.
     reverse: the server to which the clients' base URLs are to lead by way of it.
     changes_client: whether all clients of a WebSocket are sent to HTTP.
@@ -65,7 +66,10 @@ class OwnProxy:
         self._deaths = 0
         base_urls = self._find_base_urls()
         before = {**os.environ, **base_urls}
-        self.plan = None if wishes.as_it_is else _plan(wishes.command, before, self._proxy.address)
+        self.plan = None
+        if not wishes.as_it_is:
+            proxy = (self._proxy.address, self._healths[-1])
+            self.plan = plan(wishes.command, before, find_places(before), *proxy)
         self.command = self.plan.command if self.plan else wishes.command
         changes = {**base_urls, **(self.plan.variables if self.plan else {})}
         self.environment = {
@@ -130,9 +134,9 @@ class RunningProxy:
                 f"no proxy with the addon answers at {address.url}: obsmask proxy starts one"
             )
         self._address, self._since, self._health = address, datetime.now(UTC), health
-        self.plan = None if as_it_is else _plan(command, os.environ, address)
-        if self.plan and (problem := find_problem(address, health)):
-            self.plan = self.plan.give_up(command, problem)
+        self.plan = None
+        if not as_it_is:
+            self.plan = plan(command, os.environ, find_places(os.environ), address, health)
         self.command = self.plan.command if self.plan else command
         changes = self.plan.variables if self.plan else {}
         told = client_environment(address.url, user_bundle(), os.environ, changes)
@@ -165,10 +169,6 @@ class RunningProxy:
         if find_problem(self._address, self._health):
             return Remedies()
         return Remedies(f"{BASE_URL}={behind(self._address, VENDOR)} in its environment")
-
-
-def _plan(command: Sequence[str], environment: Mapping[str, str], address: Address) -> Plan | None:
-    return plan(command, environment, find_places(environment), address)
 
 
 def _lead_to_recall(health: Health) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from addon.commands.claude_code import Places, Plan, find_problem, plan, plan_shell
+from addon.commands.claude_code import Places, find_problem, plan, plan_shell
 from addon.proxy.health_check import Address, Health
 
 PORT = "http://127.0.0.1:8080"
@@ -221,7 +221,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_plan(case: Case, tmp_path: Path) -> None:
     places = write(case.files, tmp_path)
-    found = plan(case.command, case.environment, places, Address("127.0.0.1", 8080))
+    found = plan(case.command, case.environment, places, Address("127.0.0.1", 8080), None)
     assert found is not None
     line = found.line
     for called, path in FILES.items():
@@ -249,7 +249,7 @@ def write(files: Mapping[str, object], folder: Path) -> Places:
     [("codex",), ("code", "--wait", "."), ("vim", "claude.md"), ("mine", "-x", "claude"), ("env",)],
 )
 def test_no_other_command_is_planned_for(command: Sequence[str], tmp_path: Path) -> None:
-    assert None is plan(command, {}, write({}, tmp_path), Address("127.0.0.1", 8080))
+    assert None is plan(command, {}, write({}, tmp_path), Address("127.0.0.1", 8080), None)
 
 
 def test_local_settings_are_those_of_the_repository(tmp_path: Path) -> None:
@@ -258,18 +258,17 @@ def test_local_settings_are_those_of_the_repository(tmp_path: Path) -> None:
     (tmp_path / "work" / ".git").mkdir(parents=True)
     (deep / ".claude").mkdir(parents=True)
     places = write({"LOCAL": url(LOCAL), "PROJECT": url(GATEWAY)}, tmp_path)._replace(work=deep)
-    found = plan_shell({}, places, Address("127.0.0.1", 8080))
+    found = plan_shell({}, places, Address("127.0.0.1", 8080), None)
     assert "settings.local.json sets ANTHROPIC_BASE_URL to http://localhost:4000" in found.line
     (deep / ".claude" / "settings.local.json").write_text(json.dumps(url(VENDOR)))
-    assert found == plan_shell({}, places, Address("127.0.0.1", 8080))
+    assert found == plan_shell({}, places, Address("127.0.0.1", 8080), None)
 
 
 def test_a_file_that_cannot_be_read_is_told_of(tmp_path: Path) -> None:
     places = write({"USER": {}}, tmp_path)
     (places.user / "settings.json").write_bytes(b"\xff")
-    assert (
-        "was not read: it is not UTF-8" in plan_shell({}, places, Address("127.0.0.1", 8080)).line
-    )
+    found = plan_shell({}, places, Address("127.0.0.1", 8080), None)
+    assert "was not read: it is not UTF-8" in found.line
 
 
 HEALTH = Health(
@@ -295,8 +294,14 @@ def test_a_proxy_that_cannot_be_a_base_url(
     assert (problem or "") in (found or "")
 
 
-def test_what_is_left_alone_already_is_not_said_to_be_for_the_proxy() -> None:
-    left = Plan(("claude",), {}, "as it is")
-    assert left == left.give_up(("claude",), "an old proxy")
-    planned = Plan(("claude", "--settings"), {}, "planned").give_up(("claude",), "an old proxy")
-    assert Plan(("claude",), {}, f"{LEFT} an old proxy", "an old proxy") == planned
+def test_nothing_is_done_for_a_proxy_that_cannot_be_a_base_url(tmp_path: Path) -> None:
+    """What is left as it is already is so for its own reason."""
+    old, bound = Address("127.0.0.1", 8080), {"ANTHROPIC_MODEL": "claude-opus-5-5"}
+    places = write({"LOCAL": url(LOCAL)}, tmp_path)
+    found = plan(["claude", "-p"], {}, places, old, HEALTH)
+    assert found is not None
+    assert (("claude", "-p"), {}) == (found.command, found.variables)
+    assert found.line.startswith(f"{LEFT} the proxy at http://127.0.0.1:8080 is of an older")
+    assert "of an older version" in found.hindrance
+    left = plan(["claude"], bound, write({}, tmp_path), old, HEALTH)
+    assert left == plan(["claude"], bound, write({}, tmp_path), old, None)

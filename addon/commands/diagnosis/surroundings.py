@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
-from addon.commands.claude_code import Plan, find_places, find_problem, plan
+from addon.commands.claude_code import Plan, find_places, plan
 from addon.commands.diagnosis.authorities import Bundle, fetch_authority, find_useless, read_bundle
 from addon.commands.diagnosis.clients import Client, find_client
 from addon.commands.diagnosis.configuration import Configuration, read_configuration
@@ -74,13 +74,9 @@ class Surroundings:
     @cached_property
     def plan(self) -> Plan | None:
         """What `obsmask run` does to claude-code, if the command starts it, or a shell."""
+        address, health = self.running or (DEFAULT, None)
         places = find_places(self.environment)
-        if self.running is None:
-            return plan(self.command, self.environment, places, DEFAULT)
-        address, health = self.running
-        found = plan(self.command, self.environment, places, address)
-        problem = find_problem(address, health)
-        return found.give_up(self.command, problem) if found and problem else found
+        return plan(self.command, self.environment, places, address, health)
 
     @cached_property
     def authority(self) -> Bundle:
