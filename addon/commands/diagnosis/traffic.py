@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from addon.commands.diagnosis.finding import Finding, note
+from addon.metrics.held import HELD
 from addon.metrics.record import RequestRecord
 from addon.metrics.tally import Tally
-from addon.metrics.tally_line import CHANGES, SIGNED, explain_passed, list_outgrown
+from addon.metrics.tally_line import explain_passed, list_outgrown
 from masking.report.text import pluralize
 from masking.rules import RequestFacts, Rule
 
@@ -17,13 +18,12 @@ def check_passed(records: Sequence[RequestRecord]) -> Iterator[Finding]:
     tally = _count(records)
     for reason, count in tally.passed_through.most_common():
         why = explain_passed(tally, reason)
-        if reason == SIGNED:
-            mend: str | None = "obsmask run -- claude"
-        elif why.setting is not None and why not in CHANGES:
-            mend = "obsmask run --client-changes -- COMMAND"
-        else:
-            mend = why.setting
-        yield note(f"{count} of {len(records)} requests passed untouched: {why.because}", mend)
+        # For a client that nobody has tried, one run is a safer try than a setting.
+        is_try = reason == HELD["unknown"] and why.setting is not None
+        yield note(
+            f"{count} of {len(records)} requests passed untouched: {why.because}",
+            "obsmask run --client-changes -- COMMAND" if is_try else why.setting,
+        )
 
 
 def check_bound(records: Sequence[RequestRecord]) -> Iterator[Finding]:

@@ -18,6 +18,17 @@ def test_requests_that_passed_are_counted_by_reason() -> None:
     assert ["obsmask run -- claude", None] == mends(found)
 
 
+def test_nothing_is_advised_where_the_model_would_refuse_masking_anyway() -> None:
+    (found,) = check_passed([record(passed_through="signed (cch)", binding="refuses")])
+    assert "the model binds its reasoning" in found.says
+    assert found.mend is None
+
+
+def test_an_unknown_client_of_a_websocket_is_tried_for_one_run() -> None:
+    found = check_passed([record(passed_through=HELD["unknown"])])
+    assert ["obsmask run --client-changes -- COMMAND"] == mends(list(found))
+
+
 def test_what_a_setting_changes_is_told_by_its_command() -> None:
     found = check_passed(
         [record(passed_through=HELD["pass"]), record(passed_through=HELD["bound"])]
