@@ -11,6 +11,7 @@ from addon.metrics.tally_line import (
     PASSED,
     SIGNED,
     Untouched,
+    explain_passed,
     find_why_untouched,
     render_outgrown,
     render_tally,
@@ -57,7 +58,8 @@ def _render_parts(
         yield render_tally(tally, _find_why(tally, health, remedies))
     else:
         yield _NOTHING
-    if tally.changed and (signed := tally.passed_through[SIGNED]) and remedies.signed:
+    signed = tally.passed_through[SIGNED]
+    if tally.changed and signed and remedies.signed and explain_passed(tally, SIGNED).setting:
         yield f"{signed} requests passed, as claude-code signs them: {remedies.signed} changes that"
     if tally.outgrown:
         yield render_outgrown(tally)

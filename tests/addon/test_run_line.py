@@ -128,6 +128,8 @@ def test_signed_requests_beside_masked_ones_are_told_of_with_what_has_them_maske
         "; 2 requests passed, as claude-code signs them: obsmask run -- claude changes that; "
         in line
     )
+    bound = {**SIGNED, "binding": "refuses"}
+    assert "signs them" not in render(masked, bound, bound)
 
 
 @pytest.mark.parametrize(
