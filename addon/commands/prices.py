@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
-from addon.commands.diagnosis.hosts import read_host
 from addon.commands.options import config_options, open_config
 from addon.commands.showing_prices import render_host, render_list
 from addon.metrics.uncached import read_uncached
+from addon.proxy.base_urls import read_host
 from addon.shared.config_file import ConfigFile
 from addon.shared.stored_prices import remove_stored, store_prices
 

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator, Sequence
 
 from addon.commands.diagnosis.bypasses import KNOWN_HOSTS
-from addon.commands.diagnosis.hosts import is_loopback
 from addon.metrics.advice import Advice
 from addon.metrics.uncached import render_uncached
+from addon.proxy.base_urls import is_loopback
 from masking.config import Settings
 from masking.host_names import check_host, normalize_host
 from masking.measures.price_list_check import open_list

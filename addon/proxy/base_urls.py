@@ -34,8 +34,6 @@ _VARIABLES: Mapping[str, str] = {
 }
 """Each with the path that a client expects in it."""
 
-_LOOPBACK = ("localhost", "::1", "0.0.0.0")  # noqa: S104 - ollama's server is called so, too
-
 _PORTS = {"http": 80, "https": 443}
 _MOST_PORTS = 65_535
 
@@ -65,8 +63,26 @@ VENDOR = Server("https", "api.anthropic.com", 443)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine: clients reach it without the proxy."""
-    return host in _LOOPBACK or host.startswith("127.")
+    """Whether a host is this machine: clients reach it without the proxy.
+
+    So is `0.0.0.0`, which leads here, and as which ollama's server is known.
+    """
+    name = host.lower().rstrip(".")
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return name == "localhost" or name.endswith(".localhost")
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    found = mapped or address
+    return bool(found.is_loopback or found.is_unspecified)
+
+
+def read_host(url: str) -> str:
+    """Return the host of a URL; empty if it has none."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:  # brackets that are left open
+        return ""
 
 
 def read_server(url: str) -> Server:

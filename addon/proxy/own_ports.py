@@ -9,7 +9,6 @@ Only clients of this machine may do so, and no page in a browser: all servers wo
 there, so that a page of one could read what another says. `docs/security.md` has the reasons.
 """
 
-import ipaddress
 import time
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -116,7 +115,7 @@ class OwnPorts:
 
 
 def _send_to(flow: http.HTTPFlow, server: base_urls.Server) -> None:
-    """Make a request one to a server. The proxy behind ours is told the host of a plain one."""
+    """Lead a request to a server. The proxy behind ours reads the host of a plain one in it."""
     request = flow.request
     is_told = isinstance(flow.client_conn.proxy_mode, UpstreamMode) and server.scheme == "http"
     request.scheme, request.host, request.port = server.scheme, server.host, server.port
@@ -139,7 +138,7 @@ def _is_for_page(request: http.Request) -> bool:
 
 def _is_here(client: Client) -> bool:
     """Whether a client has connected on loopback, and so from this machine."""
-    return client.sockname is not None and _is_loopback(client.sockname[0])
+    return client.sockname is not None and base_urls.is_loopback(client.sockname[0])
 
 
 def _is_own(address: Address | None) -> bool:
@@ -147,18 +146,7 @@ def _is_own(address: Address | None) -> bool:
     if address is None:
         return False
     host, port, *_ = address
-    return _is_loopback(host) and port in _find_ports()
-
-
-def _is_loopback(host: str) -> bool:
-    name = host.lower().rstrip(".")
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        return name == "localhost"
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    found = mapped or address
-    return bool(found.is_loopback or found.is_unspecified)  # which leads to this machine, too
+    return base_urls.is_loopback(host) and port in _find_ports()
 
 
 def _find_ports() -> Iterator[int]:

@@ -5,8 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from addon.commands.diagnosis.finding import Finding, broken, note
-from addon.commands.diagnosis.hosts import is_loopback, read_host
-from addon.proxy.base_urls import Server, read_behind
+from addon.proxy.base_urls import Server, is_loopback, read_behind, read_host
 from addon.proxy.environment import DIRECT_VARIABLES
 from addon.proxy.upstream import NoProxy
 from addon.shared.requests import is_opened

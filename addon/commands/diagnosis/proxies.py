@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from addon.commands.diagnosis.finding import Finding, broken, note, ok
-from addon.commands.diagnosis.hosts import is_loopback
+from addon.proxy.base_urls import is_loopback
 from addon.proxy.health_check import Address, Health, check_health
 from addon.proxy.upstream import read_upstream
 
