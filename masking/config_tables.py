@@ -72,8 +72,8 @@ class MetricsSettings(Table):
 class WebsocketSettings(Table):
     """What becomes of a client that speaks over WebSockets (codex).
 
-    mode: "auto": a client that falls back is told to use HTTP where something could be masked.
-        "pass": what holds only what is new passes. "http": every client is told to use HTTP.
+    mode: "auto": a client that falls back is sent to HTTP where something could be masked.
+        "pass": what holds only what is new passes. "http": every client is sent to HTTP.
     """
 
     mode: WebsocketMode = "auto"

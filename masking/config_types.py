@@ -18,6 +18,7 @@ from masking.rules import ANY
 _Switch = bool | Literal["auto"]
 _Mode = Literal["on", "observe"]
 _WebsocketMode = Literal["auto", "pass", "http"]
+_WEBSOCKET_MODES: tuple[_WebsocketMode, ...] = ("auto", "pass", "http")
 
 
 def name_type(value: object) -> str:
@@ -68,10 +69,9 @@ def _read_switch(value: object) -> _Switch:
 
 
 def _read_websocket_mode(value: object) -> _WebsocketMode:
-    if value == "auto" or value == "pass":
-        return "auto" if value == "auto" else "pass"
-    if value == "http":
-        return "http"
+    for mode in _WEBSOCKET_MODES:
+        if value == mode:
+            return mode
     raise ConfigError('expected "auto", "pass" or "http"', "")
 
 

@@ -9,9 +9,9 @@ from masking.wire_format import Binding
 _MAX_PLACES = 1_000
 
 _SIGNED = (
-    "claude-code signs what it sends to {host}, and so it passes untouched. With "
-    "ANTHROPIC_BASE_URL=http://127.0.0.1:8080/to/https/{host} in its environment, and this proxy's "
-    "port in it, it signs nothing; obsmask run -- claude sets that, as does obsmask env"
+    "claude-code signs what it sends to {host}, so it passes untouched. It signs nothing if it is "
+    "started by obsmask run -- claude, or with this proxy's port as its base URL: "
+    "ANTHROPIC_BASE_URL=http://127.0.0.1:PORT/to/https/{host}"
 )
 
 _BOUND: dict[Binding, str] = {

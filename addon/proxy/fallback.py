@@ -2,11 +2,12 @@
 
 The request for a WebSocket names no model, so the first one passes. What a client then asks for
 shows whether anything could be masked; if so the connection is closed, before the provider has seen
-the message, and the client is answered 426 when it comes back. This was tried with each client of
+the message, and the client gets a 426 when it comes back. This was tried with each client of
 the table: codex reconnects without a word, and Copilot CLI does not even ask for a second one.
 
-fast-agent is not in the table. Its requests look like those of any program on OpenAI's package; it
-tries a WebSocket at every turn anew, and says so; and if it is told to use nothing else, it fails.
+fast-agent is not in the table. Its requests look like those of any program on OpenAI's package. It
+tries a WebSocket again at every turn, prints a line each time, and fails if it may use nothing
+else.
 """
 
 import re

@@ -6,8 +6,8 @@ reconnect, holds the whole history, and is masked as a request over HTTP is.
 
 With `mode = "auto"` a client that is known to fall back (`fallback.py`) is sent to HTTP, where it
 posts whole histories: at the first message whose model and settings could have something masked,
-its connection is closed, and it is told 426 when it asks for another. With `mode = "http"` every
-client is told 426 at once. Where masking is only observed, none is.
+its connection is closed, and it gets a 426 when it asks for another. With `mode = "http"` every
+client gets a 426 at once. Where masking is only observed, none does.
 
 Whatever goes wrong in here, the client's own bytes go out.
 """

@@ -22,7 +22,7 @@ from addon.recordings.provider.provider import HOST, Provider
 from addon.recordings.provider.received import Received
 from addon.recordings.provider.responses import ACCOUNT
 from addon.recordings.provider.script import Reply, Script, ScriptedReplies, call
-from addon.recordings.studio.client import FAKE_KEY, TOUR, Client, Tool
+from addon.recordings.studio.client import TOUR, Client
 from addon.recordings.studio.clients import CLIENTS
 from addon.recordings.studio.installation import find_installed
 from addon.recordings.studio.recorder import REDIRECT, Workspace, run_client
@@ -212,25 +212,15 @@ def test_a_session_of_codex_that_is_resumed_is_masked(tmp_path: Path) -> None:
     assert " chars masked]" in resumed
 
 
-COPILOT = Client(
-    registry="npm",
-    packages=("@github/copilot@1.0.102", "node@24"),
-    command=(
-        "{package}/node_modules/.bin/node",
-        "{package}/node_modules/@github/copilot/npm-loader.js",
-        *("--allow-all-tools", "--allow-all-paths", "--no-auto-update", "-p", "{task}"),
-    ),
+COPILOT = replace(
+    CLIENTS["copilot"],
     environment={
-        "COPILOT_PROVIDER_BASE_URL": "https://api.openai.com/v1",
-        "COPILOT_PROVIDER_API_KEY": FAKE_KEY,
+        **(CLIENTS["copilot"].environment or {}),
         "COPILOT_PROVIDER_TYPE": "openai",
         "COPILOT_PROVIDER_WIRE_API": "responses",
         "COPILOT_PROVIDER_TRANSPORT": "websockets",
         "COPILOT_MODEL": "gpt-5.1",
     },
-    shell=Tool("bash", {"command": "{what}", "description": "Runs a command"}),
-    read=Tool("view", {"path": "{work}/{what}"}),
-    scenario=TOUR,
 )
 
 
