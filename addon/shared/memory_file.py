@@ -189,6 +189,8 @@ class MemoryFile:
             for opening, branches in waiting.items():
                 if self._waiting.get(opening) is branches:
                     del self._waiting[opening]
+            if not self._waiting:  # who was in a hurry meanwhile has what it wanted
+                self._is_urgent.clear()
             self._written |= waiting
             for opening in (opening for opening, branches in waiting.items() if not branches):
                 del self._written[opening]

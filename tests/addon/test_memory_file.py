@@ -454,6 +454,25 @@ def test_a_request_that_masks_nothing_new_waits_for_others_or_the_end(
     assert [(OPENING, (PAST,))] == read(tmp_path)
 
 
+def test_a_hurry_while_it_writes_does_not_hurry_what_comes_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("addon.shared.memory_file._WAIT", 600.0)
+    file = MemoryFile(lambda: tmp_path)
+
+    def encode_in_a_hurry(branches: Branches) -> str:
+        file._hurry()
+        return encode(branches)
+
+    monkeypatch.setattr("addon.shared.memory_file.encode", encode_in_a_hurry)
+    file.write(OPENING, (PAST,))
+    file.read()
+    file.write(OPENING, (_LATER,))
+    assert not file._is_urgent.wait(0)
+    file.close()
+    assert [(OPENING, (_LATER,))] == read(tmp_path)
+
+
 def test_it_waits_no_longer_than_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("addon.shared.memory_file._WAIT", 0.01)
     file = MemoryFile(lambda: tmp_path)
