@@ -19,7 +19,9 @@ def answered(fields: dict[str, object], host: str = "h", model: str = "m") -> Re
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        pytest.param(SIGNED, ["to h,", "obsmask run -- claude", "PORT/to/https/h"], id="a signed body"),
+        pytest.param(
+            SIGNED, ["to h,", "obsmask run -- claude", "PORT/to/https/h"], id="a signed body"
+        ),
         pytest.param(REFUSES, ["h: m binds", "would be refused"], id="refused"),
         pytest.param(
             DROPS, ["h: m loses", "obsmask config set schema1.bound_reasoning=drop"], id="dropped"
