@@ -9,7 +9,7 @@ from rich.console import Console
 from addon.commands.session_work import SessionWork
 from addon.commands.sessions import Opened
 from addon.commands.workers import Workers
-from masking.replay.replay import Session
+from addon.replay.replay import Session
 
 SILENT = Console(quiet=True)
 

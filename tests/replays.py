@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
+from addon.replay.compare import ComparedRequest, Comparison, compare
+from addon.replay.replay import RecordedRequest, ReplaySettings
+from addon.replay.totals import ConversationSums, ConversationTotals
 from masking.accounting.cost import Bill
 from masking.measures.price_settings import CachePricing, PriceSettings
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
-from masking.replay.comparison import ComparedRequest, Comparison, compare
-from masking.replay.replay import RecordedRequest, ReplaySettings
-from masking.replay.totals import ConversationSums, ConversationTotals
 from masking.strategies.policy import MaskPolicy
 from masking.wire.usage import Usage
 from tests.builders import OLD, turn

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from addon.recordings.flow_session import FlowSession
 from addon.recordings.flows import read_flows
+from addon.replay.replay import RecordedRequest
 from addon.shared.shipped import recordings
 from masking.model import ChatMessage
-from masking.replay.replay import RecordedRequest
 
 TALKS = [path for path in recordings() if not path.stem.startswith("mcp-")]
 """The recordings of agents that speak with a model, in whatever format."""

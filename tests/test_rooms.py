@@ -26,9 +26,9 @@ PATH = (
     *(*LEAVES, "masking.strategies", "masking.memory", "masking.wire", "masking.known_table"),
     "masking.rewrite",
 )
-UP_TO_REPLAY = (*PATH, "masking.accounting", "masking.replay")
+UP_TO_REPLAY = (*PATH, "masking.accounting", "addon.replay")
 CORE = (
-    *(*UP_TO_REPLAY, "masking.tune", "masking.report"),
+    *(*UP_TO_REPLAY, "addon.replay.tune", "addon.replay.report"),
     *("masking.rules", "masking.config_tables", "masking.overrides", "masking.config"),
     *("masking.config_types", "masking.config_mistakes", "masking.config_values"),
     *("masking.config_strategies", "masking.chat_messages"),
@@ -88,9 +88,9 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     ),
     # Off a request's path, each upon the one before.
     "masking.accounting": PATH,
-    "masking.replay": (*PATH, "masking.accounting", "masking.rules"),
-    "masking.tune": UP_TO_REPLAY,
-    "masking.report": UP_TO_REPLAY,
+    "addon.replay": (*PATH, "masking.accounting", "masking.rules"),
+    "addon.replay.tune": UP_TO_REPLAY,
+    "addon.replay.report": UP_TO_REPLAY,
     # The public face: nothing inside imports it.
     "masking": CORE,
     # The engines' side. Metrics decide nothing and know no engine.
@@ -197,7 +197,10 @@ def test_the_allowed_arrows_do_not_go_in_a_circle() -> None:
 FORMAT_KEYS = {"messages", "role", "tool_calls", "function", "cache_control", "cachePoint"}
 """As Chat Completions spells them; `tool_call_id` is the name of a placeholder's field, too."""
 
-SPELLS = ("masking.wire", "masking.chat_messages", "addon.recordings", "addon.commands.demo")
+SPELLS = (
+    *("masking.wire", "masking.chat_messages", "addon.recordings", "addon.commands.demo"),
+    "addon.replay.files",
+)
 """Who may spell a format: its own room, the functions of a list of messages, and the studio."""
 
 

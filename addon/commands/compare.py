@@ -19,10 +19,10 @@ from addon.commands.options import (
     whole_number,
 )
 from addon.commands.sessions import read_sessions
+from addon.replay.replay import ReplayedRequest, ReplaySettings, Session, replay
 from masking.errors import WireError
 from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
-from masking.replay.replay import ReplayedRequest, ReplaySettings, Session, replay
 from masking.rewrite import read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy

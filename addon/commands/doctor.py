@@ -14,8 +14,8 @@ from addon.commands.diagnosis.examination import examine
 from addon.commands.diagnosis.finding import Finding, Level
 from addon.commands.diagnosis.surroundings import Surroundings
 from addon.commands.options import config_options
+from addon.replay.report.text import pluralize
 from masking.printable import printable
-from masking.report.text import pluralize
 
 _STYLES: dict[Level, str] = {"ok": "green", "note": "yellow", "broken": "bold red"}
 _INDENT = " " * len("  broken  ")

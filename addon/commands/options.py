@@ -11,6 +11,8 @@ import click
 from pydantic.fields import FieldInfo
 
 from addon.metrics.toml_values import dump_toml
+from addon.replay.pauses import Pause
+from addon.replay.replay import ReplaySettings, Ruled
 from addon.shared.config_file import ConfigFile
 from addon.shared.config_places import NAME, locate_config
 from addon.shared.shipped import shipped
@@ -19,8 +21,6 @@ from masking.config_strategies import Schema1Table
 from masking.config_types import read_prices
 from masking.errors import ConfigError, OverrideError
 from masking.measures.price_settings import CachePricing, PriceSettings
-from masking.replay.pauses import Pause
-from masking.replay.replay import ReplaySettings, Ruled
 from masking.strategies.policy import MaskPolicy
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

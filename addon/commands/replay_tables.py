@@ -13,11 +13,11 @@ from rich.table import Table
 
 from addon.commands.replaying import ReplayResult
 from addon.metrics.amounts import render_error
+from addon.replay.assumed_prices import AssumedPrice, find_assumed_prices
+from addon.replay.replay import ReplaySettings
+from addon.replay.report.text import UNITS
+from addon.replay.summary import CostUnit, Summary, summarize
 from masking.printable import printable
-from masking.replay.assumed_prices import AssumedPrice, find_assumed_prices
-from masking.replay.replay import ReplaySettings
-from masking.replay.summary import CostUnit, Summary, summarize
-from masking.report.text import UNITS
 
 _MOST_MODELS = 3
 _MOST_NAMES = 3

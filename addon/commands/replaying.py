@@ -19,21 +19,16 @@ from typing import NamedTuple, TextIO
 
 from addon.commands.session_work import SessionWork
 from addon.metrics.ledger_fields import describe_entry, describe_pricing
+from addon.replay.assumed_prices import find_assumed_prices
+from addon.replay.compare import ComparedRequest, compare_requests, gather, name_conversations
+from addon.replay.pauses import Pause
+from addon.replay.replay import ReplayedRequest, ReplaySettings, Session
+from addon.replay.report.chart_data import render_chart
+from addon.replay.report.origin import Origin
+from addon.replay.report.page import render_report
+from addon.replay.summary import summarize
+from addon.replay.totals import ConversationSums, ConversationTotals, Totals
 from masking.measures.tokens import TokenCounter
-from masking.replay.assumed_prices import find_assumed_prices
-from masking.replay.comparison import (
-    ComparedRequest,
-    compare_requests,
-    gather,
-    name_conversations,
-)
-from masking.replay.pauses import Pause
-from masking.replay.replay import ReplayedRequest, ReplaySettings, Session
-from masking.replay.summary import summarize
-from masking.replay.totals import ConversationSums, ConversationTotals, Totals
-from masking.report.chart_data import render_chart
-from masking.report.origin import Origin
-from masking.report.page import render_report
 
 
 class Wanted(NamedTuple):

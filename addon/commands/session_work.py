@@ -13,13 +13,13 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 from rich.console import Console
 
+from addon.commands.in_order import run_in_order
 from addon.commands.journal import Entry, Journal, digest_files, digest_work
 from addon.commands.sessions import Source, warn
 from addon.commands.work_progress import WorkProgress, show_progress
 from addon.commands.workers import Workers
-from masking.replay.in_order import run_in_order
-from masking.replay.pauses import Pause, add_pause
-from masking.replay.replay import RecordedRequest, Session
+from addon.replay.pauses import Pause, add_pause
+from addon.replay.replay import RecordedRequest, Session
 
 _Result = TypeVar("_Result")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from addon.recordings.flow_session import open_recording
-from masking.replay.conversation_files import RecordedConversation, read_conversations
-from masking.replay.replay import Session
+from addon.replay.files import RecordedConversation, read_conversations
+from addon.replay.replay import Session
 
 _CONVERSATIONS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 _FLOWS = (".flow", ".flow.xz", ".flows", ".mitm")

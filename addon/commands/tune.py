@@ -15,8 +15,8 @@ from addon.commands.options import (
     work_options,
 )
 from addon.commands.tuning import run_front, run_tune
+from addon.replay.pauses import Pause
 from addon.shared.config_places import advise, locate_config
-from masking.replay.pauses import Pause
 
 
 @click.command("tune", cls=PolicyCommand)

@@ -9,13 +9,13 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from addon.commands.replay_tables import describe_assumed
+from addon.replay.assumed_prices import AssumedPrice
+from addon.replay.replay import ReplaySettings
+from addon.replay.tune.grid import LEAST_WINDOW, Tuning
+from addon.replay.tune.max_loss_front import NO_PROMISE, BillTotals, MaxLossFront
+from addon.replay.tune.outcome import Outcome
+from addon.replay.tune.recommend import Sweep, find_pareto_front, recommend
 from masking.measures.pricing import find_pricing
-from masking.replay.assumed_prices import AssumedPrice
-from masking.replay.replay import ReplaySettings
-from masking.tune.grid import LEAST_WINDOW, Tuning
-from masking.tune.max_loss_front import NO_PROMISE, BillTotals, MaxLossFront
-from masking.tune.outcome import Outcome
-from masking.tune.recommend import Sweep, find_pareto_front, recommend
 
 CAVEAT = (
     "A replay prices tokens. It cannot show what an agent would have done without what was masked. "

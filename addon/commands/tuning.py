@@ -13,13 +13,13 @@ from addon.commands.tune_tables import (
     render_sweep,
 )
 from addon.metrics.advice import Advice
+from addon.replay.replay import ReplaySettings
+from addon.replay.tune.grid import Grid, Tuning, find_tunings, tuning_of
+from addon.replay.tune.max_loss_front import LOSSES, MaxLossFront, find_session_front
+from addon.replay.tune.outcome import Outcome
+from addon.replay.tune.recommend import Sweep, recommend
+from addon.replay.tune.tune import add_fronts, add_outcomes, divide, find_outcomes
 from masking.measures.price_settings import PriceSettings
-from masking.replay.replay import ReplaySettings
-from masking.tune.grid import Grid, Tuning, find_tunings, tuning_of
-from masking.tune.max_loss_front import LOSSES, MaxLossFront, find_session_front
-from masking.tune.outcome import Outcome
-from masking.tune.recommend import Sweep, recommend
-from masking.tune.tune import add_fronts, add_outcomes, divide, find_outcomes
 
 
 def run_tune(

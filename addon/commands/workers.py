@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import NamedTuple, ParamSpec, TypeVar
 
-from masking.replay.processes import open_processes
+from addon.commands.processes import open_processes
 
 _Result = TypeVar("_Result")
 _Arguments = ParamSpec("_Arguments")

@@ -10,7 +10,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from masking.accounting.parts import PARTS
 from masking.accounting.reason_row import label_reasons
 
-_REPORT, _OWN = "masking.report", "addon.dashboard"
+_REPORT, _OWN = "addon.replay.report", "addon.dashboard"
 
 ASSETS: Mapping[str, tuple[str, str]] = {
     "uPlot.min.css": (_REPORT, "text/css"),

@@ -10,9 +10,9 @@ from addon.proxy.marks import was_changed
 from addon.proxy.original_body import find_original, has_original_messages
 from addon.recordings.exchanges import Exchange, find_exchanges
 from addon.recordings.flows import name_of, read_flows
+from addon.replay.replay import RecordedRequest
 from addon.shared.client import find_client
 from addon.shared.requests import digest_account, path_of
-from masking.replay.replay import RecordedRequest
 from masking.rules import may_hold_credential
 from masking.wire.usage import read_usage
 

@@ -14,6 +14,7 @@ from mitmproxy import http
 from mitmproxy.net import encoding
 from mitmproxy.test import tflow, tutils
 
+from addon.proxy.event_stream import EventStream
 from addon.proxy.mcp_answer import Answer
 from addon.proxy.mcp_recognition import Delivery, find_delivery, find_methods, find_obstacle
 from addon.proxy.mcp_responses import Mcp
@@ -21,7 +22,6 @@ from addon.shared.pool import Pool
 from masking import ConfigError
 from masking.strategies.mcp_payload import UNKNOWN, Methods, mask_payload_bytes
 from masking.strategies.mcp_requests import McpSettings, read_methods
-from masking.wire.sse import EventStream
 
 _Result = TypeVar("_Result")
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from mitmproxy import http
 
+from addon.proxy.event_stream import EventStream
 from addon.recordings.exchanges import find_exchanges
 from addon.recordings.expectations import expectation_file, find_configs, replay_recording
 from addon.recordings.flows import read_flows
@@ -23,7 +24,6 @@ from masking.rewrite import change_request, read_request
 from masking.strategies.dispatch_blocks import find_blocks
 from masking.strategies.mcp_payload import PayloadPolicy, cut_text, mask_payload_bytes
 from masking.strategies.mcp_requests import read_methods
-from masking.wire.sse import EventStream
 from tests.sessions import CHATS
 
 

@@ -20,13 +20,13 @@ from addon.commands.tuning import (
 from addon.commands.workers import Workers, open_workers
 from addon.metrics.advice import Advice
 from addon.metrics.toml_values import dump_toml
+from addon.replay.replay import ReplaySettings
+from addon.replay.tune.grid import DEFAULTS, Grid, Tuning, switch_off, tuning_of
+from addon.replay.tune.recommend import recommend
 from addon.shared.shipped import shipped
 from masking.config import parse_settings
 from masking.measures.price_settings import CachePricing, PriceSettings
-from masking.replay.replay import ReplaySettings
 from masking.strategies.policy import MaskPolicy
-from masking.tune.grid import DEFAULTS, Grid, Tuning, switch_off, tuning_of
-from masking.tune.recommend import recommend
 from tests.given_sessions import work_on
 from tests.sessions import Talk, grow, work
 

@@ -8,7 +8,7 @@ from rich.progress import Progress
 
 from addon.commands.work_progress import WorkProgress
 from addon.commands.workers import open_workers
-from masking.replay.replay import Session
+from addon.replay.replay import Session
 from tests.given_sessions import work_on
 from tests.sessions import grow, work
 

@@ -14,18 +14,18 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
+from addon.commands.processes import open_processes
 from addon.commands.sessions import read_sessions
+from addon.replay.replay import ReplaySettings, Session
+from addon.replay.session_index import index_session
+from addon.replay.tune.fast_replay import FastReplay
 from addon.shared.shipped import shipped
 from masking.accounting.worst_bill import AS_MUCH, find_worst_bill
 from masking.config import Settings, parse_settings
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
-from masking.replay.processes import open_processes
-from masking.replay.replay import ReplaySettings, Session
-from masking.replay.session_index import index_session
 from masking.strategies.policy import MaskPolicy
-from masking.tune.fast_replay import FastReplay
 
 TRUE_PRICES = (
     Pricing(1.0, 1.0),

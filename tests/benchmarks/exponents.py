@@ -21,6 +21,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+from addon.proxy.event_stream import EventStream
 from masking.accounting.prompt import read_prompt
 from masking.measures.tokens import TokenCounter
 from masking.rewrite import Rewrite, change_request, read_request
@@ -29,7 +30,6 @@ from masking.strategies.mcp_requests import McpSettings
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.reduction import ReductionOptions
-from masking.wire.sse import EventStream
 from tests.benchmarks.rewrite import tool_outputs
 from tests.benchmarks.shapes import (
     POLICY,

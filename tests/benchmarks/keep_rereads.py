@@ -14,15 +14,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
+from addon.commands.processes import open_processes
 from addon.commands.sessions import read_sessions
+from addon.replay.replay import ReplaySettings, Session
+from addon.replay.session_index import index_session
+from addon.replay.tune.fast_replay import FastReplay
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
-from masking.replay.processes import open_processes
-from masking.replay.replay import ReplaySettings, Session
-from masking.replay.session_index import index_session
 from masking.strategies.policy import MaskPolicy
-from masking.tune.fast_replay import FastReplay
 from tests.benchmarks.assumed import TRUE_PRICES, read_shipped
 from tests.benchmarks.peers_rule import set_price
 

@@ -20,17 +20,17 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from addon.commands.processes import open_processes
 from addon.commands.sessions import read_sessions
+from addon.replay.files import RecordedConversation
+from addon.replay.first_masked import find_first_behind
+from addon.replay.replay import Session
 from masking.conversation import Conversation
 from masking.layout import lay_out
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing, find_pricing
 from masking.measures.tokens import TokenCounter
 from masking.model import Decision
-from masking.replay.conversation_files import RecordedConversation
-from masking.replay.first_masked import find_first_behind
-from masking.replay.processes import open_processes
-from masking.replay.replay import Session
 from masking.rewrite import read_request
 from masking.strategies.boundary import find_boundaries
 from masking.strategies.policy import MaskPolicy, apply_pricing

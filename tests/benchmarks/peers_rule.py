@@ -18,19 +18,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from addon.commands.processes import open_processes
 from addon.commands.sessions import read_sessions
+from addon.replay.first_masked import NEVER
+from addon.replay.replay import ReplaySettings, Session
+from addon.replay.reread import Rereads
+from addon.replay.session_index import Segment, SessionIndex, index_session
+from addon.replay.tune.fast_replay import BilledSession, FastReplay, FirstMasked
 from masking.accounting.prompt import mask_pieces
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.model import Decision, Replacement, ToolResult
-from masking.replay.first_masked import NEVER
-from masking.replay.processes import open_processes
-from masking.replay.replay import ReplaySettings, Session
-from masking.replay.reread import Rereads
-from masking.replay.session_index import Segment, SessionIndex, index_session
 from masking.strategies.policy import MaskPolicy
-from masking.tune.fast_replay import BilledSession, FastReplay, FirstMasked
 from tests.benchmarks.assumed import TRUE_PRICES, read_shipped
 
 LAST, POLLING = 5, 10

@@ -15,12 +15,12 @@ from functools import partial
 from itertools import cycle
 from pathlib import Path
 
+from addon.commands.processes import open_processes
 from addon.commands.sessions import read_sessions
+from addon.replay.files import RecordedConversation
+from addon.replay.replay import Session
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
-from masking.replay.conversation_files import RecordedConversation
-from masking.replay.processes import open_processes
-from masking.replay.replay import Session
 from masking.strategies.policy import MaskPolicy
 from tests.benchmarks.assumed import TRUE_PRICES, bill_session, find_worst_request, read_shipped
 from tests.kinds import KINDS, make_text, make_tools

@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from addon.commands.sessions import read_sessions
+from addon.replay.replay import Session
 from masking.config import Settings
 from masking.conversation import Conversation
 from masking.layout import lay_out
-from masking.replay.replay import Session
 from masking.rewrite import read_request
 from masking.strategies.boundary import allows_whole
 from masking.strategies.policy import MaskPolicy

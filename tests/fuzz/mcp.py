@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any, NamedTuple
 
+from addon.proxy.event_stream import EventStream
 from masking.errors import WireError
 from masking.strategies.mcp_payload import (
     MaskedPayload,
@@ -14,7 +15,6 @@ from masking.strategies.mcp_payload import (
     mask_payload,
     mask_payload_bytes,
 )
-from masking.wire.sse import EventStream
 from tests.fuzz.json_nodes import Difference, Where, find_changes
 from tests.fuzz.mutations import mutate
 from tests.fuzz.talks import spell

@@ -16,10 +16,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.server.fastmcp import Context, FastMCP, Image
 from mcp.types import Completion, ErrorData, ImageContent, PromptReference, TextContent
 
+from addon.proxy.event_stream import EventStream
 from addon.proxy.launch import Proxy, running_proxy
 from addon.recordings.flows import read_flows
 from masking.strategies.mcp_payload import PayloadPolicy, cut_text, mask_payload_bytes
-from masking.wire.sse import EventStream
 from tests.live.harness import (
     HOST,
     SECONDS,

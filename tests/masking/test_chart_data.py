@@ -7,11 +7,11 @@ from typing import Any, get_args
 
 import pytest
 
+from addon.replay.boundary_moves import Value
+from addon.replay.compare import Comparison
+from addon.replay.report.chart_data import find_bills, render_chart, render_charts
 from masking.accounting.cost import Bill
 from masking.reasons import REASONS, ChangeReason, KeepReason
-from masking.replay.boundary_moves import Value
-from masking.replay.comparison import Comparison
-from masking.report.chart_data import find_bills, render_chart, render_charts
 from masking.wire.usage import Usage
 from tests.replays import Talk, in_dollars, in_tokens, replayed
 

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from addon.replay.compare import Comparison, compare
+from addon.replay.replay import ReplaySettings
+from addon.replay.reread import Rereads
+from addon.replay.session_index import index_session
+from addon.replay.summary import add_all, summarize
+from addon.replay.tune.fast_replay import FastReplay
 from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
-from masking.replay.comparison import Comparison, compare
-from masking.replay.replay import ReplaySettings
-from masking.replay.reread import Rereads
-from masking.replay.session_index import index_session
-from masking.replay.summary import add_all, summarize
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.reduction import ReductionOptions
-from masking.tune.fast_replay import FastReplay
 from tests.builders import MASK_ALL, OLD, assistant, policy, result, turn
 from tests.replays import add_up
 from tests.sessions import CHATS, Talk, grow, read_chat, write_body

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from addon.replay.files import RecordedConversation, read_conversations
+from addon.replay.replay import Session
 from masking import ChatMessage
-from masking.replay.conversation_files import RecordedConversation, read_conversations
-from masking.replay.replay import Session
 from masking.rewrite import read_request
 from tests.builders import SECRET, Spelling, assistant, call, documents, spellings, turn
 from tests.places import CONVERSATIONS

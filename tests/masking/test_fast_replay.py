@@ -13,15 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from addon.commands.sessions import read_sessions
+from addon.replay.files import RecordedConversation, find_form
+from addon.replay.replay import RecordedRequest, ReplaySettings, Session, replay
+from addon.replay.session_index import index_session
+from addon.replay.tune.fast_replay import BilledSession, FastReplay
 from masking.measures.price_settings import CachePricing, PriceSettings
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
-from masking.replay.conversation_files import RecordedConversation
-from masking.replay.replay import RecordedRequest, ReplaySettings, Session, replay
-from masking.replay.session_index import index_session
 from masking.strategies.policy import MaskPolicy
-from masking.tune.fast_replay import BilledSession, FastReplay
-from masking.wire.files import find_form
 from tests.builders import MASK_ALL, OLD, conversations, examples, policies, policy
 from tests.marking import (
     MARKERS,

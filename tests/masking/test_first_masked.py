@@ -2,8 +2,8 @@
 
 import pytest
 
+from addon.replay.first_masked import NEVER, find_first_behind
 from masking.model import Maskable
-from masking.replay.first_masked import NEVER, find_first_behind
 from masking.strategies.boundary_fold import Boundary
 from masking.strategies.policy import MaskPolicy
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from addon.replay.first_masked import find_first_behind
 from masking.accounting.prompt import read_prompt
 from masking.accounting.sizes import measure
 from masking.conversation import follow
@@ -15,7 +16,6 @@ from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
 from masking.model import Decision, Maskable, describe_image, describes_image
 from masking.reasons import Reason
-from masking.replay.first_masked import find_first_behind
 from masking.rewrite import Rewrite, change_request, rewrite_request
 from masking.strategies.boundary_fold import Boundary
 from masking.strategies.order import Strategies

@@ -6,8 +6,8 @@ from threading import Event
 
 import pytest
 
-from masking.replay.in_order import run_in_order
-from masking.replay.processes import open_processes
+from addon.commands.in_order import run_in_order
+from addon.commands.processes import open_processes
 
 
 @pytest.fixture

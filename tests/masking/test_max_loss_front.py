@@ -7,15 +7,9 @@ from collections.abc import Iterable
 import pytest
 
 from addon.commands.sessions import read_sessions
-from addon.shared.shipped import recordings
-from masking.measures.price_settings import PriceSettings
-from masking.measures.pricing import Pricing
-from masking.measures.tokens import TokenCounter
-from masking.model import ChatMessage
-from masking.replay.first_masked import NEVER
-from masking.replay.replay import ReplaySettings, Session, replay
-from masking.strategies.policy import MaskPolicy
-from masking.tune.max_loss_front import (
+from addon.replay.first_masked import NEVER
+from addon.replay.replay import ReplaySettings, Session, replay
+from addon.replay.tune.max_loss_front import (
     LOSSES,
     NO_PROMISE,
     BillTotals,
@@ -24,7 +18,13 @@ from masking.tune.max_loss_front import (
     find_session_front,
     make_empty_front,
 )
-from masking.tune.optimum import ConversationSizes
+from addon.replay.tune.optimum import ConversationSizes
+from addon.shared.shipped import recordings
+from masking.measures.price_settings import PriceSettings
+from masking.measures.pricing import Pricing
+from masking.measures.tokens import TokenCounter
+from masking.model import ChatMessage
+from masking.strategies.policy import MaskPolicy
 from tests.benchmarks.boundary import PRICES, read_conversations
 from tests.benchmarks.max_loss_front import draw
 from tests.marking import MarkedSession, Request, mark_as_pi, mark_nothing

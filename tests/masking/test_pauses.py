@@ -6,10 +6,10 @@ import pytest
 
 from addon.commands.main import main
 from addon.commands.sessions import read_sessions
+from addon.replay.pauses import Pause, PausedSession
+from addon.replay.replay import ReplaySettings, Session, replay
 from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
-from masking.replay.pauses import Pause, PausedSession
-from masking.replay.replay import ReplaySettings, Session, replay
 from masking.strategies.policy import MaskPolicy
 from tests.places import RECORDINGS
 from tests.sessions import grow, work

@@ -2,13 +2,13 @@
 
 import pytest
 
+from addon.replay.first_masked import NEVER
+from addon.replay.replay import ReplaySettings
+from addon.replay.reread import Rereads
+from addon.replay.session_index import index_session
+from addon.replay.tune.fast_replay import FastReplay
 from masking.measures.tokens import TokenCounter
-from masking.replay.first_masked import NEVER
-from masking.replay.replay import ReplaySettings
-from masking.replay.reread import Rereads
-from masking.replay.session_index import index_session
 from masking.strategies.policy import MaskPolicy
-from masking.tune.fast_replay import FastReplay
 from tests.benchmarks.peers_rule import (
     WINDOWS,
     Sum,

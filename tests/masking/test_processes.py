@@ -13,8 +13,8 @@ from time import sleep
 
 import pytest
 
-from masking.replay import processes
-from masking.replay.processes import end_with_parent, open_processes, serve
+from addon.commands import processes
+from addon.commands.processes import end_with_parent, open_processes, serve
 
 
 def test_it_gives_processes_that_ctrl_c_does_not_reach() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from masking.replay.conversation_files import RecordedConversation
+from addon.replay.files import RecordedConversation
 from tests.benchmarks.assumed import read_shipped
 from tests.benchmarks.promise import MARGIN, find_worst, generate
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from masking.replay.quotes import LEAST_CHARS, find_quoted_lines, find_shown_lines
+from addon.replay.quotes import LEAST_CHARS, find_quoted_lines, find_shown_lines
 
 LINE = "return parse(tokens)"
 

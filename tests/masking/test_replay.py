@@ -9,14 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking import MaskPolicy, rewrite_request
-from masking.accounting.prompt import read_prompt
-from masking.accounting.sizes import measure
-from masking.measures.price_settings import CachePricing, PriceSettings
-from masking.measures.tokens import TokenCounter
-from masking.model import ChatMessage
-from masking.replay.comparison import compare
-from masking.replay.replay import (
+from addon.replay.compare import compare
+from addon.replay.replay import (
     RecordedRequest,
     ReplayedRequest,
     ReplaySettings,
@@ -24,6 +18,12 @@ from masking.replay.replay import (
     Session,
     replay,
 )
+from masking import MaskPolicy, rewrite_request
+from masking.accounting.prompt import read_prompt
+from masking.accounting.sizes import measure
+from masking.measures.price_settings import CachePricing, PriceSettings
+from masking.measures.tokens import TokenCounter
+from masking.model import ChatMessage
 from masking.rules import Rule
 from masking.strategies.order import Strategies
 from masking.wire.usage import Usage

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
+from addon.replay.compare import Comparison
+from addon.replay.report.chart_data import render_chart
+from addon.replay.report.origin import Origin
+from addon.replay.report.page import render_report
 from masking.measures.price_settings import CachePricing
 from masking.reasons import REASONS
-from masking.replay.comparison import Comparison
-from masking.report.chart_data import render_chart
-from masking.report.origin import Origin
-from masking.report.page import render_report
 from tests.builders import OLD
 from tests.replays import NOON, Talk, add_up, replayed, settings
 
@@ -173,13 +173,13 @@ def test_every_table_has_a_caption_and_every_heading_a_scope() -> None:
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_every_reason_has_a_colour(reason: str) -> None:
-    style = (files("masking.report") / "assets" / "report.css").read_text("utf-8")
+    style = (files("addon.replay.report") / "assets" / "report.css").read_text("utf-8")
     assert re.search(rf"--{reason}: #[0-9a-f]{{6}};", style)
     assert f".mark.{reason} {{ background: var(--{reason}); }}" in style
 
 
 def test_the_chart_library_comes_with_its_licence() -> None:
-    assets = files("masking.report") / "assets"
+    assets = files("addon.replay.report") / "assets"
     assert "uPlot (v1.6.32)" in (assets / "uPlot.iife.min.js").read_text("utf-8")
     assert "The MIT License" in (assets / "uPlot.LICENSE").read_text("utf-8")
 

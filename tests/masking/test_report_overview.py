@@ -5,18 +5,12 @@ from itertools import accumulate
 
 import pytest
 
-from masking.config_strategies import Schema1Table
-from masking.measures.price_settings import CachePricing
-from masking.printable import printable
-from masking.replay.comparison import Comparison
-from masking.replay.pauses import Pause
-from masking.replay.replay import ReplayedRequest
-from masking.replay.reread import Rereads
-from masking.replay.summary import CostUnit, Summary, add_all, summarize
-from masking.replay.totals import Totals
-from masking.report.chart_data import find_bills
-from masking.report.origin import Origin, list_prices
-from masking.report.overview import (
+from addon.replay.compare import Comparison
+from addon.replay.pauses import Pause
+from addon.replay.replay import ReplayedRequest
+from addon.replay.report.chart_data import find_bills
+from addon.replay.report.origin import Origin, list_prices
+from addon.replay.report.overview import (
     Amount,
     ConversationRow,
     describe_headline,
@@ -24,7 +18,13 @@ from masking.report.overview import (
     list_conversations,
     list_policies,
 )
-from masking.report.text import choose_money, pluralize, spell_count, spell_percent
+from addon.replay.report.text import choose_money, pluralize, spell_count, spell_percent
+from addon.replay.reread import Rereads
+from addon.replay.summary import CostUnit, Summary, add_all, summarize
+from addon.replay.totals import Totals
+from masking.config_strategies import Schema1Table
+from masking.measures.price_settings import CachePricing
+from masking.printable import printable
 from masking.strategies.policy import MaskPolicy
 from masking.wire.usage import Usage
 from tests.replays import NOON, Talk, add_up, in_tokens, replayed, settings

@@ -7,9 +7,9 @@ from types import FrameType
 import pytest
 from hypothesis import given
 
+from addon.replay.first_masked import NEVER
+from addon.replay.reread import Reference, Rereads, count_rereads, find_references
 from masking.model import ChatMessage
-from masking.replay.first_masked import NEVER
-from masking.replay.reread import Reference, Rereads, count_rereads, find_references
 from tests.builders import conversations, read, read_body
 
 

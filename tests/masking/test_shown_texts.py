@@ -1,6 +1,6 @@
 """What a conversation has shown so far, and where."""
 
-from masking.replay.shown_texts import ShownTexts
+from addon.replay.shown_texts import ShownTexts
 
 WANTED = frozenset("abc")
 

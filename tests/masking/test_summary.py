@@ -4,11 +4,11 @@ import dataclasses
 
 import pytest
 
+from addon.replay.compare import Comparison, compare
+from addon.replay.replay import ReplayedRequest, ReplaySettings
+from addon.replay.summary import summarize
+from addon.replay.totals import Totals
 from masking.measures.tokens import TokenCounter
-from masking.replay.comparison import Comparison, compare
-from masking.replay.replay import ReplayedRequest, ReplaySettings
-from masking.replay.summary import summarize
-from masking.replay.totals import Totals
 from masking.strategies.policy import MaskPolicy
 from tests.replays import add_up
 from tests.sessions import grow, work

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from addon.replay.summary import add_all
+from addon.replay.totals import BilledPrice, ConversationTotals, Totals
 from masking.accounting.cost import Bill
 from masking.accounting.worst_bill import WorstBill, find_worst_bill
-from masking.replay.summary import add_all
-from masking.replay.totals import BilledPrice, ConversationTotals, Totals
 from tests.replays import Talk, add_up, replayed
 
 ONE = replayed(Talk(turns=8, model="gpt-4o"), (0.1, 1.25))

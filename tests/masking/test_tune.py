@@ -5,16 +5,16 @@ from collections.abc import Sequence
 
 import pytest
 
+from addon.replay.replay import ReplaySettings, Session, replay
+from addon.replay.reread import Rereads
+from addon.replay.tune.grid import DEFAULTS, Grid, Tuning, find_tunings, switch_off, tuning_of
+from addon.replay.tune.max_loss_front import find_session_front, make_empty_front
+from addon.replay.tune.outcome import Outcome
+from addon.replay.tune.recommend import Sweep, find_pareto_front, recommend
+from addon.replay.tune.tune import add_fronts, add_outcomes, divide, find_outcomes
 from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
-from masking.replay.replay import ReplaySettings, Session, replay
-from masking.replay.reread import Rereads
 from masking.strategies.policy import MaskPolicy
-from masking.tune.grid import DEFAULTS, Grid, Tuning, find_tunings, switch_off, tuning_of
-from masking.tune.max_loss_front import find_session_front, make_empty_front
-from masking.tune.outcome import Outcome
-from masking.tune.recommend import Sweep, find_pareto_front, recommend
-from masking.tune.tune import add_fronts, add_outcomes, divide, find_outcomes
 from tests.sessions import Talk, grow, work, write_body
 
 SHIPPED = MaskPolicy(True, 8, skip_if_not_shorter=True)

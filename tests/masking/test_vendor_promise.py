@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from addon.commands.sessions import read_sessions
+from addon.replay.first_masked import find_first_behind
 from masking import model
-from masking.replay.first_masked import find_first_behind
 from masking.strategies.boundary import find_boundaries
 from masking.strategies.policy import MaskPolicy
 from tests.benchmarks.assumed import read_shipped

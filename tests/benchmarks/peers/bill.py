@@ -7,12 +7,12 @@ depends on the bytes that arrived, and not on who made them.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from addon.replay.replay import RecordedRequest, ReplaySettings
+from addon.replay.session_index import index_session
+from addon.replay.tune.fast_replay import FastReplay
 from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
-from masking.replay.replay import RecordedRequest, ReplaySettings
-from masking.replay.session_index import index_session
 from masking.strategies.policy import MaskPolicy
-from masking.tune.fast_replay import FastReplay
 from tests.benchmarks.assumed import TRUE_PRICES
 from tests.benchmarks.peers_rule import set_price
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from addon.proxy.launch import HOST
-from masking.replay.replay import RecordedRequest
+from addon.replay.replay import RecordedRequest
 from masking.wire.chat import CHAT
 from masking.wire.messages import MESSAGES
 from masking.wire_format import WireFormat

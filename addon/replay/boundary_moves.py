@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, zip_longest
 
+from addon.replay.replay import ReplayedRequest
 from masking.accounting.cost import Bill, Cost
 from masking.accounting.move_price import price_move
 from masking.reasons import Reason
-from masking.replay.replay import ReplayedRequest
 
 Value = Callable[[Bill], float]
 """Returns a bill's amount in the unit that is wanted."""

@@ -9,11 +9,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from addon.replay.session_index import Segment
 from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import mask_pieces
 from masking.measures.tokens import TokenCounter
 from masking.model import Decision, Maskable, Target
-from masking.replay.session_index import Segment
 from masking.strategies.boundary import find_boundaries
 from masking.strategies.boundary_fold import Boundary
 from masking.strategies.policy import MaskPolicy

@@ -1,4 +1,4 @@
-"""What a policy yields on a session: like `masking.replay.replay`, in a hundredth of the time.
+"""What a policy yields on a session: like `addon.replay.replay`, in a hundredth of the time.
 
 Nothing is written, and nothing is decoded again. One pass over a segment gives the boundary at each
 request, and between moves only the end of the prompt changes. The cache is simulated, whatever the
@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from addon.replay.first_masked import NEVER, Judged, find_first_masked, judge_segment
+from addon.replay.replay import ReplaySettings
+from addon.replay.reread import Rereads, count_rereads
+from addon.replay.session_index import Segment, SessionIndex
 from masking.accounting.cache_points import find_writable
 from masking.accounting.cost import find_mean_price
 from masking.accounting.prefix_cache import Piece, PrefixCache, SentPrompt
 from masking.measures.tokens import TokenCounter
-from masking.replay.first_masked import NEVER, Judged, find_first_masked, judge_segment
-from masking.replay.replay import ReplaySettings
-from masking.replay.reread import Rereads, count_rereads
-from masking.replay.session_index import Segment, SessionIndex
 from masking.strategies.policy import MaskPolicy, apply_pricing
 from masking.strategies.window import may_be_whole
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import NamedTuple
 
-from masking.replay.pauses import Pause
-from masking.replay.replay import ReplaySettings
-from masking.replay.totals import BilledPrice, Totals
+from addon.replay.pauses import Pause
+from addon.replay.replay import ReplaySettings
+from addon.replay.totals import BilledPrice, Totals
 from masking.strategies.policy import MaskPolicy
 
 _GIVEN_BY_PRICES = (

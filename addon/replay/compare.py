@@ -5,12 +5,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from addon.replay.first_masked import NEVER
+from addon.replay.replay import ReplayedRequest, ReplaySettings, Session, replay
+from addon.replay.reread import NO_REREADS, Reference, Rereads, count_rereads
+from addon.replay.session_index import index_session
 from masking.measures.tokens import TokenCounter
 from masking.reasons import CHANGES
-from masking.replay.first_masked import NEVER
-from masking.replay.replay import ReplayedRequest, ReplaySettings, Session, replay
-from masking.replay.reread import NO_REREADS, Reference, Rereads, count_rereads
-from masking.replay.session_index import index_session
 
 
 class ComparedRequest(NamedTuple):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import NamedTuple
 
-from masking.replay.replay import RecordedRequest, Session
+from addon.replay.replay import RecordedRequest, Session
 from masking.wire.usage import Usage
 
 

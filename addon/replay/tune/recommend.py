@@ -3,7 +3,7 @@
 Of the settings that keep the promise, the front are those that no other beats in both cost and
 affected calls (re-reads and quotes). To choose among them, each affected call is counted as one
 more request, at the average cost of a request when everything is sent. No window is chosen that is
-too short for recordings to show what it costs (see `masking.tune.grid`).
+too short for recordings to show what it costs (see `addon.replay.tune.grid`).
 
 Of the settings within a hundredth of the cheapest, the present ones are kept; else the shipped ones
 are taken; else those that differ least from the present ones. Whether errors are kept is not
@@ -14,8 +14,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from masking.tune.grid import DEFAULTS, Tuning, switch_off
-from masking.tune.outcome import Outcome
+from addon.replay.tune.grid import DEFAULTS, Tuning, switch_off
+from addon.replay.tune.outcome import Outcome
 
 _AS_GOOD = 1.01
 """Costs that differ by a smaller factor are taken as equal."""

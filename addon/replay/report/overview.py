@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from addon.replay.report.text import UNITS, choose_money, pluralize, spell_count, spell_percent
+from addon.replay.summary import CostUnit, Summary, find_unit, summarize
+from addon.replay.totals import ConversationTotals, Totals
 from masking.accounting.worst_bill import AS_MUCH, WorstBill
-from masking.replay.summary import CostUnit, Summary, find_unit, summarize
-from masking.replay.totals import ConversationTotals, Totals
-from masking.report.text import UNITS, choose_money, pluralize, spell_count, spell_percent
 
 PolicyKey = Literal["everything", "sliding", "chosen"]
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from addon.replay.first_masked import NEVER
 from masking.measures.pricing import Pricing
-from masking.replay.first_masked import NEVER
 
 _ROUNDING = 1e-12
 

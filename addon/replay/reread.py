@@ -2,7 +2,7 @@
 
 A call refers to tool results in three ways. It repeats an earlier call, with the same tool and the
 same arguments, whose results are all masked. Its arguments have a name that the request showed in
-masked results alone. Or they have a whole line (see `masking.replay.quotes`) that it showed in
+masked results alone. Or they have a whole line (see `addon.replay.quotes`) that it showed in
 masked results alone. A name is a path, a file name or an identifier of at least eight characters.
 
 Each may be a coincidence, and a recording made without masking has such calls, too, because the
@@ -18,11 +18,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
+from addon.replay.quotes import find_quoted_lines, find_shown_lines
+from addon.replay.shown_texts import Places, ShownTexts
 from masking.conversation import Conversation
 from masking.elements import Call, Element
 from masking.model import ToolResult
-from masking.replay.quotes import find_quoted_lines, find_shown_lines
-from masking.replay.shown_texts import Places, ShownTexts
 from masking.strategies.equal_calls import CallKey, find_key
 
 _LEAST_CHARS = 8

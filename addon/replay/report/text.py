@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from masking.replay.summary import CostUnit
+from addon.replay.summary import CostUnit
 
 UNITS: dict[CostUnit, str] = {"usd": "US dollars", "input_tokens": "plain input tokens"}
 

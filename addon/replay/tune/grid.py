@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
-from masking.replay.replay import ReplaySettings
+from addon.replay.replay import ReplaySettings
 from masking.strategies.policy import MaskPolicy
 
 LEAST_WINDOW = 5

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
+from addon.replay.compare import ComparedRequest
+from addon.replay.reread import NO_REREADS, Rereads
 from masking.accounting.cost import Bill
 from masking.accounting.margin import NO_MARGIN, Margin
 from masking.accounting.worst_bill import WorstBill
 from masking.measures.pricing import Pricing, Source
-from masking.replay.comparison import ComparedRequest
-from masking.replay.reread import NO_REREADS, Rereads
 
 NO_BILL = Bill(0.0, 0.0, 0.0, 0.0)
 

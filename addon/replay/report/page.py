@@ -13,14 +13,14 @@ from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+from addon.replay.assumed_prices import find_assumed_prices
+from addon.replay.report.chart_data import render_charts
+from addon.replay.report.origin import Origin, list_prices
+from addon.replay.report.overview import describe_headline, list_conversations, list_policies
+from addon.replay.report.text import UNITS, pluralize
+from addon.replay.summary import add_all, summarize
+from addon.replay.totals import ConversationTotals
 from masking.printable import printable
-from masking.replay.assumed_prices import find_assumed_prices
-from masking.replay.summary import add_all, summarize
-from masking.replay.totals import ConversationTotals
-from masking.report.chart_data import render_charts
-from masking.report.origin import Origin, list_prices
-from masking.report.overview import describe_headline, list_conversations, list_policies
-from masking.report.text import UNITS, pluralize
 
 _STYLES = ("uPlot.min.css", "report.css")
 _SCRIPTS = ("uPlot.iife.min.js", "elements.js", "charts.js", "masking_map.js", "report.js")
@@ -77,7 +77,7 @@ def _environment() -> Environment:
 
 
 def _read(name: str) -> str:
-    return (files("masking.report") / "assets" / name).read_text("utf-8")
+    return (files("addon.replay.report") / "assets" / name).read_text("utf-8")
 
 
 def _join(names: Sequence[str]) -> str:

@@ -7,13 +7,13 @@ Whoever runs the tasks hands their results over in order, so that the sums are a
 from collections.abc import Iterable, Sequence
 from itertools import cycle
 
+from addon.replay.replay import ReplaySettings, Session
+from addon.replay.session_index import index_session
+from addon.replay.tune.fast_replay import FastReplay
+from addon.replay.tune.grid import Tuning
+from addon.replay.tune.max_loss_front import LOSSES, MaxLossFront, make_empty_front
+from addon.replay.tune.outcome import Outcome, sum_up
 from masking.measures.tokens import TokenCounter
-from masking.replay.replay import ReplaySettings, Session
-from masking.replay.session_index import index_session
-from masking.tune.fast_replay import FastReplay
-from masking.tune.grid import Tuning
-from masking.tune.max_loss_front import LOSSES, MaxLossFront, make_empty_front
-from masking.tune.outcome import Outcome, sum_up
 
 Lot = tuple[Tuning, ...]
 """The settings of one task."""

@@ -13,6 +13,8 @@ from datetime import datetime
 from itertools import accumulate
 from typing import NamedTuple
 
+from addon.replay.replay import RecordedRequest, ReplaySettings, Session
+from addon.replay.reread import Reference, find_references
 from masking.accounting.cache_points import find_points
 from masking.accounting.counted import digest_elements, digest_of
 from masking.accounting.latest_requests import LatestRequests, chain
@@ -24,8 +26,6 @@ from masking.layout import lay_out
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.model import Layout
-from masking.replay.replay import RecordedRequest, ReplaySettings, Session
-from masking.replay.reread import Reference, find_references
 from masking.rewrite import read_request
 from masking.strategies.summary_requests import is_summary_request
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from addon.replay.totals import ConversationTotals, Totals
 from masking.accounting.cost import Bill
-from masking.replay.totals import ConversationTotals, Totals
 
 CostUnit = Literal["usd", "input_tokens"]
 
@@ -23,7 +23,7 @@ class Summary:
     delta_percent: the bill after masking against the one before; less than 0 is a saving.
     worst_percent: the most by which a conversation's bill so far was above the unmasked one.
     rereads, quotes: of all `calls`, those that repeat or name what was masked, and those that
-        quote it (see `masking.replay.reread`).
+        quote it (see `addon.replay.reread`).
     """
 
     window_turns: int

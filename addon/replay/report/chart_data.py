@@ -4,14 +4,14 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
+from addon.replay.boundary_moves import Value, find_moves
+from addon.replay.compare import Comparison
+from addon.replay.report.overview import POLICIES, PolicyKey
+from addon.replay.report.text import UNITS, pluralize
+from addon.replay.summary import CostUnit
 from masking.accounting.cost import Bill
 from masking.accounting.reason_row import label_reasons, spell_reasons
 from masking.printable import printable
-from masking.replay.boundary_moves import Value, find_moves
-from masking.replay.comparison import Comparison
-from masking.replay.summary import CostUnit
-from masking.report.overview import POLICIES, PolicyKey
-from masking.report.text import UNITS, pluralize
 
 _VALUES: dict[CostUnit, Value] = {
     "usd": lambda bill: bill.dollars or 0.0,

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from masking.replay.totals import Totals
+from addon.replay.totals import Totals
 
 
 class AssumedPrice(NamedTuple):

@@ -13,25 +13,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from masking.accounting.worst_bill import AS_MUCH, find_worst_bill
-from masking.measures.pricing import Pricing
-from masking.measures.tokens import TokenCounter
-from masking.replay.first_masked import (
+from addon.replay.first_masked import (
     NEVER,
     Judged,
     find_first_masked,
     find_first_masked_sliding,
     judge_segment,
 )
-from masking.replay.replay import ReplaySettings, Session
-from masking.replay.session_index import Segment, index_session
+from addon.replay.replay import ReplaySettings, Session
+from addon.replay.session_index import Segment, index_session
+from addon.replay.tune.optimum import ConversationSizes, apply_moves, find_cheapest, find_costs
+from masking.accounting.worst_bill import AS_MUCH, find_worst_bill
+from masking.measures.pricing import Pricing
+from masking.measures.tokens import TokenCounter
 from masking.strategies.policy import MaskPolicy, apply_pricing
-from masking.tune.optimum import (
-    ConversationSizes,
-    apply_moves,
-    find_cheapest,
-    find_costs,
-)
 
 NO_PROMISE = 1_000.0
 """A `max_loss` that is never reached."""

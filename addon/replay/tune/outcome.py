@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from addon.replay.reread import Rereads
+from addon.replay.session_index import SessionIndex
+from addon.replay.tune.fast_replay import BilledRequest, BilledSession
 from masking.accounting.worst_bill import AS_MUCH, find_worst_bill
-from masking.replay.reread import Rereads
-from masking.replay.session_index import SessionIndex
-from masking.tune.fast_replay import BilledRequest, BilledSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
