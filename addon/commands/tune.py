@@ -14,19 +14,17 @@ from addon.commands.options import (
     replay_options,
     work_options,
 )
-from addon.commands.tuning import run_front, run_tune
+from addon.commands.tuning import run_tune
 from addon.replay.pauses import Pause
 from addon.shared.config_places import advise, locate_config
 
 
 @click.command("tune", cls=PolicyCommand)
 @paths_argument
-@click.option("--front", is_flag=True, help="Show what each max_loss would cost.")
 @work_options
 @replay_options
 def command(
     paths: tuple[Path, ...],
-    front: bool,
     resume: Path | None,
     processes: int | None,
     scheduler: str | None,
@@ -45,7 +43,4 @@ def command(
     settings = replace(settings_list[0], rules=())  # one policy is looked for
     options = WorkOptions(resume, processes, scheduler, pause)
     with open_work(paths, options, starts_for_few=True) as work:
-        if front:
-            run_front(work, settings, open_console())
-        else:
-            run_tune(work, settings, open_console(), advice)
+        run_tune(work, settings, open_console(), advice)

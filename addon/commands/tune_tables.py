@@ -12,7 +12,6 @@ from addon.commands.replay_tables import describe_assumed
 from addon.replay.assumed_prices import AssumedPrice
 from addon.replay.replay import ReplaySettings
 from addon.replay.tune.grid import LEAST_WINDOW, Tuning
-from addon.replay.tune.max_loss_front import NO_PROMISE, BillTotals, MaxLossFront
 from addon.replay.tune.outcome import Outcome
 from addon.replay.tune.recommend import Sweep, find_pareto_front, recommend
 from masking.measures.pricing import find_pricing
@@ -185,38 +184,6 @@ def _refuse_present(sweep: Sweep) -> str:
     if not sweep.present.is_window_long_enough:
         return f". But their window is under {LEAST_WINDOW} turns. Use"
     return ""
-
-
-FRONT_CAVEAT = (
-    "Bills in tokens, relative to that of the cheapest schedule, which is known only afterwards. "
-    "The clairvoyant knows the future, too, and keeps the promise. Worst is the most by which a "
-    "conversation's bill exceeded that of sending everything, in the end and at any request. The "
-    "rule keeps the promise in estimated tokens."
-)
-
-
-_WORST = ("worst\nin the end", "worst\never")
-
-
-def render_front(front: MaxLossFront) -> Table:
-    """Return a row for each `max_loss`: the bills of the rule, and of the clairvoyant."""
-    table = _open_table(
-        f"Sending everything: {front.everything / front.optimum:.4f} of the cheapest schedule",
-        ("max_loss",),
-        ("rule", *_WORST, "clairvoyant", *_WORST),
-    )
-    for loss, rule, best in zip(front.losses, front.rule, front.clairvoyant, strict=True):
-        cells = (*_describe_totals(rule, front.optimum), *_describe_totals(best, front.optimum))
-        table.add_row("none" if loss >= NO_PROMISE else f"{loss:g}", *cells)
-    return table
-
-
-def _describe_totals(totals: BillTotals, optimum: float) -> tuple[str, ...]:
-    return (
-        f"{totals.paid / optimum:.4f}",
-        f"{totals.worst_end - 1:+.1%}",
-        f"{totals.worst - 1:+.1%}",
-    )
 
 
 def _open_table(title: str | None, left: Sequence[str], right: Sequence[str]) -> Table:

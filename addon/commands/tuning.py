@@ -6,19 +6,16 @@ from rich.console import Console
 
 from addon.commands.session_work import SessionWork
 from addon.commands.tune_tables import (
-    FRONT_CAVEAT,
     explain_sweep,
     render_assumed_count,
-    render_front,
     render_sweep,
 )
 from addon.metrics.advice import Advice
 from addon.replay.replay import ReplaySettings
 from addon.replay.tune.grid import Grid, Tuning, find_tunings, tuning_of
-from addon.replay.tune.max_loss_front import LOSSES, MaxLossFront, find_session_front
 from addon.replay.tune.outcome import Outcome
 from addon.replay.tune.recommend import Sweep, recommend
-from addon.replay.tune.tune import add_fronts, add_outcomes, divide, find_outcomes
+from addon.replay.tune.tune import add_outcomes, divide, find_outcomes
 from masking.measures.price_settings import PriceSettings
 
 
@@ -56,19 +53,6 @@ def run_tune(
     settings = find_settings(recommend(sweep), present.price_settings)
     console.print(advice.set(settings), soft_wrap=True, highlight=False, markup=False)
     return sweep
-
-
-def run_front(work: SessionWork, present: ReplaySettings, console: Console) -> MaxLossFront:
-    """Print what each `max_loss` costs, beside the cheapest schedule. Raises as `run_tune`."""
-    priced = tuning_of(present)._replace(enabled=True, max_loss=present.policy.max_loss)
-    arguments = [(priced.apply(present), LOSSES)]
-    found = work.run("tune", find_session_front, arguments, MaxLossFront, present.price_lists)
-    front = add_fronts(found)
-    if not front.everything:
-        raise ValueError("no request that costs anything")
-    console.print(render_front(front))
-    console.print(FRONT_CAVEAT, highlight=False)
-    return front
 
 
 def find_settings(tuning: Tuning, price_settings: PriceSettings) -> dict[str, object]:

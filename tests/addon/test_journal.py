@@ -154,7 +154,7 @@ def test_a_tuning_goes_on_too(
         printed.append(capsys.readouterr().out)
     assert printed == [printed[0]] * 3
     assert 3 == count_lines(journal)
-    assert main([*command, "--front", "--resume", str(journal)]) == 0
+    assert main([*command, "--set", "schema1.min_chars=7", "--resume", str(journal)]) == 0
     assert 6 == count_lines(journal)
 
 

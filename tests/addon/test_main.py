@@ -272,12 +272,6 @@ def test_tuning_recommends_settings_by_the_command_that_sets_them(
     assert any(line.startswith((" present", " use")) for line in lines)
 
 
-def test_the_front_is_drawn_over_the_promise(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tune", str(SESSION), "--front", "--prices", "0.1,1"]) == 0
-    rows = [line.split()[:1] for line in capsys.readouterr().out.splitlines()]
-    assert [["0"], ["0.02"], ["0.05"]] == [row for row in rows if row and row[0][0] == "0"][:3]
-
-
 def test_the_strategies_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", str(SESSION), "--reduce-to", "10000"]) == 0
     shown = capsys.readouterr().out

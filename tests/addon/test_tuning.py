@@ -4,17 +4,15 @@ import dataclasses
 import io
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from rich.console import Console
 
-from addon.commands.session_work import SessionWork
 from addon.commands.tune_tables import CAVEAT
 from addon.commands.tuning import (
     find_settings,
-    run_front,
     run_tune,
 )
 from addon.commands.workers import Workers, open_workers
@@ -200,27 +198,12 @@ def test_it_says_where_there_is_nothing_better(workers: Workers, console: Consol
     assert "Nothing tried is 1% cheaper" in console.export_text()
 
 
-def test_it_prints_the_front_of_losses(workers: Workers, console: Console) -> None:
-    sliding = ReplaySettings(
-        policy=MaskPolicy(False, 8), price_settings=PriceSettings((0.5, 1.0)), slides=True
-    )
-    front = run_front(work_on(SESSIONS, workers), sliding, console)
-    printed = console.export_text()
-    assert front.rule[-1].paid < front.everything
-    assert all(word in printed for word in ("max_loss", "clairvoyant", "none", "in the end"))
-
-
-def _tune(work: SessionWork, settings: ReplaySettings, console: Console) -> None:
-    run_tune(work, settings, console, Advice())
-
-
-@pytest.mark.parametrize("run", [_tune, run_front], ids=["tune", "front"])
 @pytest.mark.parametrize("sessions", [[], [Talk((b"no JSON",))]], ids=["nothing", "junk"])
 def test_nothing_to_try_anything_on_is_said(
-    workers: Workers, console: Console, run: Callable[..., object], sessions: list[Talk]
+    workers: Workers, console: Console, sessions: list[Talk]
 ) -> None:
     with pytest.raises(ValueError, match="no request"):
-        run(work_on(sessions, workers), SETTINGS, console)
+        run_tune(work_on(sessions, workers), SETTINGS, console, Advice())
 
 
 def test_all_cores_are_used_and_shown(console: Console) -> None:

@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from addon.replay.first_masked import NEVER, find_first_behind
-from addon.replay.tune.max_loss_front import (
-    BillTotals,
-    MaxLossFront,
-    find_conversation_front,
-    make_empty_front,
-)
-from addon.replay.tune.optimum import ConversationSizes
 from masking.measures.pricing import Pricing
 from masking.strategies.boundary import find_boundaries
 from masking.strategies.boundary_fold import Boundary
 from masking.strategies.policy import CERTAIN, MaskPolicy
 from tests.benchmarks.boundary import PRICES, WINDOW, read_conversations
+from tests.benchmarks.cheapest_schedule import ConversationSizes
+from tests.benchmarks.session_front import (
+    BillTotals,
+    MaxLossFront,
+    find_conversation_front,
+    make_empty_front,
+)
 from tests.schedules import Conversation
 
 

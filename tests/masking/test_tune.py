@@ -8,10 +8,9 @@ import pytest
 from addon.replay.replay import ReplaySettings, Session, replay
 from addon.replay.reread import Rereads
 from addon.replay.tune.grid import DEFAULTS, Grid, Tuning, find_tunings, switch_off, tuning_of
-from addon.replay.tune.max_loss_front import find_session_front, make_empty_front
 from addon.replay.tune.outcome import Outcome
 from addon.replay.tune.recommend import Sweep, find_pareto_front, recommend
-from addon.replay.tune.tune import add_fronts, add_outcomes, divide, find_outcomes
+from addon.replay.tune.tune import add_outcomes, divide, find_outcomes
 from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
 from masking.strategies.policy import MaskPolicy
@@ -161,12 +160,6 @@ def test_the_sums_are_those_of_the_sessions(parts: int) -> None:
     summed = add_outcomes(tunings, lots, found)
     assert {t: alone[0][t] + alone[1][t] + alone[2][t] for t in tunings} == summed
     assert list(tunings) == list(summed)
-
-
-def test_the_front_of_losses_is_that_of_the_sessions() -> None:
-    alone = [find_session_front(session, SETTINGS, (0.1,)) for session in SESSIONS]
-    assert pytest.approx(sum(e.optimum for e in alone)) == add_fronts(alone, (0.1,)).optimum
-    assert make_empty_front() == add_fronts([])
 
 
 def test_no_sessions_give_an_empty_outcome() -> None:

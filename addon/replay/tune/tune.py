@@ -11,7 +11,6 @@ from addon.replay.replay import ReplaySettings, Session
 from addon.replay.session_index import index_session
 from addon.replay.tune.fast_replay import FastReplay
 from addon.replay.tune.grid import Tuning
-from addon.replay.tune.max_loss_front import LOSSES, MaxLossFront, make_empty_front
 from addon.replay.tune.outcome import Outcome, sum_up
 from masking.measures.tokens import TokenCounter
 
@@ -49,8 +48,3 @@ def add_outcomes(
         for tuning, outcome in zip(lot, outcomes, strict=True):
             sums[tuning] += outcome
     return sums
-
-
-def add_fronts(fronts: Iterable[MaxLossFront], losses: Sequence[float] = LOSSES) -> MaxLossFront:
-    """Return the front of all sessions together: what each of these losses yields."""
-    return sum(fronts, start=make_empty_front(losses))

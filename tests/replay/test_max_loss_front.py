@@ -2,23 +2,12 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterable
 
 import pytest
 
 from addon.commands.sessions import read_sessions
 from addon.replay.first_masked import NEVER
 from addon.replay.replay import ReplaySettings, Session, replay
-from addon.replay.tune.max_loss_front import (
-    LOSSES,
-    NO_PROMISE,
-    BillTotals,
-    MaxLossFront,
-    find_conversation_front,
-    find_session_front,
-    make_empty_front,
-)
-from addon.replay.tune.optimum import ConversationSizes
 from addon.shared.shipped import recordings
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing
@@ -26,7 +15,19 @@ from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
 from masking.strategies.policy import MaskPolicy
 from tests.benchmarks.boundary import PRICES, read_conversations
+from tests.benchmarks.cheapest_schedule import ConversationSizes
 from tests.benchmarks.max_loss_front import draw
+from tests.benchmarks.session_front import (
+    LOSSES,
+    NO_PROMISE,
+    BillTotals,
+    MaxLossFront,
+    add_fronts,
+    find_conversation_front,
+    find_session_front,
+    make_empty_front,
+    render_front,
+)
 from tests.marking import MarkedSession, Request, mark_as_pi, mark_nothing
 from tests.masking.test_boundary import converse
 from tests.masking.test_fast_replay import say_in_messages
@@ -114,13 +115,9 @@ def test_a_session_of_two_conversations_counts_them_apart() -> None:
     opening: ChatMessage = {"role": "user", "content": "Go on."}
     bodies = [grow(work(8)).bodies, grow([opening, *work(30)[1:]]).bodies]
     mixed = Talk((*bodies[0][:4], *bodies[1], *bodies[0][4:]))
-    assert find_session_front(mixed, SETTINGS) == sum_of(
+    assert find_session_front(mixed, SETTINGS) == add_fronts(
         find_session_front(Talk(each), SETTINGS) for each in bodies
     )
-
-
-def sum_of(fronts: Iterable[MaxLossFront]) -> MaxLossFront:
-    return functools.reduce(MaxLossFront.__add__, fronts, make_empty_front())
 
 
 def test_no_session_has_an_empty_front() -> None:
@@ -133,6 +130,13 @@ def test_where_a_cached_token_costs_nothing_less_every_promise_is_the_same() -> 
     )
     paid = [totals.paid for totals in (*front.rule, *front.clairvoyant)]
     assert paid == [pytest.approx(front.optimum)] * len(paid)
+
+
+def test_a_table_has_a_row_for_each_promise() -> None:
+    table = render_front(front_of_work())
+    assert ["0", "0.02", "0.05", "0.1", "0.15", "0.2", "0.3", "none"] == [*table.columns[0].cells]
+    assert all(str(cell).endswith("%") for at in (2, 3, 5, 6) for cell in table.columns[at].cells)
+    assert f"{front_of_work().everything / front_of_work().optimum:.4f}" in str(table.title)
 
 
 def test_a_price_of_nothing_counts_as_sending_everything() -> None:
@@ -148,7 +152,9 @@ def test_nothing_to_mask_leaves_everything_as_it_is() -> None:
 
 
 def test_recordings_have_a_front() -> None:
-    front = sum_of(find_session_front(session, SETTINGS) for session in read_sessions(recordings()))
+    front = add_fronts(
+        find_session_front(session, SETTINGS) for session in read_sessions(recordings())
+    )
     assert 0 < front.optimum <= front.everything
 
 

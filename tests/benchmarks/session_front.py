@@ -1,5 +1,8 @@
 """What the promise costs: the bill relative to that of the cheapest schedule, for each `max_loss`.
 
+`python -m tests.benchmarks.session_front PATH ...` reads recordings and conversations under the
+shipped configuration.
+
 Beside it is the bill of the clairvoyant, who knows how a conversation goes on and keeps the same
 promise: no rule can do better. The boundary's rule decides by estimated tokens, as in the addon.
 Bills are in counted tokens, with a cache that matches whole messages and has no minimum, or that is
@@ -8,11 +11,19 @@ found exactly. Each segment of a session counts as a conversation.
 """
 
 import dataclasses
+import functools
 import math
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from addon.commands.sessions import read_sessions
 from addon.replay.first_masked import (
     NEVER,
     Judged,
@@ -22,11 +33,17 @@ from addon.replay.first_masked import (
 )
 from addon.replay.replay import ReplaySettings, Session
 from addon.replay.session_index import Segment, index_session
-from addon.replay.tune.optimum import ConversationSizes, apply_moves, find_cheapest, find_costs
 from masking.accounting.worst_bill import AS_MUCH, find_worst_bill
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.strategies.policy import MaskPolicy, apply_pricing
+from tests.benchmarks.assumed import read_shipped
+from tests.benchmarks.cheapest_schedule import (
+    ConversationSizes,
+    apply_moves,
+    find_cheapest,
+    find_costs,
+)
 
 NO_PROMISE = 1_000.0
 """A `max_loss` that is never reached."""
@@ -84,6 +101,11 @@ def make_empty_front(losses: Sequence[float] = LOSSES) -> MaxLossFront:
     """Return the front of no conversations."""
     none = tuple(BillTotals() for _ in losses)
     return MaxLossFront(losses=tuple(losses), everything=0, optimum=0, rule=none, clairvoyant=none)
+
+
+def add_fronts(fronts: Iterable[MaxLossFront], losses: Sequence[float] = LOSSES) -> MaxLossFront:
+    """Return the front of all sessions together: what each of these losses yields."""
+    return functools.reduce(MaxLossFront.__add__, fronts, make_empty_front(losses))
 
 
 def find_session_front(
@@ -182,3 +204,50 @@ def _find_savings(
 
 def _add(some: Sequence[BillTotals], others: Sequence[BillTotals]) -> tuple[BillTotals, ...]:
     return tuple(a + b for a, b in zip(some, others, strict=True))
+
+
+CAVEAT = (
+    "Bills in tokens, relative to that of the cheapest schedule, which is known only afterwards. "
+    "The clairvoyant knows the future, too, and keeps the promise. Worst is the most by which a "
+    "conversation's bill exceeded that of sending everything, in the end and at any request. The "
+    "rule keeps the promise in estimated tokens."
+)
+
+_WORST = ("worst\nin the end", "worst\never")
+
+
+def render_front(front: MaxLossFront) -> Table:
+    """Return a row for each `max_loss`: the bills of the rule, and of the clairvoyant."""
+    title = f"Sending everything: {front.everything / front.optimum:.4f} of the cheapest schedule"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
+    table.add_column("max_loss", no_wrap=True)
+    for name in ("rule", *_WORST, "clairvoyant", *_WORST):
+        table.add_column(name, justify="right", no_wrap=True)
+    for loss, rule, best in zip(front.losses, front.rule, front.clairvoyant, strict=True):
+        cells = (*_describe_totals(rule, front.optimum), *_describe_totals(best, front.optimum))
+        table.add_row("none" if loss >= NO_PROMISE else f"{loss:g}", *cells)
+    return table
+
+
+def _describe_totals(totals: BillTotals, optimum: float) -> tuple[str, ...]:
+    return (
+        f"{totals.paid / optimum:.4f}",
+        f"{totals.worst_end - 1:+.1%}",
+        f"{totals.worst - 1:+.1%}",
+    )
+
+
+def main() -> None:
+    shipped = read_shipped()
+    settings = ReplaySettings(policy=shipped.schema1, price_settings=shipped.price_settings)
+    sessions = read_sessions(map(Path, sys.argv[1:]))
+    front = add_fronts(find_session_front(session, settings) for session in sessions)
+    if not front.everything:
+        sys.exit("no request that costs anything")
+    console = Console()
+    console.print(render_front(front))
+    console.print(CAVEAT, highlight=False)
+
+
+if __name__ == "__main__":
+    main()

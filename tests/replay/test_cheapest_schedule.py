@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from addon.replay.first_masked import NEVER, find_first_behind
-from addon.replay.tune.optimum import (
+from masking.measures.pricing import Pricing
+from masking.strategies.boundary_fold import Boundary
+from masking.strategies.policy import MaskPolicy
+from tests.benchmarks.cheapest_schedule import (
     ConversationSizes,
     add_up_bills,
     add_up_everything,
     apply_moves,
     find_cheapest,
 )
-from masking.measures.pricing import Pricing
-from masking.strategies.boundary_fold import Boundary
-from masking.strategies.policy import MaskPolicy
 from tests.masking.test_boundary import PRICES, conversations, converse
 from tests.schedules import (
     Conversation,
