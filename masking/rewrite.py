@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from masking.conversation import Conversation, read_again, read_decoded, with_targets
 from masking.decoded import Decoded
 from masking.edit.element_splice import splice_elements
-from masking.edit.json_decoding import decode
+from masking.edit.json_text import decode
 from masking.edit.splice import apply, splice
 from masking.errors import WireError
 from masking.known_table import KnownTable

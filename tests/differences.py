@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from masking.edit.json_strings import find_strings
+from masking.edit.json_text import find_strings
 from masking.model import Path
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from mitmproxy import http
 
 from addon.proxy.original_body import find_original, find_original_message
-from masking.edit import json_strings
+from masking.edit import find_strings
 
 _Sign = tuple[tuple[str, ...], re.Pattern[str]]
 """Texts of which one must be there, which is found fast, and the pattern that must match."""
@@ -73,7 +73,7 @@ def _texts(flow: http.HTTPFlow) -> Iterator[tuple[str, str]]:
 def _place(text: str, offset: int) -> str:
     """Return where in a body an offset lies: a path, or else a position."""
     try:
-        spans = list(json_strings.find_strings(text))
+        spans = list(find_strings(text))
     except ValueError:
         return f", position {offset}"
     path = next((span.path for span in spans if span.start <= offset < span.end), None)

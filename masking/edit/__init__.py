@@ -1,1 +1,9 @@
-"""The one room that writes: it replaces texts in a request's bytes, and proves the outcome."""
+"""The one room that writes: it replaces texts in a request's bytes, and proves the outcome.
+
+`splice` is in the module of its name, which a face would hide.
+"""
+
+from masking.edit.json_text import StringSpan, decode, edit_strings, find_strings
+from masking.edit.splice import apply
+
+__all__ = ["StringSpan", "apply", "decode", "edit_strings", "find_strings"]

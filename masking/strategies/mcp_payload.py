@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
-from masking.edit.json_decoding import decode
+from masking.edit.json_text import decode
 from masking.edit.splice import apply, splice
 from masking.model import Edits, Path, Replacement
 

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from masking.edit.json_decoding import decode
+from masking.edit.json_text import decode
 from masking.errors import ConfigError, WireError
 from masking.strategies.mcp_payload import Methods, PayloadPolicy
 

@@ -14,7 +14,7 @@ from mitmproxy.test import tflow
 from addon.recordings.flows import read_flows, write_flows
 from addon.recordings.scrub import EPOCH, is_conversation, scrub, scrub_recording
 from addon.recordings.scrubbed_text import OwnRecording, fill
-from masking.edit.json_strings import edit_strings, find_strings
+from masking.edit.json_text import edit_strings, find_strings
 from tests.builders import SECRET, Spelling, documents, spellings
 from tests.sessions import CHATS
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking import WireError
-from masking.edit.json_decoding import decode
-from masking.edit.json_strings import edit_strings
+from masking.edit.json_text import decode, edit_strings
 from masking.strategies.mcp_payload import (
     UNKNOWN,
     MaskedPayload,

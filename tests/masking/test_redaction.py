@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from masking import ChatMessage, ConfigError, MaskPolicy, mask_old_tool_results, should_redact
 from masking.chat_messages import redact_tool_results
-from masking.edit.json_decoding import decode
+from masking.edit.json_text import decode
 from masking.edit.splice import splice
 from masking.model import Edits, replacements_of
 from masking.strategies.redaction import (

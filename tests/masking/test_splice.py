@@ -6,7 +6,7 @@ import pytest
 
 import masking.edit.splice
 from masking import Replacement, WireError
-from masking.edit.json_decoding import decode
+from masking.edit.json_text import decode
 from masking.edit.splice import apply, splice
 from masking.model import Edits
 from tests.builders import SECRET

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from masking import ChatMessage, Replacement, WireError
 from masking.edit import splice as splicing
-from masking.edit.json_decoding import decode
+from masking.edit.json_text import decode
 from masking.edit.splice import apply, splice
 from masking.model import Edits
 from masking.strategies.reduction import ReductionOptions, plan_reduction
@@ -163,7 +163,7 @@ def test_a_summary_that_no_json_can_spell_is_an_error() -> None:
 
 
 def test_what_is_not_proven_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(splicing, "_spell", lambda *_: "null")
+    monkeypatch.setattr(splicing, "_spell", lambda *_: b"null")
     with pytest.raises(WireError):
         carry_out(b'{"messages":[1,2]}', plan(0, summary="sum"))
 
