@@ -8,15 +8,17 @@ turn, and after how many requests.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 from typing import Any, cast
 
 from masking.decoded import Cut, Decoded
 from masking.elements import Element
 from masking.errors import WireError
-from masking.folds import Progress
+from masking.frames import HeadFacts
+from masking.history import History
 from masking.known import Known
 from masking.model import Path, ToolResult
-from masking.pairing import bind
+from masking.pairing import bind, find_target
 from masking.wire_format import Binding, Marks, WireFormat
 
 
@@ -26,8 +28,9 @@ class Conversation:
 
     `document` is the decoded request, `path` that of its URL, `list_path` where its list is, and
     `items` are the elements of that list as decoded. `known` has, for each of them, what is known
-    of it: the same object as in an earlier request, where that is remembered. `turns` counts turns
-    whether they are answered or not. `outline` and `cut` are as in `Decoded`.
+    of it: the same object as in an earlier request, where that is remembered. `head` is the same
+    for what stands before the list, and `history` has what was worked out from the list. `turns`
+    counts turns whether they are answered or not. `outline` and `cut` are as in `Decoded`.
     """
 
     wire: WireFormat
@@ -41,11 +44,8 @@ class Conversation:
     known: Sequence[Known] = field(compare=False)
     outline: Mapping[str, object] = field(compare=False)
     cut: Cut | None = field(default=None, compare=False)
-
-    @property
-    def progress(self) -> Progress | None:
-        """What was worked out from the list as it was before; None if nothing is remembered."""
-        return None if self.cut is None else self.cut.progress
+    head: HeadFacts = field(default_factory=HeadFacts, compare=False)
+    history: History = field(default_factory=History, compare=False)
 
     @property
     def body(self) -> Mapping[str, object]:
@@ -89,7 +89,8 @@ def read_decoded(decoded: Decoded, wire: WireFormat, path: str = "") -> Conversa
     known: Sequence[Known]
     known = cut.known if cut else [*map(Known, items, map(wire.read_element, items))]
     elements = tuple([each.element for each in known])
-    turns, results = bind(elements, wire, list_path, (), cut.progress if cut else None)
+    history = cut.history if cut else History()
+    turns, results = bind(history, elements, wire, list_path)
     return Conversation(
         wire=wire,
         document=document,
@@ -102,6 +103,8 @@ def read_decoded(decoded: Decoded, wire: WireFormat, path: str = "") -> Conversa
         known=known,
         outline=decoded.outline,
         cut=cut,
+        head=cut.frame.facts if cut else HeadFacts(),
+        history=history,
     )
 
 
@@ -114,7 +117,8 @@ def read_again(
     for at in changed:
         elements[at] = before.wire.read_element(items[at])
         known[at] = Known(items[at], elements[at])
-    turns, results = bind(elements, before.wire, before.list_path)
+    history = History()
+    turns, results = bind(history, elements, before.wire, before.list_path)
     return replace(
         before,
         document=document,
@@ -125,6 +129,8 @@ def read_again(
         known=known,
         outline=document,
         cut=None,
+        head=HeadFacts(),
+        history=history,
     )
 
 
@@ -135,10 +141,10 @@ def with_targets(conversation: Conversation, arguments: Sequence[str]) -> Conver
     """
     if not arguments:
         return conversation
-    wire, list_path = conversation.wire, conversation.list_path
-    elements, progress = conversation.elements, conversation.progress
-    _, results = bind(elements, wire, list_path, arguments, progress)
-    return replace(conversation, results=results)
+    results = conversation.history.map_each(
+        find_target, conversation.results, tuple(arguments), is_same=is_
+    )
+    return replace(conversation, results=tuple(results))
 
 
 def find_answers(elements: Sequence[Element], *, in_runs: bool) -> Iterator[range]:

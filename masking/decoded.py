@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from masking.folds import Progress
 from masking.frames import Frame
+from masking.history import History
 from masking.known import Remembered
 
 
@@ -15,13 +15,13 @@ class Cut:
     known: what is known of each element; its bytes are those in the body.
     starts: where each begins.
     frame: the body without them.
-    progress: what was worked out from the list as it was before.
+    history: what was worked out from the list as it was before.
     """
 
     known: Sequence[Remembered]
     starts: Sequence[int]
     frame: Frame
-    progress: Progress
+    history: History
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import msgspec
 import orjson
 
 from masking.model import Path
+from masking.wire_format import HeadSize
 
 _BLANKS = re.compile(rb"[ \t\r\n]*")
 _OPENS = re.compile(rb"[ \t\r\n]*:[ \t\r\n]*\[[ \t\r\n]*")
@@ -41,12 +42,37 @@ _FEW_BYTES = 400
 """So much of a frame may change without its being weighed anew."""
 
 
+class CountedHead(NamedTuple):
+    """What stands before the list: its digest, and the tokens of tool schemas and system texts."""
+
+    digest: bytes
+    tools: int
+    texts: int
+
+
+class HeadFacts:
+    """What was worked out of what stands before a request's list, such as tools and system texts.
+
+    Like the facts of an element each is None until somebody asks, works it out and assigns it.
+
+    size: what `WireFormat.measure_head` returns.
+    counted: what it comes to in counted tokens.
+    """
+
+    __slots__ = ("counted", "size")
+
+    def __init__(self) -> None:
+        self.size: HeadSize | None = None
+        self.counted: CountedHead | None = None
+
+
 class Frame(NamedTuple):
     """A request without the elements of its list.
 
     head, tail: the bytes before the first element, and those behind the last one.
     document: as decoded, with an empty list at `list_path`.
     weight: about how many bytes of memory all of it takes.
+    facts: of the head.
     """
 
     head: bytes
@@ -54,6 +80,7 @@ class Frame(NamedTuple):
     document: dict[str, Any]
     list_path: Path
     weight: int
+    facts: HeadFacts
 
 
 def find_heads(body: bytes, list_paths: Sequence[Path]) -> Iterator[int]:
@@ -130,7 +157,7 @@ def make_frame(
             weight = None if earlier is None else _weigh_like(head, tail, earlier)
             if weight is None:
                 weight = _weigh(data, document)
-            return Frame(head, tail, document, path, weight)
+            return Frame(head, tail, document, path, weight, HeadFacts())
     raise ValueError("no list there")
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from masking.elements import Element, ElementSize
-from masking.folds import Progress
 from masking.frames import Frame
+from masking.history import History
 from masking.model import Path, Replacement
 
 
@@ -129,11 +129,11 @@ class RememberedList:
     weight: about how many bytes of memory it takes.
     """
 
-    __slots__ = ("__weakref__", "frame", "known", "progress", "weight")
+    __slots__ = ("__weakref__", "frame", "history", "known", "weight")
 
-    def __init__(self, progress: Progress, frame: Frame, weight: int) -> None:
+    def __init__(self, history: History, frame: Frame, weight: int) -> None:
         self.known: list[Remembered] = []
-        self.progress = progress
+        self.history = history
         self.frame = frame
         self.weight = weight + frame.weight
 

@@ -25,6 +25,7 @@ from masking.frames import (
     find_next,
     make_frame,
 )
+from masking.history import History
 from masking.known import Remembered, RememberedList
 from masking.wire_format import WireFormat
 
@@ -162,7 +163,7 @@ class KnownTable:
         return Decoded(
             fill(frame, items),
             fill(frame, standing_out) if standing_out else frame.document,
-            Cut(known=known, starts=walk.starts, frame=frame, progress=remembered.progress),
+            Cut(known=known, starts=walk.starts, frame=frame, history=remembered.history),
         )
 
     def _find(self, data: bytes, wire: WireFormat) -> Remembered:
@@ -203,8 +204,8 @@ class KnownTable:
             if last is not None and _continues(known, last.known):
                 found = last
             else:
-                progress = {} if last is None else {**last.progress}
-                found = RememberedList(progress, frame, _LIST_BYTES)
+                history = History() if last is None else last.history.fork()
+                found = RememberedList(history, frame, _LIST_BYTES)
             if found in self._lists:
                 self._bytes -= found.weight
             found.hold(known, frame, max(0, len(found.known) - _RESPELLED))

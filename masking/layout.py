@@ -1,24 +1,23 @@
 """The sizes in a request: what stands before each request of the conversation, and each result."""
 
-from typing import Self
-
 from masking.conversation import Conversation
-from masking.folds import MARKED_ELEMENTS, duplicate, fold, map_each
+from masking.history import UNSTABLE_TAIL, Fold
 from masking.known import Known
 from masking.model import Layout, Request
-from masking.wire_format import HeadSize, WireFormat
+from masking.wire_format import WireFormat
 
 
 def lay_out(conversation: Conversation) -> Layout:
     """Return the sizes in a request, in estimated tokens. Each answer stands for a request."""
-    head = _measure_head(conversation)
-    laid = fold(
-        lambda: _Layout(conversation.wire, head.total),
+    if conversation.head.size is None:
+        conversation.head.size = conversation.wire.measure_head(conversation.body)
+    head = conversation.head.size
+    laid = conversation.history.fold(
+        _Layout,
         conversation.known,
-        conversation.progress,
-        "layout",
-        MARKED_ELEMENTS,
-        under=head.total,
+        conversation.wire,
+        head.total,
+        unstable_tail=UNSTABLE_TAIL,
     )
     last = Request(laid.size, laid.turns, len(laid.offsets))
     return Layout(
@@ -30,20 +29,7 @@ def lay_out(conversation: Conversation) -> Layout:
     )
 
 
-def _measure_head(conversation: Conversation) -> HeadSize:
-    cut = conversation.cut
-    if cut is None:
-        return conversation.wire.measure_head(conversation.body)
-    (size,) = map_each(
-        lambda _: conversation.wire.measure_head(conversation.body),
-        (cut.frame,),
-        cut.progress,
-        "head",
-    )
-    return size
-
-
-class _Layout:
+class _Layout(Fold[Known]):
     """The sizes up to an element: those before each answer, and before and in each result."""
 
     def __init__(self, wire: WireFormat, size: int) -> None:
@@ -55,13 +41,6 @@ class _Layout:
         self.sizes: list[int] = []
         self._wire = wire
         self._counts_on = self._has_turn = False
-
-    def copy(self) -> Self:
-        """Return another one that goes on by itself."""
-        other = duplicate(self)
-        other.requests, other.offsets = [*self.requests], [*self.offsets]
-        other.turns_before, other.sizes = [*self.turns_before], [*self.sizes]
-        return other
 
     def take(self, known: Known) -> None:
         """Add the next element."""

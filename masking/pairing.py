@@ -7,17 +7,13 @@ from typing import Self
 import orjson
 
 from masking.elements import Call, Element, Result
-from masking.folds import MARKED_ELEMENTS, Progress, duplicate, fold
-from masking.model import Path, Target, ToolResult, make
+from masking.history import UNSTABLE_TAIL, Copyable, Fold, History
+from masking.model import Path, ToolResult, make
 from masking.wire_format import WireFormat
 
 
 def bind(
-    elements: Sequence[Element],
-    wire: WireFormat,
-    list_path: Path = (),
-    target_arguments: Sequence[str] = (),
-    progress: Progress | None = None,
+    history: History, elements: Sequence[Element], wire: WireFormat, list_path: Path = ()
 ) -> tuple[int, tuple[ToolResult, ...]]:
     """Count the tool turns, and bind the results to them.
 
@@ -25,25 +21,18 @@ def bind(
     its id, or, if it comes before its call, to the first later turn that does. Where a format has
     no ids, or a client drops them, results answer the calls of the last turn by name and order.
     """
-    binder = fold(
-        lambda: _Binder(wire, list_path, target_arguments),
-        elements,
-        progress,
-        ("bind", list_path, target_arguments),
-        MARKED_ELEMENTS,
-    )
+    binder = history.fold(_Binder, elements, wire, list_path, unstable_tail=UNSTABLE_TAIL)
     return binder.turns, tuple(binder.results)
 
 
-class _Binder:
+class _Binder(Fold[Element]):
     """The elements so far: their turns, their results, and the calls that later ones may answer."""
 
-    def __init__(self, wire: WireFormat, list_path: Path, target_arguments: Sequence[str]) -> None:
+    def __init__(self, wire: WireFormat, list_path: Path) -> None:
         self.turns = 0
         self.results: list[ToolResult] = []
         self._wire = wire
         self._list_path = list_path
-        self._target_arguments = target_arguments
         self._elements = 0
         self._declared: dict[str | None, _Declared] = {}
         self._waiting: dict[str, list[int]] = {}
@@ -52,12 +41,9 @@ class _Binder:
         self._counts_on = False
 
     def copy(self) -> Self:
-        """Return another one that goes on by itself."""
-        other = duplicate(self)
-        other.results = [*self.results]
-        other._declared = {**self._declared}
+        """Return an independent copy."""
+        other = super().copy()
         other._waiting = {call_id: [*places] for call_id, places in self._waiting.items()}
-        other._open_calls = self._open_calls.copy()
         return other
 
     def take(self, element: Element) -> None:
@@ -79,9 +65,7 @@ class _Binder:
         self._counts_on = self._wire.answers_in_runs
         for call in calls:
             if call.call_id is not None:
-                wanted = self._target_arguments
-                target = _find_target(call, wanted) if wanted else None
-                declaration = (self.turns - 1, call.tool, target, call.arguments)
+                declaration = (self.turns - 1, call.tool, call.arguments)
                 if call.call_id:
                     self._declared[call.call_id] = declaration
                 if self._wire.pairs_by_order:
@@ -94,29 +78,29 @@ class _Binder:
         """Return a result of the current element, bound to its call."""
         call_id, kind, texts, slots, is_error, wrap, tails, _, images = result
         if self._wire.pairs_by_order:
-            turn, tool, target, arguments = self._open_calls.answer(result, self._declared)
+            turn, tool, arguments = self._open_calls.answer(result, self._declared)
         else:
-            turn, tool, target, arguments = self._declared.get(call_id, _UNDECLARED)
+            turn, tool, arguments = self._declared.get(call_id, _UNDECLARED)
         if turn is None and call_id:
             self._waiting.setdefault(call_id, []).append(len(self.results))
         place, found = (*self._list_path, self._elements), (kind, texts, is_error)
-        bound = (place, slots, call_id, tool, turn, *found, target, wrap, tails, images, arguments)
+        bound = (place, slots, call_id, tool, turn, *found, None, wrap, tails, images, arguments)
         return make(ToolResult, bound)
 
 
-_Declared = tuple[int | None, str | None, Target | None, object]
-"""The last turn that declared an id, the tool it called there, about what, and the arguments."""
+_Declared = tuple[int | None, str | None, object]
+"""The last turn that declared an id, the tool it called there, and the arguments."""
 
-_UNDECLARED: _Declared = (None, None, None, None)
+_UNDECLARED: _Declared = (None, None, None)
 
 
 def _bind_late(result: ToolResult, declared: _Declared) -> ToolResult:
     """Return a result that came before its call, bound to it."""
-    turn, tool, target, arguments = declared
-    return result._replace(turn=turn, tool=tool, target=target, arguments=arguments)
+    turn, tool, arguments = declared
+    return result._replace(turn=turn, tool=tool, arguments=arguments)
 
 
-class _OpenCalls:
+class _OpenCalls(Copyable):
     """The calls of the last turn that no result has answered yet, by id and by tool.
 
     A call stands in several queues. Once it is taken from one, the others pass it over; so the work
@@ -129,9 +113,8 @@ class _OpenCalls:
         self._queues: defaultdict[tuple[str, str | None], deque[int]] = defaultdict(deque)
 
     def copy(self) -> Self:
-        """Return another one that goes on by itself."""
-        other = duplicate(self)
-        other._open = {**self._open}
+        """Return an independent copy."""
+        other = super().copy()
         queues = {key: deque(queue) for key, queue in self._queues.items()}
         other._queues = defaultdict(deque, queues)
         return other
@@ -183,12 +166,12 @@ def read_arguments(arguments: object) -> Mapping[str, object]:
     return arguments if isinstance(arguments, dict) else {}
 
 
-def _find_target(call: Call, names: Sequence[str]) -> Target | None:
-    """Return what a call is about: the first of these arguments that is a non-empty string."""
-    arguments = call.arguments
+def find_target(result: ToolResult, names: Sequence[str]) -> ToolResult:
+    """Return a result with its target: the first of these arguments that is a non-empty string."""
+    arguments = result.arguments
     if isinstance(arguments, str) and not any(f'"{name}"' in arguments for name in names):
-        return None
+        return result
     found = read_arguments(arguments)
     paths = (found.get(name) for name in names)
     path = next((path for path in paths if isinstance(path, str) and path), None)
-    return None if path is None else (call.tool, path)
+    return result if path is None else result._replace(target=(result.tool, path))

@@ -171,7 +171,7 @@ def _mask(
         return continued.decisions, continued.past
     if asks_summary and not binds:
         layout = lay_out(conversation)
-        maskable = find_maskable(judge(conversation, policy), layout)
+        maskable = find_maskable(judge(conversation, policy), layout, conversation.history)
         if may_be_whole(layout, maskable, policy):
             return leave_whole(conversation), None
     decisions = decide(conversation, policy)

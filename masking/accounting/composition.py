@@ -6,15 +6,16 @@ The parts are shares of the pieces that were counted already, so no text is coun
 from collections.abc import Mapping
 
 from masking.accounting.parts import PARTS, Share, add_element, add_share
-from masking.accounting.pieces import CountedElements, Head
+from masking.accounting.pieces import CountedElements
 from masking.accounting.prefix_cache import Piece
 from masking.accounting.replaced import Replaced
+from masking.frames import CountedHead
 from masking.rewrite import Rewrite
 
 
 def compose(
     rewrite: Rewrite,
-    head: Head,
+    head: CountedHead,
     counted: CountedElements,
     replaced: Replaced,
     inserted: Piece | None,

@@ -1,13 +1,13 @@
 """The pieces of a prompt as its client wrote it: what stands before the list, then the elements."""
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Self
 
 from masking.accounting.counted import count_element, digest_of
 from masking.accounting.parts import Share, add_element
 from masking.accounting.prefix_cache import Piece
 from masking.conversation import Conversation
-from masking.folds import MARKED_ELEMENTS, duplicate, fold, map_each
+from masking.frames import CountedHead
+from masking.history import UNSTABLE_TAIL, Fold
 from masking.known import Known
 from masking.measures.tokens import TokenCounter, count_tools
 from masking.model import make
@@ -15,29 +15,16 @@ from masking.wire.mark_places import is_marked
 from masking.wire_format import WireFormat
 
 
-class Head(NamedTuple):
-    """What stands before the list: its digest, and the tokens of tool schemas and system texts."""
-
-    digest: bytes
-    tools: int
-    texts: int
-
-
-def read_head(conversation: Conversation, counter: TokenCounter) -> Head:
-    """Read what stands before a request's list; what is remembered of it is not counted again."""
-    cut = conversation.cut
-    if cut is None:
-        return _read_head(conversation, counter)
-    (head,) = map_each(
-        lambda _: _read_head(conversation, counter), (cut.frame,), cut.progress, "prompt head"
-    )
-    return head
-
-
-def _read_head(conversation: Conversation, counter: TokenCounter) -> Head:
-    wire, body = conversation.wire, conversation.body
-    texts = sum(map(counter.count, wire.find_head_texts(body)))
-    return Head(digest_head(conversation), count_tools(counter, wire.find_tools(body)), texts)
+def read_head(conversation: Conversation, counter: TokenCounter) -> CountedHead:
+    """Count what stands before a request's list, unless that was done before."""
+    if conversation.head.counted is None:
+        wire, body = conversation.wire, conversation.body
+        conversation.head.counted = CountedHead(
+            digest_head(conversation),
+            tools=count_tools(counter, wire.find_tools(body)),
+            texts=sum(map(counter.count, wire.find_head_texts(body))),
+        )
+    return conversation.head.counted
 
 
 def digest_head(conversation: Conversation) -> bytes:
@@ -46,7 +33,7 @@ def digest_head(conversation: Conversation) -> bytes:
     return digest_of([wire.find_tools(body), *wire.find_head_texts(body)])
 
 
-class CountedElements:
+class CountedElements(Fold[Known]):
     """The elements of a request so far, counted.
 
     pieces: a piece for each.
@@ -55,7 +42,7 @@ class CountedElements:
     share: the same by part.
     """
 
-    def __init__(self, wire: WireFormat, counter: TokenCounter, *, in_list: bool) -> None:
+    def __init__(self, wire: WireFormat, counter: TokenCounter, in_list: bool) -> None:
         self.pieces: list[Piece] = []
         self.contents: list[int] = []
         self.chars: list[int] = []
@@ -65,13 +52,6 @@ class CountedElements:
         self._wire, self._counter = wire, counter
         self._in_list = in_list
         self._in_answer = False
-
-    def copy(self) -> Self:
-        """Return another one that goes on by itself."""
-        other = duplicate(self)
-        other.pieces, other.contents = [*self.pieces], [*self.contents]
-        other.chars, other.share = [*self.chars], {**self.share}
-        return other
 
     def take(self, known: Known) -> None:
         """Count the next element."""
@@ -96,20 +76,20 @@ class CountedElements:
 def read_elements(conversation: Conversation, counter: TokenCounter) -> CountedElements:
     """Count the elements of a request, but for what is known of them. It is the caller's own."""
     marks = conversation.marks
-    found = fold(
-        lambda: CountedElements(conversation.wire, counter, in_list=marks.in_list),
+    found = conversation.history.fold(
+        CountedElements,
         conversation.known,
-        conversation.progress,
-        "pieces",
-        MARKED_ELEMENTS,
-        under=marks.in_list,
+        conversation.wire,
+        counter,
+        marks.in_list,
+        unstable_tail=UNSTABLE_TAIL,
     )
     if marks.in_list and not found.has_mark and found.pieces:
         found.pieces[-1] = found.pieces[-1]._replace(is_marked=True)
     return found
 
 
-def make_head_piece(conversation: Conversation, head: Head) -> Piece:
+def make_head_piece(conversation: Conversation, head: CountedHead) -> Piece:
     """Return the piece that stands before all others.
 
     It is marked, too, if the list has a mark that stands on none of its elements, as it has none.

@@ -95,7 +95,7 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
     head = read_head(conversation, counter)
     counted = read_elements(conversation, counter)
     replaced = replace_results(
-        counted, rewrite.decisions, conversation.known, counter, conversation.progress
+        counted, rewrite.decisions, conversation.known, counter, conversation.history
     )
     first = make_head_piece(conversation, head)
     before = after = (first, *counted.pieces)

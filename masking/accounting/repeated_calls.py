@@ -7,11 +7,10 @@ are known.
 
 from collections.abc import Collection, Iterable, Sequence
 from hashlib import blake2b
-from typing import Self
 
 from masking.conversation import Conversation
 from masking.elements import Call, Element
-from masking.folds import duplicate, fold
+from masking.history import Fold
 from masking.model import ToolResult
 from masking.strategies.equal_calls import CallKey, find_key
 
@@ -29,8 +28,8 @@ def find_repeated(conversation: Conversation) -> tuple[Places, ...]:
     calls = [call for at in newest for call in elements[at].calls]
     if not calls:
         return ()
-    index = fold(
-        _ResultsByCall, conversation.results, conversation.progress, "results by call", _MAY_CHANGE
+    index = conversation.history.fold(
+        _ResultsByCall, conversation.results, unstable_tail=_MAY_CHANGE
     )
     results, begin = conversation.results, newest.start
     found = (
@@ -48,18 +47,12 @@ _Linked = tuple[int, "_Linked"] | None
 a copy of the mapping shares them."""
 
 
-class _ResultsByCall:
+class _ResultsByCall(Fold[ToolResult]):
     """The places of the results so far that a call asked for, by what was called."""
 
     def __init__(self) -> None:
         self._places: dict[CallKey, _Linked] = {}
         self._count = 0
-
-    def copy(self) -> Self:
-        """Return another one that goes on by itself."""
-        other = duplicate(self)
-        other._places = {**self._places}
-        return other
 
     def take(self, result: ToolResult) -> None:
         """Add the next result."""

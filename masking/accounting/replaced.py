@@ -4,21 +4,19 @@ Between two moves of the boundary the same results are replaced, at a move more 
 """
 
 from collections.abc import Sequence
-from typing import Self
+from typing import NamedTuple
 
 from masking.accounting.counted import count_placeholders
 from masking.accounting.parts import Share, add_element
 from masking.accounting.pieces import CountedElements
 from masking.accounting.prefix_cache import Piece
-from masking.folds import Progress, duplicate
+from masking.history import Copyable, History
 from masking.known import Known
 from masking.measures.tokens import TokenCounter
 from masking.model import Decision, make
 
-_KEY = "replaced"
 
-
-class Replaced:
+class Replaced(Copyable):
     """The pieces of those elements of which results were replaced, and by how much they differ.
 
     pieces: by the position of the element.
@@ -36,13 +34,6 @@ class Replaced:
         self.share: Share = {}
         self._contents: dict[int, tuple[int, int]] = {}
         """Of such an element the tokens of its results, and of the placeholders among them."""
-
-    def copy(self) -> Self:
-        """Return another one that goes on by itself."""
-        other = duplicate(self)
-        other.pieces, other.share = {**self.pieces}, {**self.share}
-        other._contents = {**self._contents}
-        return other
 
     def take(
         self, decision: Decision, content: int, base: Piece, known: Known, counter: TokenCounter
@@ -90,26 +81,36 @@ def replace_results(
     decisions: Sequence[Decision],
     known: Sequence[Known],
     counter: TokenCounter,
-    progress: Progress | None,
+    history: History,
 ) -> Replaced:
-    """Return what the decisions make of a prompt. To be read alone.
+    """Return what the decisions make of a prompt. Read-only.
 
-    With `progress` it goes on from the outcome of the request before, if the same results begin it.
+    It continues the outcome of the request before, if the same results begin it.
     """
     places = [n for n, each in enumerate(decisions) if each[2] or each[1] == "already_masked"]
     taken = [decisions[n] for n in places]
     bases = [counted.pieces[decision.result.element] for decision in taken]
-    _, values, found = (progress or {}).get(_KEY, (None, ((), ()), None))
-    was_taken, was_bases = values
-    count = len(was_taken)
-    if found is None or was_taken != taken[:count] or was_bases != bases[:count]:
-        found, count = Replaced(), 0
-    outcome: Replaced = found
+    outcome, count = Replaced(), 0
+    last = history.recall(_LastReplaced)
+    if last is not None:
+        count = len(last.taken)
+        if last.taken == taken[:count] and last.bases == bases[:count]:
+            outcome = last.outcome
+        else:
+            count = 0
     if count < len(taken):
-        outcome = found.copy()
+        outcome = outcome.copy()
         for n, decision, base in zip(places[count:], taken[count:], bases[count:], strict=True):
             at = decision.result.element
             outcome.take(decision, counted.contents[n], base, known[at], counter)
-    if progress is not None:
-        progress[_KEY] = (None, (taken, bases), outcome)
+    history.keep(_LastReplaced(taken, bases, outcome))
     return outcome
+
+
+class _LastReplaced(NamedTuple):
+    """The results that were replaced in a request, the unmasked pieces of their elements, and what
+    came of it."""
+
+    taken: Sequence[Decision]
+    bases: Sequence[Piece]
+    outcome: Replaced

@@ -8,13 +8,14 @@ request and a list of parts in the next.
 from bisect import bisect_left
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import orjson
 
 from masking.conversation import Conversation, find_opening
 from masking.elements import Element, Result
-from masking.folds import MARKED_ELEMENTS, duplicate, fold
+from masking.history import UNSTABLE_TAIL, Fold
+from masking.wire_format import WireFormat
 
 _BILLING_HEADER = "x-anthropic-billing-header:"
 """claude-code begins a system text with this; the rest of it differs in every request."""
@@ -37,12 +38,8 @@ class Answers:
     """
 
     def __init__(self, conversation: Conversation) -> None:
-        chain = fold(
-            lambda: _Chain(in_runs=conversation.wire.answers_in_runs),
-            conversation.elements,
-            conversation.progress,
-            "answers",
-            MARKED_ELEMENTS,
+        chain = conversation.history.fold(
+            _Chain, conversation.elements, conversation.wire, unstable_tail=UNSTABLE_TAIL
         )
         chain.close()
         self._digests = chain.digests
@@ -112,19 +109,13 @@ def _digest_result(result: Result) -> bytes:
     return _digest(texts)[:_RESULT_DIGEST_BYTES]
 
 
-class _Chain:
+class _Chain(Fold[Element]):
     """The digests of the answers so far, and the elements of one that may go on."""
 
-    def __init__(self, *, in_runs: bool) -> None:
+    def __init__(self, wire: WireFormat) -> None:
         self.digests: list[bytes] = []
         self._answer: list[Element] = []
-        self._in_runs = in_runs
-
-    def copy(self) -> Self:
-        """Return another one that goes on by itself."""
-        other = duplicate(self)
-        other.digests, other._answer = [*self.digests], [*self._answer]
-        return other
+        self._in_runs = wire.answers_in_runs
 
     def take(self, element: Element) -> None:
         """Add the next element."""

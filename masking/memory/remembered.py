@@ -62,13 +62,13 @@ def continue_past(
     for n, decision in again.items():
         judged[n] = decision
     made = Made(masked, met=past.met.answers, expired=occasion.state == "cold", held=held)
-    progress = conversation.progress
-    maskable = find_maskable(judged, layout, progress)
+    history = conversation.history
+    maskable = find_maskable(judged, layout, history)
     last_bound = find_last_bound(conversation) if binds else -1
     is_bound = any(conversation.results[place].element < last_bound for place in again)
     if asks_summary and not is_bound and may_be_whole(layout, maskable, policy, made):
         return Continued(decisions=leave_whole(conversation), past=None)
-    moved = find_next_move(layout.requests, maskable, policy, made, layout.marked, progress)
+    moved = find_next_move(layout.requests, maskable, policy, made, layout.marked, history)
 
     def draw(moved: Boundary | None) -> tuple[tuple[Decision, ...], tuple[int, ...]]:
         boundary = moved or _find_last_boundary(past)

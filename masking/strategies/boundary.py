@@ -11,8 +11,9 @@ last request is decided.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from masking.folds import Progress
+from masking.history import History
 from masking.model import Maskable, Request
 from masking.strategies.boundary_fold import Boundary, BoundaryFold, Made
 from masking.strategies.policy import MaskPolicy
@@ -23,7 +24,7 @@ def find_boundary(
     results: Sequence[Maskable],
     policy: MaskPolicy,
     marked: float = 0.0,
-    progress: Progress | None = None,
+    history: History | None = None,
 ) -> Boundary:
     """Return the boundary at the last of a conversation's requests.
 
@@ -33,12 +34,12 @@ def find_boundary(
     The boundary never goes back while a conversation grows by appending. Where a cached token
     costs as much as a written one, it is the window's edge. At no request has the bill exceeded
     `1 + policy.estimated_loss` times that of sending everything, in the unit of the sizes. Linear
-    in the conversation; with `progress`, in what is new in it.
+    in the conversation; with its `history`, in what is new in it.
     """
     last = requests[-1]
     if policy.slides:
         return Boundary(policy.find_edge(last.turns), last.results)
-    fold = _go_on(requests[:-1], results, policy, marked, None, progress)
+    fold = _go_on(requests[:-1], results, policy, marked, None, history)
     fold.begin(last)
     fold.decide(last)
     return fold.boundary
@@ -72,7 +73,7 @@ def find_next_move(
     policy: MaskPolicy,
     made: Made,
     marked: float = 0.0,
-    progress: Progress | None = None,
+    history: History | None = None,
 ) -> Boundary | None:
     """Return where the boundary moves to at the last request; None if it stays.
 
@@ -86,7 +87,7 @@ def find_next_move(
         return None
     if policy.slides:
         return Boundary(policy.find_edge(last.turns), last.results)
-    fold = _go_on(requests[:-1], results, policy, marked, made, progress)
+    fold = _go_on(requests[:-1], results, policy, marked, made, history)
     fold.begin(last)
     if number == made.met:
         fold.forget_rent()
@@ -120,7 +121,7 @@ def _go_on(
     policy: MaskPolicy,
     marked: float,
     made: Made | None,
-    progress: Progress | None,
+    history: History | None,
 ) -> BoundaryFold:
     """Return the fold over requests that were sent; the caller's own.
 
@@ -128,19 +129,16 @@ def _go_on(
     holds if it was worked out from the first of these requests, results and moves.
     """
     under = policy, marked, made is None
-    known: Sequence[Request]
-    fold: BoundaryFold | None
-    was, known, fold = (progress or {}).get("boundary", (None, (), None))
+    fold, known = BoundaryFold(policy, marked), 0
+    sent = None if history is None else history.recall(_Sent)
     if (
-        fold is None
-        or was != under
-        or known != requests[: len(known)]
-        or not fold.continues(results, made)
+        sent is not None
+        and sent.under == under
+        and sent.requests == requests[: len(sent.requests)]
+        and sent.fold.continues(results, made)
     ):
-        known, fold = (), BoundaryFold(policy, marked)
-    else:
-        fold = fold.copy()
-    for number in range(len(known), len(requests)):
+        fold, known = sent.fold.copy(), len(sent.requests)
+    for number in range(known, len(requests)):
         request = requests[number]
         fold.begin(request)
         if made is None:
@@ -151,7 +149,15 @@ def _go_on(
             if number in made.masked:
                 fold.take_move(made.masked[number], results)
         fold.send(request, results)
-    if progress is not None:
-        progress["boundary"] = (under, requests, fold)
+    if history is not None:
+        history.keep(_Sent(under, requests, fold))
         fold = fold.copy()
     return fold
+
+
+class _Sent(NamedTuple):
+    """The fold over the requests that were sent so far, and what it was worked out under."""
+
+    under: tuple[MaskPolicy, float, bool]
+    requests: Sequence[Request]
+    fold: BoundaryFold

@@ -6,9 +6,9 @@ See `boundary.py` for what it follows.
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
-from masking.folds import duplicate
+from masking.history import Copyable
 from masking.measures.cache_rules import LATEST_ENDS
 from masking.model import Maskable, Request
 from masking.strategies.lookahead import Outlook, pays_now
@@ -54,7 +54,7 @@ class Made(NamedTuple):
     held: bool = False
 
 
-class BoundaryFold:
+class BoundaryFold(Copyable):
     """The fold over the requests, in two bills: as they are sent, and with everything sent.
 
     A price step makes every token of a long prompt dearer, so each request is billed with the
@@ -87,14 +87,6 @@ class BoundaryFold:
         """The request at which rent was last forgotten."""
         self._taken: dict[int, tuple[int, ...]] = {}
         """The moves that were taken, by the number of the request."""
-
-    def copy(self) -> Self:
-        """Return another one that goes on by itself."""
-        other = duplicate(self)
-        other._ripening = self._ripening.copy()
-        other._ends = [*self._ends]
-        other._taken = {**self._taken}
-        return other
 
     def continues(self, results: Sequence[Maskable], made: Made | None) -> bool:
         """Whether it stands where these results and moves lead to."""

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from masking.conversation import Conversation, find_answers
 from masking.elements import Element
+from masking.history import History
 from masking.model import ToolResult
 from masking.pairing import bind
 from masking.wire_format import WireFormat
@@ -64,5 +65,5 @@ def keeps_pairs(
         for result, calls in pairs.items()
         if result in there or not there.isdisjoint(calls)
     }
-    found = _pair(after, bind(after, wire)[1], wire).items()
+    found = _pair(after, bind(History(), after, wire)[1], wire).items()
     return expected == {origins[r]: frozenset(origins[at] for at in calls) for r, calls in found}

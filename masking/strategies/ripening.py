@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 from itertools import accumulate
 from typing import Self
 
-from masking.folds import duplicate
+from masking.history import Copyable
 from masking.model import Maskable, Target
 from masking.strategies.policy import MaskPolicy
 
@@ -34,7 +34,7 @@ class _Bucket:
         return _Bucket([*self.places], self.saving, self.offset)
 
 
-class Ripening:
+class Ripening(Copyable):
     """The results of a conversation, in order.
 
     saving: what masking the ripe results would save on each request.
@@ -65,21 +65,12 @@ class Ripening:
         self._latest: dict[Target, int] = {}
 
     def copy(self) -> Self:
-        """Return another one that goes on by itself."""
-        other = duplicate(self)
-        other._results = [*self._results]
-        other._ripe = [*self._ripe]
-        other._counted = {*self._counted}
-        other._taken = {*self._taken}
+        """Return an independent copy."""
+        other = super().copy()
         buckets = {turn: bucket.copy() for turn, bucket in self._buckets.items()}
         other._buckets = defaultdict(_Bucket, buckets)
-        other._bucket_of = {**self._bucket_of}
         last_of_tool = {tool: deque(last) for tool, last in self._last_of_tool.items()}
         other._last_of_tool = defaultdict(deque, last_of_tool)
-        other._kept_by_tool = {*self._kept_by_tool}
-        other._last_with_images = deque(self._last_with_images)
-        other._kept_by_images = {*self._kept_by_images}
-        other._latest = {**self._latest}
         return other
 
     def has_received(self, results: Sequence[Maskable]) -> bool:

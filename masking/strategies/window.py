@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from masking.conversation import Conversation
-from masking.folds import Progress, map_each
+from masking.history import History
 from masking.layout import lay_out
 from masking.measures.token_estimate import estimate_tokens
 from masking.measures.windows import fits_window
@@ -24,7 +24,7 @@ def decide(conversation: Conversation, policy: MaskPolicy) -> tuple[Decision, ..
     """Decide every tool result of a request, in order; one decision per result."""
     if not policy.masks:
         return tuple(Decision(result, "off") for result in conversation.results)
-    progress = conversation.progress
+    history = conversation.history
     if policy.slides:
         edge = policy.find_edge(conversation.turns)
         judged = judge(conversation, policy, edge)
@@ -32,8 +32,8 @@ def decide(conversation: Conversation, policy: MaskPolicy) -> tuple[Decision, ..
         return _draw(conversation, policy, boundary, conversation.results, judged)
     layout = lay_out(conversation)
     judged = judge(conversation, policy)
-    maskable = find_maskable(judged, layout, progress)
-    boundary = find_boundary(layout.requests, maskable, policy, layout.marked, progress)
+    maskable = find_maskable(judged, layout, history)
+    boundary = find_boundary(layout.requests, maskable, policy, layout.marked, history)
     return decide_by_boundary(conversation, policy, boundary, judged, layout)
 
 
@@ -108,14 +108,7 @@ def judge(
     results = conversation.results
     if edge is not None:
         results = results[: _count_before(results, edge)]
-    judged = map_each(
-        lambda result: _judge(result, view),
-        results,
-        conversation.progress,
-        "judged",
-        policy,
-        _is_same,
-    )
+    judged = conversation.history.map_each(_judge, results, view, is_same=_is_same)
     if policy.keep_rereads:
         # None of them is kept by its name: the earlier call would be, too, as it is the same.
         for place in [*find_asked_again(judged, policy.window_turns)]:
@@ -129,14 +122,14 @@ def _is_same(was: ToolResult, result: ToolResult) -> bool:
 
 
 def find_maskable(
-    judged: Sequence[Decision], layout: Layout, progress: Progress | None = None
+    judged: Sequence[Decision], layout: Layout, history: History | None = None
 ) -> list[Maskable]:
     """Return the tool results as the boundary sees them, in estimated tokens.
 
     `judged` is what `judge` returns for them.
     """
     seen = [*zip(judged, layout.offsets, layout.sizes, layout.turns, strict=True)]
-    return map_each(_find_maskable, seen, progress, "maskable")
+    return (History() if history is None else history).map_each(_find_maskable, seen)
 
 
 def _find_maskable(seen: tuple[Decision, int, int, int]) -> Maskable:

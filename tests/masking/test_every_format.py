@@ -12,6 +12,7 @@ import pytest
 from masking.accounting.prompt import read_prompt
 from masking.conversation import find_answers
 from masking.elements import Element
+from masking.history import History
 from masking.layout import lay_out
 from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
@@ -458,8 +459,8 @@ def test_an_answer_is_one_element_or_a_run_of_them() -> None:
 
 def test_calls_of_one_answer_are_one_turn() -> None:
     elements = WRITERS[-1].tell(*LONG).read().elements
-    assert 2 * TURNS == bind(elements, MADE_UP._replace(answers_in_runs=False))[0]
-    assert TURNS == bind(elements, MADE_UP)[0]
+    assert 2 * TURNS == bind(History(), elements, MADE_UP._replace(answers_in_runs=False))[0]
+    assert TURNS == bind(History(), elements, MADE_UP)[0]
 
 
 def test_texts_beside_the_list_open_a_conversation() -> None:

@@ -16,8 +16,8 @@ from masking.accounting.prompt import read_prompt
 from masking.conversation import Conversation, find_answers, follow
 from masking.edit.element_splice import splice_elements
 from masking.errors import WireError
-from masking.folds import Progress
 from masking.frames import make_frame
+from masking.history import History
 from masking.known_table import KnownTable
 from masking.layout import lay_out
 from masking.measures.tokens import TokenCounter
@@ -586,8 +586,7 @@ def test_what_is_worked_out_is_kept_once_however_often_settings_and_head_change(
         assert outcome(body, WRITERS[0], strategies, None) == change_request(
             body, request, strategies
         )
-        assert request.progress is not None
-        kept.append(len(request.progress))
+        kept.append(len(request.history))
     assert [kept[0]] * 9 == kept
 
 
@@ -613,10 +612,10 @@ def test_elements_are_edited_in_their_order() -> None:
 
 def test_a_boundary_is_not_gone_on_with_from_other_results() -> None:
     requests = [Request(1_000.0 * n, n, n) for n in range(30)]
-    progress: Progress = {}
+    history = History()
     for saving in (100.0, 900.0):
         results = [Maskable(n, 1_000.0 * n + 50, saving, None) for n in range(30)]
-        found = find_boundary(requests, results, PRICED, progress=progress)
+        found = find_boundary(requests, results, PRICED, history=history)
         assert find_boundary(requests, results, PRICED) == found
 
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import pytest
 
 from masking.elements import Call, Element, Result
-from masking.pairing import bind
+from masking.history import History
+from masking.pairing import bind, find_target
 from masking.wire.gemini import GEMINI
 
 
@@ -74,17 +75,17 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_which_call_a_result_answers(case: Case) -> None:
-    _, found = bind(case.elements, GEMINI)
+    _, found = bind(History(), case.elements, GEMINI)
     assert case.expected == [(result.turn, result.tool) for result in found]
 
 
 def test_a_result_with_an_id_that_is_no_text_answers_nothing() -> None:
     odd = Element("user", results=(_result("read", None),))
-    _, found = bind([calls("read"), odd, results("read")], GEMINI)
+    _, found = bind(History(), [calls("read"), odd, results("read")], GEMINI)
     assert [None, 0] == [result.turn for result in found]
 
 
 def test_what_a_call_without_an_id_is_about() -> None:
     called = Element("assistant", (), (Call("", "read", {"path": "a.py"}),))
-    _, (found,) = bind([called, results("read")], GEMINI, (), ("path",))
-    assert ("read", "a.py") == found.target
+    _, (found,) = bind(History(), [called, results("read")], GEMINI)
+    assert ("read", "a.py") == find_target(found, ("path",)).target
