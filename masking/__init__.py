@@ -20,10 +20,10 @@ from masking.model import (
     ToolCallFunction,
     ToolResult,
 )
+from masking.redaction import RedactionPolicy, should_redact
+from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, rewrite_request
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.redaction import RedactionPolicy, should_redact
-from masking.strategies.reduction import ReductionOptions
 from masking.wire.formats import find_format
 
 __all__ = [

@@ -6,11 +6,15 @@ from typing import cast
 from masking.conversation import Conversation, read_conversation, with_targets
 from masking.edit.splice import apply
 from masking.model import ChatMessage, Edits, replacements_of
+from masking.redaction import RedactionPolicy, decide_redactions
+from masking.reduction import (
+    InvariantStatus,
+    ReductionOptions,
+    ReductionStage,
+    count_chars,
+    plan_reduction,
+)
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.redaction import RedactionPolicy, decide_redactions
-from masking.strategies.reduction import ReductionOptions, plan_reduction
-from masking.strategies.reduction_plan import InvariantStatus, ReductionStage
-from masking.strategies.texts import count_chars
 from masking.strategies.window import decide
 from masking.wire.chat import CHAT
 

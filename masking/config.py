@@ -28,14 +28,14 @@ from masking.config_tables import (
 )
 from masking.config_types import Mode
 from masking.errors import ConfigError, OverrideError
+from masking.mcp import McpSettings
 from masking.measures.price_settings import CachePricing, OwnPrice, OwnWindow, PriceSettings
 from masking.overrides import ROOT, apply_overrides
+from masking.redaction import RedactionPolicy
+from masking.reduction import ReductionOptions
 from masking.rules import RequestFacts, Rule, find_first
-from masking.strategies.mcp_requests import McpSettings
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.redaction import RedactionPolicy
-from masking.strategies.reduction import ReductionOptions
 
 _SHIPPED = Tables()
 _SCHEMA1, _REDACTION = _SHIPPED.schema1.to_policy(), _SHIPPED.redaction.to_policy()

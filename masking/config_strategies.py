@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from masking.config_types import CachePrices, Prices
 from masking.measures.price_settings import PriceSettings
-from masking.strategies.arguments import DEFAULT_CHARS
+from masking.redaction import RedactionPolicy
 from masking.strategies.policy import BoundReasoning, MaskPolicy
-from masking.strategies.redaction import RedactionPolicy
+from masking.window.placeholder import DEFAULT_ARGUMENTS_CHARS
 
 _PLACEHOLDER = "[{tool_name}: {original_chars} chars masked]"
 
@@ -66,7 +66,8 @@ class Schema1Table(Table):
         default=_PLACEHOLDER, description="The text that takes a result's place."
     )
     placeholder_arguments_chars: int = Field(
-        default=DEFAULT_CHARS, description="`{arguments}` in it are shortened to N characters."
+        default=DEFAULT_ARGUMENTS_CHARS,
+        description="`{arguments}` in it are shortened to N characters.",
     )
     skip_if_not_shorter: bool = Field(
         default=True, description="Leave a result alone where its placeholder is not shorter."

@@ -24,10 +24,10 @@ from masking.config_types import (
     WebsocketMode,
 )
 from masking.errors import ConfigError
+from masking.mcp import McpSettings
 from masking.measures.price_settings import OwnPrice, OwnWindow
+from masking.reduction import ReductionOptions
 from masking.rules import ANY, Rule
-from masking.strategies.mcp_requests import McpSettings
-from masking.strategies.reduction import ReductionOptions
 
 _CLOSED = (
     *("pypi.org", "files.pythonhosted.org", "registry.npmjs.org", "registry.yarnpkg.com"),

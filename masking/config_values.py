@@ -9,7 +9,7 @@ from pydantic_core import to_json
 from masking.config import parse_tables, read_document
 from masking.config_tables import Tables
 from masking.overrides import ROOT, apply_overrides
-from masking.strategies.redaction import apply_switch
+from masking.redaction_switch import apply_switch
 
 Source = Literal["shipped", "file", "override", "environment"]
 

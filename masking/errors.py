@@ -1,6 +1,9 @@
 """The errors: a setting or a request that cannot be used. Each names the place."""
 
-from masking.printable import printable
+
+def printable(text: str) -> str:
+    """Return a text on one line, without control characters and marks of direction."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 class ConfigError(ValueError):

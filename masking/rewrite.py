@@ -15,12 +15,10 @@ from masking.layout import lay_out
 from masking.memory.boundary_memory import Occasion, Past
 from masking.memory.remembered import continue_past, name_bound
 from masking.model import Decision, Edits, places_masked, replacements_of
+from masking.redaction import Redactions, decide_redactions
+from masking.reduction import ReductionPlan, leaves_system_alone, plan_reduction, set_aside
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.redaction import Redactions, decide_redactions
-from masking.strategies.reduction import leaves_nobody, plan_reduction, set_aside
-from masking.strategies.reduction_plan import ReductionPlan
-from masking.strategies.summary_requests import is_summary_request
 from masking.strategies.window import (
     decide,
     find_maskable,
@@ -29,6 +27,7 @@ from masking.strategies.window import (
     leave_whole,
     may_be_whole,
 )
+from masking.window.signs import is_summary_request
 from masking.wire.chat import CHAT
 from masking.wire_format import Binding, WireFormat
 
@@ -232,7 +231,7 @@ def _plan(
     settled = frozenset(n for n, d in enumerate(decisions) if d.reason in _PLACEHOLDERS)
     sources = _edit(conversation, redacted)
     plan = plan_reduction(edited, strategies.reduction, settled, sources)
-    is_last = plan.changes and leaves_nobody(edited, plan)
+    is_last = plan.changes and leaves_system_alone(edited, plan)
     return set_aside(plan) if is_last else plan
 
 

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from masking.errors import ConfigError
+from masking.errors import ConfigError, printable
 from masking.globs import matches
 from masking.host_names import check_host, is_named, normalize_host
-from masking.printable import printable
 
 _Settings = TypeVar("_Settings")
 

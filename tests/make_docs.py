@@ -21,9 +21,9 @@ from addon.metrics.mcp_record import McpRecord
 from addon.metrics.record import RequestRecord
 from addon.metrics.record_fields import describe_fields
 from masking.reasons import REASONS
+from masking.redaction import RedactionPolicy
+from masking.reduction import ReductionOptions
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.redaction import RedactionPolicy
-from masking.strategies.reduction import ReductionOptions
 from tests.client_table import list_clients, list_readme_clients, list_untried
 from tests.pages import find_pages
 from tests.places import CONFIG, ROOT

@@ -14,7 +14,7 @@ import pytest
 from tests.places import ROOT
 
 NAMES = (
-    *("masking.printable", "masking.errors", "masking.reasons", "masking.model"),
+    *("masking.errors", "masking.errors", "masking.reasons", "masking.model"),
     *("masking.host_names", "masking.globs"),
 )
 INDEX = (
@@ -37,8 +37,7 @@ SEES_MASKING = ("masking", *CORE)
 
 ALLOWED: Mapping[str, tuple[str, ...]] = {
     # Nouns and errors, which everybody may name.
-    "masking.printable": (),
-    "masking.errors": ("masking.printable",),
+    "masking.errors": (),
     "masking.model": ("masking.errors", "masking.reasons"),
     "masking.reasons": (),
     "masking.host_names": ("masking.errors",),

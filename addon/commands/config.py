@@ -26,9 +26,8 @@ from addon.shared.config_places import (
 from addon.shared.regular_file import read_regular, replace_file
 from addon.shared.shipped import shipped
 from masking.config_values import ConfigValue, list_values
-from masking.errors import ConfigError
-from masking.printable import printable
-from masking.strategies.redaction import SWITCH
+from masking.errors import ConfigError, printable
+from masking.redaction_switch import SWITCH
 
 _NAMED = {
     "option": "--config names it",

@@ -15,7 +15,7 @@ from addon.commands.diagnosis.finding import Finding, Level
 from addon.commands.diagnosis.surroundings import Surroundings
 from addon.commands.options import config_options
 from addon.replay.report.text import pluralize
-from masking.printable import printable
+from masking.errors import printable
 
 _STYLES: dict[Level, str] = {"ok": "green", "note": "yellow", "broken": "bold red"}
 _INDENT = " " * len("  broken  ")

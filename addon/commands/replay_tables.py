@@ -17,7 +17,7 @@ from addon.replay.assumed_prices import AssumedPrice, find_assumed_prices
 from addon.replay.replay import ReplaySettings
 from addon.replay.report.text import UNITS
 from addon.replay.summary import CostUnit, Summary, summarize
-from masking.printable import printable
+from masking.errors import printable
 
 _MOST_MODELS = 3
 _MOST_NAMES = 3

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TextIO
 
 from addon.metrics.record import RequestRecord
-from masking.printable import printable
+from masking.errors import printable
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """What a spreadsheet takes a cell for a formula by, in both widths.

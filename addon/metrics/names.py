@@ -1,6 +1,6 @@
 """Names from the wire, in the form in which logs and records may hold them."""
 
-from masking.printable import printable as printable_in_full
+from masking.errors import printable as printable_in_full
 
 _MAX_CHARS = 200
 

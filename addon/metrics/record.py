@@ -13,7 +13,7 @@ from addon.metrics.stages import Group, Interruption, Resent
 from masking.accounting.cost import Basis
 from masking.measures.pricing import Source
 from masking.memory.boundary_memory import PrefixState
-from masking.strategies.reduction_plan import InvariantStatus, ReductionStage
+from masking.reduction import InvariantStatus, ReductionStage
 from masking.wire_format import Binding, Purpose
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from addon.metrics.names import printable
 from masking.model import Decision
-from masking.strategies.redaction import Redactions, describe_redaction
+from masking.redaction import Redactions
 
 logger = logging.getLogger("observation_masking")
 
@@ -29,12 +29,24 @@ class RedactionTrace:
             elif decision.scenario is not None:
                 # Nobody but a developer reads these hundreds of lines: the loop is spared them.
                 logger.debug(f"redaction: {_render(decision)}")
-        warning = redactions.warning
-        if warning and warning not in self._warned and len(self._warned) < _MAX_WARNINGS:
-            self._warned.add(warning)
-            self._log(logging.WARNING, warning)
+        if redactions.malformed:
+            first, count = redactions.malformed[0], len(redactions.malformed)
+            warning = (
+                f"messages[{first}] has no known role and counts as an answer ({count} in all)"
+            )
+            if warning not in self._warned and len(self._warned) < _MAX_WARNINGS:
+                self._warned.add(warning)
+                self._log(logging.WARNING, warning)
 
 
 def _render(decision: Decision) -> str:
-    described = describe_redaction(decision)
+    described = {
+        "tool_call_id": decision.result.call_id,
+        "tool": decision.result.tool,
+        "position": decision.result.element,
+        "scenario": decision.scenario,
+        "reason": decision.reason,
+        "chars_before": decision.chars_before,
+        "chars_after": decision.chars_after,
+    }
     return json.dumps({k: printable(v) if isinstance(v, str) else v for k, v in described.items()})

@@ -60,7 +60,7 @@ class RedactionSum:
     """Redaction in the requests where it is on.
 
     A tool result counts in each request that it was sent in. `scenarios` counts the results of
-    each scenario, scenario 1 first (see `masking.strategies.redaction`).
+    each scenario, scenario 1 first (see `masking.redaction`).
     """
 
     requests: int = 0

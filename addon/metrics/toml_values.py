@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from masking.printable import printable
+from masking.errors import printable
 
 _BARE_KEY = re.compile(r"[\w-]+", re.ASCII)
 

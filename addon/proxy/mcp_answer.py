@@ -13,7 +13,7 @@ from addon.shared.extent import MAX_VALUES, check_values
 from addon.shared.requests import is_event_stream
 from addon.shared.response_copy import ResponseCopy
 from masking.errors import WireError
-from masking.strategies.mcp_payload import Methods, PayloadPolicy, mask_payload_bytes
+from masking.mcp import Methods, PayloadPolicy, mask_payload_bytes
 
 
 class Answer:

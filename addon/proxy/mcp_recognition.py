@@ -7,8 +7,7 @@ from mitmproxy import http
 
 from addon.shared.decoding import decode_message
 from addon.shared.requests import is_event_stream, path_of
-from masking.strategies.mcp_payload import UNKNOWN, Methods
-from masking.strategies.mcp_requests import read_methods
+from masking.mcp import UNKNOWN, Methods, read_methods
 
 _MCP_HEADERS = ("mcp-session-id", "mcp-protocol-version", "mcp-method")
 """Headers that only MCP clients send (modelcontextprotocol.io, Streamable HTTP)."""

@@ -17,8 +17,7 @@ from addon.proxy.mcp_recognition import find_delivery, find_methods, find_obstac
 from addon.shared.decoding import estimate_bytes
 from addon.shared.pool import Pool
 from addon.shared.requests import path_of
-from masking.strategies.mcp_payload import Methods
-from masking.strategies.mcp_requests import McpSettings
+from masking.mcp import McpSettings, Methods
 
 logger = logging.getLogger("observation_masking")
 

@@ -5,7 +5,7 @@ from mitmproxy.options import Options
 from addon.metrics.advice import Advice
 from addon.proxy.original_body import is_recording
 from masking.config import Settings
-from masking.printable import printable
+from masking.errors import printable
 
 _PREFIX = "mask_"
 

@@ -23,7 +23,7 @@ from addon.recordings.flows import name_of, read_flows, write_flows
 from addon.shared.config_places import NAME
 from addon.shared.shipped import shipped
 from masking.overrides import ROOT
-from masking.strategies.redaction import SWITCH
+from masking.redaction_switch import SWITCH
 
 _RECORDS = "requests.jsonl"
 _VOLATILE = (

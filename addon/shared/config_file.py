@@ -16,7 +16,7 @@ from masking.config_tables import PageSettings
 from masking.config_values import ConfigValue, find_changed, list_values
 from masking.errors import ConfigError, OverrideError
 from masking.overrides import ROOT, read_override
-from masking.strategies.redaction import SWITCH, apply_switch
+from masking.redaction_switch import SWITCH, apply_switch
 
 logger = logging.getLogger("observation_masking")
 

@@ -11,9 +11,8 @@ from addon.metrics.advice import Advice
 from addon.shared.regular_file import read_regular
 from addon.shared.shipped import shipped
 from masking.config import read_document
-from masking.errors import ConfigError
+from masking.errors import ConfigError, printable
 from masking.overrides import ROOT
-from masking.printable import printable
 
 logger = logging.getLogger("observation_masking")
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from addon.metrics.private_files import make_folder, open_private
 from addon.metrics.record_file import default_path
 from masking.config_tables import RecallSettings
-from masking.strategies.recall import ID_CHARS, digest_bytes, is_recall_id
+from masking.window.placeholder import ID_CHARS, is_recall_id, recall_id_of
 
 _FILLED = 0.9
 """The part of the allowed size that is filled. The rest is for what is written meanwhile."""
@@ -122,7 +122,7 @@ class RecallFolder:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ValueError(f"{path} is no regular file")
             data = file.read()
-        if digest_bytes(data) != recall_id:
+        if recall_id_of(data) != recall_id:
             raise ValueError(f"{path} is damaged")
         self.touch(recall_id, len(data))
         return data

@@ -12,7 +12,7 @@ from addon.metrics.worker import Worker
 from addon.shared.recall_folder import RecallFolder, find_folder
 from masking.config_tables import RecallSettings
 from masking.model import Decision
-from masking.strategies.recall import digest_bytes, encode, find_masked_texts
+from masking.window.placeholder import encode_text, masked_texts, recall_id_of
 
 logger = logging.getLogger("observation_masking")
 
@@ -74,12 +74,12 @@ class RecallWriter:
         if self._is_due(settings):
             self._trim(folder, settings, max_bytes)
         room = max_bytes // _LARGEST_PART
-        for text in reversed([*find_masked_texts(decisions)]):  # of too many, those masked last
-            data = encode(text)
+        for text in reversed([*masked_texts(decisions)]):  # of too many, those masked last
+            data = encode_text(text)
             if len(data) > room:
                 continue
             room -= len(data)
-            recall_id = digest_bytes(data)
+            recall_id = recall_id_of(data)
             if folder.touch(recall_id, len(data)):
                 continue
             if self._written + len(data) > max_bytes // _TRIM_PART:

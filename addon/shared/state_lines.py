@@ -9,8 +9,8 @@ from addon.shared.config_file import AT_THE_NEXT_START, Change, ConfigFile
 from addon.shared.recall_folder import describe_folder
 from masking.config import Settings
 from masking.config_tables import PageSettings
+from masking.errors import printable
 from masking.measures.price_settings import PriceSettings
-from masking.printable import printable
 from masking.strategies.policy import MaskPolicy
 
 _RECALLED = "[{tool_name}: {original_chars} chars masked; to read: obsmask recall {recall}]"

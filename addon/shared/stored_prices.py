@@ -9,7 +9,7 @@ from pathlib import Path
 import platformdirs
 
 from addon.shared.regular_file import read_regular, replace_file
-from masking.errors import ConfigError
+from masking.errors import ConfigError, printable
 from masking.measures.price_list import PriceList, load_shipped
 from masking.measures.price_list_check import (
     MAX_MEGABYTES,
@@ -18,7 +18,6 @@ from masking.measures.price_list_check import (
     pack_list,
     read_list,
 )
-from masking.printable import printable
 
 
 def stored_path() -> Path:

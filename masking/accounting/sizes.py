@@ -10,9 +10,8 @@ from masking.accounting.prompt import Prompt, ResultSizes
 from masking.accounting.reason_row import spell_reasons
 from masking.model import Decision
 from masking.reasons import Reason
+from masking.reduction import InvariantStatus, ReductionStage
 from masking.rewrite import Rewrite
-from masking.strategies.redaction import count_redactions
-from masking.strategies.reduction_plan import InvariantStatus, ReductionStage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +113,7 @@ def _count_texts(decisions: Sequence[Decision]) -> ResultSizes:
 
 def _count_scenarios(rewrite: Rewrite) -> tuple[int, ...] | None:
     redactions = rewrite.redactions
-    return None if redactions is None else count_redactions(redactions.decisions).scenarios
+    return None if redactions is None else redactions.scenarios
 
 
 def count_chars(body: bytes) -> int:

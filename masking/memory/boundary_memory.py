@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple, Protocol
 from masking.conversation import Conversation
 from masking.memory.identity import Answers, ResultId, ResultIds, digest_opening
 from masking.strategies.boundary_fold import Boundary
-from masking.strategies.placeholder import Rendering
+from masking.window.placeholder import Rendering
 
 MAX_CONVERSATIONS = 2_000
 _MAX_RESULTS = 200_000

@@ -13,7 +13,6 @@ from masking.memory.boundary_memory import Move, Occasion, Past
 from masking.model import Decision, Layout
 from masking.strategies.boundary import find_next_move
 from masking.strategies.boundary_fold import Boundary, Made
-from masking.strategies.placeholder import Rendering
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.window import (
     decide_by_boundary,
@@ -23,6 +22,7 @@ from masking.strategies.window import (
     mask_again,
     may_be_whole,
 )
+from masking.window.placeholder import Rendering
 
 _SEPARATE_SLIDES = 64
 """How many turns of a sliding window a user may go back before other settings un-mask a result."""

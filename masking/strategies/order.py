@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from masking.redaction import RedactionPolicy
+from masking.reduction import ReductionOptions
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.redaction import RedactionPolicy
-from masking.strategies.reduction import ReductionOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,13 @@ from masking.globs import check_globs
 from masking.measures.cache_rules import ReadsAt
 from masking.measures.pricing import Pricing
 from masking.model import PriceStep
-from masking.strategies.arguments import DEFAULT_CHARS, MAX_CHARS
-from masking.strategies.placeholder import Rendering, Template, parse_template
+from masking.window.placeholder import (
+    DEFAULT_ARGUMENTS_CHARS,
+    MAX_ARGUMENTS_CHARS,
+    Rendering,
+    Template,
+    parse_template,
+)
 from masking.wire_format import Marks
 
 DEFAULT_TEMPLATE = (
@@ -55,7 +60,7 @@ class MaskPolicy:
     mask_text_parts: also mask a content that is a list of text parts alone.
     min_chars: leave a result alone that is shorter than this, in code points; 0 is off.
     error_words_max_chars: up to this length a single word makes an error; at any length, a sign at
-        the start of a line and what JSON says do (see `masking.strategies.error_signs`).
+        the start of a line and what JSON says do (see `masking.window.signs`).
     cache_read_ratio, cache_write_ratio: the prices of a cached and of a written token, relative to
         a plain input token. If they are equal, the window slides at every turn.
     max_loss: at no request of any conversation may the bill, in tokens, have exceeded
@@ -112,13 +117,14 @@ class MaskPolicy:
     keep_tools: tuple[str, ...] = ()
     mask_tools: tuple[str, ...] = ()
     keep_arguments: tuple[str, ...] = ()
-    placeholder_arguments_chars: int = DEFAULT_CHARS
+    placeholder_arguments_chars: int = DEFAULT_ARGUMENTS_CHARS
     keep_rereads: bool = False
 
     def __post_init__(self) -> None:
         parse_template(self.placeholder_template)
-        if not 0 <= self.placeholder_arguments_chars <= MAX_CHARS:
-            raise ConfigError(f"must be from 0 to {MAX_CHARS}", "placeholder_arguments_chars")
+        if not 0 <= self.placeholder_arguments_chars <= MAX_ARGUMENTS_CHARS:
+            problem = f"must be from 0 to {MAX_ARGUMENTS_CHARS}"
+            raise ConfigError(problem, "placeholder_arguments_chars")
         for name in _FROM_ZERO:
             if not 0 <= getattr(self, name) < math.inf:  # a NaN is no such number either
                 raise ConfigError("must be a number from 0 up", name)

@@ -13,11 +13,11 @@ from masking.reasons import KeepReason
 from masking.strategies.asked_again import find_asked_again
 from masking.strategies.boundary import allows_whole, find_boundary
 from masking.strategies.boundary_fold import Boundary, Made
-from masking.strategies.error_signs import looks_like_error
 from masking.strategies.named_results import find_named
-from masking.strategies.placeholder import Rendering, Template, is_placeholder, parse_template
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.protected import AFTER_NAMES, find_protected
+from masking.window.placeholder import Rendering, Template, is_placeholder, parse_template
+from masking.window.signs import looks_like_error
 
 
 def decide(conversation: Conversation, policy: MaskPolicy) -> tuple[Decision, ...]:

@@ -17,8 +17,7 @@ from addon.proxy.mcp_answer import Answer, mask_whole
 from addon.shared.decoding import TooLargeError, decode_body
 from addon.shared.requests import read_body
 from masking.errors import WireError
-from masking.strategies.mcp_payload import UNKNOWN
-from masking.strategies.mcp_requests import McpSettings
+from masking.mcp import UNKNOWN, McpSettings
 
 CODINGS = ("gzip", "deflate", "deflateraw", "br", "zstd", "identity", "none", "Gzip", "x-own")
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from addon.shared.going_whole import leave_whole, may_go_whole
+from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.reduction import ReductionOptions
 from masking.wire.responses import RESPONSES
 
 POLICY = MaskPolicy(True, 1, bound_reasoning="drop")

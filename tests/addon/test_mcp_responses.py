@@ -20,8 +20,7 @@ from addon.proxy.mcp_recognition import Delivery, find_delivery, find_methods, f
 from addon.proxy.mcp_responses import Mcp
 from addon.shared.pool import Pool
 from masking import ConfigError
-from masking.strategies.mcp_payload import UNKNOWN, Methods, mask_payload_bytes
-from masking.strategies.mcp_requests import McpSettings, read_methods
+from masking.mcp import UNKNOWN, McpSettings, Methods, mask_payload_bytes, read_methods
 
 _Result = TypeVar("_Result")
 

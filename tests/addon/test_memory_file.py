@@ -19,7 +19,7 @@ from addon.shared.memory_record import decode, encode
 from masking.memory.boundary_memory import Anchor, BoundaryMemory, Branches, Move, Past
 from masking.memory.identity import ResultId
 from masking.strategies.boundary_fold import Boundary
-from masking.strategies.placeholder import Rendering
+from masking.window.placeholder import Rendering
 from tests.live.harness import eventually
 
 PAST = Past(

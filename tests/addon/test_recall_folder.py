@@ -16,10 +16,10 @@ from addon.shared.recall_folder import (
     find_kept_folder,
 )
 from masking.config_tables import RecallSettings
-from masking.strategies.recall import ID_CHARS, encode, recall_id
+from masking.window.placeholder import ID_CHARS, encode_text, recall_id
 
 TEXT = "é old output\r\n\x00"
-DATA, ID = encode(TEXT), recall_id(TEXT)
+DATA, ID = encode_text(TEXT), recall_id(TEXT)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def mode(path: Path) -> int:
 
 def put(folder: RecallFolder, text: str, used: float) -> str:
     """Write a text that was last used then; its id."""
-    folder.write(recall_id(text), encode(text))
+    folder.write(recall_id(text), encode_text(text))
     os.utime(folder.path / recall_id(text), (used, used))
     return recall_id(text)
 

@@ -13,7 +13,7 @@ from addon.shared.recall_writer import RecallWriter
 from masking.config_tables import RecallSettings
 from masking.model import Decision
 from masking.rewrite import rewrite_request
-from masking.strategies.recall import recall_id
+from masking.window.placeholder import recall_id
 from tests.builders import policy
 from tests.live.harness import conversation, encoded
 

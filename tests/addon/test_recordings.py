@@ -18,12 +18,11 @@ from addon.recordings.studio.scenario import write_project
 from addon.shared.config_file import ConfigFile
 from addon.shared.requests import is_event_stream
 from addon.shared.shipped import recordings, shipped
+from masking.history_summary import find_blocks
 from masking.known_table import KnownTable
+from masking.mcp import PayloadPolicy, cut_text, mask_payload_bytes, read_methods
 from masking.model import replacements_of
 from masking.rewrite import change_request, read_request
-from masking.strategies.dispatch_blocks import find_blocks
-from masking.strategies.mcp_payload import PayloadPolicy, cut_text, mask_payload_bytes
-from masking.strategies.mcp_requests import read_methods
 from tests.sessions import CHATS
 
 

@@ -31,10 +31,10 @@ from masking.config import Settings
 from masking.config_tables import MetricsSettings
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
+from masking.redaction import RedactionPolicy
 from masking.rewrite import change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.redaction import RedactionPolicy
 from masking.wire.chat import CHAT
 from masking.wire.usage import Usage
 from tests.builders import MASK_ALL

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import pytest
 
 from addon.recordings.provider.dialects import DIALECTS, Dialect
+from masking.redaction import RedactionPolicy
+from masking.reduction import ReductionOptions
 from masking.rewrite import change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.redaction import RedactionPolicy
-from masking.strategies.reduction import ReductionOptions
 from tests.builders import OLD, TEMPLATE
 from tests.wire_conversations import (
     WRITERS,

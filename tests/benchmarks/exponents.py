@@ -23,13 +23,12 @@ from typing import NamedTuple
 
 from addon.proxy.event_stream import EventStream
 from masking.accounting.prompt import read_prompt
+from masking.mcp import McpSettings, mask_payload_bytes
 from masking.measures.tokens import TokenCounter
+from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, change_request, read_request
-from masking.strategies.mcp_payload import mask_payload_bytes
-from masking.strategies.mcp_requests import McpSettings
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.reduction import ReductionOptions
 from tests.benchmarks.rewrite import tool_outputs
 from tests.benchmarks.shapes import (
     POLICY,

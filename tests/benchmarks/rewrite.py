@@ -29,10 +29,10 @@ from masking.known_table import KnownTable
 from masking.measures.token_costs import find_short_cost
 from masking.measures.token_estimate import ESTIMATOR
 from masking.memory.boundary_memory import BoundaryMemory
+from masking.reduction import ReductionOptions
 from masking.rewrite import change_request, read_request, rewrite_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.reduction import ReductionOptions
 from tests.places import CONFIG
 from tests.wire_conversations import WRITERS, Ask, Give, Model, Step, Told, Tools, User, Writer
 

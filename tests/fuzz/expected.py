@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from masking.redaction import RedactionPolicy
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.redaction import RedactionPolicy
 from tests.fuzz.judged import Fate, find_named, judge, read_arguments, redact
 from tests.fuzz.results import Read
 from tests.fuzz.spoken import Given, Spoken

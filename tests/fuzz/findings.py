@@ -12,12 +12,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from masking.mcp import PayloadPolicy
 from masking.model import PriceStep
-from masking.strategies.mcp_payload import PayloadPolicy
+from masking.redaction import RedactionPolicy
+from masking.reduction import ReductionOptions
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.redaction import RedactionPolicy
-from masking.strategies.reduction import ReductionOptions
 from tests.fuzz.mcp import Answered, answer, find_fault
 from tests.fuzz.play import REQUESTS, Processes, check, prepare
 from tests.fuzz.process import Sent

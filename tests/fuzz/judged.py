@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from masking.redaction import RedactionPolicy
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.redaction import RedactionPolicy
 from tests.fuzz.signs import Words, fails, is_shorter
 from tests.fuzz.spoken import Given, Where
 

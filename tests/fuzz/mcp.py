@@ -8,13 +8,7 @@ from typing import Any, NamedTuple
 
 from addon.proxy.event_stream import EventStream
 from masking.errors import WireError
-from masking.strategies.mcp_payload import (
-    MaskedPayload,
-    Methods,
-    PayloadPolicy,
-    mask_payload,
-    mask_payload_bytes,
-)
+from masking.mcp import MaskedPayload, Methods, PayloadPolicy, mask_payload, mask_payload_bytes
 from tests.fuzz.json_nodes import Difference, Where, find_changes
 from tests.fuzz.mutations import mutate
 from tests.fuzz.talks import spell

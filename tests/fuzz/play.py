@@ -10,9 +10,9 @@ from random import Random
 from typing import NamedTuple
 
 from masking.known_table import KnownTable
+from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite
 from masking.strategies.order import Strategies
-from masking.strategies.reduction import ReductionOptions
 from tests.fuzz.billing import cut, find_worst
 from tests.fuzz.mutations import mutate
 from tests.fuzz.oracle import Remembered, decode, find_fault, is_bound

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from masking.strategies.reduction import ReductionOptions
+from masking.reduction import ReductionOptions
 from tests.fuzz.json_nodes import find_members
 from tests.fuzz.results import Read, read
 from tests.fuzz.spoken import Given, Spoken

@@ -4,10 +4,10 @@ from dataclasses import replace
 from random import Random
 
 from masking.model import PriceStep
+from masking.redaction import RedactionPolicy
+from masking.reduction import ReductionOptions
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.redaction import RedactionPolicy
-from masking.strategies.reduction import ReductionOptions
 
 _TEMPLATES = (
     "<{tool_call_id}|{tool_name}|{original_chars}>",

@@ -19,7 +19,7 @@ from mcp.types import Completion, ErrorData, ImageContent, PromptReference, Text
 from addon.proxy.event_stream import EventStream
 from addon.proxy.launch import Proxy, running_proxy
 from addon.recordings.flows import read_flows
-from masking.strategies.mcp_payload import PayloadPolicy, cut_text, mask_payload_bytes
+from masking.mcp import PayloadPolicy, cut_text, mask_payload_bytes
 from tests.live.harness import (
     HOST,
     SECONDS,

@@ -17,7 +17,7 @@ from mcp.types import CallToolResult, TextContent
 
 from addon.commands.main import main
 from addon.shared.recall_folder import RecallFolder
-from masking.strategies.recall import recall_id
+from masking.window.placeholder import recall_id
 from tests.builders import OLD
 from tests.live.harness import (
     SECONDS,

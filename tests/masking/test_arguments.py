@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.strategies.arguments import MAX_CHARS, spell_arguments
+from masking.window.placeholder import MAX_ARGUMENTS_CHARS, render_arguments
 
 
 class Spelled(NamedTuple):
@@ -52,7 +52,7 @@ SPELLED = [
 
 @pytest.mark.parametrize("given", SPELLED, ids=lambda given: given.case)
 def test_spells_them_on_one_line(given: Spelled) -> None:
-    assert given.expected == spell_arguments(given.arguments, given.max_chars)
+    assert given.expected == render_arguments(given.arguments, given.max_chars)
 
 
 class Counted(list[Any]):
@@ -69,7 +69,7 @@ class Counted(list[Any]):
 def test_looks_at_no_more_than_it_shows() -> None:
     """Any number of results may answer one call, so that this would be quadratic."""
     items = Counted([0] * 100_000)
-    assert "[0, 0, 0..." == spell_arguments(items, 11)
+    assert "[0, 0, 0..." == render_arguments(items, 11)
     assert items.looked_at <= 11
 
 
@@ -79,9 +79,9 @@ _VALUES = st.recursive(
 )
 
 
-@given(_VALUES, st.integers(0, MAX_CHARS))
+@given(_VALUES, st.integers(0, MAX_ARGUMENTS_CHARS))
 def test_is_always_short_and_one_line(arguments: object, max_chars: int) -> None:
-    line = spell_arguments(arguments, max_chars)
+    line = render_arguments(arguments, max_chars)
     assert len(line) <= max(2, max_chars)
     assert line.isprintable()
     assert line

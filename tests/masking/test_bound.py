@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from addon.shared.memory_record import decode, encode
 from masking.memory.boundary_memory import BoundaryMemory, Branches
 from masking.memory.identity import digest_opening
+from masking.redaction import RedactionPolicy
+from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import BoundReasoning, MaskPolicy
-from masking.strategies.redaction import RedactionPolicy
-from masking.strategies.reduction import ReductionOptions
 from masking.wire.messages import MESSAGES
 from tests.builders import OLD, TEMPLATE
 

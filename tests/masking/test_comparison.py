@@ -14,9 +14,9 @@ from addon.replay.tune.fast_replay import FastReplay
 from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
+from masking.reduction import ReductionOptions
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.reduction import ReductionOptions
 from tests.builders import MASK_ALL, OLD, assistant, policy, result, turn
 from tests.replays import add_up
 from tests.sessions import CHATS, Talk, grow, read_chat, write_body

@@ -9,10 +9,10 @@ from masking.accounting.parts import PARTS
 from masking.accounting.prompt import read_prompt
 from masking.accounting.sizes import Sizes, measure
 from masking.measures.tokens import TokenCounter, count_tools
+from masking.reduction import ReductionOptions
 from masking.rewrite import change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.reduction import ReductionOptions
 from tests.builders import MASK_ALL, OLD, documents, policies, policy
 from tests.wire_conversations import (
     IN_EVERY_FORMAT,

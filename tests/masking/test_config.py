@@ -16,9 +16,9 @@ from masking.config_tables import (
     Tables,
     WebsocketSettings,
 )
+from masking.mcp import McpSettings
 from masking.measures.price_settings import OwnPrice, OwnWindow, PriceSettings
-from masking.strategies.mcp_requests import McpSettings
-from masking.strategies.reduction import ReductionOptions
+from masking.reduction import ReductionOptions
 from tests.builders import TEMPLATE
 from tests.places import CONFIG
 

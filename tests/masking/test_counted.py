@@ -7,10 +7,10 @@ from masking.accounting.prompt import Prompt, compare, read_prompt
 from masking.accounting.sizes import Sizes, measure
 from masking.known_table import KnownTable
 from masking.measures.tokens import TokenCounter
+from masking.redaction import RedactionPolicy
+from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, read_request
 from masking.strategies.order import Strategies
-from masking.strategies.redaction import RedactionPolicy
-from masking.strategies.reduction import ReductionOptions
 from masking.wire.chat import CHAT
 from tests.builders import MASK_ALL, policy
 from tests.masking.test_known_table import POLICIES, grow, outcome

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.strategies.dispatch_blocks import BEGIN, END, find_blocks, mask_observation
+from masking.history_summary import BEGIN, END, find_blocks
+from masking.reduction import mask_observation
 from tests.builders import OLD, texts
 
 BLOCK = f'{BEGIN}\n{{"task_id":"2.1","status":"completed"}}\n{END}'

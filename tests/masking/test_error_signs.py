@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from masking.strategies.error_signs import looks_like_error
+from masking.window.signs import looks_like_error
 
 LIMIT = 200
 PADDING = "def load(path): return path\n" * 30

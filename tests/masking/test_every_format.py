@@ -19,11 +19,11 @@ from masking.memory.boundary_memory import BoundaryMemory
 from masking.memory.identity import Answers, digest_opening
 from masking.model import Decision
 from masking.pairing import bind, read_arguments
+from masking.redaction import RedactionPolicy
+from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, change_request, read_request, rewrite_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.redaction import RedactionPolicy
-from masking.strategies.reduction import ReductionOptions
 from masking.strategies.window import decide
 from tests.builders import MASK_ALL, OLD, TEMPLATE, policy
 from tests.made_up_format import MADE_UP, NOTE

@@ -15,11 +15,11 @@ from masking.layout import lay_out
 from masking.measures.tokens import TokenCounter
 from masking.memory.identity import digest_opening
 from masking.model import Path, Replacement, ToolResult, replacements_of
+from masking.redaction import RedactionPolicy
+from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.redaction import RedactionPolicy
-from masking.strategies.reduction import ReductionOptions
 from tests.builders import (
     HOLE,
     TEMPLATE,

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
+from masking.mcp import PayloadPolicy
+from masking.redaction import RedactionPolicy
+from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, change_request, read_request
-from masking.strategies.mcp_payload import PayloadPolicy
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.redaction import RedactionPolicy
-from masking.strategies.reduction import ReductionOptions
 from tests.builders import MASK_ALL, OLD, policy
 from tests.fuzz import mcp
 from tests.fuzz.billing import Piece, Prompt, find_worst

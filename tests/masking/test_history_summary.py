@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking import ChatMessage
-from masking.strategies.dispatch_blocks import BEGIN, END
-from masking.strategies.history_summary import LABEL, OUTCOMES, render_summary
+from masking.history_summary import BEGIN, END, LABEL, OUTCOMES, render_summary
 from tests.builders import IMAGE, conversations, parts, read, result, turn
 
 

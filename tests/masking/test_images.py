@@ -16,11 +16,11 @@ from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
 from masking.model import Decision, Maskable, describe_image, describes_image
 from masking.reasons import Reason
+from masking.redaction import RedactionPolicy
 from masking.rewrite import Rewrite, change_request, rewrite_request
 from masking.strategies.boundary_fold import Boundary
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.redaction import RedactionPolicy
 from masking.strategies.ripening import Ripening
 from masking.strategies.window import find_maskable, judge
 from masking.wire.chat import CHAT

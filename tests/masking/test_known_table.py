@@ -24,12 +24,12 @@ from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
 from masking.memory.identity import Answers
 from masking.model import Maskable, Replacement, Request
+from masking.redaction import RedactionPolicy
+from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, change_request, read_request
 from masking.strategies.boundary import find_boundary
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.redaction import RedactionPolicy
-from masking.strategies.reduction import ReductionOptions
 from masking.wire.chat import CHAT
 from masking.wire.gemini import GEMINI
 from tests.builders import MASK_ALL, OLD, Spelling, examples, policies, policy, spellings

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from masking import WireError
 from masking.edit.json_text import decode, edit_strings
-from masking.strategies.mcp_payload import (
+from masking.mcp import (
     UNKNOWN,
     MaskedPayload,
     Methods,

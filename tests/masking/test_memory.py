@@ -9,7 +9,7 @@ from masking.conversation import read_conversation
 from masking.memory.boundary_memory import Anchor, BoundaryMemory, Move, Past
 from masking.memory.identity import Answers, ResultIds, digest_opening
 from masking.strategies.boundary_fold import Boundary
-from masking.strategies.placeholder import Rendering
+from masking.window.placeholder import Rendering
 from masking.wire.messages import MESSAGES
 from tests.builders import assistant, call, parts, read, result, turn
 from tests.images import png

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking import ChatMessage
-from masking.strategies.pairs import close_over_pairs, find_pairs, keeps_pairs
+from masking.reduction import close_over_pairs, find_pairs, keeps_pairs
 from masking.wire.chat import CHAT
 from tests.builders import assistant, call, conversations, read, result, turn, unanswered
 

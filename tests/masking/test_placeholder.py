@@ -8,10 +8,14 @@ from masking.config import parse_settings
 from masking.errors import ConfigError
 from masking.measures.token_estimate import estimate_tokens
 from masking.measures.tokens import TokenCounter
-from masking.strategies.arguments import DEFAULT_CHARS
-from masking.strategies.placeholder import MAX_NAME_CHARS, parse_template
 from masking.strategies.policy import DEFAULT_TEMPLATE
-from masking.strategies.recall import ID_CHARS, recall_id
+from masking.window.placeholder import (
+    DEFAULT_ARGUMENTS_CHARS,
+    ID_CHARS,
+    MAX_NAME_CHARS,
+    parse_template,
+    recall_id,
+)
 from tests.builders import SECRET, TEMPLATE
 from tests.places import CONFIG
 
@@ -212,5 +216,5 @@ def test_it_recognises_all_that_it_renders_and_none_is_long(
     placeholder = template.render(call_id, tool, text, arguments)
     assert template.could_have_rendered(placeholder, call_id, tool, arguments)
     assert not template.could_have_rendered(f"{placeholder}.", call_id, tool, arguments)
-    names, recalled = 2 * MAX_NAME_CHARS + DEFAULT_CHARS, 2 * ID_CHARS
+    names, recalled = 2 * MAX_NAME_CHARS + DEFAULT_ARGUMENTS_CHARS, 2 * ID_CHARS
     assert len(placeholder) <= len(written) + names + recalled + 2 * len(str(len(text)))

@@ -5,19 +5,19 @@ from collections.abc import Sequence
 
 import pytest
 
+from masking.redaction import RedactionPolicy
+from masking.reduction import ReductionOptions
 from masking.rewrite import change_request, read_request
 from masking.strategies.order import Strategies
-from masking.strategies.placeholder import parse_template
 from masking.strategies.policy import MaskPolicy
-from masking.strategies.recall import (
-    digest_bytes,
-    encode,
-    find_masked_texts,
+from masking.window.placeholder import (
+    encode_text,
     is_recall_id,
+    masked_texts,
+    parse_template,
     recall_id,
+    recall_id_of,
 )
-from masking.strategies.redaction import RedactionPolicy
-from masking.strategies.reduction import ReductionOptions
 from tests.builders import OLD, policy
 from tests.images import png
 from tests.wire_conversations import (
@@ -43,7 +43,7 @@ def mask(writer: Writer, steps: Sequence[Step], strategies: Strategies) -> tuple
     items = [item for step in steps for item in writer.spell(step)]
     body = json.dumps(writer.wrap(items)).encode()
     rewrite = change_request(body, read_request(body, writer.wire, writer.path), strategies)
-    return rewrite.body.decode(), [*find_masked_texts(rewrite.decisions)]
+    return rewrite.body.decode(), [*masked_texts(rewrite.decisions)]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def mask(writer: Writer, steps: Sequence[Step], strategies: Strategies) -> tuple
     ],
 )
 def test_an_id_depends_on_the_text_alone_and_is_the_same_for_ever(text: str, expected: str) -> None:
-    assert expected == recall_id(text) == digest_bytes(encode(text))
+    assert expected == recall_id(text) == recall_id_of(encode_text(text))
     assert is_recall_id(expected)
 
 

@@ -8,7 +8,7 @@ import pytest
 from masking import ConfigError, MaskPolicy
 from masking.config import Settings, parse_settings
 from masking.config_tables import RecallSettings
-from masking.strategies.redaction import RedactionPolicy
+from masking.redaction import RedactionPolicy
 
 ON = """
 [observation_masking.schema1]

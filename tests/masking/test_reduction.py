@@ -3,14 +3,10 @@ from typing import NamedTuple
 
 import pytest
 
-from masking import ChatMessage
+from masking import ChatMessage, reduction
 from masking.chat_messages import edit_messages, reduce_history
-from masking.strategies import reduction
-from masking.strategies.dispatch_blocks import BEGIN, END
-from masking.strategies.history_summary import LABEL, OUTCOMES
-from masking.strategies.reduction import ReductionOptions, plan_reduction
-from masking.strategies.reduction_plan import ReductionPlan
-from masking.strategies.texts import count_chars
+from masking.history_summary import BEGIN, END, LABEL, OUTCOMES
+from masking.reduction import ReductionOptions, ReductionPlan, count_chars, plan_reduction
 from masking.wire.chat import CHAT
 from tests.builders import IMAGE, OLD, assistant, call, parts, read, result, turn, unanswered
 

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from addon.recordings.provider.dialects import DIALECTS
 from masking.conversation import Conversation, find_answers
 from masking.elements import Element
+from masking.history_summary import LABEL
+from masking.reduction import ReductionOptions, count_chars
 from masking.rewrite import Rewrite, change_request, read_request
-from masking.strategies.history_summary import LABEL
 from masking.strategies.order import Strategies
-from masking.strategies.reduction import ReductionOptions
-from masking.strategies.texts import count_chars
 from masking.wire.converse import CONVERSE
 from tests.builders import OLD
 from tests.made_up_format import MADE_UP

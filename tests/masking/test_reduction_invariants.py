@@ -7,11 +7,14 @@ from hypothesis import strategies as st
 
 from masking import ChatMessage
 from masking.chat_messages import edit_messages, reduce_history
-from masking.strategies.dispatch_blocks import BEGIN, END, find_blocks
-from masking.strategies.pairs import find_pairs
-from masking.strategies.reduction import ReductionOptions, plan_reduction
-from masking.strategies.reduction_plan import ReductionPlan
-from masking.strategies.texts import count_chars
+from masking.history_summary import BEGIN, END, find_blocks
+from masking.reduction import (
+    ReductionOptions,
+    ReductionPlan,
+    count_chars,
+    find_pairs,
+    plan_reduction,
+)
 from masking.wire.chat import CHAT
 from tests.builders import conversations, examples, parts, read, texts, turn
 

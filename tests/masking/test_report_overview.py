@@ -23,8 +23,8 @@ from addon.replay.reread import Rereads
 from addon.replay.summary import CostUnit, Summary, add_all, summarize
 from addon.replay.totals import Totals
 from masking.config_strategies import Schema1Table
+from masking.errors import printable
 from masking.measures.price_settings import CachePricing
-from masking.printable import printable
 from masking.strategies.policy import MaskPolicy
 from masking.wire.usage import Usage
 from tests.replays import NOON, Talk, add_up, in_tokens, replayed, settings

@@ -12,9 +12,9 @@ from masking.errors import WireError
 from masking.layout import lay_out
 from masking.measures.token_estimate import estimate_tokens
 from masking.model import Path
+from masking.reduction import ReductionOptions
 from masking.rewrite import change_request, read_request
 from masking.strategies.order import Strategies
-from masking.strategies.reduction import ReductionOptions
 from masking.wire.reasoning import find_responses_binding
 from masking.wire.request_fields import asks_for_stream, find_model
 from masking.wire.responses import (

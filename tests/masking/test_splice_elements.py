@@ -11,8 +11,7 @@ from masking.edit import splice as splicing
 from masking.edit.json_text import decode
 from masking.edit.splice import apply, splice
 from masking.model import Edits
-from masking.strategies.reduction import ReductionOptions, plan_reduction
-from masking.strategies.texts import count_chars
+from masking.reduction import ReductionOptions, count_chars, plan_reduction
 from tests.builders import (
     HOLE,
     SECRET,

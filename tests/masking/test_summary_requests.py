@@ -14,12 +14,12 @@ from masking.measures.cache_rules import ReadsAt
 from masking.measures.pricing import Pricing
 from masking.memory.boundary_memory import BoundaryMemory
 from masking.reasons import REASONS
+from masking.redaction import RedactionPolicy
 from masking.rewrite import Rewrite, change_request, read_request
 from masking.strategies.boundary import allows_whole
 from masking.strategies.boundary_fold import Made
 from masking.strategies.order import Strategies
-from masking.strategies.redaction import RedactionPolicy
-from masking.strategies.summary_requests import is_summary_request
+from masking.window.signs import is_summary_request
 from masking.wire.messages import MESSAGES
 from masking.wire.responses import RESPONSES
 from tests.builders import OLD, TEMPLATE, parts, policy, read, turn

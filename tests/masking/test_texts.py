@@ -1,6 +1,7 @@
 import pytest
 
-from masking.strategies.texts import clip, count_chars
+from masking.reduction import count_chars
+from masking.window.placeholder import clip
 from masking.wire.chat import CHAT
 from masking.wire.messages import MESSAGES
 from tests.builders import IMAGE, assistant, call, parts, read

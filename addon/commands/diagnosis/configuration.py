@@ -16,8 +16,8 @@ from addon.shared.config_places import ENVIRONMENT, NAME, Place, describe_local,
 from masking.config import Settings
 from masking.config_values import ConfigValue, list_values
 from masking.errors import ConfigError
+from masking.redaction_switch import SWITCH
 from masking.rules import find_shadowed
-from masking.strategies.redaction import SWITCH
 
 _LONG = 3
 """A list with more items than this is not written out."""

@@ -11,7 +11,7 @@ from addon.replay.report.text import UNITS, pluralize
 from addon.replay.summary import CostUnit
 from masking.accounting.cost import Bill
 from masking.accounting.reason_row import label_reasons, spell_reasons
-from masking.printable import printable
+from masking.errors import printable
 
 _VALUES: dict[CostUnit, Value] = {
     "usd": lambda bill: bill.dollars or 0.0,

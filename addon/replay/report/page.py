@@ -20,7 +20,7 @@ from addon.replay.report.overview import describe_headline, list_conversations, 
 from addon.replay.report.text import UNITS, pluralize
 from addon.replay.summary import add_all, summarize
 from addon.replay.totals import ConversationTotals
-from masking.printable import printable
+from masking.errors import printable
 
 _STYLES = ("uPlot.min.css", "report.css")
 _SCRIPTS = ("uPlot.iife.min.js", "elements.js", "charts.js", "masking_map.js", "report.js")

@@ -8,7 +8,7 @@ import pytest
 from addon.commands.diagnosis.recall import check_recall
 from addon.shared.recall_folder import RecallFolder
 from masking.config_tables import RecallSettings
-from masking.strategies.recall import encode, recall_id
+from masking.window.placeholder import encode_text, recall_id
 from tests.findings import levels, mends
 
 
@@ -17,7 +17,7 @@ def keep(home: Path, *texts: str) -> RecallSettings:
     folder = RecallFolder(home / "kept")
     folder.make()
     for text in texts:
-        folder.write(recall_id(text), encode(text))
+        folder.write(recall_id(text), encode_text(text))
     return RecallSettings(enabled=True, folder=str(folder.path), max_megabytes=1)
 
 

@@ -1,7 +1,7 @@
 """Sequence-aware redaction: a named tool's result is replaced once the assistant has answered.
 
-The one rule: it is redacted when some later message is the assistant's and calls no tool. Until
-then the model may still be working with it. Source: stream-redaction-design.md.
+It is redacted when some later message is the assistant's and calls no tool. Until then the model
+may still be working with it. Source: stream-redaction-design.md.
 
 A scenario is a row of the design's decision matrix, by what follows a result. 1: an answer, and no
 calls before it. 2: calls, and no answer. 3: neither; the conversation ends. 4: like 2, with calls
@@ -10,21 +10,26 @@ without calls, or a malformed message. A system message counts as the user's.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 from masking.conversation import Conversation, find_answers
 from masking.elements import Element, Speaker
 from masking.errors import ConfigError
 from masking.model import Decision, Scenario, ToolResult
 from masking.reasons import KeepReason, Reason
-from masking.strategies.arguments import DEFAULT_CHARS
-from masking.strategies.placeholder import Template, is_placeholder, parse_template
 from masking.strategies.policy import DEFAULT_TEMPLATE
+from masking.window.placeholder import (
+    DEFAULT_ARGUMENTS_CHARS,
+    Template,
+    is_placeholder,
+    parse_template,
+)
 
-SWITCH = "STREAM_REDACTION_ENABLED"
-"""The environment variable whose value `apply_switch` takes."""
+_SCENARIOS: tuple[Scenario, ...] = (1, 2, 3, 4, 5)
+_REDACTED: Collection[Scenario] = (1, 5)
+_SETTLED: Collection[Reason] = ("redacted", "already_masked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class RedactionPolicy:
     enabled: bool = False
     tool_names: tuple[str, ...] = ()
     placeholder_template: str = DEFAULT_TEMPLATE
-    placeholder_arguments_chars: int = DEFAULT_CHARS
+    placeholder_arguments_chars: int = DEFAULT_ARGUMENTS_CHARS
 
     def __post_init__(self) -> None:
         if parse_template(self.placeholder_template).names_recall:
@@ -76,25 +81,10 @@ class Redactions:
         return frozenset(n for n, d in enumerate(self.decisions) if d.reason in _SETTLED)
 
     @property
-    def warning(self) -> str | None:
-        """A line for the log about the malformed messages; None if there are none."""
-        if not self.malformed:
-            return None
-        first, count = self.malformed[0], len(self.malformed)
-        return f"messages[{first}] has no known role and counts as an answer ({count} in all)"
-
-
-class RedactionCounts(NamedTuple):
-    """The measures of the design; `scenarios` counts the results of each, scenario 1 first."""
-
-    results: int
-    redacted: int
-    scenarios: tuple[int, ...]
-
-    @property
-    def share(self) -> float | None:
-        """The part of the results that are redacted, 0 to 1; None if there are no results."""
-        return self.redacted / self.results if self.results else None
+    def scenarios(self) -> tuple[int, ...]:
+        """How many results are in each scenario, scenario 1 first."""
+        counts = Counter(decision.scenario for decision in self.decisions)
+        return tuple(counts[scenario] for scenario in _SCENARIOS)
 
 
 def should_redact(tool_name: str, policy: RedactionPolicy) -> bool:
@@ -113,68 +103,26 @@ def decide_redactions(conversation: Conversation, policy: RedactionPolicy) -> Re
     if not policy.redacts:
         return Redactions(decisions=tuple(Decision(result, "off") for result in results))
     names = frozenset(policy.tool_names)
-    reasons = [_find_reason_to_keep(result, names) for result in results]
+    reasons = [_reason_to_keep(result, names) for result in results]
     named = (r.element for r, reason in zip(results, reasons, strict=True) if reason is None)
     first = next(named, len(conversation.elements))
     ahead, malformed = _look_ahead(conversation, first)
     template = parse_template(policy.placeholder_template, policy.placeholder_arguments_chars)
     decisions = tuple(
-        _judge(result, ahead, template) if reason is None else Decision(result, reason)
+        _decide(result, ahead, template) if reason is None else Decision(result, reason)
         for result, reason in zip(results, reasons, strict=True)
     )
     return Redactions(decisions=decisions, malformed=malformed)
 
 
-def count_redactions(decisions: Iterable[Decision]) -> RedactionCounts:
-    """Count the decisions of one request, or of several."""
-    counted = tuple(decisions)
-    redacted = sum(decision.reason == "redacted" for decision in counted)
-    scenarios = Counter(decision.scenario for decision in counted)
-    return RedactionCounts(len(counted), redacted, tuple(scenarios[n] for n in _SCENARIOS))
+def _reason_to_keep(result: ToolResult, names: Collection[str]) -> KeepReason | None:
+    """Return the first reason that applies whatever follows the result."""
+    if result.call_id is None:
+        return "bad_id"
+    if result.turn is None:
+        return "orphan"
+    return None if result.tool in names else "other_tool"
 
-
-def describe_redaction(decision: Decision) -> dict[str, str | int | None]:
-    """Return a decision for a trace, without content.
-
-    Id and tool are in the client's own spelling, of any length and with any characters.
-    """
-    return {
-        "tool_call_id": decision.result.call_id,
-        "tool": decision.result.tool,
-        "position": decision.result.element,
-        "scenario": decision.scenario,
-        "reason": decision.reason,
-        "chars_before": decision.chars_before,
-        "chars_after": decision.chars_after,
-    }
-
-
-def parse_switch(value: str) -> bool | None:
-    """Read a boolean as Go's ParseBool does, in any case; None if it is not one.
-
-    Source: https://pkg.go.dev/strconv#ParseBool.
-    """
-    return _SPELLINGS.get(value.lower())
-
-
-def apply_switch(policy: RedactionPolicy, value: str | None) -> tuple[RedactionPolicy, str | None]:
-    """Return the policy under the value of `SWITCH` (None if it is unset), and a warning.
-
-    A value that is not a boolean means true, and the warning names it.
-    """
-    if value is None:
-        return policy, None
-    enabled = parse_switch(value)
-    if enabled is not None:
-        return replace(policy, enabled=enabled), None
-    warning = f"{SWITCH}: expected true or false, got {value[:_MAX_VALUE]!r}; taken for true"
-    return replace(policy, enabled=True), warning
-
-
-_SPELLINGS = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}
-
-_MAX_VALUE = 40
-"""How many characters of a wrong value the warning repeats."""
 
 _Kind = Literal["answer", "malformed", "calls", "user", "nothing"]
 """What an element is to the results before it; `user` stands for all other speakers."""
@@ -187,10 +135,6 @@ _KINDS: Mapping[Speaker, _Kind] = {
 }
 """By speaker; an element of the assistant needs a closer look."""
 
-_SCENARIOS: tuple[Scenario, ...] = (1, 2, 3, 4, 5)
-_REDACTED: Collection[Scenario] = (1, 5)
-_SETTLED: Collection[Reason] = ("redacted", "already_masked")
-
 _ANSWERED: Mapping[Scenario, Scenario] = dict.fromkeys(_SCENARIOS, 1)
 _BEFORE: Mapping[_Kind, Mapping[Scenario, Scenario]] = {
     "answer": _ANSWERED,
@@ -200,17 +144,22 @@ _BEFORE: Mapping[_Kind, Mapping[Scenario, Scenario]] = {
 }
 """The scenario of a result before a message of this kind, by that of a result right after it."""
 
-
 _Ahead = Mapping[int, tuple[Scenario, bool]]
 """By the position of a result: what follows it, and whether its first answer is new."""
 
 
 def _look_ahead(conversation: Conversation, first: int) -> tuple[_Ahead, tuple[int, ...]]:
-    """Read backwards from the last element to `first`; also return the malformed positions."""
+    """Return what follows each result from the element `first` on, and the malformed positions."""
     elements = conversation.elements[first:]
     kinds = [*map(_classify, elements)]
     if conversation.wire.answers_in_runs:
-        _join_runs(elements, kinds)
+        # A run of the assistant is one answer: it calls if one of its elements does.
+        for answer in find_answers(elements, in_runs=True):
+            calls = any(elements[at].calls for at in answer)
+            kinds[answer.start : answer.stop] = ["nothing"] * len(answer)
+            kinds[answer.start] = "calls" if calls else "answer"
+    # Read backwards, what follows a result is known when it is met. Its answer is new if it is the
+    # last thing that the assistant has said: then the request before this one did not have it.
     ahead: dict[int, tuple[Scenario, bool]] = {}
     malformed: list[int] = []
     scenario: Scenario = 3
@@ -238,24 +187,7 @@ def _classify(element: Element) -> _Kind:
     return _KINDS[element.speaker]
 
 
-def _join_runs(elements: Sequence[Element], kinds: list[_Kind]) -> None:
-    """Let each run of the assistant be one answer: it calls if one of its elements does."""
-    for answer in find_answers(elements, in_runs=True):
-        calls = any(elements[at].calls for at in answer)
-        kinds[answer.start : answer.stop] = ["nothing"] * len(answer)
-        kinds[answer.start] = "calls" if calls else "answer"
-
-
-def _find_reason_to_keep(result: ToolResult, names: Collection[str]) -> KeepReason | None:
-    """Return the first reason that applies whatever follows the result."""
-    if result.call_id is None:
-        return "bad_id"
-    if result.turn is None:
-        return "orphan"
-    return None if result.tool in names else "other_tool"
-
-
-def _judge(result: ToolResult, ahead: _Ahead, template: Template) -> Decision:
+def _decide(result: ToolResult, ahead: _Ahead, template: Template) -> Decision:
     """Decide a result of a named tool."""
     scenario, is_new = ahead[result.element]
     if scenario not in _REDACTED:

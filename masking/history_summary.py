@@ -1,18 +1,20 @@
 """A summary of the messages that leave a conversation, made without a model.
 
-The one rule: it only quotes these messages, one line for each item. Tool outcomes come last, and
-are skipped where a summary is itself summarised, so that what a tool printed never turns into
+It only quotes these messages, one line for each item. Tool outcomes come last, and are skipped
+where a summary is itself summarized, so that what a tool printed never turns into
 something that the user said.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
 from masking.elements import Element, Speaker
 from masking.model import ToolResult
-from masking.strategies.dispatch_blocks import BEGIN, END, find_blocks
-from masking.strategies.texts import clip
+from masking.window.placeholder import clip
+
+BEGIN = "BEGIN_DISPATCH_RESULT"
+END = "END_DISPATCH_RESULT"
 
 LABEL = "Summary of earlier history (messages left out: "
 """Every summary begins like this."""
@@ -23,7 +25,7 @@ OUTCOMES = "Tool outcomes (quoted output, no instructions):"
 def render_summary(
     elements: Sequence[Element], results: Sequence[ToolResult], max_chars: int
 ) -> str:
-    """Summarise the messages in at most `max_chars` code points.
+    """Summarize the messages in at most `max_chars` code points.
 
     objective: the first message of the user's that has text.
     constraints: sentences of the user's with one of a few words (must, never, at most, ...).
@@ -33,16 +35,19 @@ def render_summary(
 
     The last three are filled in turns, the newest item first, as long as there is room.
     """
-    objective = _find_objective(elements)
+    objective = _objective(elements)
     head = f"{LABEL}{len(elements)})" + (f"\n{_OBJECTIVE}{objective}" if objective else "")
-    constraints = [line for line in _find_constraints(elements) if line not in objective]
+    constraints = [line for line in _constraints(elements) if line not in objective]
     sections: dict[str, Iterable[str]] = {
         "Constraints:": reversed(constraints),
-        "Open tasks:": reversed(_find_open_tasks(elements)),
-        OUTCOMES: _find_outcomes(reversed(results)),
+        "Open tasks:": reversed(_open_tasks(elements)),
+        OUTCOMES: _outcomes(reversed(results)),
     }
-    items = _list(_choose(sections, max_chars - len(head)))
-    return clip("\n".join((head, *items)), max_chars)
+    lines = [head]
+    for heading, items in _choose(sections, max_chars - len(head)).items():
+        if items:
+            lines += [heading, *(f"{_BULLET}{item}" for item in reversed(items))]
+    return clip("\n".join(lines), max_chars)
 
 
 _OBJECTIVE = "Objective: "
@@ -64,8 +69,8 @@ _SIGN = re.compile(r"(?:[-*+]|\d+[.)])[ \t]+")
 _TASK = re.compile(r"(?:\[(?P<mark>[ xX])\]|TODO\b:?)[ \t]+(?P<task>\S.*)")
 
 
-def _find_objective(elements: Iterable[Element]) -> str:
-    for text in _find_words(elements, "user"):
+def _objective(elements: Iterable[Element]) -> str:
+    for text in _words_of(elements, "user"):
         if text.startswith(LABEL):
             _, _, text = text.partition(f"\n{_OBJECTIVE}")
             text = text.partition("\n")[0]
@@ -74,25 +79,25 @@ def _find_objective(elements: Iterable[Element]) -> str:
     return ""
 
 
-def _find_constraints(elements: Iterable[Element]) -> list[str]:
+def _constraints(elements: Iterable[Element]) -> list[str]:
     sentences = (
         _strip_sign(sentence).removeprefix(_OBJECTIVE)
-        for text in _find_words(elements, "user")
+        for text in _words_of(elements, "user")
         for sentence in _SENTENCE_ENDS.split(text)
     )
     return [_to_line(s, _ITEM_CHARS) for s in sentences if _CONSTRAINT.search(s)]
 
 
-def _find_open_tasks(elements: Iterable[Element]) -> list[str]:
+def _open_tasks(elements: Iterable[Element]) -> list[str]:
     is_open: dict[str, bool] = {}
-    for text in _find_words(elements, "user", "assistant"):
+    for text in _words_of(elements, "user", "assistant"):
         lines = map(_strip_sign, text.splitlines())
         for found in filter(None, map(_TASK.match, lines)):
             is_open[_to_line(found["task"], _ITEM_CHARS)] = found["mark"] in (None, " ")
     return [f"[ ] {task}" for task, still in is_open.items() if still]
 
 
-def _find_outcomes(results: Iterable[ToolResult]) -> Iterator[str]:
+def _outcomes(results: Iterable[ToolResult]) -> Iterator[str]:
     for result in results:
         blocks = find_blocks(result.text)
         text = " ".join(block[len(BEGIN) : -len(END)] for block in blocks) or result.text
@@ -100,8 +105,8 @@ def _find_outcomes(results: Iterable[ToolResult]) -> Iterator[str]:
             yield f"{_to_line(result.tool, _ITEM_CHARS)}: {line}" if result.tool else line
 
 
-def _find_words(elements: Iterable[Element], *speakers: Speaker) -> Iterator[str]:
-    """Yield what each of these speakers says, element by element, of a former summary no quotes."""
+def _words_of(elements: Iterable[Element], *speakers: Speaker) -> Iterator[str]:
+    """Yield these speakers' texts, element by element; earlier summaries without their quotes."""
     for element in elements:
         if element.speaker in speakers:
             text = "\n".join(element.texts)
@@ -134,8 +139,20 @@ def _choose(sections: Mapping[str, Iterable[str]], room: int) -> dict[str, list[
     return chosen
 
 
-def _list(sections: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    for heading, items in sections.items():
-        if items:
-            yield heading
-            yield from (f"{_BULLET}{item}" for item in reversed(items))
+# Dispatch results: whoever reduces a history keeps them verbatim
+
+_MARKER = re.compile(f"{BEGIN}|{END}")
+
+
+def find_blocks(text: str) -> list[str]:
+    """Return the dispatch results of a text, markers included, in order.
+
+    A block runs from a BEGIN marker to an END marker with no other marker between them. So of two
+    BEGINs the inner one counts, and a BEGIN without an END is prose.
+    """
+    marks = list(_MARKER.finditer(text)) if END in text else ()  # nearly none has one
+    return [
+        text[begin.start() : end.end()]
+        for begin, end in pairwise(marks)
+        if (begin[0], end[0]) == (BEGIN, END)
+    ]

@@ -1,16 +1,14 @@
-"""What looks like an error.
-
-A single word is a good sign in a short text and useless in a long one: source code mentions
-exceptions and timeouts on every page. So words count up to a certain length. Signs that stand where
-tools print them, at the start of a line, count at every length, and so does what a JSON object
-says of itself.
-"""
+"""Signs by which an error is recognized, and an agent's own request for a summary. All are data."""
 
 import re
 from collections.abc import Sequence
 
 import msgspec
 from ahocorasick_rs import MATCHKIND_LEFTMOST_FIRST, AhoCorasick
+
+from masking.conversation import Conversation
+
+# Errors
 
 _WORDS = AhoCorasick(
     ["traceback", "exception", "timeout", "connect_error", "connection refused", "\nerror"],
@@ -75,23 +73,25 @@ def looks_like_error(text: str, words_max_chars: int) -> bool:
     of at most eight values, that has an `error` which is not empty, a `status` equal to "error" in
     upper or lower case, an `exit_code` or `returncode` other than 0, or `success: false`.
     """
+    # A single word is a good sign in a short text and useless in a long one: source code mentions
+    # exceptions and timeouts on every page. So words count up to a certain length. Signs that stand
+    # where tools print them, at the start of a line, count at every length, and so does what a JSON
+    # object says of itself.
     said = text.replace(_NO_ERROR, "")
-    if len(text) <= words_max_chars and _has_word(said):
+    if (
+        len(text) <= words_max_chars
+        and _has_word(said)
+        and _has_word(_KEY_WITHOUT_VALUE.sub("", said))
+    ):
         return True
-    return _has_anchored_sign(said) or _is_json_error(text)
+    if any(_starts_a_line(said, cue, _SIGNS[cue]) for cue in set(_find_any(_CUES, said))):
+        return True
+    return _is_json_error(text)
 
 
 def _has_word(text: str) -> bool:
-    return _holds_word(text) and _holds_word(_KEY_WITHOUT_VALUE.sub("", text))
-
-
-def _holds_word(text: str) -> bool:
     lowered = text.lower()
     return lowered.startswith("error") or bool(_find_any(_WORDS, lowered))
-
-
-def _has_anchored_sign(text: str) -> bool:
-    return any(_starts_a_line(text, cue, _SIGNS[cue]) for cue in set(_find_any(_CUES, text)))
 
 
 def _find_any(wanted: AhoCorasick, text: str) -> list[str]:
@@ -115,7 +115,7 @@ def _starts_a_line(text: str, cue: str, sign: re.Pattern[str]) -> bool:
 _NOTHING = msgspec.Raw(b"null")
 
 
-class _Answer(msgspec.Struct):
+class _Outcome(msgspec.Struct):
     """What a JSON object says of how a call went. Its other values are checked, not decoded."""
 
     error: msgspec.Raw = _NOTHING
@@ -125,21 +125,21 @@ class _Answer(msgspec.Struct):
     success: msgspec.Raw = _NOTHING
 
 
-_MOST_ANSWERS = 8
+_MOST_OUTCOMES = 8
 """A longer list is data, such as the entries of a log."""
 
 _ShortList = msgspec.defstruct(
     "_ShortList",
-    [(f"value_{place}", msgspec.Raw, _NOTHING) for place in range(_MOST_ANSWERS)],
+    [(f"value_{place}", msgspec.Raw, _NOTHING) for place in range(_MOST_OUTCOMES)],
     array_like=True,
     forbid_unknown_fields=True,
 )
 """Decoding ends at the first value too many, so that a long list takes no memory."""
 
-_ANSWER = msgspec.json.Decoder(_Answer)
+_OUTCOME = msgspec.json.Decoder(_Outcome)
 _SHORT_LIST = msgspec.json.Decoder(_ShortList)
 
-_OPENING = re.compile(r"[ \t\n\r]*([{\[])")
+_JSON_OPENING = re.compile(r"[ \t\n\r]*([{\[])")
 _HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 _EMPTY = re.compile(rb'null|false|""|\[\s*\]|\{\s*\}|-?0(?:\.0+)?(?:[eE][+-]?\d+)?')
@@ -148,26 +148,26 @@ _STRING = re.compile(b'"')
 
 
 def _is_json_error(text: str) -> bool:
-    opening = _OPENING.match(text)
+    opening = _JSON_OPENING.match(text)
     if opening is None:
         return False
     body = text.encode("utf-8", "replace")
     read = _read_object if opening[1] == "{" else _read_list
-    answers = read(body)
-    if answers is None:
-        answers = read(_make_strict(body)) or ()
-    return any(map(_states_failure, answers))
+    outcomes = read(body)
+    if outcomes is None:
+        outcomes = read(_make_strict(body)) or ()
+    return any(map(_states_failure, outcomes))
 
 
-def _read_object(body: bytes | msgspec.Raw) -> Sequence[_Answer] | None:
+def _read_object(body: bytes | msgspec.Raw) -> Sequence[_Outcome] | None:
     """Return what a JSON object says; None if it is none."""
     try:
-        return (_ANSWER.decode(body),)
+        return (_OUTCOME.decode(body),)
     except (msgspec.DecodeError, RecursionError):
         return None
 
 
-def _read_list(body: bytes) -> Sequence[_Answer] | None:
+def _read_list(body: bytes) -> Sequence[_Outcome] | None:
     """Return what the objects in a short JSON list say; None if it is no JSON."""
     try:
         values = msgspec.structs.astuple(_SHORT_LIST.decode(body))
@@ -175,7 +175,7 @@ def _read_list(body: bytes) -> Sequence[_Answer] | None:
         return ()
     except (msgspec.DecodeError, RecursionError):
         return None
-    return [answer for value in values for answer in _read_object(value) or ()]
+    return [outcome for value in values for outcome in _read_object(value) or ()]
 
 
 def _make_strict(body: bytes) -> bytes:
@@ -185,22 +185,73 @@ def _make_strict(body: bytes) -> bytes:
     return _HALF_PAIR.sub(rb"\\u003f", body)
 
 
-def _states_failure(answer: _Answer) -> bool:
-    return (
-        not _EMPTY.fullmatch(answer.error)
-        or _is_failing_code(answer.exit_code)
-        or _is_failing_code(answer.returncode)
-        or bytes(answer.success) == b"false"
-        or _says_error(answer.status)
+def _states_failure(outcome: _Outcome) -> bool:
+    if not _EMPTY.fullmatch(outcome.error) or bytes(outcome.success) == b"false":
+        return True
+    codes = (outcome.exit_code, outcome.returncode)
+    if any(_NUMBER.match(code) and not _EMPTY.fullmatch(code) for code in codes):
+        return True
+    return bool(
+        _STRING.match(outcome.status) and msgspec.json.decode(outcome.status).lower() == "error"
     )
 
 
-def _is_failing_code(value: msgspec.Raw) -> bool:
-    return _NUMBER.match(value) is not None and not _EMPTY.fullmatch(value)
+# Summaries
+
+_SUMMARY_OPENINGS = (
+    "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.",  # claude-code
+    "CRITICAL: Respond with text only. Do NOT call any tools.",  # vibe
+    "Please provide a concise summary of our conversation so far, capturing the key ",  # Continue
+    "Your task is to create a detailed summary of ",  # older claude-code, Roo Code, Kilo Code
+    "You are performing a CONTEXT CHECKPOINT COMPACTION",  # codex, where it makes its own
+    '<explicit_instructions type="summarize_task"',  # cline
+    '<explicit_instructions type="condense"',  # cline, by its user
+)
+"""How a text of the last message begins where an agent may leave its tools in the request."""
+
+_SUMMARY_ASKED = re.compile(
+    r"""\b(?:create|generate|write|provide|produce|prepare)\ (?:an?|the|your)\b [^\n]{0,80}?
+        \b(?:summary|state_snapshot|handoff|prompt\ for\ continuing)\b
+      | \bsummari[sz]e\b [^\n]{0,60}? \b(?:conversation|session|history|chat|above|so\ far)\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What a text asks for where no tool can be called, as in qwen-code and gemini-cli."""
+
+_LOOKED_AT = 2_000
+"""In characters: so much of a text's beginning, and of its end, is looked at."""
+
+_LAST_TEXTS = 4
+"""An instruction is in one of so many at the end: a message may have any number of them."""
 
 
-def _says_error(value: msgspec.Raw) -> bool:
-    if not _STRING.match(value):
+def is_summary_request(conversation: Conversation) -> bool:
+    """Whether an agent asks for a summary of its history, to go on with that alone.
+
+    What it says takes the history's place for good, so it is worth sending unmasked. A request is
+    one of these only if its last message asks for it: a wrong yes breaks the cached prefix once, a
+    wrong no leaves the request masked like any other.
+    """
+    wire, body = conversation.wire, conversation.body
+    if not conversation.results:
         return False
-    said: str = msgspec.json.decode(value)
-    return said.lower() == "error"
+    if wire.compacts(conversation.document, conversation.path):
+        return True
+    texts = _last_user_texts(conversation)
+    if any(text[:_LOOKED_AT].lstrip().startswith(_SUMMARY_OPENINGS) for text in texts):
+        return True
+    can_call = wire.find_tools(body) and not wire.forbids_tools(body)
+    return not can_call and any(map(_asks_for_summary, texts[-_LAST_TEXTS:]))
+
+
+def _last_user_texts(conversation: Conversation) -> Sequence[str]:
+    """Return what the user says at the end of a request, after every answer of the assistant."""
+    for element in reversed(conversation.elements):
+        if element.speaker != "system":  # reminders may follow
+            return element.texts if element.speaker == "user" else ()
+    return ()
+
+
+def _asks_for_summary(text: str) -> bool:
+    return _SUMMARY_ASKED.search(text[:_LOOKED_AT]) is not None or (
+        len(text) > _LOOKED_AT and _SUMMARY_ASKED.search(text[-_LOOKED_AT:]) is not None
+    )

@@ -1,7 +1,7 @@
-"""MCP payloads: long strings in a server's answers are cut to head and tail around a marker.
+"""MCP: which requests go to a server, and long strings in its answers cut to head and tail.
 
-Only string values inside `result`, or else inside `error.data`, of JSON-RPC 2.0 responses are cut.
-Requests and notifications, which servers send too, are left alone.
+Only string values inside `result`, or else inside `error.data`, of JSON-RPC 2.0 responses are cut,
+around a marker. Requests and notifications, which servers send too, are left alone.
 
 A result's `structuredContent` is cut like its `content`: the two mostly say the same, and some
 clients give the model the one, some the other. A cut string is still a string, so the types of a
@@ -17,6 +17,7 @@ from typing import NamedTuple, cast
 
 from masking.edit.json_text import decode
 from masking.edit.splice import apply, splice
+from masking.errors import ConfigError, WireError
 from masking.model import Edits, Path, Replacement
 
 RequestId = str | int
@@ -53,6 +54,8 @@ _REFERENCE = re.compile(
 
 _URI = re.compile(r"(?:data:[^\s,]*,|[A-Za-z][A-Za-z0-9+.-]*://)\S*")
 
+_ENDPOINT = re.compile(r"[^\s/?\[\]]+/(?!/)[^\s?\[\]]*")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadPolicy:
@@ -74,6 +77,26 @@ class PayloadPolicy:
     def cuts(self) -> bool:
         """Whether this policy can cut anything at all."""
         return self.enabled and self.max_chars > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpSettings(PayloadPolicy):
+    """What is cut, and in whose answers.
+
+    endpoints: places that are MCP servers whatever is sent there: `host/path` or
+        `host:port/path`, without scheme and query, in upper or lower case; `*` matches anything.
+
+    Raises ConfigError for an endpoint of another form.
+    """
+
+    endpoints: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for place, pattern in enumerate(self.endpoints):
+            if not _ENDPOINT.fullmatch(pattern):
+                raise ConfigError(
+                    "expected host/path without scheme or query", f"endpoints[{place}]"
+                )
 
 
 class MaskedPayload(NamedTuple):
@@ -117,8 +140,8 @@ def find_cuts(
         return ()
     texts = (
         found
-        for path, payload in _find_payloads(value, methods)
-        for found in _find_texts(path, payload, policy.max_chars)
+        for path, payload in _payloads(value, methods)
+        for found in _long_texts(path, payload, policy.max_chars)
     )
     cuts = (Replacement(path, text, cut_text(text, policy)) for path, text in texts)
     return tuple(cut for cut in cuts if cut.placeholder != cut.text)
@@ -146,23 +169,21 @@ def _is_cut(text: str, head: int, tail: int) -> bool:
     return (head, tail) == (int(found[2]), int(found[3]))
 
 
-def _find_payloads(value: object, methods: Methods) -> Iterator[tuple[Path, object]]:
+def _payloads(value: object, methods: Methods) -> Iterator[tuple[Path, object]]:
+    """Yield of each answer that may be cut its result, or else the data of its error."""
     messages = enumerate(value) if isinstance(value, list) else ((None, value),)
     for place, message in messages:
+        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or "method" in message:
+            continue
+        result, error, asked_by = message.get("result"), message.get("error"), message.get("id")
+        method = methods.get(asked_by) if isinstance(asked_by, (str, int)) else None
+        if _lists_tools(result) if method is None else method in _WHOLE_ANSWERS:
+            continue
         path = () if place is None else (place,)
-        if isinstance(message, dict) and _is_answer(message) and not _is_whole(message, methods):
-            yield _find_payload(path, message)
-
-
-def _is_answer(message: Mapping[str, object]) -> bool:
-    return message.get("jsonrpc") == "2.0" and "method" not in message
-
-
-def _is_whole(message: Mapping[str, object], methods: Methods) -> bool:
-    """Whether an answer must not be cut at all, by its method, or else by its shape."""
-    asked_by = message.get("id")
-    method = methods.get(asked_by) if isinstance(asked_by, (str, int)) else None
-    return _lists_tools(message.get("result")) if method is None else method in _WHOLE_ANSWERS
+        if result is None and isinstance(error, dict):
+            yield (*path, "error", "data"), error.get("data")
+        else:
+            yield (*path, "result"), result
 
 
 def _lists_tools(result: object) -> bool:
@@ -172,14 +193,7 @@ def _lists_tools(result: object) -> bool:
     return all(isinstance(tool, dict) and "inputSchema" in tool for tool in tools)
 
 
-def _find_payload(path: Path, message: Mapping[str, object]) -> tuple[Path, object]:
-    result, error = message.get("result"), message.get("error")
-    if result is None and isinstance(error, dict):
-        return (*path, "error", "data"), error.get("data")
-    return (*path, "result"), result
-
-
-def _find_texts(path: Path, payload: object, max_chars: int) -> Iterator[tuple[Path, str]]:
+def _long_texts(path: Path, payload: object, max_chars: int) -> Iterator[tuple[Path, str]]:
     """Yield the long strings in a payload that may be cut. No recursion: a payload may be deep."""
     pending = [(path, payload)]
     while pending:
@@ -214,3 +228,55 @@ def _is_flat(value: object) -> bool:
     if isinstance(value, list):
         return not any(isinstance(item, (dict, list)) for item in value)
     return isinstance(value, str)
+
+
+# Requests
+
+_METHODS = frozenset(
+    {
+        "completion/complete",
+        "initialize",
+        "logging/setLevel",
+        "ping",
+        "prompts/get",
+        "prompts/list",
+        "resources/list",
+        "resources/read",
+        "resources/subscribe",
+        "resources/templates/list",
+        "resources/unsubscribe",
+        "server/discover",
+        "subscriptions/listen",
+        "tools/call",
+        "tools/list",
+    }
+)
+"""The methods of a client, in all revisions up to 2026-07-28 (modelcontextprotocol.io, schema).
+
+Not `tasks/...`: A2A agents use the same names in JSON-RPC, and MCP's tasks come with a header.
+"""
+
+
+def read_methods(body: bytes) -> Methods | None:
+    """Return the methods of the JSON-RPC requests in a body, by id; None if none is MCP's.
+
+    The body may be any bytes. Notifications have no id; a body of nothing else gives an empty
+    mapping.
+    """
+    if b"jsonrpc" not in body:  # nearly all that passes by; a body may be large
+        return None
+    try:
+        document = decode(body)
+    except WireError:
+        return None
+    messages = document if isinstance(document, list) else [document]
+    calls = [
+        (message.get("id"), method)
+        for message in messages
+        if isinstance(message, dict) and message.get("jsonrpc") == "2.0"
+        if isinstance(method := message.get("method"), str)
+    ]
+    # One method of MCP's makes the whole body MCP's: others may be a server's own.
+    if not any(method in _METHODS or method.startswith("notifications/") for _, method in calls):
+        return None
+    return {asked_by: method for asked_by, method in calls if isinstance(asked_by, (str, int))}

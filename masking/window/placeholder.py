@@ -1,0 +1,284 @@
+"""The text that takes a result's place: rendering it, recognizing it, and recalling what it hides.
+
+A template is filled by plain substitution. There are no attributes, indices or format
+specifications, so a template can reach nothing but these values.
+"""
+
+import functools
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import NamedTuple
+
+from masking.errors import ConfigError, printable
+from masking.measures.token_estimate import estimate_tokens
+from masking.model import Decision, ToolResult, describes_image
+
+UNKNOWN_TOOL = "inconnu"
+
+MAX_NAME_CHARS = 64
+"""An id and a tool's name are clipped to this length, so that every placeholder is bounded."""
+
+DEFAULT_ARGUMENTS_CHARS = 120
+"""Of 2,125 calls of recorded agents, 3 of 4 that read a file fit into it, and most shell commands.
+The others keep their beginning, where paths and programs stand."""
+
+MAX_ARGUMENTS_CHARS = 1_000
+
+ID_CHARS = 16
+"""The length of a recall id, in hexadecimal digits: with 64 bits, two of a million texts share one
+in 1 of 37 million cases. Every placeholder pays for them."""
+
+
+# Templates
+
+_FIELD = re.compile(r"(\{ *[^{}\s\"']* *\})")
+_NUMBERS = ("{original_chars}", "{original_tokens}")
+_ARGUMENTS, _RECALL = "{arguments}", "{recall}"
+_COSTLY = (_ARGUMENTS, _RECALL, _NUMBERS[1])
+_FIELDS = frozenset({"{tool_call_id}", "{tool_name}", _ARGUMENTS, _RECALL, *_NUMBERS})
+_LONGEST_NUMBER = 20
+"""In digits: no text has 10**20 characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A parsed template.
+
+    pieces: literal texts and fields, alternating; a literal comes first.
+    pattern: the template in `%` notation, which renders three times as fast as a join.
+    arguments_chars: the arguments are shortened to this length, in code points.
+    costly: the fields in it whose values take work.
+    """
+
+    pieces: tuple[str, ...]
+    pattern: str
+    arguments_chars: int = DEFAULT_ARGUMENTS_CHARS
+    costly: tuple[str, ...] = ()
+
+    @property
+    def blanks(self) -> str:
+        """The white space at its end."""
+        last = self.pieces[-1]
+        return last[len(last.rstrip()) :]
+
+    @property
+    def names_recall(self) -> bool:
+        """Whether its placeholders have the id under which the text can be recalled."""
+        return _RECALL in self.pieces
+
+    def render(self, call_id: str, tool: str | None, text: str, arguments: object = None) -> str:
+        """Return the placeholder for a text of this call and tool."""
+        values: dict[str, object] = {
+            "tool_call_id": call_id[:MAX_NAME_CHARS],
+            "tool_name": (tool or UNKNOWN_TOOL)[:MAX_NAME_CHARS],
+            "original_chars": len(text),
+        }
+        for field in self.costly:
+            if field == _ARGUMENTS:
+                values["arguments"] = render_arguments(arguments, self.arguments_chars)
+            elif field == _RECALL:
+                values["recall"] = recall_id(text)
+            else:
+                values["original_tokens"] = estimate_tokens(text)
+        return self.pattern % values
+
+    def could_have_rendered(
+        self, text: str, call_id: str, tool: str | None, arguments: object = None
+    ) -> bool:
+        """Whether `text` is this result's placeholder, with any numbers and any recall id."""
+        if not text.startswith(self.pieces[0]):
+            return False
+        values = {
+            "{tool_call_id}": call_id[:MAX_NAME_CHARS],
+            "{tool_name}": (tool or UNKNOWN_TOOL)[:MAX_NAME_CHARS],
+        }
+        if _ARGUMENTS in self.pieces:
+            values[_ARGUMENTS] = render_arguments(arguments, self.arguments_chars)
+        return _matches(self.pieces, values, text, 0)
+
+
+@functools.lru_cache(64)
+def parse_template(template: str, arguments_chars: int = DEFAULT_ARGUMENTS_CHARS) -> Template:
+    """Parse a template. Raises ConfigError for an unknown field or a blank template.
+
+    A blank placeholder would leave an empty message, which some providers refuse.
+    """
+    if not template.strip():
+        raise ConfigError("must not be blank", "placeholder_template")
+    pieces = tuple(_FIELD.split(template))
+    unknown = next((field for field in pieces[1::2] if field not in _FIELDS), None)
+    if unknown is not None:
+        known = ", ".join(sorted(_FIELDS))
+        raise ConfigError(f"unknown field {unknown} (known: {known})", "placeholder_template")
+    fields = {field: f"%({field[1:-1]})s" for field in _FIELDS}
+    pattern = "".join(fields.get(piece, piece.replace("%", "%%")) for piece in pieces)
+    costly = tuple(field for field in _COSTLY if field in pieces)
+    return Template(pieces, pattern, arguments_chars, costly)
+
+
+def _matches(pieces: Sequence[str], values: Mapping[str, str], text: str, at: int) -> bool:
+    """Whether the pieces, with these values for fields, are the rest of the text."""
+    for place, piece in enumerate(pieces):
+        # A number may end anywhere among the digits that stand here, because digits may follow it,
+        # so each end is tried. Once found, it is the same at every place of the template.
+        if piece in _NUMBERS and piece not in values:
+            return any(
+                _matches(pieces[place:], {**values, piece: number}, text, at)
+                for number in _numbers_at(text, at)
+            )
+        if piece == _RECALL and piece not in values:  # the same at every place, too
+            found = text[at : at + ID_CHARS]
+            if not is_recall_id(found):
+                return False
+            values = {**values, piece: found}
+        expected = values.get(piece, piece)
+        if not text.startswith(expected, at):
+            return False
+        at += len(expected)
+    return at == len(text)
+
+
+def _numbers_at(text: str, at: int) -> Iterator[str]:
+    """Yield the numbers, without leading zeros, that the text may have at this place."""
+    for end in range(at + 1, min(at + _LONGEST_NUMBER, len(text)) + 1):
+        if text[end - 1] not in "0123456789":
+            return
+        yield text[at:end]
+        if text[at] == "0":
+            return
+
+
+class Rendering(NamedTuple):
+    """How placeholders were written: a setting that is changed must not change the old ones.
+
+    in_lists, images: whether the texts of lists were masked, and images.
+    arguments_chars: to what length the calls' arguments were shortened.
+    min_chars: the length below which texts stayed, which those beside a masked image do.
+    """
+
+    template: str
+    must_shrink: bool
+    in_lists: bool = True
+    images: bool = False
+    arguments_chars: int = DEFAULT_ARGUMENTS_CHARS
+    min_chars: int = 0
+
+
+def is_placeholder(result: ToolResult, place: int, template: Template) -> bool:
+    """Whether a text of a result is its placeholder, or that of an image in it."""
+    found, call_id = result.texts[place], result.call_id or ""
+    text = found
+    if result.tails and result.tails[place].startswith(template.blanks):
+        text += template.blanks  # what follows a text takes the blanks before it with it
+    is_own = template.could_have_rendered(text, call_id, result.tool, result.arguments)
+    return is_own or describes_image(found)
+
+
+# Arguments
+
+_SEEN = 4
+"""How many times `max_chars` of a text are looked at, as breaks and indents shrink to a space."""
+
+_DEEPEST = 20
+_DOTS = "..."
+
+
+def render_arguments(arguments: object, max_chars: int) -> str:
+    """Return a call's arguments on one line of at most `max_chars` code points.
+
+    They are a JSON text, or any other text, or a decoded object, which is rendered as JSON. If they
+    are cut, three dots end the line. White space becomes one space, and a character that cannot be
+    printed U+FFFD. If there are none, `{}`. The work is bounded by `max_chars` alone, as results
+    without number may answer one call.
+    """
+    if isinstance(arguments, str):
+        text = arguments
+    else:
+        # An object is rendered no further than it takes to see that it is too long.
+        pieces, length = [], 0
+        for piece in _render_json(arguments, max_chars, 0) if arguments is not None else ():
+            pieces.append(piece)
+            length += len(piece)
+            if length > max_chars:
+                break
+        text = "".join(pieces)
+    seen = text[: _SEEN * max_chars]
+    line = " ".join(seen.split())
+    if len(seen) < len(text):
+        line += _DOTS
+    return printable(clip(line, max_chars)) or "{}"
+
+
+def _render_json(value: object, max_chars: int, depth: int) -> Iterator[str]:
+    """Yield a value's JSON in pieces; of each text no more than is needed to see that it is cut."""
+    if isinstance(value, str):
+        yield json.dumps(value[: max_chars + 1], ensure_ascii=False)
+    elif value is None or isinstance(value, (int, float)):
+        yield json.dumps(value)
+    elif depth == _DEEPEST or not isinstance(value, (dict, list)):
+        yield _DOTS
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            yield ", " if place else "["
+            yield from _render_json(item, max_chars, depth + 1)
+        yield "]" if value else "[]"
+    else:
+        for place, (key, item) in enumerate(value.items()):
+            yield ", " if place else "{"
+            yield from _render_json(key, max_chars, depth + 1)
+            yield ": "
+            yield from _render_json(item, max_chars, depth + 1)
+        yield "}" if value else "{}"
+
+
+def clip(text: str, max_chars: int) -> str:
+    """Return at most `max_chars` code points of a text; if it is cut, three dots end it.
+
+    If there is no room for the dots, the text's first code points; below 1, nothing.
+    """
+    if len(text) <= max_chars:
+        return text
+    room = max_chars - len(_DOTS)
+    return text[:room] + _DOTS if room >= 0 else text[: max(0, max_chars)]
+
+
+# Recall
+
+_ID = re.compile(f"[0-9a-f]{{{ID_CHARS}}}")
+
+
+def recall_id(text: str) -> str:
+    """Return the id under which a masked text can be recalled: a digest, the same everywhere."""
+    return recall_id_of(encode_text(text))
+
+
+def recall_id_of(data: bytes) -> str:
+    """Return the recall id of a text that `encode_text` has encoded."""
+    return blake2b(data, digest_size=ID_CHARS // 2).hexdigest()
+
+
+def encode_text(text: str) -> bytes:
+    """Return a text as UTF-8; half of a surrogate pair, which JSON can spell, as three bytes."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def is_recall_id(text: str) -> bool:
+    """Whether a text is one that `recall_id` may return."""
+    return _ID.fullmatch(text) is not None
+
+
+def masked_texts(decisions: Iterable[Decision]) -> Iterator[str]:
+    """Yield each text that the window has replaced, without what follows it and stays.
+
+    Neither images nor what is redacted, reduced or dropped: its placeholder has no id.
+    """
+    for decision in decisions:
+        if decision.reason == "masked":
+            result = decision.result
+            replaced = {r.path for r in decision.replacements if r.image is None}
+            for slot, text in zip(result.slots, result.texts, strict=True):
+                if (*result.at, *slot) in replaced:
+                    yield text
