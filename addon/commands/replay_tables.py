@@ -13,10 +13,9 @@ from rich.table import Table
 
 from addon.commands.replaying import ReplayResult
 from addon.metrics.amounts import render_error
-from addon.replay.assumed_prices import AssumedPrice, find_assumed_prices
 from addon.replay.replay import ReplaySettings
-from addon.replay.report.text import UNITS
-from addon.replay.summary import CostUnit, Summary, summarize
+from addon.replay.report.tables import UNITS
+from addon.replay.totals import AssumedPrice, CostUnit, Summary, assumed_prices, summarize
 from masking.errors import printable
 
 _MOST_MODELS = 3
@@ -109,7 +108,7 @@ def render_prices(replays: Sequence[ReplayResult]) -> ReplayTable:
 
 def render_assumed(replay: ReplayResult) -> str | None:
     """Return which prices were assumed, and for how many requests; None if all are known."""
-    found = find_assumed_prices(replay.totals)
+    found = assumed_prices(replay.totals)
     if not found:
         return None
     count = sum(assumed.requests for assumed in found)

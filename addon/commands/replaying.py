@@ -19,15 +19,18 @@ from typing import NamedTuple, TextIO
 
 from addon.commands.session_work import SessionWork
 from addon.metrics.ledger_fields import describe_entry, describe_pricing
-from addon.replay.assumed_prices import find_assumed_prices
 from addon.replay.compare import ComparedRequest, compare_requests, gather, name_conversations
 from addon.replay.pauses import Pause
 from addon.replay.replay import ReplayedRequest, ReplaySettings, Session
-from addon.replay.report.chart_data import render_chart
 from addon.replay.report.origin import Origin
-from addon.replay.report.page import render_report
-from addon.replay.summary import summarize
-from addon.replay.totals import ConversationSums, ConversationTotals, Totals
+from addon.replay.report.page import render_chart, render_report
+from addon.replay.totals import (
+    ConversationSums,
+    ConversationTotals,
+    Totals,
+    assumed_prices,
+    summarize,
+)
 from masking.measures.tokens import TokenCounter
 
 
@@ -164,7 +167,7 @@ def _describe_request(request: ReplayedRequest) -> dict[str, object]:
 def write_json(replay: ReplayResult, out: TextIO) -> None:
     """Write everything that was measured: in total, by conversation, and by request."""
     head = {
-        "assumed_prices": [assumed._asdict() for assumed in find_assumed_prices(replay.totals)],
+        "assumed_prices": [assumed._asdict() for assumed in assumed_prices(replay.totals)],
         "total": asdict(summarize(replay.totals)),
         "passed_over": replay.passed_over,
     }

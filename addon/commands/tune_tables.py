@@ -9,11 +9,16 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from addon.commands.replay_tables import describe_assumed
-from addon.replay.assumed_prices import AssumedPrice
 from addon.replay.replay import ReplaySettings
-from addon.replay.tune.grid import LEAST_WINDOW, Tuning
-from addon.replay.tune.outcome import Outcome
-from addon.replay.tune.recommend import Sweep, find_pareto_front, recommend
+from addon.replay.totals import AssumedPrice
+from addon.replay.tune.recommend import (
+    LEAST_WINDOW,
+    Outcome,
+    Sweep,
+    Tuning,
+    pareto_front,
+    recommend,
+)
 from masking.measures.pricing import find_pricing
 
 CAVEAT = (
@@ -72,7 +77,7 @@ def render_sweep(sweep: Sweep) -> SweepTable:
         f"tokens; costs in {unit}"
     )
     rows = []
-    shown = {*find_pareto_front(sweep), best, sweep.present, sweep.off}
+    shown = {*pareto_front(sweep), best, sweep.present, sweep.off}
     for tuning in sorted(shown, key=sweep.costs.__getitem__):
         names = ("", *_TUNING, *_COSTS, *_LOSSES)
         described = (*_describe_tuning(tuning), *_describe_outcome(tuning, sweep))

@@ -12,10 +12,18 @@ from addon.commands.tune_tables import (
 )
 from addon.metrics.advice import Advice
 from addon.replay.replay import ReplaySettings
-from addon.replay.tune.grid import Grid, Tuning, find_tunings, tuning_of
-from addon.replay.tune.outcome import Outcome
-from addon.replay.tune.recommend import Sweep, recommend
-from addon.replay.tune.tune import add_outcomes, divide, find_outcomes
+from addon.replay.tune.recommend import (
+    Grid,
+    Outcome,
+    Sweep,
+    Tuning,
+    add_outcomes,
+    list_tunings,
+    recommend,
+    split_into_batches,
+    try_tunings,
+    tuning_of,
+)
 from masking.measures.price_settings import PriceSettings
 
 
@@ -32,17 +40,17 @@ def run_tune(
     If there are fewer sessions than workers, each is tried in several tasks. Raises ValueError if
     there is no request, and what reading a session raises.
     """
-    tunings = find_tunings(tuning_of(present), grid or Grid())
+    tunings = list_tunings(tuning_of(present), grid or Grid())
     sessions = sum(1 for _ in islice(work.read(), work.workers.width))
-    lots = divide(tunings, max(1, -(-work.workers.width // max(1, sessions))))
+    batches = split_into_batches(tunings, max(1, -(-work.workers.width // max(1, sessions))))
     found = work.run(
         "tune",
-        find_outcomes,
-        [(present, lot) for lot in lots],
+        try_tunings,
+        [(present, batch) for batch in batches],
         list[Outcome],
         present.price_lists,
     )
-    outcomes = add_outcomes(tunings, lots, found)
+    outcomes = add_outcomes(tunings, batches, found)
     sweep = Sweep(outcomes=outcomes, present=tuning_of(present), promise=present.policy.max_loss)
     if not outcomes[sweep.off].tokens:
         raise ValueError("no request to try settings on")

@@ -1,6 +1,8 @@
 """Conversations in the form of a wire format, read from JSON or JSON lines, gzipped or not.
 
-Any mistake in a file is a ValueError that names the place and never repeats content.
+What tells the formats of such files apart is data; a sign of a format that is not read is an error,
+because its tool calls would not be found. Any mistake in a file is a ValueError that names the
+place and never repeats content.
 """
 
 import codecs

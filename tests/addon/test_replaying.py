@@ -17,7 +17,7 @@ from addon.commands.sessions import read_sessions
 from addon.recordings.expectations import expectation_file
 from addon.recordings.flows import read_flows, write_flows
 from addon.replay.replay import ReplaySettings
-from addon.replay.summary import summarize
+from addon.replay.totals import summarize
 from addon.shared.shipped import shipped
 from masking.strategies.policy import MaskPolicy
 from tests.live.harness import conversation

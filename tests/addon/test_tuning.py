@@ -19,8 +19,7 @@ from addon.commands.workers import Workers, open_workers
 from addon.metrics.advice import Advice
 from addon.metrics.toml_values import dump_toml
 from addon.replay.replay import ReplaySettings
-from addon.replay.tune.grid import DEFAULTS, Grid, Tuning, switch_off, tuning_of
-from addon.replay.tune.recommend import recommend
+from addon.replay.tune.recommend import DEFAULTS, Grid, Tuning, recommend, switch_off, tuning_of
 from addon.shared.shipped import shipped
 from masking.config import parse_settings
 from masking.measures.price_settings import CachePricing, PriceSettings

@@ -9,7 +9,7 @@ import pytest
 
 from addon.replay.boundary_moves import Value
 from addon.replay.compare import Comparison
-from addon.replay.report.chart_data import find_bills, render_chart, render_charts
+from addon.replay.report.page import bills_by_policy, render_chart, render_charts
 from masking.accounting.cost import Bill
 from masking.reasons import REASONS, ChangeReason, KeepReason
 from masking.wire.usage import Usage
@@ -33,7 +33,7 @@ def test_the_series_are_those_of_the_requests(model: str | None, unit: str, valu
     comparison = replayed(Talk(model=model))
     actual = described(comparison)
     assert unit == actual["unit"]
-    for policy, expected in find_bills(comparison).items():
+    for policy, expected in bills_by_policy(comparison).items():
         series = actual["series"][policy]
         assert [bill.prompt for bill in expected] == series["prompt"]
         assert [bill.cached for bill in expected] == series["cached"]

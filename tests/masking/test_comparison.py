@@ -9,7 +9,7 @@ from addon.replay.compare import Comparison, compare
 from addon.replay.replay import ReplaySettings
 from addon.replay.reread import Rereads
 from addon.replay.session_index import index_session
-from addon.replay.summary import add_all, summarize
+from addon.replay.totals import add_all, summarize
 from addon.replay.tune.fast_replay import FastReplay
 from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter

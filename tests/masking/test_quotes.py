@@ -2,7 +2,7 @@
 
 import pytest
 
-from addon.replay.quotes import LEAST_CHARS, find_quoted_lines, find_shown_lines
+from addon.replay.reread import LEAST_QUOTED_CHARS, find_quoted_lines, find_shown_lines
 
 LINE = "return parse(tokens)"
 
@@ -13,8 +13,8 @@ LINE = "return parse(tokens)"
         pytest.param("", [], id="nothing"),
         pytest.param(LINE, [LINE], id="a line"),
         pytest.param(f"\t  {LINE}  \r\n{LINE}!", [LINE, LINE + "!"], id="without blanks around it"),
-        pytest.param("x" * LEAST_CHARS, ["x" * LEAST_CHARS], id="the least length"),
-        pytest.param(" " + "x" * (LEAST_CHARS - 1) + " ", [], id="blanks do not count"),
+        pytest.param("x" * LEAST_QUOTED_CHARS, ["x" * LEAST_QUOTED_CHARS], id="the least length"),
+        pytest.param(" " + "x" * (LEAST_QUOTED_CHARS - 1) + " ", [], id="blanks do not count"),
     ],
 )
 def test_lines_are_long_enough(text: str, lines: list[str]) -> None:

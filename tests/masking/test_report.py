@@ -17,9 +17,8 @@ from typing import Any
 import pytest
 
 from addon.replay.compare import Comparison
-from addon.replay.report.chart_data import render_chart
 from addon.replay.report.origin import Origin
-from addon.replay.report.page import render_report
+from addon.replay.report.page import render_chart, render_report
 from masking.measures.price_settings import CachePricing
 from masking.reasons import REASONS
 from tests.builders import OLD

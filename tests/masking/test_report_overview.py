@@ -8,20 +8,22 @@ import pytest
 from addon.replay.compare import Comparison
 from addon.replay.pauses import Pause
 from addon.replay.replay import ReplayedRequest
-from addon.replay.report.chart_data import find_bills
 from addon.replay.report.origin import Origin, list_prices
-from addon.replay.report.overview import (
+from addon.replay.report.page import bills_by_policy
+from addon.replay.report.tables import (
     Amount,
     ConversationRow,
+    choose_money_format,
     describe_headline,
     describe_saving,
     list_conversations,
     list_policies,
+    pluralize,
+    render_count,
+    render_percent,
 )
-from addon.replay.report.text import choose_money, pluralize, spell_count, spell_percent
 from addon.replay.reread import Rereads
-from addon.replay.summary import CostUnit, Summary, add_all, summarize
-from addon.replay.totals import Totals
+from addon.replay.totals import CostUnit, Summary, Totals, add_all, summarize
 from masking.config_strategies import Schema1Table
 from masking.errors import printable
 from masking.measures.price_settings import CachePricing
@@ -118,8 +120,10 @@ def test_each_policy_has_its_bill_and_its_calls() -> None:
     assert ["everything", "sliding", "chosen"] == [row.policy.key for row in rows]
     assert ["0.0%", "20.0%", "6.7%"] == [row.rereads for row in rows]
     assert ["0.0%", "40.0%", "0.0%"] == [row.quotes for row in rows]
-    costs = [2 * sum(bill.dollars or 0.0 for bill in bills) for bills in find_bills(found).values()]
-    spell = choose_money("usd", max(costs))
+    costs = [
+        2 * sum(bill.dollars or 0.0 for bill in bills) for bills in bills_by_policy(found).values()
+    ]
+    spell = choose_money_format("usd", max(costs))
     assert [spell(cost) for cost in costs] == [row.bill for row in rows]
     assert [100 * cost / max(costs) for cost in costs] == pytest.approx([r.share for r in rows])
     assert "0.0%" == rows[0].saved.text
@@ -174,7 +178,7 @@ def test_tokens_are_those_of_the_table_in_the_terminal() -> None:
     summary = summarize(together(comparison))
     (row,) = show(comparison)
     assert (15 * 9_000, f"{15 * 9_000:,}") == (summary.tokens_before, row.tokens_before)
-    assert spell_count(summary.tokens_after) == row.tokens_after
+    assert render_count(summary.tokens_after) == row.tokens_after
 
 
 @pytest.mark.parametrize("pricing", ["none", (0.5, 1.0)])
@@ -182,7 +186,7 @@ def test_the_worst_moment_is_the_highest_bill_beside_that_of_everything(
     pricing: CachePricing,
 ) -> None:
     comparison = replayed(Talk(), pricing)
-    bills = find_bills(comparison)
+    bills = bills_by_policy(comparison)
     chosen = accumulate(map(in_tokens, bills["chosen"]))
     everything = accumulate(map(in_tokens, bills["everything"]))
     excess = [100 * (paid / full - 1) for paid, full in zip(chosen, everything, strict=True)]
@@ -265,11 +269,11 @@ def test_the_commonest_price_comes_first() -> None:
 def test_money_has_three_digits_of_the_most(
     unit: CostUnit, most: float, amount: float, expected: str
 ) -> None:
-    assert expected == choose_money(unit, most)(amount)
+    assert expected == choose_money_format(unit, most)(amount)
 
 
 def test_numbers_are_spelled() -> None:
-    assert ("12.3%", "\N{MINUS SIGN}12%") == (spell_percent(0.123), spell_percent(-0.123, 0))
+    assert ("12.3%", "\N{MINUS SIGN}12%") == (render_percent(0.123), render_percent(-0.123, 0))
     assert ("1 request", "2,000 requests") == (pluralize(1, "request"), pluralize(2_000, "request"))
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from addon.replay.compare import Comparison, compare
 from addon.replay.replay import ReplayedRequest, ReplaySettings
-from addon.replay.summary import summarize
-from addon.replay.totals import Totals
+from addon.replay.totals import Totals, summarize
 from masking.measures.tokens import TokenCounter
 from masking.strategies.policy import MaskPolicy
 from tests.replays import add_up

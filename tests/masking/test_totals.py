@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from addon.replay.summary import add_all
-from addon.replay.totals import BilledPrice, ConversationTotals, Totals
+from addon.replay.totals import BilledPrice, ConversationTotals, Totals, add_all
 from masking.accounting.cost import Bill
 from masking.accounting.worst_bill import WorstBill, find_worst_bill
 from tests.replays import Talk, add_up, replayed

@@ -7,10 +7,21 @@ import pytest
 
 from addon.replay.replay import ReplaySettings, Session, replay
 from addon.replay.reread import Rereads
-from addon.replay.tune.grid import DEFAULTS, Grid, Tuning, find_tunings, switch_off, tuning_of
-from addon.replay.tune.outcome import Outcome
-from addon.replay.tune.recommend import Sweep, find_pareto_front, recommend
-from addon.replay.tune.tune import add_outcomes, divide, find_outcomes
+from addon.replay.tune.recommend import (
+    DEFAULTS,
+    Grid,
+    Outcome,
+    Sweep,
+    Tuning,
+    add_outcomes,
+    list_tunings,
+    pareto_front,
+    recommend,
+    split_into_batches,
+    switch_off,
+    try_tunings,
+    tuning_of,
+)
 from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
 from masking.strategies.policy import MaskPolicy
@@ -28,7 +39,7 @@ SESSIONS = [grow(work(turns, chars=8_000)) for turns in (3, 8, 20)]
 def try_all(
     session: Session, settings: ReplaySettings, tunings: Sequence[Tuning]
 ) -> dict[Tuning, Outcome]:
-    return dict(zip(tunings, find_outcomes(session, settings, tunings), strict=True))
+    return dict(zip(tunings, try_tunings(session, settings, tunings), strict=True))
 
 
 # The grid
@@ -81,11 +92,11 @@ def test_settings_leave_the_rest_of_a_course_alone() -> None:
 
 
 def test_the_present_settings_and_none_are_tried_first_and_nothing_twice() -> None:
-    tunings = find_tunings(DEFAULTS, Grid())
+    tunings = list_tunings(DEFAULTS, Grid())
     assert (DEFAULTS, switch_off(DEFAULTS)) == tunings[:2]
     assert len(set(tunings)) == len(tunings) == 7 * 2 * 3 * 4 * 3 + 1
     other = Tuning(True, 3, True, 0, 0, None)
-    assert 1 + len(tunings) == len(find_tunings(other, Grid()))
+    assert 1 + len(tunings) == len(list_tunings(other, Grid()))
 
 
 def test_no_window_is_tried_that_is_too_short_to_tell() -> None:
@@ -153,17 +164,17 @@ def test_a_price_of_nothing_counts_as_sending_everything() -> None:
 
 @pytest.mark.parametrize("parts", [1, 3])
 def test_the_sums_are_those_of_the_sessions(parts: int) -> None:
-    tunings = find_tunings(PRESENT, GRID)
-    lots = divide(tunings, parts)
-    found = [find_outcomes(session, SETTINGS, lot) for session in SESSIONS for lot in lots]
+    tunings = list_tunings(PRESENT, GRID)
+    batches = split_into_batches(tunings, parts)
+    found = [try_tunings(session, SETTINGS, batch) for session in SESSIONS for batch in batches]
     alone = [try_all(session, SETTINGS, tunings) for session in SESSIONS]
-    summed = add_outcomes(tunings, lots, found)
+    summed = add_outcomes(tunings, batches, found)
     assert {t: alone[0][t] + alone[1][t] + alone[2][t] for t in tunings} == summed
     assert list(tunings) == list(summed)
 
 
 def test_no_sessions_give_an_empty_outcome() -> None:
-    assert {PRESENT: Outcome()} == add_outcomes([PRESENT], divide([PRESENT], 1), [])
+    assert {PRESENT: Outcome()} == add_outcomes([PRESENT], split_into_batches([PRESENT], 1), [])
 
 
 # The choice
@@ -244,7 +255,7 @@ def test_the_front_and_the_best(
     outcomes: dict[Tuning, Outcome], front: list[Tuning], best: Tuning
 ) -> None:
     sweep = Sweep(outcomes=outcomes | ALL_SENT, present=DEFAULTS, promise=0.1)
-    assert front == find_pareto_front(sweep)
+    assert front == pareto_front(sweep)
     assert best == recommend(sweep)
 
 
@@ -266,7 +277,7 @@ def test_dollars_decide_where_all_are_known() -> None:
         outcomes=outcomes | {OFF: tried(1_000, dollars=10.0)}, present=DEFAULTS, promise=0.1
     )
     assert sweep.in_dollars
-    assert [DEFAULTS] == find_pareto_front(sweep)
+    assert [DEFAULTS] == pareto_front(sweep)
     assert DEFAULTS == recommend(sweep)
     some = dataclasses.replace(sweep, outcomes=outcomes | ALL_SENT)
     assert not some.in_dollars

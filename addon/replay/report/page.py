@@ -7,19 +7,29 @@ in the page forbids every other source.
 
 import base64
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-from addon.replay.assumed_prices import find_assumed_prices
-from addon.replay.report.chart_data import render_charts
+from addon.replay.boundary_moves import Value, find_moves
+from addon.replay.compare import Comparison
 from addon.replay.report.origin import Origin, list_prices
-from addon.replay.report.overview import describe_headline, list_conversations, list_policies
-from addon.replay.report.text import UNITS, pluralize
-from addon.replay.summary import add_all, summarize
-from addon.replay.totals import ConversationTotals
+from addon.replay.report.tables import (
+    POLICIES,
+    UNITS,
+    PolicyKey,
+    describe_headline,
+    list_conversations,
+    list_policies,
+    pluralize,
+)
+from addon.replay.totals import ConversationTotals, CostUnit, add_all, assumed_prices, summarize
+from masking.accounting.cost import Bill
+from masking.accounting.reason_row import label_reasons, spell_reasons
 from masking.errors import printable
 
 _STYLES = ("uPlot.min.css", "report.css")
@@ -52,7 +62,7 @@ def render_report(
             headline=describe_headline(summary, len(conversations)),
             unit=UNITS[summary.cost_unit],
             masked_before=sum(each.totals.masked_before > 0 for each in conversations),
-            assumed=sum(each.requests for each in find_assumed_prices(totals)),
+            assumed=sum(each.requests for each in assumed_prices(totals)),
             requests=pluralize(totals.requests, "request"),
             reported=totals.reported,
             policies=list_policies(totals),
@@ -92,3 +102,86 @@ def _hash(text: str) -> str:
 def _embed(data: str) -> str:
     """Return JSON in ASCII that can stand in a script element, whatever its strings hold."""
     return data.replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+# What the script draws, as one block of JSON: costs, tokens, the masking map, the moves
+
+_VALUES: dict[CostUnit, Value] = {
+    "usd": lambda bill: bill.dollars or 0.0,
+    "input_tokens": lambda bill: bill.cost,
+}
+_DIGITS: dict[CostUnit, int] = {"usd": 8, "input_tokens": 2}
+
+
+def render_charts(charts: Iterable[str]) -> str:
+    """Return the page's data as JSON, given that of each conversation; requests count from 0."""
+    others = {
+        "policies": {policy.key: policy.name for policy in POLICIES},
+        "units": UNITS,
+        "reasons": label_reasons(),
+    }
+    return f'{_dump(others)[:-1]},"conversations":[{",".join(charts)}]}}'
+
+
+def render_chart(comparison: Comparison) -> str:
+    """Return one conversation's as JSON: in US dollars where all of its own prices are known."""
+    bills = bills_by_policy(comparison)
+    known = all(bill.dollars is not None for bill in bills["chosen"])
+    unit: CostUnit = "usd" if known else "input_tokens"
+    value = _VALUES[unit]
+    chart = {
+        "name": printable(comparison.name),
+        "about": _introduce(comparison),
+        "unit": unit,
+        "series": {key: _describe_bills(bills[key], unit) for key in bills},
+        "map": [spell_reasons(request.reasons) for request in comparison.chosen],
+        "moves": [
+            {**asdict(move), "net": move.net} for move in find_moves(comparison.chosen, value)
+        ],
+    }
+    return _dump(chart)
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def bills_by_policy(comparison: Comparison) -> dict[PolicyKey, list[Bill]]:
+    """Return what each request costs, by policy."""
+    return {
+        "everything": [request.entry.cost.before for request in comparison.chosen],
+        "sliding": [request.entry.cost.after for request in comparison.sliding],
+        "chosen": [request.entry.cost.after for request in comparison.chosen],
+    }
+
+
+def _introduce(comparison: Comparison) -> str:
+    """Return a sentence on a conversation: its models, its window, and the basis of its cache."""
+    requests = comparison.chosen
+    models = sorted({printable(request.model or "an unknown model") for request in requests})
+    reported = sum(request.entry.cost.basis == "reported" for request in requests)
+    if not reported:
+        cached = "simulated"
+    elif reported == len(requests):
+        cached = "as the provider reported them"
+    else:
+        cached = f"as reported for {pluralize(reported, 'request')}, simulated for the others"
+    return (
+        f"{pluralize(len(requests), 'request')} to {', '.join(models)}; "
+        f"window of {pluralize(comparison.window_turns, 'turn')}; cached tokens {cached}."
+    )
+
+
+def _describe_bills(bills: Sequence[Bill], unit: CostUnit) -> dict[str, list[float]]:
+    value = _VALUES[unit]
+    return {
+        "prompt": _round((bill.prompt for bill in bills), 1),
+        "cached": _round((bill.cached for bill in bills), 1),
+        "cost": _round(map(value, bills), _DIGITS[unit]),
+    }
+
+
+def _round(values: Iterable[float], digits: int) -> list[float]:
+    """Round, and spell whole numbers without a fraction, which makes the page smaller."""
+    rounded = (round(value, digits) for value in values)
+    return [int(value) if value == int(value) else value for value in rounded]

@@ -1,13 +1,56 @@
 """What a page says of all conversations: a headline, and a row for each policy and conversation."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from addon.replay.report.text import UNITS, choose_money, pluralize, spell_count, spell_percent
-from addon.replay.summary import CostUnit, Summary, find_unit, summarize
-from addon.replay.totals import ConversationTotals, Totals
+from addon.replay.totals import (
+    ConversationTotals,
+    CostUnit,
+    Summary,
+    Totals,
+    choose_unit,
+    summarize,
+)
 from masking.accounting.worst_bill import AS_MUCH, WorstBill
+
+# Numbers and names as a page shows them
+
+UNITS: dict[CostUnit, str] = {"usd": "US dollars", "input_tokens": "plain input tokens"}
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def render_count(value: float) -> str:
+    """Return a whole number: `12,345`."""
+    return f"{value:,.0f}".replace("-", MINUS)
+
+
+def render_percent(part: float, digits: int = 1) -> str:
+    """Return a part of 1 in percent: `12.3%`."""
+    return f"{100 * part:.{digits}f}%".replace("-", MINUS)
+
+
+def choose_money_format(unit: CostUnit, most: float) -> Callable[[float], str]:
+    """Return a format for amounts up to `most`: of dollars, three of its significant digits."""
+    if unit == "input_tokens":
+        return render_count
+    digits = min(8, max(2, 2 - math.floor(math.log10(most or 1))))
+
+    def spell(amount: float) -> str:
+        sign = MINUS if round(amount, digits) < 0 else ""
+        return f"{sign}${abs(amount):,.{digits}f}"
+
+    return spell
+
+
+def pluralize(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 request`, `2,000 requests`."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+# The tables
 
 PolicyKey = Literal["everything", "sliding", "chosen"]
 
@@ -74,7 +117,7 @@ class ConversationRow:
 def describe_headline(summary: Summary, conversations: int) -> Headline:
     """Return what the chosen settings save, and of what that is a part."""
     before, after, unit = summary.cost_before, summary.cost_after, summary.cost_unit
-    spell, saved = choose_money(unit, before), before - after
+    spell, saved = choose_money_format(unit, before), before - after
     prompts = f"the prompts of {pluralize(summary.requests, 'request')} in "
     prompts += pluralize(conversations, "conversation")
     counted = "" if unit == "usd" else f" {UNITS[unit]}"
@@ -96,7 +139,7 @@ def describe_headline(summary: Summary, conversations: int) -> Headline:
 
 
 def _spell_part(part: float) -> str:
-    return spell_percent(part, 0 if part >= 0.1 else 1)
+    return render_percent(part, 0 if part >= 0.1 else 1)
 
 
 def list_policies(totals: Totals) -> list[PolicyRow]:
@@ -108,7 +151,7 @@ def list_policies(totals: Totals) -> list[PolicyRow]:
     errors = (0.0, slid.width, summary.saved_error)
     rereads = (0, summary.rereads_sliding, summary.rereads)
     quotes = (0, summary.quotes_sliding, summary.quotes)
-    spell, most = choose_money(unit, max(costs)), max(costs)
+    spell, most = choose_money_format(unit, max(costs)), max(costs)
     return [
         PolicyRow(
             policy=policy,
@@ -128,20 +171,20 @@ def list_conversations(
     conversations: Sequence[ConversationTotals], totals: Totals
 ) -> list[ConversationRow]:
     """Return a row for each conversation, and one for all of them if there are several."""
-    unit = find_unit(totals)
+    unit = choose_unit(totals)
     rows = [_describe(c.totals, unit, number, c.name) for number, c in enumerate(conversations)]
     return rows if len(rows) == 1 else [*rows, _describe(totals, unit, None, "All conversations")]
 
 
 def _describe(totals: Totals, unit: CostUnit, number: int | None, name: str) -> ConversationRow:
     summary = summarize(totals, unit)
-    spell = choose_money(unit, summary.cost_before)
+    spell = choose_money_format(unit, summary.cost_before)
     return ConversationRow(
         number=number,
         name=name,
-        requests=spell_count(summary.requests),
-        tokens_before=spell_count(summary.tokens_before),
-        tokens_after=spell_count(summary.tokens_after),
+        requests=render_count(summary.requests),
+        tokens_before=render_count(summary.tokens_before),
+        tokens_after=render_count(summary.tokens_after),
         everything=spell(summary.cost_before),
         sliding=spell(summary.cost_sliding),
         chosen=spell(summary.cost_after),
@@ -156,7 +199,7 @@ def _describe_worst(worst: WorstBill, *, is_one: bool) -> str:
     """Return how far a bill exceeded that of sending everything; for one, at which request."""
     if worst.part <= 1:
         return "never above"
-    above = f"+{spell_percent(worst.part - 1)}"
+    above = f"+{render_percent(worst.part - 1)}"
     return f"{above}, request\N{NO-BREAK SPACE}{worst.request + 1:,}" if is_one else above
 
 
@@ -166,9 +209,9 @@ def describe_saving(before: float, after: float, error: float) -> Amount:
         return Amount("0.0%")
     if abs(before - after) <= error:
         return Amount("about 0")
-    off = f" ±\N{NO-BREAK SPACE}{spell_percent(error / before)}" if error else ""
-    return Amount(spell_percent(1 - after / before) + off, after > before)
+    off = f" ±\N{NO-BREAK SPACE}{render_percent(error / before)}" if error else ""
+    return Amount(render_percent(1 - after / before) + off, after > before)
 
 
 def _spell_share(count: int, calls: int) -> str:
-    return spell_percent(count / calls) if calls else ""
+    return render_percent(count / calls) if calls else ""
