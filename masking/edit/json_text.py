@@ -115,8 +115,11 @@ def find_spans(text: str, paths: Collection[Path], list_path: Path | None = None
         leading |= {list_path[:length] for length in range(len(list_path) + 1)}
     spans = Spans()
     met: set[Path] = set()
+    element_depth = -1 if list_path is None else len(list_path) + 1
     for path, start, end, _ in _walk(text, leading):
-        if path in met:  # again, so what was found in the earlier value of this key is void
+        count_met = len(met)
+        met.add(path)
+        if len(met) == count_met:  # again, so what was found in this key's earlier value is void
             spans.values = {
                 at: span
                 for at, span in spans.values.items()
@@ -124,10 +127,9 @@ def find_spans(text: str, paths: Collection[Path], list_path: Path | None = None
             }
             if list_path is not None and list_path[: len(path)] == path:
                 spans.elements = [span for span in spans.elements if span.start >= start]
-        met.add(path)
         if path in paths:
             spans.values[path] = Span(start, end)
-        if path and path[:-1] == list_path:
+        if len(path) == element_depth and path[:-1] == list_path:
             spans.elements.append(Span(start, end))
     if len(spans.values) < len(paths):
         raise LookupError("no such value")
@@ -216,5 +218,7 @@ def _walk(text: str, leading: Collection[Path] | None = None) -> Iterator[_Value
 
 def _skip(text: str, at: int) -> int:
     """Return where the next token begins."""
+    if text[at : at + 1] > " ":  # nearly always there is no blank
+        return at
     blanks = _BLANKS.match(text, at)
     return blanks.end() if blanks else at
