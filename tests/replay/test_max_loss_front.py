@@ -30,8 +30,8 @@ from tests.benchmarks.session_front import (
 )
 from tests.marking import MarkedSession, Request, mark_as_pi, mark_nothing
 from tests.masking.test_boundary import converse
-from tests.masking.test_fast_replay import say_in_messages
 from tests.places import CONVERSATIONS
+from tests.replay.test_fast_replay import say_in_messages
 from tests.schedules import Conversation, bills, optimum
 from tests.sessions import Talk, grow, work
 

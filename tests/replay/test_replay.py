@@ -29,7 +29,7 @@ from masking.strategies.order import Strategies
 from masking.wire.usage import Usage
 from tests.builders import MASK_ALL, OLD, policies, policy, turn
 from tests.marking import MarkedSession, mark_as_pi
-from tests.masking.test_fast_replay import say_in_messages
+from tests.replay.test_fast_replay import say_in_messages
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 COUNTER = TokenCounter()

@@ -1,13 +1,19 @@
 """Totals of replayed requests: what is added, and what is the worst of all."""
 
+import dataclasses
 from dataclasses import replace
 
 import pytest
 
-from addon.replay.totals import BilledPrice, ConversationTotals, Totals, add_all
+from addon.replay.compare import Comparison, compare
+from addon.replay.replay import ReplayedRequest, ReplaySettings
+from addon.replay.totals import BilledPrice, ConversationTotals, Totals, add_all, summarize
 from masking.accounting.cost import Bill
 from masking.accounting.worst_bill import WorstBill, find_worst_bill
+from masking.measures.tokens import TokenCounter
+from masking.strategies.policy import MaskPolicy
 from tests.replays import Talk, add_up, replayed
+from tests.sessions import grow, work
 
 ONE = replayed(Talk(turns=8, model="gpt-4o"), (0.1, 1.25))
 OTHER = replayed(Talk(turns=5, model="nobody's"), (0.1, 1.25))
@@ -66,3 +72,32 @@ def test_what_costs_nothing_has_no_worst_moment() -> None:
 
 def test_no_conversations_come_to_nothing() -> None:
     assert Totals() == add_all([]) == add_all([ConversationTotals("none", Totals())])
+
+
+def counted(request: ReplayedRequest, before: float, after: float) -> ReplayedRequest:
+    """Return a request whose prompt came to so many tokens at the provider, all and masked."""
+    cost = request.entry.cost
+    bills = [bill._replace(prompt=n) for bill, n in ((cost.before, before), (cost.after, after))]
+    entry = dataclasses.replace(
+        request.entry, cost=dataclasses.replace(cost, before=bills[0], after=bills[1])
+    )
+    return dataclasses.replace(request, entry=entry)
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    settings = ReplaySettings(policy=MaskPolicy(enabled=True))
+    (found,) = compare(grow(work(3)), settings, TokenCounter())
+    return found
+
+
+def test_tokens_are_those_that_are_billed(comparison: Comparison) -> None:
+    requests = tuple(counted(request, 100.25, 60.5) for request in comparison.chosen)
+    summary = summarize(add_up(dataclasses.replace(comparison, chosen=requests)).totals)
+    expected = (round(100.25 * len(requests)), round(60.5 * len(requests)))
+    assert expected == (summary.tokens_before, summary.tokens_after)
+
+
+def test_nothing_cannot_be_summed_up() -> None:
+    with pytest.raises(ValueError, match="no requests to sum up"):
+        summarize(Totals())

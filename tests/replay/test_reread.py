@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 
 from addon.replay.first_masked import NEVER
-from addon.replay.reread import Reference, Rereads, count_rereads, find_references
+from addon.replay.reread import (
+    LEAST_QUOTED_CHARS,
+    Reference,
+    Rereads,
+    count_rereads,
+    find_quoted_lines,
+    find_references,
+    find_shown_lines,
+)
 from masking.model import ChatMessage
 from tests.builders import conversations, read, read_body
 
@@ -405,3 +413,38 @@ def test_work_is_linear_in_the_conversation() -> None:
         return calls
 
     assert count_calls(500) < 6 * count_calls(100)
+
+
+COPIED = "return parse(tokens)"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        pytest.param("", [], id="nothing"),
+        pytest.param(COPIED, [COPIED], id="a line"),
+        pytest.param(
+            f"\t  {COPIED}  \r\n{COPIED}!", [COPIED, COPIED + "!"], id="without blanks around it"
+        ),
+        pytest.param("x" * LEAST_QUOTED_CHARS, ["x" * LEAST_QUOTED_CHARS], id="the least length"),
+        pytest.param(" " + "x" * (LEAST_QUOTED_CHARS - 1) + " ", [], id="blanks do not count"),
+    ],
+)
+def test_lines_are_long_enough(text: str, lines: list[str]) -> None:
+    assert lines == [*find_shown_lines([text])]
+    assert lines == [*find_quoted_lines([text])]
+
+
+@pytest.mark.parametrize("number", ["12\t", "    12→", "12:", "7-", "  3|"])
+def test_a_numbered_line_is_shown_without_its_number(number: str) -> None:
+    assert [f"{number}{COPIED}".strip(), COPIED] == [*find_shown_lines([f"{number}{COPIED}"])]
+
+
+def test_a_line_that_begins_with_a_number_is_not_cut() -> None:
+    assert ["12 return parse(tokens)"] == [*find_shown_lines(["12 return parse(tokens)"])]
+
+
+@pytest.mark.parametrize("sign", "-+")
+def test_a_patch_quotes_without_its_sign(sign: str) -> None:
+    assert [f"{sign}    {COPIED}", COPIED] == [*find_quoted_lines([f"{sign}    {COPIED}"])]
+    assert [f"{sign}{COPIED}"] == [*find_shown_lines([f"{sign}{COPIED}"])]
