@@ -25,6 +25,9 @@ from masking.model import ChatMessage
 from masking.wire.formats import FORMATS
 from masking.wire_format import WireFormat
 
+_GZIP = b"\x1f\x8b"
+_NAMES_OF_LINES = frozenset({".jsonl", ".ndjson"})
+
 _WIRES = {wire.name: wire for wire in FORMATS}
 
 
@@ -61,121 +64,6 @@ _OTHERS = {form.key: form for form in (_RESPONSES, _GEMINI)}
 _LISTS = ("messages", *_OTHERS)
 
 
-def find_form(document: Mapping[str, object], place: str) -> FileForm:
-    """Return the form of a conversation. Raises ValueError with the place if there is none."""
-    key = next((key for key in _LISTS if key in document), None)
-    if key is None:
-        found = next((name for key, name in _UNREAD_LISTS.items() if key in document), None)
-        hint = "got one without" if found is None else f"got what looks like {found}"
-        raise ValueError(f"{place}: expected object with messages, {hint}")
-    if key != "messages":
-        return _OTHERS[key]
-    return _MESSAGES if _is_of_anthropic(document[key]) else CHAT
-
-
-def are_messages(items: Sequence[object]) -> bool:
-    """Whether a list has messages rather than conversations."""
-    first = items[0] if items else None
-    return isinstance(first, dict) and not first.keys() & _LISTS and bool(first.keys() & _SPEAKS)
-
-
-def as_document(items: Sequence[object]) -> dict[str, object]:
-    """Return a conversation of which only the list is known."""
-    kinds = {key for item in items if isinstance(item, dict) for key in item}
-    return {next((key for key, sign in _SIGNS.items() if sign in kinds), "messages"): items}
-
-
-def parse_items(
-    document: Mapping[str, object], form: FileForm, place: str
-) -> tuple[dict[str, object], ...]:
-    """Return a conversation's list. Raises ValueError with the place of a mistake."""
-    items = document[form.key]
-    if not isinstance(items, list):
-        got = type(items).__name__
-        raise ValueError(f"{place}: expected list, got {got} in '{form.key}'")
-    for index, item in enumerate(items):
-        if not isinstance(item, dict):
-            got = type(item).__name__
-            raise ValueError(f"{place}: expected object, got {got} in '{form.key}[{index}]'")
-        if form.key == "messages" and (problem := _find_other_format(item)) is not None:
-            raise ValueError(
-                f"{place}: expected {form.title}, got {problem} in '{form.key}[{index}]'"
-            )
-    if items and form.key == "messages" and not any(_has_role(item) for item in items):
-        raise ValueError(f"{place}: expected {form.title}, got none with a role")
-    return tuple(items)
-
-
-def write_requests(
-    items: Sequence[Mapping[str, object]],
-    form: FileForm,
-    others: Mapping[str, object],
-    write: Callable[[object], bytes],
-) -> Iterator[bytes]:
-    """Yield the body of the request that each answer of the assistant followed, oldest first.
-
-    It has the elements before that answer, between `model` and what else is in `others`. An answer
-    that opens the conversation answers nothing. `write` spells JSON.
-    """
-    frame = {"model": others.get("model"), form.key: [], **others}
-    filled = {key: value for key, value in frame.items() if value is not None}
-    before, slot, after = write(filled).partition(b'"%s":[' % form.key.encode())
-    elements = [form.wire.read_element(item) for item in items]
-    answers = {a.start for a in find_answers(elements, in_runs=form.wire.answers_in_runs)}
-    body = bytearray(before + slot)
-    for index, item in enumerate(items):
-        if index in answers and index:
-            yield b"".join((body, after))
-        body += (b"," if index else b"") + write(item)
-
-
-_UNREAD_LISTS = {
-    "conversations": "ShareGPT (conversations)",
-    "mapping": "an export of ChatGPT (mapping)",
-}
-"""Where formats have their messages that are not read."""
-
-_SPEAKS = ("role", "type")
-_SIGNS = {"contents": "parts", "input": "call_id"}
-"""A key that elements of a format have and messages do not."""
-
-_OF_ANTHROPIC = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking"})
-"""Types of content parts that Messages has and Chat Completions does not."""
-
-_OTHER_PARTS = {
-    **dict.fromkeys(("input_text", "output_text"), "a part of OpenAI Responses"),
-    **dict.fromkeys(("tool-call", "tool-result"), "a part of the AI SDK"),
-}
-"""Types of content parts that neither has, and that carry what we count."""
-
-
-def _is_of_anthropic(messages: object) -> bool:
-    items = messages if isinstance(messages, list) else []
-    return any(kind in _OF_ANTHROPIC for item in items for kind in _find_types(item))
-
-
-def _find_types(message: object) -> list[object]:
-    content = message.get("content") if isinstance(message, dict) else None
-    parts = content if isinstance(content, list) else []
-    return [kind for p in parts if isinstance(p, dict) and isinstance(kind := p.get("type"), str)]
-
-
-def _has_role(message: Mapping[str, object]) -> bool:
-    return isinstance(message.get("role"), str)
-
-
-def _find_other_format(message: Mapping[str, object]) -> str | None:
-    """Return the sign that a message is of another format, whose tool calls would not be found."""
-    if "parts" in message and "content" not in message:
-        return "one with parts in place of content"
-    types = _find_types(message)
-    return next((name for kind, name in _OTHER_PARTS.items() if kind in types), None)
-
-
-_GZIP = b"\x1f\x8b"
-_NAMES_OF_LINES = frozenset({".jsonl", ".ndjson"})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedConversation:
     """One conversation of a file; a `Session`.
@@ -202,19 +90,28 @@ class RecordedConversation:
         """Yield a request for each answer of the assistant: the messages before it.
 
         An answer that opens the conversation answers nothing, and what follows the last one was not
-        answered; neither makes a request. So a conversation without an answer
-        has none. Raises ValueError if a message is nested too deeply to be written. NaN and the
-        infinities, which JSON does not have, may be written as null.
+        answered; neither makes a request. So a conversation without an answer has none. Raises
+        ValueError if a message is nested too deeply to be written. NaN and the infinities, which
+        JSON does not have, may be written as null.
         """
-        others = {"model": self.model, **self.head, "tools": self.tools}
-        for body in write_requests(self.messages, self.form, others, self._write):
-            yield RecordedRequest(
-                body=body,
-                when=self.when,
-                account=f"{self.place} {self.name}",
-                wire=self.form.wire,
-                path=self.form.path.format(model=self.model),
-            )
+        key, wire = self.form.key, self.form.wire
+        frame = {"model": self.model, key: [], **self.head, "tools": self.tools}
+        filled = {name: value for name, value in frame.items() if value is not None}
+        before, slot, after = self._write(filled).partition(b'"%s":[' % key.encode())
+        elements = [wire.read_element(message) for message in self.messages]
+        answers = {a.start for a in find_answers(elements, in_runs=wire.answers_in_runs)}
+        # Each body begins with the one before it, so it is written on where that ended.
+        body = bytearray(before + slot)
+        for index, message in enumerate(self.messages):
+            if index in answers and index:
+                yield RecordedRequest(
+                    body=b"".join((body, after)),
+                    when=self.when,
+                    account=f"{self.place} {self.name}",
+                    wire=wire,
+                    path=self.form.path.format(model=self.model),
+                )
+            body += (b"," if index else b"") + self._write(message)
 
     def _write(self, value: object) -> bytes:
         try:
@@ -303,8 +200,8 @@ def _read_document(path: Path, data: bytes, size: int) -> Iterator[RecordedConve
     document = _decode(data, path)
     if not isinstance(document, list):
         yield _parse(document, str(path), _stem(path), size)
-    elif are_messages(document):
-        yield _parse(as_document(document), str(path), _stem(path), size)
+    elif _are_messages(document):
+        yield _parse(_as_document(document), str(path), _stem(path), size)
     else:
         for count, item in enumerate(document, 1):
             name = f"{_stem(path)}#{count}" if len(document) > 1 else _stem(path)
@@ -333,16 +230,24 @@ def _decode(data: bytes, path: Path, line: int = 1) -> object:
     raise ValueError(f"{path}:{line}: {problem}")
 
 
+def _without_gz(path: Path) -> Path:
+    return path.with_suffix("") if path.suffix.lower() == ".gz" else path
+
+
+def _stem(path: Path) -> str:
+    return _without_gz(path).stem
+
+
 def _parse(document: object, place: str, name: str, size: int) -> RecordedConversation:
     if not isinstance(document, dict):
         got = type(document).__name__
         raise ValueError(f"{place}: expected object with messages, got {got}")
     tools, model, own_name = (document.get(key) for key in ("tools", "model", "name"))
-    form = find_form(document, place)
+    form = detect_form(document, place)
     return RecordedConversation(
         name=own_name if isinstance(own_name, str) and own_name else name,
         place=place,
-        messages=parse_items(document, form, place),
+        messages=_parse_items(document, form, place),
         tools=tuple(tools) if isinstance(tools, list) else None,
         model=model if isinstance(model, str) else None,
         form=form,
@@ -351,9 +256,91 @@ def _parse(document: object, place: str, name: str, size: int) -> RecordedConver
     )
 
 
-def _without_gz(path: Path) -> Path:
-    return path.with_suffix("") if path.suffix.lower() == ".gz" else path
+# Which format a conversation is in
+
+_UNREAD_LISTS = {
+    "conversations": "ShareGPT (conversations)",
+    "mapping": "an export of ChatGPT (mapping)",
+}
+"""Where formats have their messages that are not read."""
+
+_SPEAKS = ("role", "type")
+_SIGNS = {"contents": "parts", "input": "call_id"}
+"""A key that elements of a format have and messages do not."""
+
+_OF_ANTHROPIC = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking"})
+"""Types of content parts that Messages has and Chat Completions does not."""
+
+_OTHER_PARTS = {
+    **dict.fromkeys(("input_text", "output_text"), "a part of OpenAI Responses"),
+    **dict.fromkeys(("tool-call", "tool-result"), "a part of the AI SDK"),
+}
+"""Types of content parts that neither has, and that carry what we count."""
 
 
-def _stem(path: Path) -> str:
-    return _without_gz(path).stem
+def detect_form(document: Mapping[str, object], place: str) -> FileForm:
+    """Return the form of a conversation. Raises ValueError with the place if there is none."""
+    key = next((key for key in _LISTS if key in document), None)
+    if key is None:
+        found = next((name for key, name in _UNREAD_LISTS.items() if key in document), None)
+        hint = "got one without" if found is None else f"got what looks like {found}"
+        raise ValueError(f"{place}: expected object with messages, {hint}")
+    if key != "messages":
+        return _OTHERS[key]
+    return _MESSAGES if _is_of_anthropic(document[key]) else CHAT
+
+
+def _are_messages(items: Sequence[object]) -> bool:
+    """Whether a list has messages rather than conversations."""
+    first = items[0] if items else None
+    return isinstance(first, dict) and not first.keys() & _LISTS and bool(first.keys() & _SPEAKS)
+
+
+def _as_document(items: Sequence[object]) -> dict[str, object]:
+    """Return a conversation of which only the list is known."""
+    kinds = {key for item in items if isinstance(item, dict) for key in item}
+    return {next((key for key, sign in _SIGNS.items() if sign in kinds), "messages"): items}
+
+
+def _is_of_anthropic(messages: object) -> bool:
+    items = messages if isinstance(messages, list) else []
+    return any(kind in _OF_ANTHROPIC for item in items for kind in _part_types(item))
+
+
+def _part_types(message: object) -> list[object]:
+    content = message.get("content") if isinstance(message, dict) else None
+    parts = content if isinstance(content, list) else []
+    return [kind for p in parts if isinstance(p, dict) and isinstance(kind := p.get("type"), str)]
+
+
+def _other_format(message: Mapping[str, object]) -> str | None:
+    """Return the sign that a message is of another format, whose tool calls would not be found."""
+    if "parts" in message and "content" not in message:
+        return "one with parts in place of content"
+    types = _part_types(message)
+    return next((name for kind, name in _OTHER_PARTS.items() if kind in types), None)
+
+
+def _parse_items(
+    document: Mapping[str, object], form: FileForm, place: str
+) -> tuple[dict[str, object], ...]:
+    """Return a conversation's list. Raises ValueError with the place of a mistake."""
+    items = document[form.key]
+    if not isinstance(items, list):
+        got = type(items).__name__
+        raise ValueError(f"{place}: expected list, got {got} in '{form.key}'")
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            got = type(item).__name__
+            raise ValueError(f"{place}: expected object, got {got} in '{form.key}[{index}]'")
+        if form.key == "messages" and (problem := _other_format(item)) is not None:
+            raise ValueError(
+                f"{place}: expected {form.title}, got {problem} in '{form.key}[{index}]'"
+            )
+    if (
+        items
+        and form.key == "messages"
+        and not any(isinstance(item.get("role"), str) for item in items)
+    ):
+        raise ValueError(f"{place}: expected {form.title}, got none with a role")
+    return tuple(items)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from addon.commands.sessions import read_sessions
-from addon.replay.files import RecordedConversation, find_form
+from addon.replay.files import RecordedConversation, detect_form
 from addon.replay.replay import RecordedRequest, ReplaySettings, Session, replay
 from addon.replay.session_index import index_session
 from addon.replay.tune.fast_replay import BilledSession, FastReplay
@@ -174,7 +174,7 @@ def say_in_messages(turns: int, most: int = 13) -> RecordedConversation:
             for place, each in enumerate(ids)
         ]
         messages += [{"role": "assistant", "content": uses}, {"role": "user", "content": results}]
-    form = find_form({"messages": messages}, "here")
+    form = detect_form({"messages": messages}, "here")
     return RecordedConversation(
         name="a", place="here", messages=tuple(messages), form=form, model="claude-opus-4-8",
         head={"system": "Be brief. " * 900},
