@@ -15,8 +15,7 @@ print(json.dumps(sorted(sys.modules)))
 
 
 _OFF_THE_PATH = tuple(
-    f"masking.{room}"
-    for room in ("accounting", "replay", "tune", "report", "measures.tokens", "measures.vocabulary")
+    f"masking.{room}" for room in ("accounting", "measures.tokens", "measures.vocabulary")
 )
 
 
@@ -30,7 +29,7 @@ def load(off_the_path: tuple[str, ...] = ("nothing",), room: str = "masking") ->
 @pytest.mark.parametrize(
     ("off_the_path", "unwanted"),
     [
-        (("nothing",), {"mitmproxy", "addon"}),
+        (("nothing",), {"mitmproxy", "addon", "jinja2"}),
         (
             _OFF_THE_PATH,
             {"mitmproxy", "addon", "tiktoken", "rich", "masking.measures.tokens"},
@@ -52,11 +51,12 @@ def test_importing_the_core_loads_no_proxy(
         ("metrics.metrics", {"mitmproxy", "addon.shared", "addon.commands", "addon.recordings"}),
         ("shared.masker", {"mitmproxy", "addon.proxy", "addon.commands", "addon.recordings"}),
         ("gateways.stateless", {"mitmproxy", "addon.proxy", "addon.commands", "addon.recordings"}),
+        ("replay.replay", {"mitmproxy", "addon.proxy", "addon.commands", "addon.recordings"}),
         ("proxy.carriers", {"addon.commands", "addon.recordings"}),
     ],
     ids=[
         *("the metrics need no engine", "what is shared needs none", "a gateway needs no proxy"),
-        "the proxy needs no commands",
+        *("a replay needs no proxy", "the proxy needs no commands"),
     ],
 )
 def test_a_room_of_the_addon_loads_none_that_stands_above_it(

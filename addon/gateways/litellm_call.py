@@ -14,7 +14,7 @@ import orjson
 from addon.metrics.stages import Received
 from addon.shared.http_message import Headers
 from masking.conversation import Conversation
-from masking.edit.splice import apply
+from masking.edit import apply
 from masking.errors import WireError
 from masking.model import Decision, Edits
 from masking.wire.formats import Match, find_format

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from masking.edit.json_text import edit_strings
+from masking.edit import edit_strings
 from masking.model import Path as JsonPath
 
 FILLER = "these words stand where other words stood and they say nothing at all; "

@@ -27,7 +27,7 @@ from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.model import Layout
 from masking.rewrite import read_request
-from masking.window.signs import is_summary_request
+from masking.window import is_summary_request
 
 
 class IndexedRequest(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 from masking.memory.boundary_memory import Anchor, Branches, Move, Past
 from masking.memory.identity import ResultId
 from masking.strategies.boundary_fold import Boundary
-from masking.window.placeholder import Rendering, parse_template
+from masking.window import Rendering, parse_template
 
 _Json = Any
 """Whatever JSON may hold. What does not fit raises, and is then not a record."""

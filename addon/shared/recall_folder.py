@@ -15,7 +15,7 @@ from typing import NamedTuple
 from addon.metrics.private_files import make_folder, open_private
 from addon.metrics.record_file import default_path
 from masking.config_tables import RecallSettings
-from masking.window.placeholder import ID_CHARS, is_recall_id, recall_id_of
+from masking.window import RECALL_ID_CHARS, is_recall_id, recall_id_of
 
 _FILLED = 0.9
 """The part of the allowed size that is filled. The rest is for what is written meanwhile."""
@@ -113,7 +113,7 @@ class RecallFolder:
         for a user, if there is no such text, or if it is damaged.
         """
         if not is_recall_id(recall_id):
-            digits = f"a placeholder and --list show all {ID_CHARS} digits of an id"
+            digits = f"a placeholder and --list show all {RECALL_ID_CHARS} digits of an id"
             raise ValueError(f"no text has the id {recall_id[:_LONGEST_SHOWN]!r}: {digits}")
         path = self.path / recall_id
         if not os.path.lexists(path) or not stat.S_ISREG(path.lstat().st_mode):

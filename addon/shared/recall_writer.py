@@ -12,7 +12,7 @@ from addon.metrics.worker import Worker
 from addon.shared.recall_folder import RecallFolder, find_folder
 from masking.config_tables import RecallSettings
 from masking.model import Decision
-from masking.window.placeholder import encode_text, masked_texts, recall_id_of
+from masking.window import encode_text, masked_texts, recall_id_of
 
 logger = logging.getLogger("observation_masking")
 

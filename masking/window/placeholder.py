@@ -27,7 +27,7 @@ The others keep their beginning, where paths and programs stand."""
 
 MAX_ARGUMENTS_CHARS = 1_000
 
-ID_CHARS = 16
+RECALL_ID_CHARS = 16
 """The length of a recall id, in hexadecimal digits: with 64 bits, two of a million texts share one
 in 1 of 37 million cases. Every placeholder pays for them."""
 
@@ -130,7 +130,7 @@ def _matches(pieces: Sequence[str], values: Mapping[str, str], text: str, at: in
                 for number in _numbers_at(text, at)
             )
         if piece == _RECALL and piece not in values:  # the same at every place, too
-            found = text[at : at + ID_CHARS]
+            found = text[at : at + RECALL_ID_CHARS]
             if not is_recall_id(found):
                 return False
             values = {**values, piece: found}
@@ -247,7 +247,7 @@ def clip(text: str, max_chars: int) -> str:
 
 # Recall
 
-_ID = re.compile(f"[0-9a-f]{{{ID_CHARS}}}")
+_ID = re.compile(f"[0-9a-f]{{{RECALL_ID_CHARS}}}")
 
 
 def recall_id(text: str) -> str:
@@ -257,7 +257,7 @@ def recall_id(text: str) -> str:
 
 def recall_id_of(data: bytes) -> str:
     """Return the recall id of a text that `encode_text` has encoded."""
-    return blake2b(data, digest_size=ID_CHARS // 2).hexdigest()
+    return blake2b(data, digest_size=RECALL_ID_CHARS // 2).hexdigest()
 
 
 def encode_text(text: str) -> bytes:

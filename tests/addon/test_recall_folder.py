@@ -16,7 +16,7 @@ from addon.shared.recall_folder import (
     find_kept_folder,
 )
 from masking.config_tables import RecallSettings
-from masking.window.placeholder import ID_CHARS, encode_text, recall_id
+from masking.window.placeholder import RECALL_ID_CHARS, encode_text, recall_id
 
 TEXT = "é old output\r\n\x00"
 DATA, ID = encode_text(TEXT), recall_id(TEXT)
@@ -86,7 +86,7 @@ def test_a_text_comes_back_byte_by_byte(folder: RecallFolder) -> None:
     assert DATA == folder.read(ID) == (folder.path / ID).read_bytes()
 
 
-@pytest.mark.parametrize("digits", range(ID_CHARS))
+@pytest.mark.parametrize("digits", range(RECALL_ID_CHARS))
 def test_a_part_of_an_id_is_not_enough(folder: RecallFolder, digits: int) -> None:
     folder.write(ID, DATA)
     for part in (ID[:digits], ID[-digits:] if digits else "", f"{ID[:digits]}*"):

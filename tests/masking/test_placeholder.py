@@ -11,8 +11,8 @@ from masking.measures.tokens import TokenCounter
 from masking.strategies.policy import DEFAULT_TEMPLATE
 from masking.window.placeholder import (
     DEFAULT_ARGUMENTS_CHARS,
-    ID_CHARS,
     MAX_NAME_CHARS,
+    RECALL_ID_CHARS,
     parse_template,
     recall_id,
 )
@@ -216,5 +216,5 @@ def test_it_recognises_all_that_it_renders_and_none_is_long(
     placeholder = template.render(call_id, tool, text, arguments)
     assert template.could_have_rendered(placeholder, call_id, tool, arguments)
     assert not template.could_have_rendered(f"{placeholder}.", call_id, tool, arguments)
-    names, recalled = 2 * MAX_NAME_CHARS + DEFAULT_ARGUMENTS_CHARS, 2 * ID_CHARS
+    names, recalled = 2 * MAX_NAME_CHARS + DEFAULT_ARGUMENTS_CHARS, 2 * RECALL_ID_CHARS
     assert len(placeholder) <= len(written) + names + recalled + 2 * len(str(len(text)))
