@@ -1,7 +1,8 @@
 """Graduated reduction: old observations are masked, else old messages summarized, else dropped.
 
-No more is done than the budget requires, and a call is never parted from its results. What is to be
-done is decided here, as edits; `masking.edit` does it. Source: history-reducer-design.md.
+No more is done than the budget requires, and a call is never parted from its results. More is kept
+where a provider asks for an order of roles, never less. What is to be done is decided here, as
+edits; `masking.edit` does it. Source: history-reducer-design.md.
 
 An observation is the reduction's word for a tool's output. A pair is an element of the assistant
 with calls, and an element with results of them.

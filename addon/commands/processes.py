@@ -26,7 +26,7 @@ _Arguments = ParamSpec("_Arguments")
 
 @contextmanager
 def open_processes(count: int | None = None) -> Iterator[Executor]:
-    """Give an executor with so many processes, by default one for each core.
+    """Yield an executor with so many processes, by default one for each core.
 
     They are spawned: a fork would copy the parent's locks, and its other threads (a progress
     bar's) may hold some of them. If the block is left by an exception, such as Ctrl-C, they are

@@ -1,4 +1,4 @@
-"""What requests come to that were replayed, in sums that can be added; no request is kept.
+"""Sums over replayed requests, before and after masking, which can be added; no request is kept.
 
 Sums of money are in both units: it takes all conversations to know whether every price is known.
 """
@@ -214,7 +214,7 @@ class Summary:
 
 
 def summarize(totals: Totals, unit: CostUnit | None = None) -> Summary:
-    """Return what a replay under one policy came to.
+    """Return the sums of a replay under one policy.
 
     Costs are in this unit, or else in the one that `choose_unit` gives. Raises ValueError if there
     are no requests.

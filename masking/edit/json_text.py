@@ -72,7 +72,7 @@ def encode_string(text: str, *, ascii_only: bool) -> bytes:
         return json.dumps(text).encode()
     try:
         return orjson.dumps(text)
-    except orjson.JSONEncodeError:  # a lone surrogate, which only an escape can spell
+    except orjson.JSONEncodeError:  # a lone surrogate, which only an escape can write
         return json.dumps(text).encode()
 
 

@@ -139,8 +139,8 @@ def _cut_quickly(
                 token = orjson.dumps(image.part)
             except orjson.JSONEncodeError:  # lone surrogates, long numbers
                 return None
-            new = _spell(replacement.value, ascii_only)
-        elif wrap is not None:  # the text is an object's, which every client spells in its own way
+            new = _render_json(replacement.value, ascii_only)
+        elif wrap is not None:  # the text is an object's, which every client writes in its own way
             return None
         else:
             token = encode_string(text, ascii_only=ascii_only)
@@ -173,7 +173,8 @@ def _cut_exactly(body: bytes, edits: Edits, list_path: Path, ascii_only: bool) -
     except ValueError:  # it is JSON, so there is but one thing it can be
         raise WireError("nested too deeply") from None
     new = sorted(
-        (span, _spell(at[path].value, ascii_only).decode()) for path, span in spans.values.items()
+        (span, _render_json(at[path].value, ascii_only).decode())
+        for path, span in spans.values.items()
     )
     if not edits.moves:
         return _write(text, Span(0, len(text)), new).encode()
@@ -186,7 +187,7 @@ def _cut_exactly(body: bytes, edits: Edits, list_path: Path, ascii_only: bool) -
             after = max(1, place if origin is None else origin)
             pieces.append(text[elements[after - 1].end : elements[after].start])
         if origin is None:
-            pieces.append(_spell(edits.inserted, ascii_only).decode())
+            pieces.append(_render_json(edits.inserted, ascii_only).decode())
         else:
             pieces.append(_write(text, elements[origin], new))
     pieces.append(_write(text, Span(elements[-1].end, len(text)), new))
@@ -206,14 +207,14 @@ def _write(text: str, span: Span, new: Sequence[tuple[Span, str]]) -> str:
     return "".join((*pieces, text[done : span.end]))
 
 
-def _spell(value: object, ascii_only: bool) -> bytes:
+def _render_json(value: object, ascii_only: bool) -> bytes:
     """Return the compact JSON of a new value, in the escape style of its body."""
     if isinstance(value, dict):
         members = (
-            encode_string(key, ascii_only=ascii_only) + b":" + _spell(member, ascii_only)
+            encode_string(key, ascii_only=ascii_only) + b":" + _render_json(member, ascii_only)
             for key, member in value.items()
         )
         return b"{%b}" % b",".join(members)
     if isinstance(value, list):
-        return b"[%b]" % b",".join(_spell(item, ascii_only) for item in value)
+        return b"[%b]" % b",".join(_render_json(item, ascii_only) for item in value)
     return encode_string(cast(str, value), ascii_only=ascii_only)

@@ -261,7 +261,7 @@ def recall_id_of(data: bytes) -> str:
 
 
 def encode_text(text: str) -> bytes:
-    """Return a text as UTF-8; half of a surrogate pair, which JSON can spell, as three bytes."""
+    """Return a text as UTF-8; half of a surrogate pair, which JSON can hold, as three bytes."""
     return text.encode("utf-8", "surrogatepass")
 
 

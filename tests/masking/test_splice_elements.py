@@ -162,7 +162,7 @@ def test_a_summary_that_no_json_can_spell_is_an_error() -> None:
 
 
 def test_what_is_not_proven_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(splicing, "_spell", lambda *_: b"null")
+    monkeypatch.setattr(splicing, "_render_json", lambda *_: b"null")
     with pytest.raises(WireError):
         carry_out(b'{"messages":[1,2]}', plan(0, summary="sum"))
 

@@ -182,6 +182,6 @@ def _describe_bills(bills: Sequence[Bill], unit: CostUnit) -> dict[str, list[flo
 
 
 def _round(values: Iterable[float], digits: int) -> list[float]:
-    """Round, and spell whole numbers without a fraction, which makes the page smaller."""
+    """Round, and write whole numbers without a fraction, which makes the page smaller."""
     rounded = (round(value, digits) for value in values)
     return [int(value) if value == int(value) else value for value in rounded]

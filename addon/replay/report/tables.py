@@ -38,11 +38,11 @@ def choose_money_format(unit: CostUnit, most: float) -> Callable[[float], str]:
         return render_count
     digits = min(8, max(2, 2 - math.floor(math.log10(most or 1))))
 
-    def spell(amount: float) -> str:
+    def render(amount: float) -> str:
         sign = MINUS if round(amount, digits) < 0 else ""
         return f"{sign}${abs(amount):,.{digits}f}"
 
-    return spell
+    return render
 
 
 def pluralize(count: int, noun: str) -> str:
@@ -117,28 +117,28 @@ class ConversationRow:
 def describe_headline(summary: Summary, conversations: int) -> Headline:
     """Return what the chosen settings save, and of what that is a part."""
     before, after, unit = summary.cost_before, summary.cost_after, summary.cost_unit
-    spell, saved = choose_money_format(unit, before), before - after
+    render, saved = choose_money_format(unit, before), before - after
     prompts = f"the prompts of {pluralize(summary.requests, 'request')} in "
     prompts += pluralize(conversations, "conversation")
     counted = "" if unit == "usd" else f" {UNITS[unit]}"
     sentence = (
-        f"For {prompts} the bill is {spell(after)}{counted} with the chosen settings, and "
-        f"{spell(before)} with everything sent."
+        f"For {prompts} the bill is {render(after)}{counted} with the chosen settings, and "
+        f"{render(before)} with everything sent."
     )
     if saved:
-        sentence += f" What is saved may be off by {spell(summary.saved_error)} either way."
+        sentence += f" What is saved may be off by {render(summary.saved_error)} either way."
     if unit == "input_tokens":
         sentence += " Not all prices are known, so nothing is in dollars here."
-    part = _spell_part(abs(saved) / before) if before else "0%"
+    part = _render_part(abs(saved) / before) if before else "0%"
     if not saved or abs(saved) <= summary.saved_error:
         return Headline("You save about nothing", sentence)
     verb, more = ("save", "") if saved > 0 else ("pay", " more")
     if unit == "input_tokens":
         return Headline(f"You {verb} {part}{more}", sentence)
-    return Headline(f"You {verb} {spell(abs(saved))}{more}, {part}", sentence)
+    return Headline(f"You {verb} {render(abs(saved))}{more}, {part}", sentence)
 
 
-def _spell_part(part: float) -> str:
+def _render_part(part: float) -> str:
     return render_percent(part, 0 if part >= 0.1 else 1)
 
 
@@ -151,14 +151,14 @@ def list_policies(totals: Totals) -> list[PolicyRow]:
     errors = (0.0, slid.width, summary.saved_error)
     rereads = (0, summary.rereads_sliding, summary.rereads)
     quotes = (0, summary.quotes_sliding, summary.quotes)
-    spell, most = choose_money_format(unit, max(costs)), max(costs)
+    render, most = choose_money_format(unit, max(costs)), max(costs)
     return [
         PolicyRow(
             policy=policy,
-            bill=spell(cost),
+            bill=render(cost),
             saved=describe_saving(before, cost, error),
-            rereads=_spell_share(reread, calls),
-            quotes=_spell_share(quoted, calls),
+            rereads=_render_share(reread, calls),
+            quotes=_render_share(quoted, calls),
             share=100 * cost / most if most else 0.0,
         )
         for policy, cost, error, reread, quoted in zip(
@@ -178,19 +178,19 @@ def list_conversations(
 
 def _describe(totals: Totals, unit: CostUnit, number: int | None, name: str) -> ConversationRow:
     summary = summarize(totals, unit)
-    spell = choose_money_format(unit, summary.cost_before)
+    render = choose_money_format(unit, summary.cost_before)
     return ConversationRow(
         number=number,
         name=name,
         requests=render_count(summary.requests),
         tokens_before=render_count(summary.tokens_before),
         tokens_after=render_count(summary.tokens_after),
-        everything=spell(summary.cost_before),
-        sliding=spell(summary.cost_sliding),
-        chosen=spell(summary.cost_after),
+        everything=render(summary.cost_before),
+        sliding=render(summary.cost_sliding),
+        chosen=render(summary.cost_after),
         saved=describe_saving(summary.cost_before, summary.cost_after, summary.saved_error),
-        rereads=_spell_share(summary.rereads, summary.calls),
-        quotes=_spell_share(summary.quotes, summary.calls),
+        rereads=_render_share(summary.rereads, summary.calls),
+        quotes=_render_share(summary.quotes, summary.calls),
         worst=_describe_worst(totals.worst or AS_MUCH, is_one=number is not None),
     )
 
@@ -213,5 +213,5 @@ def describe_saving(before: float, after: float, error: float) -> Amount:
     return Amount(render_percent(1 - after / before) + off, after > before)
 
 
-def _spell_share(count: int, calls: int) -> str:
+def _render_share(count: int, calls: int) -> str:
     return render_percent(count / calls) if calls else ""

@@ -261,13 +261,13 @@ def pareto_front(sweep: Sweep) -> list[Tuning]:
 
 def recommend(sweep: Sweep) -> Tuning:
     """Return the settings to use; masking off is always one of the choices."""
-    present, reckoned = sweep.present, sweep.costs_with_rereads
+    present, costs = sweep.present, sweep.costs_with_rereads
     alike = (t for t in sweep.kept if t.keep_errors == present.keep_errors)
     open_to_choice = [tuning for tuning in alike if tuning.is_window_long_enough]
-    limit = _AS_GOOD * min(reckoned[tuning] for tuning in open_to_choice)
+    limit = _AS_GOOD * min(costs[tuning] for tuning in open_to_choice)
     return min(
-        (tuning for tuning in open_to_choice if reckoned[tuning] <= limit),
-        key=lambda t: (t != present, t != DEFAULTS, t.count_changes(present), reckoned[t]),
+        (tuning for tuning in open_to_choice if costs[tuning] <= limit),
+        key=lambda t: (t != present, t != DEFAULTS, t.count_changes(present), costs[t]),
     )
 
 
