@@ -94,7 +94,7 @@ def _list_settings(
     off, on = replace(policy, enabled=False), replace(policy, enabled=True)
     redaction = RedactionPolicy(True, _find_tools(sessions), policy.placeholder_template)
     reduction = ReductionOptions(enabled=True, max_input_chars=max_input_chars)
-    strategies: Mapping[str, tuple[bool, Strategies]] = {
+    rows: Mapping[str, tuple[bool, Strategies]] = {
         "nothing": (False, Strategies(schema1=off)),
         "Schéma 1, sliding": (True, Strategies(schema1=on)),
         "Schéma 1, when it pays": (False, Strategies(schema1=on)),
@@ -102,15 +102,16 @@ def _list_settings(
         "reduction": (False, Strategies(schema1=off, reduction=reduction)),
         "all three": (False, Strategies(redaction=redaction, schema1=on, reduction=reduction)),
     }
-    for name, (slides, others) in strategies.items():
+    for name, (slides, strategies) in rows.items():
         for prices in PRICES:
             yield (
                 name,
                 ReplaySettings(
-                    policy=others.schema1,
+                    policy=strategies.schema1,
                     price_settings=PriceSettings(prices),
                     slides=slides,
-                    others=others,
+                    redaction=strategies.redaction,
+                    reduction=strategies.reduction,
                 ),
             )
 

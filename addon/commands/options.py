@@ -188,7 +188,8 @@ def read_replay_settings(given: Mapping[str, Any]) -> list[ReplaySettings]:
             model=given["model"],
             ttl=given["cache_ttl"],
             remembers=remembers,
-            others=settings.strategies,
+            redaction=settings.redaction,
+            reduction=settings.reduction,
             rules=tuple(
                 (rule, Ruled(own.strategies, _price(own, pricing))) for rule, own in settings.rules
             ),

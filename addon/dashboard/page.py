@@ -7,8 +7,7 @@ from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-from masking.accounting.parts import PARTS
-from masking.accounting.reason_row import label_reasons
+from masking.accounting import PARTS, label_reasons
 
 _REPORT, _OWN = "addon.replay.report", "addon.dashboard"
 

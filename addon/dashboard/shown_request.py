@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from addon.metrics.names import printable
 from addon.metrics.record import RequestRecord
-from masking.accounting.parts import PARTS
+from masking.accounting import PARTS
 
 _MOST_LETTERS = 4_000
 """A longer row of the masking map is not kept, so that no request can take much memory."""

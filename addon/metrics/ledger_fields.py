@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping
 
-from masking.accounting.cost import Bill
-from masking.accounting.ledger import Entry, Savings
-from masking.accounting.margin import Margin
+from masking.accounting import Bill, Entry, Margin, Savings
 from masking.measures.pricing import Pricing
 
 _TOKEN_DIGITS = 1
@@ -29,7 +27,7 @@ def describe_entry(entry: Entry | None) -> Mapping[str, object]:
         "conversation": entry.conversation,
         "boundary_moved": entry.moved,
         "move_price_tokens": entry.move_price and round(entry.move_price, _TOKEN_DIGITS),
-        "boundary_held": entry.held,
+        "boundary_held": entry.is_frozen,
         "predicted_cached_tokens": cost.predicted,
         "cached_tokens_basis": cost.basis,
         **_describe_bill(cost.before, "before"),

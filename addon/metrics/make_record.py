@@ -7,9 +7,7 @@ from addon.metrics.record import RequestRecord
 from addon.metrics.software import describe_software
 from addon.metrics.stages import Answered, Measured, Priced, Received, Rewritten
 from addon.metrics.window_fields import describe_window
-from masking.accounting.ledger import Entry
-from masking.accounting.repeated_calls import count_rereads
-from masking.accounting.sizes import Sizes
+from masking.accounting import Entry, Sizes, count_masked_repeats
 from masking.measures.vocabulary import ENCODING_NAME, is_exact_for
 from masking.wire.usage import Usage
 
@@ -89,7 +87,7 @@ def _count_rereads(measured: Measured | None, entry: Entry | None) -> int | None
     """Count the re-reads of a request that the provider took; None for any other."""
     if measured is None or entry is None:
         return None
-    return count_rereads(measured.repeated, entry.masked_before or ())
+    return count_masked_repeats(measured.repeated, entry.masked_before or ())
 
 
 def _describe_first_chunk(answered: Answered) -> dict[str, object]:

@@ -34,10 +34,7 @@ from addon.metrics.totals import Totals
 from addon.metrics.untouched_warnings import UntouchedWarnings
 from addon.metrics.window_warnings import WindowWarnings
 from addon.metrics.worker import Worker, guard
-from masking.accounting.ledger import Entry
-from masking.accounting.prompt import read_prompt
-from masking.accounting.repeated_calls import find_repeated
-from masking.accounting.sizes import measure
+from masking.accounting import Entry, find_repeated, measure, read_prompt
 from masking.config import Settings
 from masking.config_tables import MetricsSettings
 from masking.measures.price_settings import PriceSettings

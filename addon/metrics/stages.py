@@ -9,9 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from masking.accounting.prompt import Prompt
-from masking.accounting.repeated_calls import Places
-from masking.accounting.sizes import Sizes
+from masking.accounting import Places, Prompt, Sizes
 from masking.config import Settings, find_settings
 from masking.measures.pricing import Pricing
 from masking.memory.boundary_memory import PrefixState

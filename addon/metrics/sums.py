@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from addon.metrics.record import RequestRecord
-from masking.accounting.margin import NO_MARGIN, Margin
+from masking.accounting import NO_MARGIN, Margin
 
 _SCENARIOS = 5
 

@@ -12,7 +12,7 @@ from addon.metrics.observed import as_masked, as_sent
 from addon.metrics.record import RequestRecord
 from addon.metrics.stages import Resent
 from addon.metrics.sums import BillSum, RedactionSum, Waits
-from masking.accounting.margin import read_margin
+from masking.accounting import read_margin
 from masking.wire.usage import is_plausible
 from masking.wire_format import Binding
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, zip_longest
 
 from addon.replay.replay import ReplayedRequest
-from masking.accounting.cost import Bill, Cost
-from masking.accounting.move_price import price_move
+from masking.accounting import Bill, Cost, price_move
 from masking.reasons import Reason
 
 Value = Callable[[Bill], float]

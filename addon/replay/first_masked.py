@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from addon.replay.session_index import Segment
-from masking.accounting.prefix_cache import Piece
-from masking.accounting.prompt import mask_pieces
+from masking.accounting import Piece, mask_pieces
 from masking.measures.tokens import TokenCounter
 from masking.model import Decision, Maskable, Target
 from masking.strategies.boundary import find_boundaries
@@ -41,7 +40,7 @@ def judge_segment(segment: Segment, policy: MaskPolicy, counter: TokenCounter) -
     return Judged(
         decisions,
         find_maskable(decisions, segment.layout),
-        mask_pieces(segment.pieces, decisions, segment.conversation.known, counter),
+        mask_pieces(segment.conversation, decisions, counter),
     )
 
 

@@ -7,10 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from masking.accounting.counted import digest_of
-from masking.accounting.ledger import Entry, Ledger, Sent
-from masking.accounting.prompt import read_prompt
-from masking.accounting.sizes import Sizes, measure
+from masking.accounting import Entry, Ledger, Sent, Sizes, digest_of, measure, read_prompt
 from masking.conversation import Conversation
 from masking.errors import WireError
 from masking.measures.price_settings import PriceSettings
@@ -18,7 +15,9 @@ from masking.measures.pricing import Pricing, find_pricing
 from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
 from masking.reasons import Reason
-from masking.rewrite import Rewrite, change_request, read_request
+from masking.redaction import RedactionPolicy
+from masking.reduction import ReductionOptions
+from masking.rewrite import change_request, read_request
 from masking.rules import RequestFacts, Rule, find_first
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy, apply_pricing
@@ -51,6 +50,12 @@ class RecordedRequest:
     client: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
+    def read(self) -> Conversation:
+        """Read the request. Raises WireError if it cannot be masked."""
+        if self.passed_over is not None:
+            raise WireError(self.passed_over)
+        return read_request(self.body, self.wire, self.path)
+
 
 class Session(Protocol):
     """A recording, or one conversation of a file. It can be pickled."""
@@ -78,8 +83,8 @@ class ReplaySettings:
     ttl: the seconds after which a simulated cache forgets an unused prompt; None for never.
     slides: the boundary moves at every turn, whatever the prices.
     remembers: the boundary that was sent is remembered, as in mitmdump.
-    others: the strategies besides the window.
-    rules: what holds in place of policy, prices and strategies; the first rule that fits does.
+    redaction, reduction: the strategies besides the window, whose settings are `policy`.
+    rules: what holds in place of strategies and prices; the first rule that fits does.
     """
 
     policy: MaskPolicy
@@ -88,7 +93,8 @@ class ReplaySettings:
     ttl: float | None = None
     slides: bool = False
     remembers: bool = False
-    others: Strategies = field(default_factory=Strategies)
+    redaction: RedactionPolicy = field(default_factory=RedactionPolicy)
+    reduction: ReductionOptions = field(default_factory=ReductionOptions)
     rules: tuple[tuple[Rule, Ruled], ...] = ()
 
     def choose(self, recorded: RecordedRequest, conversation: Conversation) -> "ReplaySettings":
@@ -100,8 +106,13 @@ class ReplaySettings:
         if found is None:
             return self
         strategies, price_settings = found
-        policy = strategies.schema1
-        return replace(self, policy=policy, price_settings=price_settings, others=strategies)
+        return replace(
+            self,
+            policy=strategies.schema1,
+            price_settings=price_settings,
+            redaction=strategies.redaction,
+            reduction=strategies.reduction,
+        )
 
     @property
     def price_lists(self) -> list[str]:
@@ -127,6 +138,10 @@ class ReplaySettings:
         )
         return pricing if self.ttl is None else pricing.forget_after(self.ttl)
 
+    def seed(self, recorded: RecordedRequest, conversation: Conversation) -> bytes:
+        """Return what is different for requests of different hosts, models and accounts."""
+        return digest_of([recorded.host, self.model or conversation.model, recorded.account])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedRequest:
@@ -150,69 +165,64 @@ def replay(
 ) -> Iterator[ReplayedRequest]:
     """Yield what becomes of each request of a session.
 
-    A body that is not a Chat Completions request is skipped, as the addon passes it through, and
-    counted by reason.
+    A request that cannot be masked is skipped, and counted by reason in `passed_over`.
     """
-    ledger = Ledger()
-    memory = BoundaryMemory() if settings.remembers else None
+    replayer = _Replayer(settings, counter)
     for recorded in session.requests():
         try:
-            if recorded.passed_over is not None:
-                raise WireError(recorded.passed_over)
-            yield _replay_request(recorded, settings, counter, ledger, memory)
+            yield replayer.replay(recorded)
         except WireError as error:
             if passed_over is not None:
                 passed_over[error.problem] += 1
 
 
-def _replay_request(
-    recorded: RecordedRequest,
-    settings: ReplaySettings,
-    counter: TokenCounter,
-    ledger: Ledger,
-    memory: BoundaryMemory | None,
-) -> ReplayedRequest:
-    conversation = read_request(recorded.body, recorded.wire, recorded.path)
-    settings = settings.choose(recorded, conversation)
-    named = conversation.model
-    model = settings.model or named
-    pricing = settings.find_pricing(recorded, conversation)
-    policy = apply_pricing(
-        settings.policy, pricing, slides=settings.boundary_slides, marks=conversation.marks
-    )
-    strategies = replace(settings.others, schema1=policy)
-    outcome = _change(recorded, settings, conversation, strategies, memory)
-    prompt = read_prompt(outcome, counter)
-    sent = Sent(
-        seed=digest_of([recorded.host, model, recorded.account]),
-        prompt=prompt,
-        masked=outcome.masked,
-        usage=recorded.usage if settings.model in (None, named) else None,
-        when=recorded.when,
-        is_masked=False,
-        left_whole=outcome.left_whole,
-    )
-    return ReplayedRequest(
-        model=model,
-        pricing=pricing,
-        sizes=measure(outcome, recorded.body, prompt),
-        reasons=tuple(decision.reason for decision in outcome.decisions),
-        entry=ledger.enter(sent, pricing),
-    )
+class _Replayer:
+    """Decides and bills the requests of a session, one after the other, as the addon does."""
 
+    def __init__(self, settings: ReplaySettings, counter: TokenCounter) -> None:
+        self._settings, self._counter = settings, counter
+        self._ledger = Ledger()
+        self._memory = BoundaryMemory() if settings.remembers else None
 
-def _change(
-    recorded: RecordedRequest,
-    settings: ReplaySettings,
-    conversation: Conversation,
-    strategies: Strategies,
-    memory: BoundaryMemory | None,
-) -> Rewrite:
-    """Change a request as the addon does. The simulated cache's time to live is its lifetime."""
-    if memory is None or not strategies.schema1.masks:
-        return change_request(recorded.body, conversation, strategies)
-    lifetime = math.inf if settings.ttl is None else settings.ttl
-    occasion = memory.meet(conversation, recorded.when.timestamp(), lifetime)
-    outcome = change_request(recorded.body, conversation, strategies, occasion=occasion)
-    memory.keep(occasion, outcome.past)
-    return outcome
+    def replay(self, recorded: RecordedRequest) -> ReplayedRequest:
+        """Replay the next request. Raises WireError if it cannot be masked."""
+        conversation = recorded.read()
+        settings = self._settings.choose(recorded, conversation)
+        pricing = settings.find_pricing(recorded, conversation)
+        policy = apply_pricing(
+            settings.policy, pricing, slides=settings.boundary_slides, marks=conversation.marks
+        )
+        strategies = Strategies(
+            redaction=settings.redaction, schema1=policy, reduction=settings.reduction
+        )
+
+        # Decide, with what is remembered of the boundary that was sent. The simulated cache's time
+        # to live is its lifetime.
+        occasion = None
+        if self._memory is not None and policy.masks:
+            lifetime = math.inf if settings.ttl is None else settings.ttl
+            occasion = self._memory.meet(conversation, recorded.when.timestamp(), lifetime)
+        outcome = change_request(recorded.body, conversation, strategies, occasion=occasion)
+        if self._memory is not None and occasion is not None:
+            self._memory.keep(occasion, outcome.past)
+
+        # Bill. What was recorded is the prompt before masking. What the provider reported of it
+        # holds for the recorded model alone.
+        is_recorded_model = settings.model in (None, conversation.model)
+        prompt = read_prompt(outcome, self._counter)
+        sent = Sent(
+            seed=settings.seed(recorded, conversation),
+            prompt=prompt,
+            masked=outcome.masked,
+            usage=recorded.usage if is_recorded_model else None,
+            when=recorded.when,
+            is_masked=False,
+            left_whole=outcome.left_whole,
+        )
+        return ReplayedRequest(
+            model=settings.model or conversation.model,
+            pricing=pricing,
+            sizes=measure(outcome, recorded.body, prompt),
+            reasons=tuple(decision.reason for decision in outcome.decisions),
+            entry=self._ledger.enter(sent, pricing),
+        )

@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from addon.replay.shown_texts import Places, ShownTexts
+from addon.replay.shown_texts import ShownTexts
+from masking.accounting import Places
 from masking.conversation import Conversation
 from masking.elements import Call, Element
 from masking.model import ToolResult

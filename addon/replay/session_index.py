@@ -15,18 +15,23 @@ from typing import NamedTuple
 
 from addon.replay.replay import RecordedRequest, ReplaySettings, Session
 from addon.replay.reread import Reference, find_references
-from masking.accounting.cache_points import find_points
-from masking.accounting.counted import digest_elements, digest_of
-from masking.accounting.latest_requests import LatestRequests, chain
-from masking.accounting.pieces import digest_head, find_marked, read_pieces
-from masking.accounting.prefix_cache import CachePoints, Piece
+from masking.accounting import (
+    CachePoints,
+    LatestRequests,
+    Piece,
+    chain,
+    digest_elements,
+    digest_head,
+    marked_pieces,
+    cache_points,
+    read_pieces,
+)
 from masking.conversation import Conversation, find_answers, with_targets
 from masking.errors import WireError
 from masking.layout import lay_out
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.model import Layout
-from masking.rewrite import read_request
 from masking.window import is_summary_request
 
 
@@ -107,29 +112,22 @@ def index_session(
 ) -> SessionIndex:
     """Decode a session. Only prices, model and time to live of the settings matter.
 
-    A body that is no request of its format is skipped. A message is as the last request spells it,
+    A request that cannot be masked is skipped. A message is as the last request spells it,
     but for cache marks, of which each request has its own. The time is that of decoding and
     digesting all requests; the tokens of a message are counted once.
     """
     indexer = _Indexer(settings)
     for recorded in session.requests():
-        conversation = _read_request(recorded)
-        if conversation is not None:
-            indexer.take(recorded, conversation)
+        try:
+            conversation = recorded.read()
+        except WireError:
+            continue
+        indexer.take(recorded, conversation)
     targets = settings.policy.target_arguments
     return SessionIndex(
         segments=tuple(segment.finish(counter, targets) for segment in indexer.segments),
         order=tuple(indexer.order),
     )
-
-
-def _read_request(recorded: RecordedRequest) -> Conversation | None:
-    if recorded.passed_over is not None:
-        return None
-    try:
-        return read_request(recorded.body, recorded.wire, recorded.path)
-    except WireError:
-        return None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -183,7 +181,7 @@ class _GrowingSegment:
         for when, count, marked in self.sent:
             answers = bisect_left(begun, count)
             turns = layout.requests[answers].turns
-            points = find_points(pieces[: count + 1], self.pricing.cache, marked)
+            points = cache_points(pieces[: count + 1], self.pricing.cache, marked)
             yield IndexedRequest(when, count, answers, turns, results[count], points)
 
 
@@ -198,8 +196,7 @@ class _Indexer:
 
     def take(self, recorded: RecordedRequest, conversation: Conversation) -> None:
         """Add the next request of the session."""
-        model = self._settings.model or conversation.model
-        seed = digest_of([recorded.host, model, recorded.account])
+        seed = self._settings.seed(recorded, conversation)
         prefixes = chain(seed, digest_elements(conversation))
         continued = self._latest.find(prefixes)
         found = None if continued is None else continued.conversation
@@ -222,6 +219,6 @@ class _Indexer:
         segment = self.segments[found]
         self.order.append(RequestPlace(found, len(segment.sent)))
         segment.conversation = conversation
-        segment.sent.append((recorded.when, len(prefixes), tuple(find_marked(conversation))))
+        segment.sent.append((recorded.when, len(prefixes), tuple(marked_pieces(conversation))))
         if continued is None or not asks_summary:  # the conversation goes on as if it had not been
             self._latest.replace(continued, prefixes, found)

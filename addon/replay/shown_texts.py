@@ -7,8 +7,7 @@ results only.
 from collections import defaultdict
 from collections.abc import Iterable
 
-Places = tuple[int, ...]
-"""Tool results of a request, counted from 0, in order."""
+from masking.accounting import Places
 
 
 class ShownTexts:

@@ -11,9 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from addon.replay.compare import ComparedRequest
 from addon.replay.reread import NO_REREADS, Rereads
-from masking.accounting.cost import Bill
-from masking.accounting.margin import NO_MARGIN, Margin
-from masking.accounting.worst_bill import WorstBill
+from masking.accounting import NO_MARGIN, Bill, Margin, WorstBill
 from masking.measures.pricing import Pricing, Source
 
 NO_BILL = Bill(0.0, 0.0, 0.0, 0.0)

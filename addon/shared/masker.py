@@ -19,7 +19,7 @@ from addon.shared.pool import Pool
 from addon.shared.pricer import Pricer
 from addon.shared.recall_writer import RecallWriter
 from addon.shared.refusals import Refusals
-from masking.accounting.ledger import Entry, Ledger, Sent
+from masking.accounting import Entry, Ledger, Sent
 from masking.config import Settings
 from masking.conversation import Conversation, read_decoded
 from masking.errors import WireError
@@ -225,7 +225,7 @@ class Masker:
         only = None
         if known.priced and not (received.replay or observed):
             # No boundary is held because of what was not sent.
-            only = self._sent.find_hold(known.priced.seed, conversation)
+            only = self._sent.frozen_results(known.priced.seed, conversation)
         occasion = _find_occasion(known, conversation, strategies, memories)
         known.prefix = occasion and occasion.state
         rewrite = change_request(original, conversation, strategies, only, occasion)

@@ -1,15 +1,21 @@
 """What a request cost, and what it would have cost without masking, the prompt cache included.
 
-Of the two prompts, the agent's and the masked one, only one was sent, and for that one the
-provider reported its tokens. The other's are estimated from it.
+A request has two prompts, the agent's and the masked one. Only one is sent, and for that one the
+provider reports its tokens; the other one's are estimated from it, with a margin of error. Three
+steps: `update_counts` says what the provider's counts so far tell about both prompts,
+`bill_request` bills both, and `price_move` says what a move of the boundary cost.
+
+The margin says "+-" beside a saving. Its two sources are the size of the masked texts in the
+provider's tokens (`Rate`) and the blocks in which a cache keeps a prompt (`Margin`).
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from math import sqrt
 from typing import Literal, NamedTuple
 
-from masking.accounting.counts import Counts, Estimate, Prefix
-from masking.accounting.margin import NO_MARGIN, Margin
-from masking.measures.cache_rules import CacheRules
+from masking.accounting.prompt import Prompt
 from masking.measures.pricing import Pricing
 from masking.wire.usage import Usage
 
@@ -17,8 +23,308 @@ Basis = Literal["reported", "simulated"]
 """Where the cached tokens of the prompt that was sent come from."""
 
 
+# Margins.
+
+_DEVIATIONS = 2
+"""Standard deviations of the random errors: 19 of 20 sums are within."""
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """By how much an amount of money may be off either way, in the unit of the amount.
+
+    Two kinds of error behave differently in a sum. An error in the size of a masked text has the
+    same direction at every request: such errors add up (`steady`). Where a prefix ends within a
+    block of the provider's cache is chance, at every request anew: the squares of such errors add
+    up (`variance`).
+    """
+
+    steady: float = 0.0
+    variance: float = 0.0
+
+    def __add__(self, other: "Margin") -> "Margin":
+        """Return the margin of a sum."""
+        return Margin(self.steady + other.steady, self.variance + other.variance)
+
+    def scale(self, factor: float) -> "Margin":
+        """Return the margin in another unit."""
+        return Margin(self.steady * factor, self.variance * factor * factor)
+
+    @property
+    def chance(self) -> float:
+        """By how much the amount may be off by chance alone."""
+        return _DEVIATIONS * sqrt(self.variance)
+
+    @property
+    def width(self) -> float:
+        """By how much the amount may be off either way."""
+        return self.steady + self.chance
+
+
+NO_MARGIN = Margin()
+"""The margin of an amount that is known exactly."""
+
+
+def read_margin(width: float, chance: float) -> Margin:
+    """Return the margin with this `width`, of which `chance` is random, as a record has both."""
+    return Margin(max(0.0, width - chance), (chance / _DEVIATIONS) ** 2)
+
+
+# What the provider counted of a conversation. Its count grows from request to request by what is
+# new, and of that we have our own estimate. A straight line through these pairs gives what the
+# provider counts for each message and for each token of ours. The distance of the pairs from the
+# line says how far off the count of a masked text may be.
+
+DEFAULT_SPREAD = 0.25
+"""How far the ratio of a text may be from that of the rest, if too little was counted to know, and
+for placeholders. Of 2,000 recorded tool results, counted in three ways, 9 in 10 were nearer."""
+
+_LEAST_GROWTHS = 3
+"""How often a count must have grown to give a line rather than a ratio."""
+
+_AS_OFTEN = 6
+"""The ratio of a whole prompt is as reliable as this many growths of its count."""
+
+_MOST_RATIO = 1.5
+"""The largest ratio of a provider's tokens to our estimate. What exceeds it is not text: images."""
+
+_MOST_GROWTH = 3.0
+"""The same for what is new in a request, apart from the tokens of each message."""
+
+_MOST_A_MESSAGE = 1_024
+"""The most tokens that a provider counts for a message beyond what we see of it: role, separators,
+ids, reasoning."""
+
+_A_MESSAGE = 30.0
+"""How far off the tokens of each message may be where the counts do not determine them."""
+
+_ALIKE = 1e-3
+"""If the sizes of new texts vary by less, they do not determine the tokens of each message."""
+
+_ROUNDING = 1 / 6
+"""The variance of the growth of a count that comes from whole tokens: 1/12 at either end."""
+
+
+class Estimate(NamedTuple):
+    """Tokens as the provider counts them, and by how much that may be off either way."""
+
+    tokens: float
+    error: float = 0.0
+
+
+class Rate(NamedTuple):
+    """How many tokens a provider counts for one of ours, and in addition for each message.
+
+    spread: how far `value` may be off for one text, as a part of it.
+    doubt: how far it may be off for all texts alike, as a part of it.
+    """
+
+    value: float = 1.0
+    message: float = 0.0
+    spread: float = DEFAULT_SPREAD
+    doubt: float = DEFAULT_SPREAD / sqrt(_AS_OFTEN)
+
+    def extend(self, start: Estimate, tokens: int, messages: int = 0) -> Estimate:
+        """Return the estimate with so many of our tokens added, in so many messages."""
+        error = abs(tokens) * self.value * max(self.spread, self.doubt)
+        more = tokens * self.value + messages * self.message
+        return Estimate(start.tokens + more, start.error + error)
+
+
+class Growth(NamedTuple):
+    """What a provider counted for new messages, and our estimates of them: sums over requests.
+
+    messages, ours, theirs: the messages, our tokens and the provider's.
+    *_per: divided by our tokens.
+    """
+
+    times: int = 0
+    messages: float = 0.0
+    ours: float = 0.0
+    theirs: float = 0.0
+    messages_squared_per: float = 0.0
+    messages_theirs_per: float = 0.0
+    theirs_squared_per: float = 0.0
+
+    def add(self, messages: int, ours: int, theirs: float) -> "Growth":
+        """Add what was new in a request; skip what cannot be text."""
+        if ours <= 0 or not 0 < theirs <= _MOST_GROWTH * ours + _MOST_A_MESSAGE * messages:
+            return self
+        return Growth(
+            times=self.times + 1,
+            messages=self.messages + messages,
+            ours=self.ours + ours,
+            theirs=self.theirs + theirs,
+            messages_squared_per=self.messages_squared_per + messages * messages / ours,
+            messages_theirs_per=self.messages_theirs_per + messages * theirs / ours,
+            theirs_squared_per=self.theirs_squared_per + theirs * theirs / ours,
+        )
+
+    def fit(self) -> Rate | None:
+        """Return the best rate by weighted least squares; None if nothing was counted.
+
+        Its spread is the residual, its doubt the standard error of the value.
+        """
+        if not self.times:
+            return None
+        if self.times < _LEAST_GROWTHS:
+            return Rate(self.theirs / self.ours)
+
+        # The model for each request, with its messages m, our tokens o and the provider's t:
+        #     t = message * m + value * o + error
+        # A text of twice the length is further from the line, but not twice as far: the variance
+        # of the error grows with o, so each square counts 1/o. The minimum of
+        #     sum((t - message * m - value * o)^2 / o)
+        # solves two linear equations, here by Cramer's rule:
+        #     message * sum(m^2/o) + value * sum(m) = sum(m*t/o)
+        #     message * sum(m)     + value * sum(o) = sum(t)
+        message, value = 0.0, self.theirs / self.ours
+        squares = self.messages_squared_per * self.ours
+        det = squares - self.messages**2
+        if det > _ALIKE * squares:
+            by_message = self.messages_theirs_per * self.ours - self.theirs * self.messages
+            by_value = (
+                self.theirs * self.messages_squared_per - self.messages_theirs_per * self.messages
+            )
+            if 0 <= by_message <= _MOST_A_MESSAGE * det and by_value > 0:
+                message, value = by_message / det, by_value / det
+
+        # The sum of squares that is left, expanded into the sums that are known.
+        left = (
+            self.theirs_squared_per
+            + message**2 * self.messages_squared_per
+            + value**2 * self.ours
+            + 2 * message * value * self.messages
+            - 2 * message * self.messages_theirs_per
+            - 2 * value * self.theirs
+        )
+        left = max(0.0, left)
+
+        # The standard error of the value: the variance of the error (two parameters were fitted),
+        # times the value's place in the inverse of the matrix above, which is
+        #     1 / (sum(o) - sum(m)^2 / sum(m^2/o))
+        # If what is new has much the same size in each request, the matrix is nearly singular:
+        # value and message cannot be told apart. Then it matters that `message` is known
+        # beforehand to within `_A_MESSAGE`, which adds to sum(m^2/o) as one more observation.
+        variance = max(_ROUNDING * self.times / self.ours, left / (self.times - 2))
+        certain = self.messages_squared_per + variance / _A_MESSAGE**2
+        left_open = max(_ALIKE**2 * self.ours, self.ours - self.messages**2 / certain)
+        doubt = sqrt(variance / left_open)
+        return Rate(value, message, sqrt(left / self.ours) / value, doubt / value)
+
+
+_Prefix = tuple[int, int]
+"""The beginning of a prompt: its tokens by our count, and its pieces."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """The counts of a conversation up to one of its requests.
+
+    is_masked: which of the two prompts was sent.
+    ours: our estimates of the prompt that was sent and of the other; both have `pieces` pieces.
+    sent: the prompt that was sent, as the provider counted it, or else as we did.
+    is_counted: whether the provider counted it.
+    difference: what masking removes, in the provider's tokens.
+    whole: the ratio of the last prompt that was counted unmasked, or of the first prompt.
+    last: the counts up to the request before, without their own `last`.
+    """
+
+    is_masked: bool
+    ours: tuple[int, int]
+    pieces: int
+    sent: float
+    is_counted: bool
+    difference: Estimate
+    whole: float | None
+    growth: Growth = field(default_factory=Growth)
+    last: "Counts | None" = None
+
+    @property
+    def rate(self) -> Rate:
+        """The rate that converts our tokens of a text that was not counted into the provider's."""
+        return self.growth.fit() or Rate(self.whole or 1.0)
+
+    @property
+    def other(self) -> Estimate:
+        """The prompt that was not sent, in the provider's tokens."""
+        tokens, error = self.difference
+        return Estimate(max(0.0, self.sent + (tokens if self.is_masked else -tokens)), error)
+
+    def convert(self, sent: _Prefix, other: _Prefix) -> tuple[Estimate, Estimate]:
+        """Return prefixes of the prompt that was sent and of the other, in the provider's tokens.
+
+        A prefix is given by its tokens in our count, and its pieces.
+        """
+        # If only this prompt was counted, the prefix of it is in proportion, so it stays exact.
+        last = self.last
+        if last is None or last.is_counted != self.is_counted:
+            first = Estimate(sent[0] * self.sent / max(1, self.ours[0]))
+            return first, self.rate.extend(first, other[0] - sent[0])
+        # Else what lies between a prefix and the nearest counted prompt is converted at the rate.
+        counted = [((each.ours[0], each.pieces), Estimate(each.sent)) for each in (last, self)]
+        others = [((each.ours[1], each.pieces), each.other) for each in (last, self)]
+        return self._extend_nearest(sent, counted), self._extend_nearest(other, others)
+
+    def _extend_nearest(
+        self, prefix: _Prefix, counted: Sequence[tuple[_Prefix, Estimate]]
+    ) -> Estimate:
+        (tokens, pieces), theirs = min(
+            (*counted, ((0, 0), Estimate(0.0))),
+            key=lambda each: abs(each[0][0] - prefix[0]),
+        )
+        return self.rate.extend(theirs, prefix[0] - tokens, prefix[1] - pieces)
+
+
+def update_counts(
+    last: Counts | None, prompt: Prompt, counted: int | None, *, is_masked: bool
+) -> Counts:
+    """Return the counts of a conversation at its next request; `last` is None at the first.
+
+    `counted` are the tokens of the prompt that was sent, if the provider reported them.
+    """
+    if last is not None and last.is_masked != is_masked:
+        last = None
+    before, after, _, left, squares = prompt.compared
+    ours = (after, before) if is_masked else (before, after)
+    whole = min(_MOST_RATIO, counted / ours[0]) if counted and ours[0] else None
+    if last and last.whole and is_masked and before != after:
+        whole = last.whole
+
+    # The count grew by what is new, if only new messages changed it, and no move of the boundary.
+    growth = last.growth if last else Growth()
+    if last and last.is_counted and counted is not None:
+        ours_before = last.ours[::-1] if last.is_masked else last.ours
+        if before - after == ours_before[0] - ours_before[1]:
+            new = len(prompt.before) - last.pieces
+            growth = growth.add(new, before - ours_before[0], counted - last.sent)
+    now = Counts(
+        is_masked=is_masked,
+        ours=ours,
+        pieces=len(prompt.before),
+        sent=counted or ours[0],
+        is_counted=bool(counted),
+        difference=Estimate(0.0),
+        whole=whole or (last.whole if last else None),
+        growth=growth,
+        last=replace(last, last=None) if last else None,
+    )
+
+    # What masking removes. Texts are off the line by chance, each for itself, so much of that
+    # cancels out. The line itself may be off for all of them. So may placeholders be, all in one
+    # direction, because they are alike.
+    rate, removed = now.rate, abs(before - after)
+    texts = sqrt(squares) * rate.spread + removed * rate.doubt
+    texts = min(texts, removed * max(rate.spread, rate.doubt))
+    error = rate.value * (texts + left * DEFAULT_SPREAD)
+    return replace(now, difference=Estimate((before - after) * rate.value, error))
+
+
+# Bills.
+
+
 class PromptTokens(NamedTuple):
-    """A prompt as we count it: its tokens, and those of a prefix that was sent before.
+    """A prompt by our count: its tokens, and those of a prefix that was sent before (`common`).
 
     altered: its tokens up to the end of the last message that differs between the two prompts.
     pieces: how many pieces the prefix has.
@@ -30,11 +336,6 @@ class PromptTokens(NamedTuple):
     altered: int = 0
     pieces: int = 0
     writable: int | None = None
-
-    @property
-    def prefix(self) -> Prefix:
-        """The prefix that was sent before."""
-        return Prefix(self.common, self.pieces)
 
 
 class Bill(NamedTuple):
@@ -57,7 +358,7 @@ class Cost:
     before: the bill without masking, if the cache lost the same part of both prompts.
     before_warm: the bill without masking, if the cache had lost nothing.
     predicted: the tokens of the sent prompt that should have been cached.
-    share: the part of the predicted tokens that were cached.
+    hit_rate: the part of the predicted tokens that were cached.
     margin: by how much the bill of the prompt that was not sent, and so the saving, may be off, in
         input-token equivalents.
     """
@@ -66,7 +367,7 @@ class Cost:
     before_warm: Bill
     after: Bill
     predicted: int
-    share: float
+    hit_rate: float
     basis: Basis
     margin: Margin = NO_MARGIN
 
@@ -88,167 +389,128 @@ class Cost:
         return self.margin.scale((self.before.dollars or 0.0) / (self.before.cost or 1.0))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountedRequest:
-    """What is known of an answered request, whichever of its two prompts was sent.
+def bill_request(
+    before: PromptTokens,
+    after: PromptTokens,
+    counts: Counts,
+    usage: Usage,
+    pricing: Pricing,
+    last_hit_rate: float = 1.0,
+) -> Cost:
+    """Return what an answered request cost, and what it would have with its other prompt.
 
-    counts: which prompt was sent, and what the provider's counts say about both.
-    usage: what the provider reported, without mistakes.
-    usual_share: the share of the request before; it holds if nothing was predicted to be cached.
+    usage: what the provider reported, without slips.
+    last_hit_rate: that of the request before; it holds if nothing was predicted to be cached.
     """
-
-    before: PromptTokens
-    after: PromptTokens
-    counts: Counts
-    usage: Usage
-    usual_share: float = 1.0
-
-
-class _Counted(NamedTuple):
-    """A prompt in the provider's tokens, and the prefix of it that was sent before."""
-
-    known: PromptTokens
-    tokens: float
-    common: Estimate
-
-
-class _CacheRead(NamedTuple):
-    """What was read from the cache for the prompt that was sent, in tokens.
-
-    held: the predicted tokens that were read.
-    share: their part of the predicted tokens.
-    surplus: what was read beyond them. What is within a prediction's error counts as predicted.
-    """
-
-    predicted: int
-    cached: float
-    held: float
-    share: float
-    surplus: float
-
-
-class _OtherRead(NamedTuple):
-    """What would have been read for the prompt that was not sent, in tokens.
-
-    warm: what a cache that lost nothing would have held of the prefix that was sent before.
-    held: what this cache held of it.
-    cached, cached_warm: `held` and `warm`, with what other requests had sent.
-    """
-
-    warm: float
-    held: float
-    cached: float
-    cached_warm: float
-
-
-def bill_request(request: CountedRequest, pricing: Pricing) -> Cost:
-    """Return what a request cost, and what it would have cost with the prompt that was not sent."""
-    # Both prompts in the provider's tokens. Only the sent one was counted.
-    sent, other = _count_prompts(request)
-    # What was read from the cache, by report or prediction, and would have been for the other one.
-    read = _read_sent(request, sent, pricing.cache)
-    other_read = _read_other(request, sent, other, read, pricing.cache)
-    # What that costs. If the provider told how much of what is not cached is written, the same part
-    # is for the other prompt.
-    if request.usage.written is None:
-        price = _find_price_of_uncached(sent, read.cached, pricing)
-        uncached = _find_price_of_uncached(other, other_read.cached, pricing)
-    else:
-        price = uncached = _find_reported_price(sent.tokens - read.cached, request.usage, pricing)
-    sent_warm = max(read.cached, read.predicted)
-    paid = _bill(sent.tokens, read.cached, price, pricing)
-    paid_warm = _bill(sent.tokens, sent_warm, price, pricing)
-    reckoned = _bill(other.tokens, other_read.cached, uncached, pricing)
-    reckoned_warm = _bill(other.tokens, other_read.cached_warm, uncached, pricing)
-    # Which of the two is the one before masking, and how far the estimated one may be off.
-    is_masked, is_same = request.counts.is_masked, request.before == request.after
-    margin = _find_margin(request.counts, other, read, other_read, uncached, pricing)
-    return Cost(
-        before=reckoned if is_masked else paid,
-        before_warm=reckoned_warm if is_masked else paid_warm,
-        after=paid if is_masked else reckoned,
-        predicted=read.predicted,
-        share=read.share,
-        basis="simulated" if request.usage.cached is None else "reported",
-        margin=NO_MARGIN if is_same else margin,
+    rules = pricing.cache
+    # Both prompts in the provider's tokens, and the prefixes that were sent before. Only the sent
+    # prompt was counted.
+    sent, other = (after, before) if counts.is_masked else (before, after)
+    sent_tokens, other_tokens = counts.sent, counts.other.tokens
+    sent_common, other_common = counts.convert(
+        (sent.common, sent.pieces), (other.common, other.pieces)
     )
 
+    # What was read from the cache for the sent prompt, as reported or else as predicted. The
+    # prefix may have been too short to be cached: then a cache that has none of it lost nothing.
+    reported = usage.cached
+    predicted = rules.round(sent_common.tokens)
+    if not reported and not rules.round(sent_common.tokens - sent_common.error):
+        predicted = 0
+    cached = float(min(predicted if reported is None else reported, sent_tokens))
+    # `hits` are the predicted tokens that were read, `surplus` what was read beyond them. What is
+    # within the error of a prediction counts as predicted.
+    allowed = 0.0 if counts.last is None else rules.block + sent_common.error
+    as_predicted = abs(cached - predicted) <= allowed
+    hits = predicted if as_predicted else min(cached, predicted)
+    surplus = 0.0 if as_predicted else cached - hits
+    hit_rate = hits / predicted if predicted else last_hit_rate
 
-def _count_prompts(request: CountedRequest) -> tuple[_Counted, _Counted]:
-    """Return the prompt that was sent, and the other one."""
-    counts, known = request.counts, (request.before, request.after)
-    sent, other = known[::-1] if counts.is_masked else known
-    sent_common, other_common = counts.convert(sent.prefix, other.prefix)
-    return (
-        _Counted(sent, counts.sent, sent_common),
-        _Counted(other, counts.other.tokens, other_common),
-    )
-
-
-def _read_sent(request: CountedRequest, sent: _Counted, rules: CacheRules) -> _CacheRead:
-    """Return what was read for the prompt that was sent, as reported or else as predicted."""
-    common, reported = sent.common, request.usage.cached
-    predicted = rules.round(common.tokens)
-    if not reported and not rules.round(common.tokens - common.error):
-        predicted = 0  # perhaps too short to be cached: then a cache that has none lost nothing
-    cached = float(min(predicted if reported is None else reported, sent.tokens))
-    allowed = 0.0 if request.counts.last is None else rules.block + common.error
-    if abs(cached - predicted) <= allowed:
-        share = 1.0 if predicted else request.usual_share
-        return _CacheRead(predicted, cached, predicted, share, 0.0)
-    held = min(cached, predicted)
-    share = held / predicted if predicted else request.usual_share
-    return _CacheRead(predicted, cached, held, share, cached - held)
-
-
-def _read_other(
-    request: CountedRequest, sent: _Counted, other: _Counted, read: _CacheRead, rules: CacheRules
-) -> _OtherRead:
-    """Return what would have been read for the prompt that was not sent.
-
-    If fewer tokens were cached than predicted, they expired or were evicted, and the other prompt
-    has fewer in the same proportion. If more were cached, other requests had sent them, and the
-    other prompt has them, too.
-    """
-    warm = min(rules.round(other.common.tokens), other.tokens)
-    held = warm * read.held / read.predicted if read.predicted else warm * request.usual_share
-    surplus = read.surplus
-    if sent.known.common == other.known.common:
+    # What would have been read for the other prompt. If fewer tokens were cached than predicted,
+    # they expired or were evicted, and the other prompt has fewer in the same proportion. If more
+    # were cached, other requests had sent them, and the other prompt has them, too. `warm` is what
+    # a cache would hold that lost nothing.
+    warm = min(rules.round(other_common.tokens), other_tokens)
+    other_hits = warm * hits / predicted if predicted else warm * last_hit_rate
+    other_cached, other_warm = other_hits + surplus, warm + surplus
+    if sent.common == other.common:
         # The same prefix of both had been sent before: what was read for the one would have been
         # read for the other. If it reaches beyond all that is masked, as after a restart, of which
         # nothing is known, the other prompt is cached up to the same place.
-        altered = sent.known.altered * sent.tokens / max(1, sent.known.tokens)
-        if read.cached < max(read.predicted + 1, altered):
-            return _OtherRead(warm, held, read.cached, max(read.cached, read.predicted))
-        surplus = max(0.0, read.cached - read.held + other.tokens - sent.tokens)
-    return _OtherRead(warm, held, held + surplus, warm + surplus)
+        altered = sent.altered * sent_tokens / max(1, sent.tokens)
+        if cached < max(predicted + 1, altered):
+            other_cached, other_warm = cached, max(cached, predicted)
+        else:
+            surplus = max(0.0, cached - hits + other_tokens - sent_tokens)
+            other_cached, other_warm = other_hits + surplus, warm + surplus
+
+    # What the tokens cost that are not cached. If the provider says how many of them are written,
+    # the same part is written of the other prompt.
+    if usage.written is None:
+        price = _price_uncached(sent, sent_tokens, cached, pricing)
+        other_price = _price_uncached(other, other_tokens, other_cached, pricing)
+    else:
+        price = other_price = _price_as_reported(sent_tokens - cached, usage, pricing)
+    paid = _bill(sent_tokens, cached, price, pricing)
+    paid_warm = _bill(sent_tokens, max(cached, predicted), price, pricing)
+    estimated = _bill(other_tokens, other_cached, other_price, pricing)
+    estimated_warm = _bill(other_tokens, other_warm, other_price, pricing)
+
+    # How far the estimated bill may be off. An error in what was masked before is in the whole
+    # prompt and in its cached part alike, so it costs as much as cached tokens do (`shared`); the
+    # rest of the errors of size and prefix costs what tokens cost there. If the cache lost
+    # something, the other prompt might have lost as many tokens, rather than as large a part
+    # (`spared`). The cache rounds to blocks: an error much smaller than a block seldom changes the
+    # block in which the prefix ends, and then by a whole block. So that is chance.
+    margin = NO_MARGIN
+    if before != after:
+        dearer = other_price - pricing.read  # what an uncached token costs more
+        broken = dearer * hit_rate
+        error, block = other_common.error, rules.block
+        shared = min(error, counts.last.difference.error if counts.last else 0.0)
+        size = abs(other_price * counts.difference.error - broken * shared)
+        prefix = abs(broken * (error - shared))
+        lost = predicted - hits
+        spared = max(0.0, warm - lost - other_hits) if hit_rate < 1 else 0.0
+        variance = broken * broken * min(block * error, block * block / 6)
+        margin = Margin(size + prefix + abs(dearer) * spared, variance)
+        margin = margin.scale(pricing.find_factor(other_tokens))
+    is_masked = counts.is_masked
+    return Cost(
+        before=estimated if is_masked else paid,
+        before_warm=estimated_warm if is_masked else paid_warm,
+        after=paid if is_masked else estimated,
+        predicted=predicted,
+        hit_rate=hit_rate,
+        basis="simulated" if reported is None else "reported",
+        margin=margin,
+    )
 
 
-def _find_price_of_uncached(prompt: _Counted, cached: float, pricing: Pricing) -> float:
+def _price_uncached(prompt: PromptTokens, tokens: float, cached: float, pricing: Pricing) -> float:
     """Return the mean price of tokens that are not cached: those are written that can be."""
-    known = prompt.known
-    if known.writable is None:
+    if prompt.writable is None:
         return pricing.write
-    writable = known.writable * prompt.tokens / max(1, known.tokens)
-    return find_mean_price(prompt.tokens - cached, writable - cached, pricing.write)
+    writable = prompt.writable * tokens / max(1, prompt.tokens)
+    return mean_price(tokens - cached, writable - cached, pricing.write)
 
 
-def _find_reported_price(tokens: float, usage: Usage, pricing: Pricing) -> float:
+def _price_as_reported(tokens: float, usage: Usage, pricing: Pricing) -> float:
     """Return the mean price of tokens that are not cached, some of which were written."""
     written, long = usage.written or 0, usage.written_long
     if long is None or not written:
-        return find_mean_price(tokens, written, pricing.write)
+        return mean_price(tokens, written, pricing.write)
     short_price, long_price = pricing.written_prices
-    share = min(1.0, long / written)
-    return find_mean_price(tokens, written, share * long_price + (1 - share) * short_price)
+    part = min(1.0, long / written)
+    return mean_price(tokens, written, part * long_price + (1 - part) * short_price)
 
 
-def find_mean_price(tokens: float, written: float, write: float) -> float:
+def mean_price(tokens: float, written: float, write: float) -> float:
     """Return the mean price of tokens of which so many are written and the others plain."""
     if tokens <= 0:
         return write
-    share = min(1.0, max(0.0, written) / tokens)
-    return share * write + (1 - share)
+    part = min(1.0, max(0.0, written) / tokens)
+    return part * write + (1 - part)
 
 
 def _bill(prompt: float, cached: float, uncached: float, pricing: Pricing) -> Bill:
@@ -257,29 +519,56 @@ def _bill(prompt: float, cached: float, uncached: float, pricing: Pricing) -> Bi
     return Bill(float(prompt), float(cached), cost, pricing.in_dollars(cost))
 
 
-def _find_margin(
-    counts: Counts,
-    other: _Counted,
-    read: _CacheRead,
-    other_read: _OtherRead,
-    uncached: float,
-    pricing: Pricing,
-) -> Margin:
-    """Return by how much the bill of the prompt that was not sent may be off.
+class MovePrice(NamedTuple):
+    """What a move of the boundary cost at its own request.
 
-    An error in what was masked before is in the whole prompt and in its cached part alike, so it
-    costs as much as cached tokens do. If the cache lost something, the other prompt might have lost
-    as many tokens, rather than as large a share. The cache rounds to blocks: an error much smaller
-    than a block seldom changes the block in which the prefix ends, and then by a whole block.
+    removed: the tokens that it took out of the prompt.
+    uncached: the tokens that the cache held before the move and no longer holds.
+    rewritten: those of them that are still sent, and so are written again.
+    price: what writing them costs, in input-token equivalents.
     """
-    dearer = uncached - pricing.read  # what an uncached token costs more
-    broken = dearer * read.share
-    error, block = other.common.error, pricing.cache.block
-    shared = min(error, counts.last.difference.error if counts.last else 0.0)
-    size = abs(uncached * counts.difference.error - broken * shared)
-    prefix = abs(broken * (error - shared))
-    lost = read.predicted - read.held
-    spared = max(0.0, other_read.warm - lost - other_read.held) if read.share < 1 else 0.0
-    variance = broken * broken * min(block * error, block * block / 6)
-    margin = Margin(size + prefix + abs(dearer) * spared, variance)
-    return margin.scale(pricing.find_factor(other.tokens))
+
+    removed: float
+    uncached: float
+    rewritten: float
+    price: float
+
+
+def price_move(last: Cost | None, cost: Cost, pricing: Pricing) -> MovePrice:
+    """Return what the move at a request cost, given the cost of the request before it.
+
+    What follows the newly masked results is written anew. Without the move the previous prompt
+    would still have been cached, as far as the cache held anything: at the hit rate of what was
+    sent, and at most what it held of the longer prompt.
+    """
+    removed = cost.before.prompt - cost.after.prompt
+    removed -= (last.before.prompt - last.after.prompt) if last else 0.0
+    warm = min(last.after.prompt * cost.hit_rate, cost.before.cached) if last else 0.0
+    uncached = max(0.0, warm - cost.after.cached)
+    rewritten = max(0.0, uncached - removed)
+    price = (pricing.write - pricing.read) * pricing.find_factor(cost.after.prompt) * rewritten
+    return MovePrice(removed, uncached, rewritten, price)
+
+
+class WorstBill(NamedTuple):
+    """The highest bill of a conversation so far, relative to that of sending everything.
+
+    `max_loss` bounds it. `request` is the first request at which it was that high, counted from 0.
+    """
+
+    part: float
+    request: int
+
+
+AS_MUCH = WorstBill(1.0, 0)
+"""The worst bill of a conversation that costs nothing either way."""
+
+
+def worst_bill(costs: Iterable[float], whole: Iterable[float]) -> WorstBill | None:
+    """Return the worst bill of one conversation; None if sending everything costs nothing.
+
+    `costs` are the costs of its requests in order, `whole` those with everything sent.
+    """
+    sums = zip(accumulate(costs), accumulate(whole), strict=True)
+    bills = (WorstBill(paid / full, request) for request, (paid, full) in enumerate(sums) if full)
+    return max(bills, key=lambda bill: bill.part, default=None)

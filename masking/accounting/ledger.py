@@ -4,28 +4,72 @@ A request continues the latest conversation of the same host, model and credenti
 it begins with. Only digests are remembered, a bounded number of them, and in memory only.
 """
 
+import math
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import count
+from hashlib import blake2b
+from itertools import accumulate, count
+from typing import Generic, NamedTuple, TypeVar
 
-from masking.accounting.breaker import Breaker
-from masking.accounting.cache_points import find_points, find_writable
-from masking.accounting.cost import Cost, CountedRequest, PromptTokens, bill_request
-from masking.accounting.counted import digest_elements
-from masking.accounting.counts import Counts, take_counts
-from masking.accounting.latest_requests import Chains, LatestRequests, chain
-from masking.accounting.margin import NO_MARGIN, Margin
-from masking.accounting.move_price import price_move
-from masking.accounting.prefix_cache import Piece, PrefixCache, SentPrompt
-from masking.accounting.prompt import Prompt
+from cachetools import LRUCache
+
+from masking.accounting.cost import (
+    NO_MARGIN,
+    Cost,
+    Counts,
+    Margin,
+    PromptTokens,
+    bill_request,
+    price_move,
+    update_counts,
+)
+from masking.accounting.prefix_cache import (
+    Piece,
+    PrefixCache,
+    SentPrompt,
+    cache_points,
+    count_common,
+    count_writable,
+)
+from masking.accounting.prompt import Prompt, digest_elements
 from masking.conversation import Conversation
 from masking.measures.pricing import Pricing
 from masking.wire.usage import Usage
 
 _MAX_CONVERSATIONS = 1_000
+
+_MAX_CHAINS = 64
+
+_TOLERANCE = 0.5
+"""The part of the predicted tokens that must be cached. Tokens are estimates, and blocks differ."""
+
+_TRUSTED_AFTER = 2
+"""How many predictions in a row must come true before a move for those after it to count."""
+
+_TRIPS_AFTER = 3
+"""How many predictions in a row must fail from the first one after a move on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A request that was sent.
+
+    seed: different for different hosts, models and credentials.
+    masked: the places of the tool results that were masked, counted from 0.
+    is_masked: whether the prompt after masking was sent, or the one before it, as in a recording.
+    left_whole: whether it was sent unmasked for once; the conversation goes on as it was before.
+    """
+
+    seed: bytes
+    prompt: Prompt
+    masked: frozenset[int]
+    usage: Usage | None
+    when: datetime
+    is_masked: bool
+    left_whole: bool = False
 
 
 @dataclass(slots=True)
@@ -54,43 +98,6 @@ class Savings:
             self.dollars = (self.dollars or 0.0) + cost.saved_dollars
 
 
-@dataclass(slots=True)
-class ConversationState:
-    """What is known of a conversation: its number, its savings, what its last request masked.
-
-    share: the `usual_share` of its next request (see `masking.accounting.cost`).
-    counts: what the provider counted.
-    cost: what its last request cost.
-    """
-
-    number: int
-    savings: Savings = field(default_factory=Savings)
-    masked: frozenset[int] | None = None
-    share: float = 1.0
-    counts: Counts | None = None
-    cost: Cost | None = None
-    breaker: Breaker = field(default_factory=Breaker)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
-    """A request that was sent.
-
-    seed: tells host, model and credential apart.
-    masked: the places of the tool results that were masked, counted from 0.
-    is_masked: whether the prompt after masking was sent, or the one before it, as in a recording.
-    left_whole: whether it was left whole for once; the conversation goes on as it was before.
-    """
-
-    seed: bytes
-    prompt: Prompt
-    masked: frozenset[int]
-    usage: Usage | None
-    when: datetime
-    is_masked: bool
-    left_whole: bool = False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """A request in the ledger.
@@ -99,7 +106,7 @@ class Entry:
     moved: whether more was masked than in the request before, if that is known.
     move_price: what that cost, in input-token equivalents; None if nothing moved.
     masked_before: what the request before masked, if an answer to it is new in this one; else None.
-    held: whether the boundary of the conversation is held.
+    is_frozen: whether the boundary of the conversation no longer moves, since its breaker tripped.
     tripped: whether that begins with this request.
     """
 
@@ -109,9 +116,63 @@ class Entry:
     total: Savings
     moved: bool
     masked_before: frozenset[int] | None
-    held: bool
+    is_frozen: bool
     tripped: bool
     move_price: float | None = None
+
+
+@dataclass(slots=True)
+class Breaker:
+    """The circuit breaker of a conversation: whether its cache does what the boundary relies on.
+
+    The boundary's rule relies on a move being paid once, after which the prompt is cached as
+    before. If the cache worked until a move and no longer works after it, moving does harm that no
+    price shows. Once tripped it stays so; it never trips where nothing is cached.
+    """
+
+    tripped: bool = False
+    _came_true: int = 0
+    _failed: int = 0
+    _on_trial: bool = False
+
+    def watch(self, predicted: int, cached: int | None, *, moved: bool) -> bool:
+        """Watch a request; return whether this is the one that trips the breaker.
+
+        `predicted` and `cached` are tokens; `cached` is None if the provider did not report any.
+        `moved` says whether the boundary moved with this request.
+        """
+        if self.tripped:
+            return False
+        if moved:  # the move itself costs what was cached, so it says nothing of the cache
+            self._on_trial |= self._came_true >= _TRUSTED_AFTER
+            self._came_true = 0
+        elif cached is not None and predicted > 0:
+            if cached >= _TOLERANCE * predicted:
+                self._came_true += 1
+                self._failed = 0
+                self._on_trial = False
+            else:
+                self._came_true = 0
+                self._failed += 1
+        self.tripped = self._on_trial and self._failed >= _TRIPS_AFTER
+        return self.tripped
+
+
+@dataclass(slots=True)
+class _State:
+    """A conversation in the ledger: its number, its savings, what its last request masked.
+
+    hit_rate, cost: of its last request.
+    counts: what the provider counted.
+    """
+
+    number: int
+    savings: Savings = field(default_factory=Savings)
+    masked: frozenset[int] | None = None
+    hit_rate: float = 1.0
+    counts: Counts | None = None
+    cost: Cost | None = None
+    breaker: Breaker = field(default_factory=Breaker)
 
 
 class Ledger:
@@ -126,24 +187,55 @@ class Ledger:
         numbers: Iterator[int] | None = None,
     ) -> None:
         self.total = Savings()
-        self._latest: LatestRequests[ConversationState] = LatestRequests(max_conversations)
+        self._latest: LatestRequests[_State] = LatestRequests(max_conversations)
         self._chains = Chains()
         self._cache_before, self._cache_after = PrefixCache(), PrefixCache()
         self._numbers = count(1) if numbers is None else numbers
-        self._holds_any = False
+        self._any_frozen = False
         self._lock = threading.Lock()
 
     def enter(self, sent: Sent, pricing: Pricing) -> Entry:
         """Enter a request that the provider has answered."""
-        conversation, before, is_answered = self._continue(sent)
-        moved = before is not None and not sent.masked <= before
-        cost = self._bill(sent, pricing, conversation)
+        # Which conversation it continues, and what the request before it masked. The new end of the
+        # conversation and what is masked now are remembered at once, because `frozen_results` must
+        # not find one without the other.
+        prompt = sent.prompt
+        prefixes = self._chains.chain(sent.seed, [piece.digest for piece in prompt.before[1:]])
+        with self._lock:
+            continued = self._latest.find(prefixes)
+            if continued is None:
+                conversation, messages = _State(next(self._numbers)), 0
+            else:
+                conversation, messages = continued
+            masked_before = conversation.masked
+            if continued is None or not sent.left_whole:
+                self._latest.replace(continued, prefixes, conversation)
+                conversation.masked = sent.masked
+        moved = masked_before is not None and not sent.masked <= masked_before
+        # Where a request is sent once more, no answer to the one before is new.
+        is_answered = any(piece.begins_answer for piece in prompt.before[1 + messages :])
+
+        # What it cost.
+        usage = (sent.usage or Usage()).without_slips()
+        conversation.counts = update_counts(
+            conversation.counts, prompt, usage.prompt, is_masked=sent.is_masked
+        )
+        cost = bill_request(
+            _send(self._cache_before, prompt.before, sent, pricing),
+            _send(self._cache_after, prompt.after, sent, pricing),
+            conversation.counts,
+            usage,
+            pricing,
+            conversation.hit_rate,
+        )
+        move_price = price_move(conversation.cost, cost, pricing).price if moved else None
+        conversation.hit_rate, conversation.cost = cost.hit_rate, cost
+
+        # Whether the cache did as predicted.
         tripped = sent.is_masked and conversation.breaker.watch(
             cost.predicted, sent.usage.cached if sent.usage else None, moved=moved
         )
-        move_price = price_move(conversation.cost, cost, pricing).price if moved else None
-        conversation.share, conversation.cost = cost.share, cost
-        self._holds_any |= tripped
+        self._any_frozen |= tripped
         for savings in (conversation.savings, self.total):
             savings.add(cost)
         return Entry(
@@ -152,19 +244,20 @@ class Ledger:
             savings=replace(conversation.savings),
             total=replace(self.total),
             moved=moved,
-            masked_before=before if is_answered else None,
-            held=conversation.breaker.tripped,
+            masked_before=masked_before if is_answered else None,
+            is_frozen=conversation.breaker.tripped,
             tripped=tripped,
             move_price=move_price,
         )
 
-    def find_hold(self, seed: bytes, request: Conversation) -> frozenset[int] | None:
-        """Return the only results that may be masked if a request continues a held conversation.
+    def frozen_results(self, seed: bytes, request: Conversation) -> frozenset[int] | None:
+        """Return the only results that may be masked if a request's conversation is frozen.
 
-        These are the places of the tool results that the request before it masked. None if nothing
-        is held, or if that request is not known; so nothing is ever unmasked. For any thread.
+        These are the places of the tool results that the request before it masked, so that nothing
+        is ever unmasked. None if the conversation is not frozen, or if that request is not known.
+        For any thread.
         """
-        if not self._holds_any:
+        if not self._any_frozen:
             return None
         prefixes = chain(seed, digest_elements(request))
         with self._lock:
@@ -175,54 +268,99 @@ class Ledger:
             is_next = sum(element.speaker == "assistant" for element in new) <= 1
             return continued.conversation.masked if is_next else None
 
-    def _continue(self, sent: Sent) -> tuple[ConversationState, frozenset[int] | None, bool]:
-        """Return the conversation that the request continues, and what its last request masked.
 
-        And whether an answer to that is new: there is none where a request is sent once more.
-
-        Its new end and what is masked now are remembered at once, because `find_hold` must not
-        find one without the other.
-        """
-        prefixes = self._chains.chain(sent.seed, [p.digest for p in sent.prompt.before[1:]])
-        with self._lock:
-            continued = self._latest.find(prefixes)
-            if continued is None:
-                conversation, known = ConversationState(next(self._numbers)), 0
-            else:
-                conversation, known = continued
-            before = conversation.masked
-            if continued is None or not sent.left_whole:
-                self._latest.replace(continued, prefixes, conversation)
-                conversation.masked = sent.masked
-        is_answered = any(piece.begins_answer for piece in sent.prompt.before[1 + known :])
-        return conversation, before, is_answered
-
-    def _bill(self, sent: Sent, pricing: Pricing, conversation: ConversationState) -> Cost:
-        usage = (sent.usage or Usage()).without_slips()
-        conversation.counts = take_counts(
-            conversation.counts, sent.prompt, usage.prompt, is_masked=sent.is_masked
-        )
-        request = CountedRequest(
-            before=_remember(self._cache_before, sent.prompt.before, sent, pricing),
-            after=_remember(self._cache_after, sent.prompt.after, sent, pricing),
-            counts=conversation.counts,
-            usage=usage,
-            usual_share=conversation.share,
-        )
-        return bill_request(request, pricing)
-
-
-def _remember(
+def _send(
     cache: PrefixCache, pieces: Sequence[Piece], sent: Sent, pricing: Pricing
 ) -> PromptTokens:
-    """Send a prompt to a cache; return what the cache made of it."""
+    """Send a prompt to a simulated cache; return its tokens, and those that were cached."""
     prompt, rules = SentPrompt(sent.seed), pricing.cache
-    points = find_points(pieces, rules)
+    points = cache_points(pieces, rules)
     common = cache.send(prompt, pieces, sent.when.timestamp(), rules.ttl, points=points)
     return PromptTokens(
         tokens=prompt.sizes[-1],
         common=common,
         altered=prompt.sizes[min(sent.prompt.altered, len(pieces))],
         pieces=bisect_left(prompt.sizes, common),
-        writable=find_writable(prompt.sizes, points, rules),
+        writable=count_writable(prompt.sizes, points, rules),
     )
+
+
+# Which conversation a request continues.
+
+_Conversation = TypeVar("_Conversation")
+
+
+class Continued(NamedTuple, Generic[_Conversation]):
+    """A conversation that a request continues, and how many messages its latest request had."""
+
+    conversation: _Conversation
+    messages: int
+
+
+class LatestRequests(Generic[_Conversation]):
+    """Conversations, or whatever stands for them, by the messages of their latest requests.
+
+    A request continues the conversation whose latest request's messages it begins with; of several,
+    the one with most messages. Only digests are remembered, of at most `max_conversations`, those
+    that were continued last; None for no bound.
+    """
+
+    def __init__(self, max_conversations: int | None = None) -> None:
+        bound = math.inf if max_conversations is None else max_conversations
+        self._latest: LRUCache[bytes, _Conversation] = LRUCache(bound)
+
+    def find(self, prefixes: Sequence[bytes]) -> Continued[_Conversation] | None:
+        """Return the conversation that a request continues; `prefixes` is its `chain`."""
+        for messages in range(len(prefixes), 0, -1):
+            if (found := self._latest.get(prefixes[messages - 1])) is not None:
+                return Continued(found, messages)
+        return None
+
+    def replace(
+        self,
+        continued: Continued[_Conversation] | None,
+        prefixes: Sequence[bytes],
+        conversation: _Conversation,
+    ) -> None:
+        """Remember a request as its conversation's latest, in place of the one that it continues.
+
+        One without messages is not remembered: no request continues it.
+        """
+        if continued is not None:
+            del self._latest[prefixes[continued.messages - 1]]
+        if prefixes:
+            self._latest[prefixes[-1]] = conversation
+
+
+class Chains:
+    """Computes `chain`, anew only from where a request differs from a recent one.
+
+    It remembers the digests of at most `max_requests` requests, with different beginnings.
+    """
+
+    def __init__(self, max_requests: int = _MAX_CHAINS) -> None:
+        self._recent: LRUCache[bytes, tuple[Sequence[bytes], list[bytes]]] = LRUCache(max_requests)
+
+    def chain(self, seed: bytes, digests: Sequence[bytes]) -> list[bytes]:
+        """Return what the function of that name does."""
+        if not digests:
+            return []
+        beginning = _extend(seed, digests[0])
+        before, prefixes = self._recent.get(beginning, (digests[:1], [beginning]))
+        common = count_common(before, digests)
+        found = prefixes[:common]
+        found += chain(found[-1], digests[common:])
+        self._recent[beginning] = (digests, found)
+        return found
+
+
+def chain(seed: bytes, digests: Sequence[bytes]) -> list[bytes]:
+    """Return a digest of every prefix of a sequence, the shortest first.
+
+    Sequences with different seeds have nothing in common.
+    """
+    return [*accumulate(digests, _extend, initial=seed)][1:]
+
+
+def _extend(prefix: bytes, digest: bytes) -> bytes:
+    return blake2b(prefix + digest, digest_size=16).digest()

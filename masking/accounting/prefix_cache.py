@@ -1,17 +1,20 @@
-"""A provider's prefix cache: how much of a prompt it has seen before.
+"""A provider's prefix cache, simulated: how much of a prompt was sent before.
 
-A prompt is a sequence of pieces: its tool schemas, then its messages, each with a digest and its
-tokens. The cache matches whole pieces from the front; a changed piece ends the common prefix.
-Some providers' caches can be read at certain points alone.
+A prompt is a sequence of pieces: its head, then the elements of its list, each with a digest and
+its tokens. The cache matches whole pieces from the front; a changed piece ends the common prefix.
+Some providers' caches can be read at certain points only (see `masking.measures.cache_rules`).
 
-An agent's prompts go on where its last one ended. So pieces that are always sent together are one
-run of a tree, compared as a list, and a prompt takes as many steps as it has runs, few of them.
+An agent's prompts continue where its last one ended. So pieces that are always sent together are
+one run of a tree, compared as a list, and to follow a prompt takes as many steps as it has runs,
+which are few.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple, Optional
+
+from masking.measures.cache_rules import CacheRules
 
 
 class Piece(NamedTuple):
@@ -39,13 +42,58 @@ class CachePoints(NamedTuple):
     writes: Sequence[int]
 
 
-class _Run:
-    """Pieces that follow each other, all of them last used at the same time.
+def cache_points(
+    pieces: Sequence[Piece], rules: CacheRules, marked: Iterable[int] | None = None
+) -> CachePoints | None:
+    """Return where a prompt of these pieces is read and written; None if anywhere.
 
-    parent: the run that they follow; the root, which has no digests, is its own.
-    key: what its parent has it by: the digest of the first piece; at the root, behind the seed.
-    start: how many pieces stand before them.
-    written: the numbers of pieces at which the cache can be read where not any prefix can.
+    `marked` are the places of the marked pieces, if they differ from what the pieces say.
+    """
+    if rules.reads_at == "any prefix":
+        return None
+    if rules.reads_at == "request ends":
+        # Read at the ends of the latest requests, of which the last is the prompt's own.
+        ends = (*(at for at, piece in enumerate(pieces) if piece.begins_answer), len(pieces))
+        return CachePoints(ends[-(rules.lookback or 0) :], (len(pieces),))
+    # Written at the marks, and read there and at whatever is near enough before one: a mark looks
+    # back over so many blocks, its own the first of them.
+    if marked is None:
+        marked = (at for at, piece in enumerate(pieces) if piece.is_marked)
+    marks = tuple(at + 1 for at in marked)
+    blocks = [*accumulate((piece.blocks for piece in pieces), initial=0)]
+    reads = {near for mark in marks for near in _look_back(blocks, mark, rules.lookback)}
+    return CachePoints(tuple(sorted(reads)), marks)
+
+
+def _look_back(blocks: Sequence[int], mark: int, lookback: int | None) -> Iterator[int]:
+    for at in range(mark, 0, -1):
+        if lookback is not None and blocks[mark] - blocks[at] >= lookback:
+            return
+        yield at
+
+
+def count_writable(
+    sizes: Sequence[int], points: CachePoints | None, rules: CacheRules
+) -> int | None:
+    """Return how many tokens of a prompt are read or written; None if all of them are.
+
+    `sizes` are the tokens of its prefixes of 0, 1, 2, ... pieces.
+    """
+    if points is None:
+        return None
+    size = sizes[points.writes[-1]] if points.writes else 0
+    return size if size >= rules.minimum else 0
+
+
+class _Run:
+    """Consecutive pieces, all of them last used at the same time.
+
+    parent: the run before this one; the root, which has no digests, is its own parent.
+    key: its key in `parent.longer`: the digest of the first piece; at the root, seed and digest.
+    start: how many pieces stand before it.
+    longer: the runs that continue it.
+    written: the numbers of pieces at which the cache was written, and so can be read, where it
+        cannot be read at any prefix.
     """
 
     __slots__ = ("digests", "key", "longer", "parent", "start", "used", "written")
@@ -61,15 +109,15 @@ class _Run:
 
     @property
     def end(self) -> int:
-        """How many pieces there are up to its last one."""
+        """How many pieces there are up to its end."""
         return self.start + len(self.digests)
 
 
 class SentPrompt:
     """A prompt as it was last sent; one object for as long as it grows and changes.
 
-    `sizes` are the tokens of its prefixes of 0, 1, 2, ... pieces. Prompts with different seeds have
-    nothing in common: another model, another account.
+    `sizes` are the tokens of its prefixes of 0, 1, 2, ... pieces. Prompts with different seeds
+    share nothing, as those of another model or another account.
     """
 
     def __init__(self, seed: bytes) -> None:
@@ -80,22 +128,21 @@ class SentPrompt:
 
 
 class PrefixCache:
-    """All prompts sent so far; at most `max_prefixes` of their prefixes, the last used.
+    """All prompts sent so far, or the `max_prefixes` of their prefixes that were used last.
 
-    None is no bound. Times are in seconds, from any origin, and do not go back. Without a bound the
-    use of a prefix is noted only where there is a time to live: one has to be given always, or
-    never.
+    Times are in seconds, from any origin, and do not go back. Without a bound (None) the use of a
+    prefix is recorded only where there is a time to live, so give one always or never.
     """
 
     def __init__(self, max_prefixes: int | None = 50_000) -> None:
         self._max_prefixes = max_prefixes
         self._root = _Run(None, b"", 0, [])
         self._runs: OrderedDict[_Run, None] = OrderedDict()
-        """Where there is a bound: what was used last is last, and follows what is longer."""
+        """Where there is a bound: by their last use, and a run behind those that continue it."""
         self._count = 0
 
     def __len__(self) -> int:
-        """How many prefixes are known."""
+        """How many prefixes are remembered."""
         return self._count
 
     def send(
@@ -108,9 +155,9 @@ class PrefixCache:
         unchanged: int = 0,
         points: CachePoints | None = None,
     ) -> int:
-        """Send a prompt with these pieces; return the tokens of its longest prefix that is cached.
+        """Send a prompt with these pieces; return the tokens of its longest cached prefix.
 
-        That is any prefix that was sent before, or, with `points`, one that was written. A prefix
+        Any prefix that was sent before is cached; with `points`, those that were written. A prefix
         that was not used for longer than `ttl` is forgotten. The first `unchanged` pieces are those
         that the same prompt was last sent with: without a bound they take no time.
         """
@@ -119,15 +166,22 @@ class PrefixCache:
         if self._max_prefixes is not None:
             new, unchanged = pieces, 0  # some may have been dropped since
         digests = [each.digest for each in new]
-        begun = _find_run(prompt.last or self._root, unchanged)
-        last, known = self._follow(prompt.seed, begun, unchanged, digests)
+        start = _run_with(prompt.last or self._root, unchanged)
+        last, matched = self._follow(prompt.seed, start, unchanged, digests)
         if points is None:
-            read = _find_longest(last, now, ttl)
+            # What uses a prefix uses all shorter ones, too: the first found in time is the longest.
+            run = last
+            while ttl is not None and now - run.used > ttl and run.parent is not run:
+                run = run.parent
+            read = run.end
         else:
-            read = _find_point(last, points.reads, known, now, ttl)
-        prompt.last = last = self._extend(prompt.seed, last, digests[known - unchanged :])
+            read = _find_point(last, points.reads, matched, now, ttl)
+        prompt.last = last = self._extend(prompt.seed, last, digests[matched - unchanged :])
         if points is not None:
-            _write(last, points.writes)
+            run = last
+            for at in reversed(points.writes):
+                run = _run_with(run, at)
+                run.written.add(at)
         if ttl is not None or self._max_prefixes is not None:
             self._use(last, now)
         return sizes[read]
@@ -135,10 +189,10 @@ class PrefixCache:
     def _follow(
         self, seed: bytes, run: _Run, begin: int, digests: Sequence[bytes]
     ) -> tuple[_Run, int]:
-        """Follow the tree from so many pieces on, in a run; return where what is known ends.
+        """Follow the tree in a run, from so many pieces on; return the run that the match ends in.
 
-        `digests` are those of the pieces from there on. A run that they leave before its end is
-        cut in two.
+        And how many pieces match. `digests` are those of the pieces from there on. A run that they
+        leave before its end is split in two.
         """
         at, end = begin, begin + len(digests)
         while at < end:
@@ -147,14 +201,14 @@ class PrefixCache:
                 at += count_common(ahead, digests[at - begin : at - begin + len(ahead)])
                 if at < run.end:
                     break
-            elif longer := run.longer.get(_find_key(seed, run, digests[at - begin])):
+            elif longer := run.longer.get(_key_in(seed, run, digests[at - begin])):
                 run = longer
             else:
                 break
-        return (self._cut(run, at) if at < run.end else run), at
+        return (self._split(run, at) if at < run.end else run), at
 
-    def _cut(self, run: _Run, at: int) -> _Run:
-        """Cut a run in two; return the first one, which is new: the other was not used now."""
+    def _split(self, run: _Run, at: int) -> _Run:
+        """Split a run; return the first part, which is a new run: only that was used now."""
         place = at - run.start
         first = _Run(run.parent, run.key, run.start, run.digests[:place])
         first.used = run.used
@@ -173,7 +227,7 @@ class PrefixCache:
         if run is not self._root and not run.longer:
             run.digests += digests
             return run
-        key = _find_key(seed, run, digests[0])
+        key = _key_in(seed, run, digests[0])
         run.longer[key] = longer = _Run(run, key, run.end, digests)
         return longer
 
@@ -183,7 +237,7 @@ class PrefixCache:
             run.used = now
             if self._max_prefixes is not None:
                 self._runs[run] = None
-                self._runs.move_to_end(run)  # the shorter ones last, so that they outlive
+                self._runs.move_to_end(run)  # the shorter ones last, so that they stay longer
             run = run.parent
         while self._max_prefixes is not None and self._count > self._max_prefixes:
             self._forget(self._count - self._max_prefixes)
@@ -199,47 +253,32 @@ class PrefixCache:
             del self._runs[run], run.parent.longer[run.key]
 
 
-def _find_key(seed: bytes, run: _Run, digest: bytes) -> bytes:
-    """Return what a run has a longer one by."""
+def _key_in(seed: bytes, run: _Run, digest: bytes) -> bytes:
+    """Return the key in `run.longer` of a run that begins with this digest."""
     return seed + digest if run.parent is run else digest
 
 
-def _find_run(run: _Run, at: int) -> _Run:
+def _run_with(run: _Run, at: int) -> _Run:
     """Return the run, this one or one before it, that has the last of so many pieces."""
     while run.start >= at and run.parent is not run:
         run = run.parent
     return run
 
 
-def _find_longest(run: _Run, now: float, ttl: float | None) -> int:
-    """Return how many pieces of a prompt known up to the end of a run are read from the cache.
-
-    What uses a prefix uses all shorter ones, too: the first found in time is the longest.
-    """
-    while ttl is not None and now - run.used > ttl and run.parent is not run:
-        run = run.parent
-    return run.end
-
-
-def _find_point(run: _Run, reads: Sequence[int], known: int, now: float, ttl: float | None) -> int:
-    """Return the same where it can be read at certain points alone, of those that are known."""
+def _find_point(
+    run: _Run, reads: Sequence[int], matched: int, now: float, ttl: float | None
+) -> int:
+    """Return the last of these points that is matched, was written, and is in time; 0 if none."""
     for at in reversed(reads):
-        if at <= known:
-            run = _find_run(run, at)
+        if at <= matched:
+            run = _run_with(run, at)
             if at in run.written and (ttl is None or now - run.used <= ttl):
                 return at
     return 0
 
 
-def _write(run: _Run, writes: Sequence[int]) -> None:
-    """Note where a prompt that ends with a run was written."""
-    for at in reversed(writes):
-        run = _find_run(run, at)
-        run.written.add(at)
-
-
 def count_common(one: Sequence[bytes], other: Sequence[bytes]) -> int:
-    """Return how many values two lists have in common from their first one on."""
+    """Return how many values two lists have in common at their beginning."""
     size = min(len(one), len(other))
     if one[:size] == other[:size]:  # as long as a conversation only grows
         return size

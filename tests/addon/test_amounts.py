@@ -12,9 +12,8 @@ from addon.metrics.amounts import (
 from addon.metrics.ledger_fields import describe_entry, describe_pricing
 from addon.metrics.log_line import render_line
 from addon.metrics.record import RequestRecord
-from masking.accounting.cost import Bill, Cost
+from masking.accounting.cost import NO_MARGIN, Bill, Cost, Margin
 from masking.accounting.ledger import Entry, Savings
-from masking.accounting.margin import NO_MARGIN, Margin
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing, find_pricing
 
@@ -27,7 +26,7 @@ def entry_of(
     margin: Margin = NO_MARGIN,
 ) -> Entry:
     cost = Cost(
-        before=before, before_warm=warm or before, after=after, predicted=0, share=1.0,
+        before=before, before_warm=warm or before, after=after, predicted=0, hit_rate=1.0,
         basis="reported", margin=margin,
     )  # fmt: skip
     savings = savings or Savings()
@@ -38,7 +37,7 @@ def entry_of(
         total=savings,
         moved=False,
         masked_before=None,
-        held=False,
+        is_frozen=False,
         tripped=False,
     )
 

@@ -11,7 +11,7 @@ from addon.metrics.mcp_record import McpRecord
 from addon.metrics.record import RequestRecord
 from addon.metrics.record_fields import describe_fields
 from addon.metrics.software import RECORD_SCHEMA, describe_software
-from masking.accounting.sizes import Sizes
+from masking.accounting.prompt import Sizes
 from masking.config import Settings
 from masking.config_tables import MetricsSettings
 

@@ -25,8 +25,7 @@ from addon.metrics.stages import (
 )
 from addon.metrics.totals import Totals
 from masking.accounting.ledger import Ledger, Sent
-from masking.accounting.prompt import read_prompt
-from masking.accounting.sizes import measure
+from masking.accounting.prompt import measure, read_prompt
 from masking.config import Settings
 from masking.config_tables import MetricsSettings
 from masking.measures.pricing import Pricing

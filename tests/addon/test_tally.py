@@ -9,7 +9,7 @@ import pytest
 
 from addon.metrics.sums import BillSum, Waits
 from addon.metrics.tally import Tally
-from masking.accounting.margin import Margin
+from masking.accounting.cost import Margin
 from tests.made_up_records import LEAST, UNPRICED, bill, record, tally
 from tests.places import ROOT
 

@@ -20,7 +20,7 @@ from addon.replay.replay import ReplaySettings, Session
 from addon.replay.session_index import index_session
 from addon.replay.tune.fast_replay import FastReplay
 from addon.shared.shipped import shipped
-from masking.accounting.worst_bill import AS_MUCH, find_worst_bill
+from masking.accounting.cost import AS_MUCH, worst_bill
 from masking.config import Settings, parse_settings
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing
@@ -113,7 +113,7 @@ def sum_up(paid: Sequence[Paid]) -> Row:
 
 def find_worst_request(paid: Paid) -> float:
     """Return the highest bill at any request, relative to that of sending everything."""
-    return (find_worst_bill(paid.costs, paid.whole) or AS_MUCH).part
+    return (worst_bill(paid.costs, paid.whole) or AS_MUCH).part
 
 
 def measure(paths: Sequence[Path], believed: tuple[float, float] | None = None) -> list[Row]:

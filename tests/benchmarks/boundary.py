@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from masking.accounting.worst_bill import AS_MUCH, find_worst_bill
+from masking.accounting.cost import AS_MUCH, worst_bill
 from masking.chat_messages import read_messages
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
@@ -98,7 +98,7 @@ def compare(conversations: list[Conversation], prices: Pricing, max_loss: float 
         everything += sum(whole)
         sliding += sum(costs_of(talk, masks_of_edges(talk, edges), prices))
         rule += sum(costs)
-        worst = max(worst, (find_worst_bill(costs, whole) or AS_MUCH).part)
+        worst = max(worst, (worst_bill(costs, whole) or AS_MUCH).part)
     return Outcome(
         everything=everything,
         optimum=sum(optimum(talk, WINDOW, prices) for talk in conversations),

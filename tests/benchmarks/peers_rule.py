@@ -52,7 +52,7 @@ def mask_as_peer(segment: Segment, counter: TokenCounter) -> FirstMasked:
             request if request < len(counts) and decision.replacements else NEVER
             for request, decision in zip(first, decisions, strict=True)
         ],
-        mask_pieces(segment.pieces, decisions, segment.conversation.known, counter),
+        mask_pieces(segment.conversation, decisions, counter),
     )
 
 

@@ -33,7 +33,7 @@ from addon.replay.first_masked import (
 )
 from addon.replay.replay import ReplaySettings, Session
 from addon.replay.session_index import Segment, index_session
-from masking.accounting.worst_bill import AS_MUCH, find_worst_bill
+from masking.accounting.cost import AS_MUCH, worst_bill
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.strategies.policy import MaskPolicy, apply_pricing
@@ -165,7 +165,7 @@ def _add_up(costs: Sequence[float], whole: Sequence[float]) -> BillTotals:
     return BillTotals(
         paid=paid,
         worst_end=paid / everything if everything else 1.0,
-        worst=(find_worst_bill(costs, whole) or AS_MUCH).part,
+        worst=(worst_bill(costs, whole) or AS_MUCH).part,
     )
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.accounting.breaker import Breaker
+from masking.accounting.ledger import Breaker
 
 REQUESTS = {
     "h": (1_000, 900, False),  # a prediction that holds

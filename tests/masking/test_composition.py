@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 from hypothesis import given
 
-from masking.accounting.parts import PARTS
-from masking.accounting.prompt import read_prompt
-from masking.accounting.sizes import Sizes, measure
+from masking.accounting.prompt import PARTS, Sizes, measure, read_prompt
 from masking.measures.tokens import TokenCounter, count_tools
 from masking.reduction import ReductionOptions
 from masking.rewrite import change_request, read_request

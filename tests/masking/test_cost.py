@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.accounting import cost as costs
-from masking.accounting.cost import Basis, Bill, Cost, CountedRequest, PromptTokens
-from masking.accounting.counts import take_counts
+from masking.accounting.cost import Basis, Bill, Cost, PromptTokens, update_counts
 from masking.accounting.prefix_cache import Piece
-from masking.accounting.prompt import make_prompt
+from masking.accounting.prompt import Prompt
 from masking.measures.cache_rules import OPENAI, CacheRules, find_rules
 from masking.measures.price_settings import PriceSettings
 from masking.measures.pricing import Pricing, find_pricing
@@ -37,16 +36,13 @@ def bill_request(
     pricing: Pricing,
     *,
     masked: bool,
-    usual_share: float = 1.0,
+    last_hit_rate: float = 1.0,
 ) -> Cost:
     """Bill a request of a conversation of which nothing was counted before."""
     report = (usage or Usage()).without_slips()
-    sizes = make_prompt([Piece(b"", before.tokens)], [Piece(b"", after.tokens)])
-    counts = take_counts(None, sizes, report.prompt, is_masked=masked)
-    request = CountedRequest(
-        before=before, after=after, counts=counts, usage=report, usual_share=usual_share
-    )
-    return costs.bill_request(request, pricing)
+    sizes = Prompt(before=(Piece(b"", before.tokens),), after=(Piece(b"", after.tokens),))
+    counts = update_counts(None, sizes, report.prompt, is_masked=masked)
+    return costs.bill_request(before, after, counts, report, pricing, last_hit_rate)
 
 
 def spend(
@@ -56,9 +52,9 @@ def spend(
     after: PromptTokens = AFTER,
     pricing: Pricing = TENTH,
     masked: bool = True,
-    usual_share: float = 1.0,
+    last_hit_rate: float = 1.0,
 ) -> Cost:
-    return bill_request(before, after, usage, pricing, masked=masked, usual_share=usual_share)
+    return bill_request(before, after, usage, pricing, masked=masked, last_hit_rate=last_hit_rate)
 
 
 def amounts(bill: Bill) -> tuple[float, float]:
@@ -238,13 +234,13 @@ def test_both_are_shown_what_the_cache_held_and_what_it_would_have_held(
     usage: Usage | None, predicted: int, share: float, warm: float
 ) -> None:
     cost = spend(usage)
-    assert (predicted, share) == (cost.predicted, cost.share)
+    assert (predicted, share) == (cost.predicted, cost.hit_rate)
     assert (10_000, warm) == amounts(cost.before_warm)
     assert (10_000, warm * share) == amounts(cost.before)
 
 
 @pytest.mark.parametrize(
-    ("usual_share", "reported", "cached"),
+    ("last_hit_rate", "reported", "cached"),
     [
         pytest.param(1.0, 0, 9_000, id="the cache has held so far"),
         pytest.param(0.5, 0, 4_500, id="half of it has"),
@@ -254,11 +250,11 @@ def test_both_are_shown_what_the_cache_held_and_what_it_would_have_held(
     ],
 )
 def test_where_nothing_is_predicted_the_cache_does_as_it_did(
-    usual_share: float, reported: int | None, cached: float
+    last_hit_rate: float, reported: int | None, cached: float
 ) -> None:
     usage = Usage(prompt=6_000, cached=reported)
-    cost = spend(usage, after=PromptTokens(6_000, 0), usual_share=usual_share)
-    assert (0, usual_share) == (cost.predicted, cost.share)
+    cost = spend(usage, after=PromptTokens(6_000, 0), last_hit_rate=last_hit_rate)
+    assert (0, last_hit_rate) == (cost.predicted, cost.hit_rate)
     assert (10_000, cached) == amounts(cost.before)
 
 
@@ -419,9 +415,9 @@ def sides(draw: st.DrawFn) -> PromptTokens:
 
 @given(sides(), usages, pricings, st.booleans(), shares)
 def test_where_nothing_was_masked_nothing_is_saved(
-    side: PromptTokens, usage: Usage | None, pricing: Pricing, masked: bool, usual_share: float
+    side: PromptTokens, usage: Usage | None, pricing: Pricing, masked: bool, last_hit_rate: float
 ) -> None:
-    cost = bill_request(side, side, usage, pricing, masked=masked, usual_share=usual_share)
+    cost = bill_request(side, side, usage, pricing, masked=masked, last_hit_rate=last_hit_rate)
     assert 0 == cost.saved
     assert 0 == cost.saved_dollars
     assert cost.before == cost.after
@@ -433,15 +429,15 @@ def test_it_makes_no_difference_which_of_the_two_is_called_masked(
     other: PromptTokens,
     usage: Usage | None,
     pricing: Pricing,
-    usual_share: float,
+    last_hit_rate: float,
 ) -> None:
-    cost = bill_request(other, sent, usage, pricing, masked=True, usual_share=usual_share)
-    turned = bill_request(sent, other, usage, pricing, masked=False, usual_share=usual_share)
+    cost = bill_request(other, sent, usage, pricing, masked=True, last_hit_rate=last_hit_rate)
+    turned = bill_request(sent, other, usage, pricing, masked=False, last_hit_rate=last_hit_rate)
     assert (cost.before, cost.after) == (turned.after, turned.before)
     assert cost.saved == -turned.saved
-    assert (cost.predicted, cost.share, cost.basis) == (
+    assert (cost.predicted, cost.hit_rate, cost.basis) == (
         turned.predicted,
-        turned.share,
+        turned.hit_rate,
         turned.basis,
     )
 
@@ -453,11 +449,11 @@ def test_bills_stay_within_what_their_tokens_can_cost(
     usage: Usage | None,
     pricing: Pricing,
     masked: bool,
-    usual_share: float,
+    last_hit_rate: float,
 ) -> None:
-    cost = bill_request(before, after, usage, pricing, masked=masked, usual_share=usual_share)
+    cost = bill_request(before, after, usage, pricing, masked=masked, last_hit_rate=last_hit_rate)
     read, write = pricing.ratios
-    assert 0 <= cost.share <= 1
+    assert 0 <= cost.hit_rate <= 1
     for bill in (cost.before, cost.before_warm, cost.after):
         assert 0 <= bill.cached <= bill.prompt
         plain = bill.prompt * pricing.find_factor(bill.prompt)
@@ -474,9 +470,9 @@ def test_a_cache_that_lost_nothing_is_never_dearer(
     usage: Usage | None,
     pricing: Pricing,
     masked: bool,
-    usual_share: float,
+    last_hit_rate: float,
 ) -> None:
-    cost = bill_request(before, after, usage, pricing, masked=masked, usual_share=usual_share)
+    cost = bill_request(before, after, usage, pricing, masked=masked, last_hit_rate=last_hit_rate)
     assert cost.before_warm.prompt == cost.before.prompt
     assert cost.before_warm.cached >= cost.before.cached * (1 - 1e-9)
     assert cost.before_warm.cost <= cost.before.cost * (1 + 1e-9)
@@ -491,7 +487,7 @@ def test_the_cache_falls_short_of_both_prompts_in_the_same_proportion(
     if cached <= cost.predicted and cost.predicted:
         share = cached / cost.predicted
         assert cost.before.cached == pytest.approx(share * cost.before_warm.cached)
-        assert cost.share == pytest.approx(cached / cost.predicted)
+        assert cost.hit_rate == pytest.approx(cached / cost.predicted)
 
 
 @given(sides(), sides(), pricings, usages)

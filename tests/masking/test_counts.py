@@ -14,19 +14,17 @@ from hypothesis import strategies as st
 from addon.recordings.provider.completions import PromptCache
 from addon.recordings.provider.received import Received
 from addon.recordings.provider.script import Reply
-from masking.accounting.counted import digest_of
-from masking.accounting.counts import (
+from masking.accounting.cost import (
     DEFAULT_SPREAD,
     Counts,
     Estimate,
     Growth,
-    Prefix,
     Rate,
-    take_counts,
+    update_counts,
 )
 from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.accounting.prefix_cache import Piece
-from masking.accounting.prompt import Prompt, make_prompt, read_prompt
+from masking.accounting.prompt import Prompt, digest_of, read_prompt
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
 from masking.rewrite import change_request, read_request
@@ -115,13 +113,13 @@ def prompt(before: Sequence[int], after: Sequence[int] | None = None) -> Prompt:
         piece if piece.tokens == tokens else Piece(digest_of("masked"), tokens)
         for piece, tokens in zip(pieces, after or before, strict=True)
     ]
-    return make_prompt(pieces, masked)
+    return Prompt(before=tuple(pieces), after=tuple(masked))
 
 
 def follow(*requests: tuple[Prompt, int | None], is_masked: bool = True) -> Counts:
     counts: Counts | None = None
     for sent, counted in requests:
-        counts = take_counts(counts, sent, counted, is_masked=is_masked)
+        counts = update_counts(counts, sent, counted, is_masked=is_masked)
     assert counts is not None
     return counts
 
@@ -144,7 +142,7 @@ def line(times: int, message: float = 10.0, value: float = 1.2) -> Growth:
     ],
 )
 def test_a_line_is_found(growth: Growth, expected: Rate | None) -> None:
-    found = growth.find_rate()
+    found = growth.fit()
     if expected is None:
         assert found is None
     else:
@@ -158,7 +156,7 @@ def test_texts_of_one_size_tell_a_mean() -> None:
     growth = Growth()
     for theirs in (110, 120, 130):
         growth = growth.add(2, 100, theirs)
-    found = growth.find_rate()
+    found = growth.fit()
     assert found is not None
     assert (1.2, 0.0) == (found.value, found.message)
     assert found.spread == pytest.approx((200 / 3) ** 0.5 / 120)
@@ -169,9 +167,7 @@ def test_texts_of_one_size_leave_open_what_a_message_takes() -> None:
     alike, different = Growth(), line(5)
     for _ in range(5):
         alike = alike.add(2, 100, 2 * 10 + 1.2 * 100)
-    doubts = [
-        found.doubt * found.value for found in (alike.find_rate(), different.find_rate()) if found
-    ]
+    doubts = [found.doubt * found.value for found in (alike.fit(), different.fit()) if found]
     assert [2 * 30 / 100, 0.0] == pytest.approx(doubts, abs=0.03)
 
 
@@ -179,7 +175,7 @@ def test_a_million_messages_of_nothing_have_a_rate() -> None:
     growth = Growth()
     for _ in range(3):
         growth = growth.add(1_000_000, 1, 7)
-    found = growth.find_rate()
+    found = growth.fit()
     assert found is not None
     assert isfinite(found.doubt)
 
@@ -193,7 +189,7 @@ def test_what_every_request_has_alike_is_within_the_margin() -> None:
     ]
     counts: Counts | None = None
     for _, counted, both in grown:
-        counts = take_counts(counts, both, counted, is_masked=False)
+        counts = update_counts(counts, both, counted, is_masked=False)
     assert counts is not None
     true = sum(sizes[1 : len(grown[-1][0].before)]) - 10 * (len(grown[-1][0].before) - 1)
     assert abs(true - counts.difference.tokens) < counts.difference.error < true
@@ -239,8 +235,8 @@ def test_a_recording_is_less_what_masking_takes_out_and_never_less_than_nothing(
 
 
 def test_a_request_that_was_sent_otherwise_begins_anew() -> None:
-    first = take_counts(None, prompt([100]), 100, is_masked=True)
-    assert take_counts(first, prompt([100, 50]), 150, is_masked=False).last is None
+    first = update_counts(None, prompt([100]), 100, is_masked=True)
+    assert update_counts(first, prompt([100, 50]), 150, is_masked=False).last is None
 
 
 @pytest.mark.parametrize(
@@ -261,24 +257,24 @@ def test_a_conversation_that_was_not_counted_before_tells_nothing() -> None:
 
 def test_a_prefix_is_as_long_as_the_prompt_that_is_known() -> None:
     counts = follow((prompt([1_000]), 1_500), (prompt([1_000, 500]), 2_100))
-    whole = counts.convert(Prefix(1_000, 1), Prefix(1_500, 2))
+    whole = counts.convert((1_000, 1), (1_500, 2))
     assert (Estimate(1_500), Estimate(2_100)) == whole
     rate = counts.rate
     assert rate.value == pytest.approx(600 / 500)
-    short, _ = counts.convert(Prefix(900, 1), Prefix(900, 1))
+    short, _ = counts.convert((900, 1), (900, 1))
     assert short.tokens == pytest.approx(1_500 - 100 * 1.2)
     assert short.error == pytest.approx(100 * 1.2 * DEFAULT_SPREAD)
-    none, _ = counts.convert(Prefix(0, 0), Prefix(0, 0))
+    none, _ = counts.convert((0, 0), (0, 0))
     assert Estimate(0.0) == none
 
 
 def test_where_only_one_prompt_is_known_a_prefix_is_in_proportion() -> None:
     counts = follow((prompt([1_000], [500]), 600))
-    first, other = counts.convert(Prefix(250, 1), Prefix(750, 1))
+    first, other = counts.convert((250, 1), (750, 1))
     assert 300 == first.tokens
     assert 300 + 500 * 1.2 == pytest.approx(other.tokens)
     mixed = follow((prompt([1_000]), None), (prompt([1_000, 200]), 1_800))
-    assert 1_500 == mixed.convert(Prefix(1_000, 1), Prefix(1_000, 1))[0].tokens
+    assert 1_500 == mixed.convert((1_000, 1), (1_000, 1))[0].tokens
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 9_000)), min_size=3, max_size=20))
@@ -286,7 +282,7 @@ def test_a_line_is_never_below_zero(pairs: list[tuple[int, int]]) -> None:
     growth = Growth()
     for number, (messages, ours) in enumerate(pairs):
         growth = growth.add(messages, ours, ours * (1 + number % 3))
-    found = growth.find_rate()
+    found = growth.fit()
     assert found is not None
     assert found.value > 0
     assert found.message >= 0

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from addon.replay.first_masked import find_first_behind
-from masking.accounting.prompt import read_prompt
-from masking.accounting.sizes import measure
+from masking.accounting.prompt import measure, read_prompt
 from masking.conversation import follow
 from masking.layout import lay_out
 from masking.measures.tokens import TokenCounter

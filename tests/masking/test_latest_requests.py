@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.accounting.latest_requests import Chains, Continued, LatestRequests, chain
+from masking.accounting.ledger import Chains, Continued, LatestRequests, chain
 
 
 def spell(names: str) -> list[bytes]:

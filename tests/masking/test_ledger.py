@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from masking.accounting.ledger import Entry, Ledger, Savings, Sent
-from masking.accounting.prompt import make_prompt, read_prompt
+from masking.accounting.prompt import Prompt, read_prompt
 from masking.measures.cache_rules import CacheRules
 from masking.measures.pricing import Pricing
 from masking.measures.tokens import TokenCounter
@@ -229,7 +229,7 @@ def test_the_share_that_the_cache_held_is_that_of_the_conversation() -> None:
     size = ask(talk(4)).prompt.tokens_before
     unpredictable = dataclasses.replace(PRICING, cache=CacheRules(minimum=10**9, block=1))
     shares = [
-        ledger.enter(sent, pricing).cost.share
+        ledger.enter(sent, pricing).cost.hit_rate
         for sent, pricing in [
             (ask(talk(4)), PRICING),
             (ask(talk(5), cached=size // 4), PRICING),
@@ -324,7 +324,7 @@ def test_where_nothing_was_ever_masked_nothing_is_saved(
     for sent in requests:
         plain = dataclasses.replace(
             sent,
-            prompt=make_prompt(sent.prompt.before, sent.prompt.before),
+            prompt=Prompt(before=sent.prompt.before, after=sent.prompt.before),
             masked=frozenset(),
         )
         assert Savings(0.0, 0.0) == ledger.enter(plain, PRICED).total
@@ -352,7 +352,7 @@ def trip(ledger: Ledger, name: str = "go", *, is_masked: bool = True) -> Iterato
 def test_a_cache_that_holds_nothing_after_a_move_trips_once() -> None:
     entries = [*trip(Ledger())]
     assert [False] * 6 + [True] == [entry.tripped for entry in entries]
-    assert [False] * 6 + [True] == [entry.held for entry in entries]
+    assert [False] * 6 + [True] == [entry.is_frozen for entry in entries]
     assert 3 == [entry.moved for entry in entries].index(True)
 
 
@@ -360,13 +360,17 @@ def test_a_held_conversation_says_so_and_does_not_trip_again() -> None:
     ledger = Ledger()
     [*_, tripped] = trip(ledger)
     later = ledger.enter(ask(talk(10), MASKED, cached=0), PRICING)
-    assert (tripped.conversation, True, False) == (later.conversation, later.held, later.tripped)
+    assert (tripped.conversation, True, False) == (
+        later.conversation,
+        later.is_frozen,
+        later.tripped,
+    )
 
 
 def test_a_recording_never_trips() -> None:
     ledger = Ledger()
-    assert not any(entry.tripped or entry.held for entry in trip(ledger, is_masked=False))
-    assert ledger.find_hold(b"someone", read(talk(10))) is None
+    assert not any(entry.tripped or entry.is_frozen for entry in trip(ledger, is_masked=False))
+    assert ledger.frozen_results(b"someone", read(talk(10))) is None
 
 
 QUESTION: ChatMessage = {"role": "user", "content": "well?"}
@@ -402,13 +406,13 @@ def test_the_next_request_of_a_held_conversation_masks_what_the_last_one_did(
     ledger = Ledger()
     ledger.enter(ask(talk(1, "fine")), PRICING)
     assert 7 == len([*trip(ledger)])
-    assert (expected and frozenset(expected)) == ledger.find_hold(seed, read(messages))
+    assert (expected and frozenset(expected)) == ledger.frozen_results(seed, read(messages))
 
 
 def test_before_it_trips_nothing_is_held() -> None:
     ledger = Ledger()
     for number, entry in enumerate(trip(ledger)):
-        held = ledger.find_hold(b"someone", read(talk(number + 4)))
+        held = ledger.frozen_results(b"someone", read(talk(number + 4)))
         assert entry.tripped == (held is not None)
 
 
@@ -416,14 +420,14 @@ def test_what_was_masked_since_stays_masked() -> None:
     ledger = Ledger()
     assert 7 == len([*trip(ledger)])
     ledger.enter(ask(talk(10), (0, 1, 2), cached=0), PRICING)  # on its way when it tripped
-    assert frozenset({0, 1, 2}) == ledger.find_hold(b"someone", read(talk(11)))
+    assert frozenset({0, 1, 2}) == ledger.frozen_results(b"someone", read(talk(11)))
 
 
 def test_a_forgotten_conversation_is_held_no_longer() -> None:
     ledger = Ledger(max_conversations=1)
     assert 7 == len([*trip(ledger)])
     ledger.enter(ask(talk(0, "stop")), PRICING)
-    assert ledger.find_hold(b"someone", read(talk(10))) is None
+    assert ledger.frozen_results(b"someone", read(talk(10))) is None
 
 
 @pytest.fixture
@@ -452,7 +456,8 @@ def test_a_request_that_is_looked_up_while_another_is_entered_never_unmasks() ->
         found = []
         while not done:
             found += [
-                (count, ledger.find_hold(b"someone", read(talks[count + 1]))) for count in turns
+                (count, ledger.frozen_results(b"someone", read(talks[count + 1])))
+                for count in turns
             ]
         return found
 
@@ -465,7 +470,7 @@ def test_a_request_that_is_looked_up_while_another_is_entered_never_unmasks() ->
     for count, held in found:
         # Of the request itself, of the one before it, or none.
         assert held is None or len(held) in (count - 7, count - 6), count
-    assert frozenset(range(52)) == ledger.find_hold(b"someone", read(talks[60]))
+    assert frozenset(range(52)) == ledger.frozen_results(b"someone", read(talks[60]))
 
 
 def test_a_request_that_is_left_whole_changes_nothing_of_its_conversation() -> None:

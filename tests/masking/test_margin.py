@@ -2,7 +2,7 @@
 
 import pytest
 
-from masking.accounting.margin import NO_MARGIN, Margin, read_margin
+from masking.accounting.cost import NO_MARGIN, Margin, read_margin
 
 
 def test_what_recurs_adds_up_and_what_is_chance_evens_out() -> None:

@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.accounting.cache_points import find_points, find_writable
-from masking.accounting.prefix_cache import CachePoints, Piece, PrefixCache, SentPrompt
+from masking.accounting.prefix_cache import (
+    CachePoints,
+    Piece,
+    PrefixCache,
+    SentPrompt,
+    cache_points,
+    count_writable,
+)
 from masking.measures.cache_rules import OPENAI, CacheRules, find_rules
 
 ANTHROPIC, DEEPSEEK = find_rules("anthropic"), find_rules("deepseek")
@@ -169,31 +175,31 @@ def test_some_caches_are_read_at_certain_points_alone(
     cache = PrefixCache()
     for earlier in sent:
         pieces = mark(earlier)
-        cache.send(SentPrompt(b"seed"), pieces, points=find_points(pieces, rules))
+        cache.send(SentPrompt(b"seed"), pieces, points=cache_points(pieces, rules))
     found, pieces = SentPrompt(b"seed"), mark(prompt)
-    points = find_points(pieces, rules)
+    points = cache_points(pieces, rules)
     assert expected[0] == cache.send(found, pieces, points=points)
     if expected[1]:
-        assert expected[1] == find_writable(found.sizes, points, rules)
+        assert expected[1] == count_writable(found.sizes, points, rules)
 
 
 def test_a_mark_looks_back_so_many_blocks_not_so_many_messages() -> None:
-    assert CachePoints((3, 4), (4,)) == find_points(mark("abcD", blocks=2), MARKS)
-    assert CachePoints((4,), (4,)) == find_points(mark("abcD", blocks=3), MARKS)
+    assert CachePoints((3, 4), (4,)) == cache_points(mark("abcD", blocks=2), MARKS)
+    assert CachePoints((4,), (4,)) == cache_points(mark("abcD", blocks=3), MARKS)
 
 
 def test_what_is_too_short_is_not_written() -> None:
     rules = dataclasses.replace(MARKS, minimum=7)
-    points = find_points(mark("abCd"), rules)
-    assert 0 == find_writable([0, 1, 3, 6, 10], points, rules)
-    assert 6 == find_writable([0, 1, 3, 6, 10], points, MARKS)
-    assert 0 == find_writable([0, 1], find_points(mark("a"), MARKS), MARKS)
-    assert None is find_writable([0, 1], find_points(mark("a"), OPENAI), OPENAI)
+    points = cache_points(mark("abCd"), rules)
+    assert 0 == count_writable([0, 1, 3, 6, 10], points, rules)
+    assert 6 == count_writable([0, 1, 3, 6, 10], points, MARKS)
+    assert 0 == count_writable([0, 1], cache_points(mark("a"), MARKS), MARKS)
+    assert None is count_writable([0, 1], cache_points(mark("a"), OPENAI), OPENAI)
 
 
 def test_a_point_is_forgotten_like_any_prefix() -> None:
     cache, pieces = PrefixCache(), mark("aB")
-    points = find_points(pieces, MARKS)
+    points = cache_points(pieces, MARKS)
     assert [0, 3, 3, 0] == [
         cache.send(SentPrompt(b"seed"), pieces, now, ttl=10.0, points=points)
         for now in (0.0, 10.0, 20.0, 31.0)

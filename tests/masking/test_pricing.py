@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from masking.accounting.ledger import Ledger, Sent
 from masking.accounting.prefix_cache import Piece
-from masking.accounting.prompt import make_prompt
+from masking.accounting.prompt import Prompt
 from masking.errors import ConfigError
 from masking.measures.cache_rules import find_rules
 from masking.measures.price_settings import OwnPrice, PriceSettings
@@ -335,7 +335,7 @@ settings_ = st.sampled_from([AUTO, NONE, GIVEN, OWN])
 hosts = st.sampled_from([None, "api.openai.com", "API.openai.com", "api.anthropic.com", "x"])
 models = st.sampled_from([None, "gpt-4o", "claude-sonnet-4-20250514", "grok-4", "m", LONG])
 counts = st.none() | st.integers(0, 3_000)
-PROMPT = make_prompt([Piece(b"b" * 16, 2_000)], [Piece(b"a" * 16, 1_500)])
+PROMPT = Prompt(before=(Piece(b"b" * 16, 2_000),), after=(Piece(b"a" * 16, 1_500),))
 
 
 @given(

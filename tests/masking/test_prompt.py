@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking import MaskPolicy, rewrite_request
-from masking.accounting.counted import digest_element, digest_of
 from masking.accounting.prefix_cache import Piece
-from masking.accounting.prompt import read_prompt
+from masking.accounting.prompt import digest_element, digest_of, read_prompt
 from masking.measures.tokens import TokenCounter, count_tools
 from masking.model import Decision, Replacement, replacements_of
 from masking.rewrite import Rewrite, read_request

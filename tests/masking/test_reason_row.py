@@ -1,6 +1,6 @@
 import pytest
 
-from masking.accounting.reason_row import spell_reasons
+from masking.accounting.prompt import render_reasons
 from masking.reasons import REASONS, Reason
 
 
@@ -14,7 +14,7 @@ from masking.reasons import REASONS, Reason
     ],
 )
 def test_a_row_has_a_letter_for_each_result(reasons: list[Reason], row: str) -> None:
-    assert row == spell_reasons(reasons)
+    assert row == render_reasons(reasons)
 
 
 def test_no_two_reasons_share_a_letter() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from masking.accounting.repeated_calls import Places, count_rereads, find_repeated
+from masking.accounting.rereads import Places, count_masked_repeats, find_repeated
 from masking.known_table import KnownTable
 from masking.rewrite import read_request
 from tests.builders import read
@@ -77,7 +77,7 @@ def test_a_result_that_no_call_asked_for_is_repeated_by_none() -> None:
     ],
 )
 def test_a_reread_repeats_what_was_masked(repeated: tuple[Places, ...], expected: int) -> None:
-    assert expected == count_rereads(repeated, frozenset({0, 1}))
+    assert expected == count_masked_repeats(repeated, frozenset({0, 1}))
 
 
 def ask(number: int) -> Ask:

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 
 from masking import MaskPolicy, rewrite_request
-from masking.accounting.prompt import read_prompt
-from masking.accounting.sizes import Sizes, measure
+from masking.accounting.prompt import Sizes, measure, read_prompt
 from masking.measures.tokens import TokenCounter
 from masking.model import replacements_of
 from masking.rewrite import Rewrite

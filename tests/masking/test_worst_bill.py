@@ -1,6 +1,6 @@
 import pytest
 
-from masking.accounting.worst_bill import WorstBill, find_worst_bill
+from masking.accounting.cost import WorstBill, worst_bill
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,4 @@ from masking.accounting.worst_bill import WorstBill, find_worst_bill
 def test_the_worst_bill_is_the_highest_so_far_beside_that_of_everything(
     costs: list[float], whole: list[float], expected: WorstBill | None
 ) -> None:
-    assert expected == find_worst_bill(costs, whole)
+    assert expected == worst_bill(costs, whole)

@@ -15,7 +15,6 @@ from masking.measures.price_settings import PriceSettings
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
 from masking.reduction import ReductionOptions
-from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
 from tests.builders import MASK_ALL, OLD, assistant, policy, result, turn
 from tests.replays import add_up
@@ -77,7 +76,7 @@ def test_what_another_strategy_hides_counts_as_well() -> None:
     session = grow([*edits_what_it_read(20), result("edit", "ok")])
     off = policy(MASK_ALL, enabled=False)
     small = ReductionOptions(enabled=True, max_input_chars=20_000)
-    reduced = ReplaySettings(policy=off, others=Strategies(schema1=off, reduction=small))
+    reduced = ReplaySettings(policy=off, reduction=small)
     assert Rereads(calls=22) == sum_of(compare(session, ReplaySettings(policy=off), COUNTER))
     assert 1 == sum_of(compare(session, reduced, COUNTER)).quoted
 

@@ -19,8 +19,7 @@ from addon.replay.replay import (
     replay,
 )
 from masking import MaskPolicy, rewrite_request
-from masking.accounting.prompt import read_prompt
-from masking.accounting.sizes import measure
+from masking.accounting.prompt import measure, read_prompt
 from masking.measures.price_settings import CachePricing, PriceSettings
 from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
@@ -226,7 +225,7 @@ def test_a_recording_is_taken_for_what_was_sent_before_masking() -> None:
     )
     for request in requests:
         assert 10_000 == request.entry.cost.before.prompt > request.entry.cost.after.prompt
-        assert not request.entry.held
+        assert not request.entry.is_frozen
 
 
 NARROW = Ruled(Strategies(schema1=policy(window_turns=1)), PriceSettings("none"))

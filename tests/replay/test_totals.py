@@ -8,8 +8,7 @@ import pytest
 from addon.replay.compare import Comparison, compare
 from addon.replay.replay import ReplayedRequest, ReplaySettings
 from addon.replay.totals import BilledPrice, ConversationTotals, Totals, add_all, summarize
-from masking.accounting.cost import Bill
-from masking.accounting.worst_bill import WorstBill, find_worst_bill
+from masking.accounting.cost import Bill, WorstBill, worst_bill
 from masking.measures.tokens import TokenCounter
 from masking.strategies.policy import MaskPolicy
 from tests.replays import Talk, add_up, replayed
@@ -28,7 +27,7 @@ def test_a_conversation_comes_to_the_sums_of_its_requests() -> None:
     paid, whole = ([*map(float, bills)] for bills in zip(
         *((cost.after.cost, cost.before.cost) for cost in costs), strict=True
     ))  # fmt: skip
-    assert find_worst_bill(paid, whole) == totals.worst
+    assert worst_bill(paid, whole) == totals.worst
 
 
 def test_dollars_are_known_if_those_of_all_are() -> None:

@@ -36,14 +36,14 @@ class Origin:
 
     def list_settings(self) -> list[tuple[str, str]]:
         """Return the settings of the replay, by the names that files and options give them."""
-        policy, others = self.settings.policy, self.settings.others
+        policy, settings = self.settings.policy, self.settings
         known: dict[str, object] = {name: getattr(policy, name) for name in _SETTINGS}
-        known["cache_pricing"] = self.settings.price_settings.cache_pricing
-        known["redaction.enabled"] = others.redaction.redacts
-        known["reduction.enabled"] = others.reduction.reduces
-        known["memory.enabled"] = self.settings.remembers
-        known["--model"] = self.settings.model
-        known["--cache-ttl"] = self.settings.ttl
+        known["cache_pricing"] = settings.price_settings.cache_pricing
+        known["redaction.enabled"] = settings.redaction.redacts
+        known["reduction.enabled"] = settings.reduction.reduces
+        known["memory.enabled"] = settings.remembers
+        known["--model"] = settings.model
+        known["--cache-ttl"] = settings.ttl
         known["--pause"] = self.pause
         return [(name, _spell(value)) for name, value in known.items() if value is not None]
 

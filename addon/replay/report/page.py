@@ -29,7 +29,7 @@ from addon.replay.report.tables import (
 )
 from addon.replay.totals import ConversationTotals, CostUnit, add_all, assumed_prices, summarize
 from masking.accounting.cost import Bill
-from masking.accounting.reason_row import label_reasons, spell_reasons
+from masking.accounting.prompt import label_reasons, render_reasons
 from masking.errors import printable
 
 _STYLES = ("uPlot.min.css", "report.css")
@@ -134,7 +134,7 @@ def render_chart(comparison: Comparison) -> str:
         "about": _introduce(comparison),
         "unit": unit,
         "series": {key: _describe_bills(bills[key], unit) for key in bills},
-        "map": [spell_reasons(request.reasons) for request in comparison.chosen],
+        "map": [render_reasons(request.reasons) for request in comparison.chosen],
         "moves": [
             {**asdict(move), "net": move.net} for move in find_moves(comparison.chosen, value)
         ],

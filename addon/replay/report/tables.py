@@ -13,7 +13,7 @@ from addon.replay.totals import (
     choose_unit,
     summarize,
 )
-from masking.accounting.worst_bill import AS_MUCH, WorstBill
+from masking.accounting import AS_MUCH, WorstBill
 
 # Numbers and names as a page shows them
 

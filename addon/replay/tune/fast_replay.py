@@ -16,9 +16,7 @@ from addon.replay.first_masked import NEVER, Judged, find_first_masked, judge_se
 from addon.replay.replay import ReplaySettings
 from addon.replay.reread import Rereads, count_rereads
 from addon.replay.session_index import Segment, SessionIndex
-from masking.accounting.cache_points import find_writable
-from masking.accounting.cost import find_mean_price
-from masking.accounting.prefix_cache import Piece, PrefixCache, SentPrompt
+from masking.accounting import Piece, PrefixCache, SentPrompt, count_writable, mean_price
 from masking.measures.tokens import TokenCounter
 from masking.strategies.policy import MaskPolicy, apply_pricing
 from masking.strategies.window import may_be_whole
@@ -175,11 +173,11 @@ class _SegmentPrompt:
             self._prompt, self._pieces, now, rules.ttl, unchanged=unchanged, points=request.points
         )
         tokens, cached = self._prompt.sizes[-1], rules.round(known)
-        writable = find_writable(self._prompt.sizes, request.points, rules)
+        writable = count_writable(self._prompt.sizes, request.points, rules)
         uncached = (
             None
             if writable is None
-            else find_mean_price(tokens - cached, writable - cached, pricing.write)
+            else mean_price(tokens - cached, writable - cached, pricing.write)
         )
         cost = pricing.find_cost(tokens, cached, uncached)
         return BilledRequest(

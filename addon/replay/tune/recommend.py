@@ -21,7 +21,7 @@ from addon.replay.replay import ReplaySettings, Session
 from addon.replay.reread import Rereads
 from addon.replay.session_index import SessionIndex, index_session
 from addon.replay.tune.fast_replay import BilledRequest, BilledSession, FastReplay
-from masking.accounting.worst_bill import AS_MUCH, find_worst_bill
+from masking.accounting.cost import AS_MUCH, worst_bill
 from masking.measures.tokens import TokenCounter
 from masking.strategies.policy import MaskPolicy
 
@@ -166,7 +166,7 @@ def sum_up(billed: BilledSession, plain: Sequence[BilledRequest], index: Session
     """Return what a policy yields on a session; `plain` are the requests with everything sent."""
     requests = billed.requests
     worst_bills = (
-        find_worst_bill((requests[at].cost for at in own), (plain[at].cost for at in own))
+        worst_bill((requests[at].cost for at in own), (plain[at].cost for at in own))
         for own in index.conversations
     )
     known = [request.dollars for request in requests if request.dollars is not None]

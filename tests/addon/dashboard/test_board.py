@@ -8,7 +8,7 @@ from addon.dashboard.board import Board
 from addon.dashboard.describe import describe_conversation, describe_row, describe_view, render_net
 from addon.metrics.holdout import Holdout
 from addon.metrics.sums import BillSum
-from masking.accounting.margin import Margin
+from masking.accounting.cost import Margin
 from tests.made_up_records import UNPRICED, bill, record
 
 
