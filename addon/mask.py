@@ -159,7 +159,7 @@ class ObservationMasking:
 
     def tcp_start(self, flow: tcp.TCPFlow) -> None:
         host, settings = find_host(flow), self._read_settings()
-        if settings.decide_some and is_opened(host, settings.hosts):
+        if settings.any_enabled and is_opened(host, settings.hosts):
             self._raw_tcp.note(host)
 
     def websocket_end(self, flow: http.HTTPFlow) -> None:
@@ -213,7 +213,7 @@ class ObservationMasking:
             **describe_software(settings),
             "run": self._run.name,
             "state": render_start(config),
-            "is_masking": settings.change_some,
+            "is_masking": settings.any_changes,
             "base_urls": True,
             "config": str(config.path),
             "records": self._metrics.path,
@@ -260,7 +260,7 @@ class ObservationMasking:
     def _is_masking(self, flow: http.HTTPFlow) -> bool:
         """Whether the configuration has requests to a host masked."""
         settings = self._read_settings()
-        return settings.decide_some and is_opened(flow.request.pretty_host, settings.hosts)
+        return settings.any_enabled and is_opened(flow.request.pretty_host, settings.hosts)
 
     async def _masks_response(self, flow: http.HTTPFlow) -> bool:
         """Whether a response comes from an MCP server and is to be masked."""

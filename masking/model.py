@@ -175,16 +175,6 @@ class Maskable(NamedTuple):
     images: int = 0
 
 
-class PriceStep(NamedTuple):
-    """Every token of a prompt of more than `above` tokens costs `factor` times as much.
-
-    The factor is relative to the price of prompts below the first step.
-    """
-
-    above: int
-    factor: float
-
-
 class Replacement(NamedTuple):
     """A text, its path, and the placeholder that takes its place.
 

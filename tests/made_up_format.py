@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from masking.elements import UNKNOWN, Call, Element, ElementSize, Result, Speaker
-from masking.measures.token_estimate import estimate_tokens
+from masking.tokens import estimate_tokens
 from masking.wire_format import HeadSize, Marks, WireFormat
 
 _SPEAKERS: Mapping[object, Speaker] = {"model": "assistant", "human": "user", "rules": "system"}

@@ -1,18 +1,21 @@
-"""Writes the lists of the pages from the code: `python -m tests.make_docs`.
+"""Writes `config.toml` and the lists of the pages from the code: `python -m tests.make_docs`.
 
 A page marks such a place with `<!-- list: NAME -->` and `<!-- end -->`. What stands between them is
-written by this program, and a test fails if it is not what the code says now.
+written by this program, and so is all of `config.toml`. A test fails if one of them is not what the
+code says now.
 """
 
 import dataclasses
 import inspect
 import re
 import sys
-import tomllib
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
+from typing import get_args
 
 import click
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 import masking
 from addon.commands.main import obsmask
@@ -20,6 +23,8 @@ from addon.commands.options import POLICY_KEYS
 from addon.metrics.mcp_record import McpRecord
 from addon.metrics.record import RequestRecord
 from addon.metrics.record_fields import describe_fields
+from masking.config import ROOT as ROOT_TABLE
+from masking.config import Tables, list_keys
 from masking.reasons import REASONS
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
@@ -29,22 +34,100 @@ from tests.pages import find_pages
 from tests.places import CONFIG, ROOT
 
 _PLACE = re.compile(r"(<!-- list: ([\w -]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
-_TABLE = re.compile(r"^\[observation_masking\.(\w+)\]$", re.MULTILINE)
-_KEY = re.compile(r"((?:^# .*\n)+)^(\w+) = ", re.MULTILINE)
 _SHOWN = 3
+_WIDTH = 100
+
+_HEAD = """\
+The configuration of observation-masking. A change while the proxy runs takes effect within about
+half a second, and the log says so. A file with a mistake in it changes nothing, and the log says
+what is wrong."""
+
+TABLES = {
+    name: key.annotation
+    for name, key in list_keys(Tables).items()
+    if isinstance(key.annotation, type) and list_keys(key.annotation)
+}
+"""The tables of the configuration, by their names."""
+
+LISTS_OF_TABLES = ("prices", "windows", "rules")
 
 PYTHON = {"schema1": MaskPolicy, "redaction": RedactionPolicy, "reduction": ReductionOptions}
 """The policies that the Python API takes, by the table of the configuration they belong to."""
 
 
 def main() -> int:
-    """Write the lists of all pages anew."""
-    for page in find_pages(ROOT):
+    """Write the configuration and the lists of all pages anew."""
+    for page in (CONFIG, *find_pages(ROOT)):
         text = page.read_text(encoding="utf-8")
-        if (new := fill(text)) != text:
+        if (new := write_config() if page == CONFIG else fill(text)) != text:
             page.write_text(new, encoding="utf-8")
             print(page)
     return 0
+
+
+def write_config() -> str:
+    """Return the shipped configuration: every key of every table, with its description above it."""
+    return "\n".join(_list_config_lines())
+
+
+def _list_config_lines() -> Iterator[str]:
+    yield from _comment(_HEAD)
+    yield ""
+    yield f"[{ROOT_TABLE}]"
+    for name, key in list_keys(Tables).items():
+        if name in TABLES:
+            yield f"[{ROOT_TABLE}.{name}]"
+            for inner, inner_key in list_keys(TABLES[name]).items():
+                yield from _assign(inner, inner_key)
+        elif name in LISTS_OF_TABLES:
+            yield from _comment(key.description)
+            for example in key.examples or ():
+                yield "#"
+                yield from (f"# {line}".rstrip() for line in _list_example(name, example))
+            if name != LISTS_OF_TABLES[-1]:
+                yield ""
+        else:
+            yield from _assign(name, key)
+    yield ""
+
+
+def _assign(name: str, key: FieldInfo) -> Iterator[str]:
+    """Yield a key with its description and its default."""
+    yield from _comment(key.description)
+    line = f"{name} = {_literal(key.default)}"
+    if len(line) <= _WIDTH:
+        yield line
+    else:
+        yield f"{name} = ["
+        yield from (f"    {_literal(each)}," for each in key.default)
+        yield "]"
+    yield ""
+
+
+def _comment(text: str | None) -> Iterator[str]:
+    assert text is not None
+    for line in textwrap.wrap(text, _WIDTH - 2, break_long_words=False, break_on_hyphens=False):
+        yield f"# {line}"
+
+
+def _list_example(name: str, example: Mapping[str, object]) -> Iterator[str]:
+    """Yield a table of a list of tables; a rule's changes of other tables stand behind it."""
+    changes = {key: value for key, value in example.items() if key in TABLES}
+    yield f"[[{ROOT_TABLE}.{name}]]"
+    yield from (f"{key} = {_literal(each)}" for key, each in example.items() if key not in changes)
+    for table, values in changes.items():
+        assert isinstance(values, Mapping)
+        yield ""
+        yield f"[{ROOT_TABLE}.{name}.{table}]"
+        yield from (f"{key} = {_literal(each)}" for key, each in values.items())
+
+
+def list_example(name: str) -> Iterator[str]:
+    """Yield the example of a list of tables, as a block of TOML."""
+    yield "```toml"
+    for example in list_keys(Tables)[name].examples or ():
+        yield from _list_example(name, example)
+    yield "```"
 
 
 def fill(text: str) -> str:
@@ -53,7 +136,8 @@ def fill(text: str) -> str:
 
 
 def _make(name: str) -> str:
-    kind, _, argument = (name, "", "") if name in LISTS else name.partition(" ")
+    kind = next(kind for kind in sorted(LISTS, key=len, reverse=True) if name.startswith(kind))
+    argument = name.removeprefix(kind).strip()
     return "".join(f"{line}\n" for line in LISTS[kind](argument))
 
 
@@ -62,11 +146,24 @@ def list_settings(table: str) -> Iterator[str]:
 
     Without a name these are the keys that stand outside all tables.
     """
-    yield f"| `[{'.'.join(filter(None, ('observation_masking', table)))}]` | shipped | |"
+    yield f"| `[{'.'.join(filter(None, (ROOT_TABLE, table)))}]` | shipped | |"
     yield "|---|---|---|"
-    found = shipped()[table] if table else _find_outside_tables()
-    for key, value in found.items():
-        yield f"| `{key}` | {_render(value)} | {_escape(comments(table)[key])} |"
+    outside = {name: key for name, key in list_keys(Tables).items() if name not in TABLES}
+    keys = list_keys(TABLES[table]) if table else outside
+    for name, key in keys.items():
+        if name not in LISTS_OF_TABLES:
+            yield f"| `{name}` | {_render(key.default)} | {_escape(key.description or '')} |"
+
+
+def list_list_of_tables(name: str) -> Iterator[str]:
+    """Yield the keys of a list of tables, and what they are if they are left out."""
+    yield f"| `[[{ROOT_TABLE}.{name}]]` | left out | |"
+    yield "|---|---|---|"
+    (item, _) = get_args(list_keys(Tables)[name].annotation)
+    for key, field in list_keys(item).items():
+        default = None if field.is_required() else field.get_default(call_default_factory=True)
+        left_out = "" if default is None else f"{_render(default)} "
+        yield f"| `{key}` | {left_out}| {_escape(field.description or '')} |"
 
 
 def list_python(_: str) -> Iterator[str]:
@@ -75,9 +172,9 @@ def list_python(_: str) -> Iterator[str]:
     yield "|---|---|---|"
     for table, policy in PYTHON.items():
         defaults = {each.name: each.default for each in dataclasses.fields(policy)}
-        for key, value in shipped()[table].items():
-            if key in defaults and _render(value or None) != _render(defaults[key] or None):
-                yield f"| `{table}.{key}` | {_render(value)} | {_render(defaults[key])} |"
+        for name, key in list_keys(TABLES[table]).items():
+            if name in defaults and _render(key.default or None) != _render(defaults[name] or None):
+                yield f"| `{table}.{name}` | {_render(key.default)} | {_render(defaults[name])} |"
 
 
 def list_record(kind: str) -> Iterator[str]:
@@ -153,6 +250,8 @@ _STRATEGIES = {"schema1": "window", "redaction": "redaction", "reduction": "redu
 LISTS: Mapping[str, Callable[[str], Iterator[str]]] = {
     "reasons": list_reasons,
     "settings": list_settings,
+    "tables of": list_list_of_tables,
+    "example of": list_example,
     "python": list_python,
     "public names": list_public_names,
     "record": list_record,
@@ -161,25 +260,6 @@ LISTS: Mapping[str, Callable[[str], Iterator[str]]] = {
     "clients of the readme": list_readme_clients,
     "clients not tried": list_untried,
 }
-
-
-def _find_outside_tables() -> Mapping[str, object]:
-    return {key: value for key, value in shipped().items() if not isinstance(value, Mapping)}
-
-
-def shipped() -> Mapping[str, Mapping[str, object]]:
-    """Return the shipped configuration's tables."""
-    tables: Mapping[str, Mapping[str, object]] = tomllib.loads(CONFIG.read_text(encoding="utf-8"))[
-        "observation_masking"
-    ]
-    return tables
-
-
-def comments(table: str) -> Mapping[str, str]:
-    """Return the comments of the shipped configuration, by the key of a table."""
-    outside, *parts = _TABLE.split(CONFIG.read_text(encoding="utf-8"))
-    text = {"": outside, **dict(zip(parts[::2], parts[1::2], strict=True))}[table]
-    return {key: " ".join(lines.replace("# ", "").split()) for lines, key in _KEY.findall(text)}
 
 
 def _render(value: object) -> str:
@@ -195,6 +275,11 @@ def _literal(value: object) -> str:
         return str(value).lower()
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_literal, value))}]"
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{key} = {_literal(each)}" for key, each in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    if isinstance(value, float):
+        return f"{value:g}" if value in (0, 1) else str(value)
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 

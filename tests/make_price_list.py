@@ -13,10 +13,10 @@ from pathlib import Path
 
 import orjson
 
-import masking.measures.price_list
-from masking.measures.price_list_check import pack_list
+import masking.prices
+from masking.prices import pack_list
 
-SHIPPED = Path(masking.measures.price_list.__file__).with_name("prices.json")
+SHIPPED = Path(masking.prices.__file__).with_name("prices.json")
 
 
 def make_list(today: date) -> bytes:

@@ -10,10 +10,10 @@ from addon.replay.compare import ComparedRequest, Comparison, compare
 from addon.replay.replay import RecordedRequest, ReplaySettings
 from addon.replay.totals import ConversationSums, ConversationTotals
 from masking.accounting.cost import Bill
-from masking.measures.price_settings import CachePricing, PriceSettings
-from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
+from masking.prices import CachePricing, PriceSettings
 from masking.strategies.policy import MaskPolicy
+from masking.tokens import TokenCounter
 from masking.wire.usage import Usage
 from tests.builders import OLD, turn
 

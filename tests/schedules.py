@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from masking.measures.pricing import Pricing
 from masking.model import Maskable, Request
+from masking.prices import Pricing
 from masking.strategies.boundary import find_boundary
 from masking.strategies.policy import MaskPolicy
 

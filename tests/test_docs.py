@@ -12,12 +12,13 @@ import pytest
 from pydantic_core import to_json
 
 from addon.commands.main import main, obsmask
-from masking.config_tables import RuleTable, Tables
-from masking.measures.price_settings import OwnPrice, OwnWindow
+from masking.config import Tables
+from masking.config.settings import RuleTable
+from masking.prices import OwnPrice, OwnWindow
 from tests.benchmarks import assumed
-from tests.make_docs import fill
+from tests.make_docs import fill, write_config
 from tests.pages import find_broken_links, find_pages
-from tests.places import ROOT
+from tests.places import CONFIG, ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = {path: path.read_text(encoding="utf-8") for path in find_pages(ROOT)}
@@ -90,6 +91,11 @@ def test_every_key_is_described(table: str, keys: dict[str, object]) -> None:
 def test_its_lists_are_what_the_code_says(page: Path) -> None:
     """`python -m tests.make_docs` writes them."""
     assert fill(PAGES[page]) == PAGES[page]
+
+
+def test_the_shipped_configuration_is_what_the_code_says() -> None:
+    """`python -m tests.make_docs` writes it."""
+    assert write_config() == CONFIG.read_text(encoding="utf-8")
 
 
 def test_the_prices_of_a_table_are_described() -> None:

@@ -32,7 +32,7 @@ def load(off_the_path: tuple[str, ...] = ("nothing",), room: str = "masking") ->
         (("nothing",), {"mitmproxy", "addon", "jinja2"}),
         (
             _OFF_THE_PATH,
-            {"mitmproxy", "addon", "tiktoken", "rich", "masking.measures.tokens"},
+            {"mitmproxy", "addon", "tiktoken", "rich"},
         ),
     ],
     ids=["the whole core", "what is on a request's path"],

@@ -15,7 +15,7 @@ from tests.places import ROOT
 
 NAMES = (
     *("masking.errors", "masking.errors", "masking.reasons", "masking.model"),
-    *("masking.host_names", "masking.globs"),
+    *("masking.patterns", "masking.patterns"),
 )
 INDEX = (
     *("masking.elements", "masking.folds", "masking.frames", "masking.known", "masking.decoded"),
@@ -29,9 +29,9 @@ PATH = (
 UP_TO_REPLAY = (*PATH, "masking.accounting", "addon.replay")
 CORE = (
     *(*UP_TO_REPLAY, "addon.replay.tune", "addon.replay.report"),
-    *("masking.rules", "masking.config_tables", "masking.overrides", "masking.config"),
-    *("masking.config_types", "masking.config_mistakes", "masking.config_values"),
-    *("masking.config_strategies", "masking.chat_messages"),
+    *("masking.config", "masking.config", "masking.config", "masking.config"),
+    *("masking.config", "masking.config.mistakes", "masking.config"),
+    *("masking.config", "masking.chat_messages"),
 )
 SEES_MASKING = ("masking", *CORE)
 
@@ -40,9 +40,9 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "masking.errors": (),
     "masking.model": ("masking.errors", "masking.reasons"),
     "masking.reasons": (),
-    "masking.host_names": ("masking.errors",),
-    "masking.globs": ("masking.errors",),
-    "masking.rules": NAMES,
+    "masking.patterns": ("masking.errors",),
+    "masking.patterns": ("masking.errors",),
+    "masking.config": NAMES,
     # Leaves: they know a text, a path or a price, and no strategy.
     "masking.measures": NAMES,
     "masking.elements": NAMES,
@@ -67,27 +67,25 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "masking.rewrite": PATH[:-1],
     "masking.chat_messages": (*LEAVES, "masking.strategies", "masking.wire"),
     # The settings of the strategies; nothing that works knows where its settings came from.
-    "masking.config_types": (*NAMES, "masking.measures", "masking.rules"),
-    "masking.config_strategies": (*LEAVES, "masking.strategies", "masking.config_types"),
-    "masking.config_tables": (
-        *(*LEAVES, "masking.strategies", "masking.rules", "masking.config_types"),
-        "masking.config_strategies",
+    "masking.config": (*NAMES, "masking.measures", "masking.config"),
+    "masking.config": (*LEAVES, "masking.strategies", "masking.config"),
+    "masking.config": (
+        *(*LEAVES, "masking.strategies", "masking.config", "masking.config"),
+        "masking.config",
     ),
-    "masking.config_mistakes": (
-        *("masking.errors", "masking.config_tables", "masking.config_types"),
-    ),
-    "masking.overrides": ("masking.errors",),
+    "masking.config.mistakes": (*("masking.errors", "masking.config", "masking.config"),),
+    "masking.config": ("masking.errors",),
     "masking.config": (
         *(*LEAVES, "masking.strategies"),
-        *("masking.config_types", "masking.config_tables", "masking.config_mistakes"),
-        *("masking.overrides", "masking.rules"),
+        *("masking.config", "masking.config", "masking.config.mistakes"),
+        *("masking.config", "masking.config"),
     ),
-    "masking.config_values": (
-        *("masking.strategies", "masking.config_tables", "masking.overrides", "masking.config"),
+    "masking.config": (
+        *("masking.strategies", "masking.config", "masking.config", "masking.config"),
     ),
     # Off a request's path, each upon the one before.
     "masking.accounting": PATH,
-    "addon.replay": (*PATH, "masking.accounting", "masking.rules"),
+    "addon.replay": (*PATH, "masking.accounting", "masking.config"),
     "addon.replay.tune": UP_TO_REPLAY,
     "addon.replay.report": UP_TO_REPLAY,
     # The public face: nothing inside imports it.

@@ -21,13 +21,13 @@ from addon.commands.options import (
 from addon.commands.sessions import read_sessions
 from addon.replay.replay import ReplayedRequest, ReplaySettings, Session, replay
 from masking.errors import WireError
-from masking.measures.price_settings import PriceSettings
-from masking.measures.tokens import TokenCounter
+from masking.prices import PriceSettings
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.rewrite import read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
+from masking.tokens import TokenCounter
 
 PRICES = ((1.0, 1.0), (0.5, 1.0), (0.1, 1.0))
 _TOKENS_AT = PRICES[1]

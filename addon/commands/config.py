@@ -25,7 +25,7 @@ from addon.shared.config_places import (
 )
 from addon.shared.regular_file import read_regular, replace_file
 from addon.shared.shipped import shipped
-from masking.config_values import ConfigValue, list_values
+from masking.config import ConfigValue, list_values
 from masking.errors import ConfigError, printable
 from masking.redaction_switch import SWITCH
 

@@ -14,10 +14,8 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT, InlineTable
 
 from addon.metrics.toml_values import dump_toml
-from masking.config import parse_settings, read_document
-from masking.config_values import list_values
+from masking.config import ROOT, list_values, parse_settings, read_document, read_override
 from masking.errors import ConfigError
-from masking.overrides import ROOT, read_override
 
 _BOM = b"\xef\xbb\xbf"
 

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from addon.metrics.toml_values import render_toml
-from masking.config_values import ConfigValue, Source
+from masking.config import ConfigValue, Source
 
 _SOURCES: dict[Source, str] = {
     "shipped": "shipped",

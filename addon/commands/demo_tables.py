@@ -144,7 +144,7 @@ BOUNDARY = (
 
 
 def _explain_window(settings: Settings) -> str:
-    turns = settings.schema1.window_turns
+    turns = settings.policy.window_turns
     return (
         f"Schéma 1 is the window: the results of the last {turns} tool turns stay, older ones may "
         "be masked."

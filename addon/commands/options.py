@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,11 +17,9 @@ from addon.replay.replay import ReplaySettings, Ruled
 from addon.shared.config_file import ConfigFile
 from addon.shared.config_places import NAME, locate_config
 from addon.shared.shipped import shipped
-from masking.config import Settings
-from masking.config_strategies import Schema1Table
-from masking.config_types import read_prices
+from masking.config import Schema1Table, Settings, list_keys, read_prices
 from masking.errors import ConfigError, OverrideError
-from masking.measures.price_settings import CachePricing, PriceSettings
+from masking.prices import CachePricing, PriceSettings
 from masking.strategies.policy import MaskPolicy
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -30,7 +29,7 @@ _LONGEST_PAUSE = 1e8
 
 POLICY_KEYS: Mapping[str, FieldInfo] = {
     name: field
-    for name, field in Schema1Table.model_fields.items()
+    for name, field in list_keys(Schema1Table).items()
     if name in MaskPolicy.__dataclass_fields__
 }
 """The keys of the configuration that are a policy's; each is an option of the same name."""
@@ -129,10 +128,11 @@ def read_proxy_arguments(given: Mapping[str, Any], tag: str, more: Sequence[str]
 
 def _make_option(name: str, key: FieldInfo) -> Callable[[_Function], _Function]:
     flag, kind = f"--{name.replace('_', '-')}", key.annotation
+    what = re.sub(r"\. .*", ".", key.description or "")  # its first sentence
     if kind is bool:
-        return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=key.description)
+        return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=what)
     if choices := get_args(kind) if get_origin(kind) is Literal else ():
-        return click.option(flag, name, type=click.Choice(choices), help=key.description)
+        return click.option(flag, name, type=click.Choice(choices), help=what)
     types: Mapping[object, tuple[object, str]] = {
         int: (whole_number(0), "N"),
         float: (float, "NUMBER"),
@@ -140,7 +140,7 @@ def _make_option(name: str, key: FieldInfo) -> Callable[[_Function], _Function]:
         tuple[str, ...]: (_read_names, "NAME,NAME"),
     }
     reader, metavar = types[kind]
-    return click.option(flag, name, type=reader, metavar=metavar, help=key.description)
+    return click.option(flag, name, type=reader, metavar=metavar, help=what)
 
 
 MOST_PORTS = 65_535
@@ -183,15 +183,16 @@ def read_replay_settings(given: Mapping[str, Any]) -> list[ReplaySettings]:
     pricings: list[CachePricing | None] = [*given["prices"]] or [None]
     return [
         ReplaySettings(
-            policy=settings.schema1,
+            policy=settings.policy,
             price_settings=_price(settings, pricing),
             model=given["model"],
             ttl=given["cache_ttl"],
             remembers=remembers,
-            redaction=settings.redaction,
-            reduction=settings.reduction,
+            redaction=settings.strategies.redaction,
+            reduction=settings.strategies.reduction,
             rules=tuple(
-                (rule, Ruled(own.strategies, _price(own, pricing))) for rule, own in settings.rules
+                (rule, Ruled(own.strategies, _price(own, pricing)))
+                for rule, own in settings.by_rule
             ),
         )
         for pricing in pricings
@@ -200,7 +201,7 @@ def read_replay_settings(given: Mapping[str, Any]) -> list[ReplaySettings]:
 
 def read_policy(given: Mapping[str, Any]) -> MaskPolicy:
     """Return the policy of the configuration and the options. Raises ConfigError as above."""
-    return _read_settings(given).schema1
+    return _read_settings(given).policy
 
 
 def _read_settings(given: Mapping[str, Any]) -> Settings:

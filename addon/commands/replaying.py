@@ -31,7 +31,7 @@ from addon.replay.totals import (
     assumed_prices,
     summarize,
 )
-from masking.measures.tokens import TokenCounter
+from masking.tokens import TokenCounter
 
 
 class Wanted(NamedTuple):

@@ -8,10 +8,8 @@ from addon.metrics.advice import Advice
 from addon.metrics.uncached import render_uncached
 from addon.proxy.base_urls import is_loopback
 from masking.config import Settings
-from masking.host_names import check_host, normalize_host
-from masking.measures.price_list_check import open_list
-from masking.measures.price_settings import OwnPrice
-from masking.measures.pricing import Pricing, find_pricing
+from masking.patterns import check_host, normalize_host
+from masking.prices import OwnPrice, Pricing, find_pricing, open_list
 from masking.wire.cache_marks import CACHE_MARK
 
 

@@ -19,7 +19,7 @@ from addon.replay.tune.recommend import (
     pareto_front,
     recommend,
 )
-from masking.measures.pricing import find_pricing
+from masking.prices import find_pricing
 
 CAVEAT = (
     "A replay prices tokens. It cannot show what an agent would have done without what was masked. "

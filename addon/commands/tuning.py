@@ -24,7 +24,7 @@ from addon.replay.tune.recommend import (
     try_tunings,
     tuning_of,
 )
-from masking.measures.price_settings import PriceSettings
+from masking.prices import PriceSettings
 
 
 def run_tune(

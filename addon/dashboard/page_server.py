@@ -15,7 +15,7 @@ from addon.dashboard.board import Board, Described
 from addon.dashboard.counters import Counters
 from addon.dashboard.hosts import is_loopback
 from addon.metrics.record import RequestRecord
-from masking.config_tables import PageSettings
+from masking.config import PageSettings
 
 _SECONDS_TO_END = 2.0
 """How long the end of the proxy waits for the page to tell its readers."""

@@ -2,10 +2,8 @@
 
 from dataclasses import replace
 
-from masking.config import Settings, change_everywhere
-from masking.config_tables import MemorySettings
+from masking.config import ROOT, MemorySettings, Settings, change_everywhere
 from masking.errors import ConfigError
-from masking.overrides import ROOT
 
 _PROBLEM = (
     "the processes of this engine share nothing, and what one of them remembers would change what "
@@ -18,7 +16,7 @@ def without_memory(settings: Settings) -> Settings:
 
     "auto" means off. Raises ConfigError if a memory is asked for.
     """
-    if any(one.memory.enabled is True for one in settings.every):
+    if any(one.memory.enabled is True for one in settings.with_rules):
         raise ConfigError(_PROBLEM, f"{ROOT}.memory.enabled")
     off = MemorySettings(enabled=False)
     return change_everywhere(settings, lambda one: replace(one, memory=off))

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from addon.metrics.toml_values import render_toml
+from masking.config import read_override
 from masking.errors import OverrideError
-from masking.overrides import read_override
 
 
 class Advice:

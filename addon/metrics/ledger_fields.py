@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from masking.accounting import Bill, Entry, Margin, Savings
-from masking.measures.pricing import Pricing
+from masking.prices import Pricing
 
 _TOKEN_DIGITS = 1
 _DOLLAR_DIGITS = 8

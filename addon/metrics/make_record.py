@@ -8,7 +8,7 @@ from addon.metrics.software import describe_software
 from addon.metrics.stages import Answered, Measured, Priced, Received, Rewritten
 from addon.metrics.window_fields import describe_window
 from masking.accounting import Entry, Sizes, count_masked_repeats
-from masking.measures.vocabulary import ENCODING_NAME, is_exact_for
+from masking.tokens import ENCODING_NAME, is_exact_for
 from masking.wire.usage import Usage
 
 

@@ -35,14 +35,11 @@ from addon.metrics.untouched_warnings import UntouchedWarnings
 from addon.metrics.window_warnings import WindowWarnings
 from addon.metrics.worker import Worker, guard
 from masking.accounting import Entry, find_repeated, measure, read_prompt
-from masking.config import Settings
-from masking.config_tables import MetricsSettings
-from masking.measures.price_settings import PriceSettings
-from masking.measures.pricing import find_pricing
-from masking.measures.tokens import TokenCounter
-from masking.measures.vocabulary import load_o200k_base
+from masking.config import MetricsSettings, Settings
 from masking.memory.identity import digest_opening
+from masking.prices import PriceSettings, find_pricing
 from masking.rewrite import Rewrite
+from masking.tokens import TokenCounter, load_o200k_base
 from masking.wire.usage import Usage, read_usage
 
 Sink = Callable[[RequestRecord], object]

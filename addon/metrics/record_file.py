@@ -10,7 +10,7 @@ import orjson
 import platformdirs
 
 from addon.metrics.shared_file import SharedFile
-from masking.config_tables import MetricsSettings
+from masking.config import MetricsSettings
 
 logger = logging.getLogger("observation_masking")
 

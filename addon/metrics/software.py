@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from masking.config import Settings
 from masking.errors import ConfigError
-from masking.measures.price_list_check import open_list
+from masking.prices import open_list
 
 RECORD_SCHEMA = 2
 """The version of a record's fields. Records without it are of version 1, which lacks the fields of

@@ -10,10 +10,9 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from masking.accounting import Places, Prompt, Sizes
-from masking.config import Settings, find_settings
-from masking.measures.pricing import Pricing
+from masking.config import RequestFacts, Settings, find_settings
 from masking.memory.boundary_memory import PrefixState
-from masking.rules import RequestFacts
+from masking.prices import Pricing
 from masking.wire.usage import Usage
 from masking.wire_format import Binding, Purpose, WireFormat
 

@@ -7,7 +7,7 @@ from addon.metrics.advice import Advice
 from addon.metrics.record import RequestRecord
 from addon.metrics.record_file import RecordFile
 from addon.metrics.record_reader import read_records
-from masking.config_tables import MetricsSettings
+from masking.config import MetricsSettings
 
 MANY = 20
 """This many requests in a row are no accident."""

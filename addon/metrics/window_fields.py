@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from addon.metrics.stages import Answered
-from masking.measures.windows import fits_window
+from masking.prices import fits_window
 
 
 def describe_window(answered: Answered) -> Mapping[str, object]:

@@ -133,7 +133,7 @@ def is_bound(received: Received, request: Mapping[str, object]) -> bool:
     is_encrypted = isinstance(include, list) and "reasoning.encrypted_content" in include
     named = model if isinstance(model, str) else None
     binding = find_responses_binding(named, is_encrypted=is_encrypted)
-    return keeps_reasoning(binding, received.settings.schema1)
+    return keeps_reasoning(binding, received.settings.policy)
 
 
 async def close_connection(flow: http.HTTPFlow) -> bool:

@@ -19,7 +19,7 @@ from addon.proxy.trust import Peer, Trust
 from addon.proxy.unverified import SECONDS as UNVERIFIED_SECONDS
 from addon.proxy.unverified import Place, Unverified
 from addon.shared.requests import is_opened
-from masking.config_tables import HostSettings
+from masking.config import HostSettings
 
 logger = logging.getLogger("observation_masking")
 

@@ -95,7 +95,7 @@ class Websockets:
     def refuse(self, flow: http.HTTPFlow) -> None:
         """Answer a request for a WebSocket with 426, if its client is to speak HTTP."""
         settings = self._read_settings()
-        if flow.response is not None or not settings.change_some or not self._find_format(flow):
+        if flow.response is not None or not settings.any_changes or not self._find_format(flow):
             return
         mode = settings.websocket.mode
         if mode == "http" or (mode == "auto" and self._fallbacks.refuses(flow.request)):
@@ -227,7 +227,7 @@ class Websockets:
     def _tell(self, received: Received, why: Held | None, model: str | None) -> None:
         """Say once for each host and client what becomes of its conversations."""
         place = (received.host, received.client, why)
-        if not received.settings.decide_some or place in self._told:
+        if not received.settings.any_enabled or place in self._told:
             return
         self._told[place] = True
         client, advice = received.client or "its client", self._metrics.advice

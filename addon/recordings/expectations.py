@@ -22,7 +22,7 @@ from addon.recordings.exchanges import find_exchanges
 from addon.recordings.flows import name_of, read_flows, write_flows
 from addon.shared.config_places import NAME
 from addon.shared.shipped import shipped
-from masking.overrides import ROOT
+from masking.config import ROOT
 from masking.redaction_switch import SWITCH
 
 _RECORDS = "requests.jsonl"

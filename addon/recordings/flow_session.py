@@ -13,7 +13,7 @@ from addon.recordings.flows import name_of, read_flows
 from addon.replay.replay import RecordedRequest
 from addon.shared.client import find_client
 from addon.shared.requests import digest_account, path_of
-from masking.rules import may_hold_credential
+from masking.config import may_hold_credential
 from masking.wire.usage import read_usage
 
 

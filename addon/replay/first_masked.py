@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from addon.replay.session_index import Segment
 from masking.accounting import Piece, mask_pieces
-from masking.measures.tokens import TokenCounter
 from masking.model import Decision, Maskable, Target
 from masking.strategies.boundary import find_boundaries
 from masking.strategies.boundary_fold import Boundary
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.window import find_maskable, judge
+from masking.tokens import TokenCounter
 
 NEVER = sys.maxsize
 """A request that does not come."""

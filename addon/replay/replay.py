@@ -8,19 +8,18 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from masking.accounting import Entry, Ledger, Sent, Sizes, digest_of, measure, read_prompt
+from masking.config import RequestFacts, Rule, find_first
 from masking.conversation import Conversation
 from masking.errors import WireError
-from masking.measures.price_settings import PriceSettings
-from masking.measures.pricing import Pricing, find_pricing
-from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
+from masking.prices import PriceSettings, Pricing, find_pricing
 from masking.reasons import Reason
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.rewrite import change_request, read_request
-from masking.rules import RequestFacts, Rule, find_first
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy, apply_pricing
+from masking.tokens import TokenCounter
 from masking.wire.chat import CHAT
 from masking.wire.usage import Usage
 from masking.wire_format import WireFormat

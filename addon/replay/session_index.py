@@ -19,19 +19,19 @@ from masking.accounting import (
     CachePoints,
     LatestRequests,
     Piece,
+    cache_points,
     chain,
     digest_elements,
     digest_head,
     marked_pieces,
-    cache_points,
     read_pieces,
 )
 from masking.conversation import Conversation, find_answers, with_targets
 from masking.errors import WireError
 from masking.layout import lay_out
-from masking.measures.pricing import Pricing
-from masking.measures.tokens import TokenCounter
 from masking.model import Layout
+from masking.prices import Pricing
+from masking.tokens import TokenCounter
 from masking.window import is_summary_request
 
 

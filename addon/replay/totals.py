@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from addon.replay.compare import ComparedRequest
 from addon.replay.reread import NO_REREADS, Rereads
 from masking.accounting import NO_MARGIN, Bill, Margin, WorstBill
-from masking.measures.pricing import Pricing, Source
+from masking.prices import Pricing, Source
 
 NO_BILL = Bill(0.0, 0.0, 0.0, 0.0)
 

@@ -4,7 +4,7 @@ import re
 
 from addon.metrics.names import printable
 from addon.shared.http_message import Request
-from masking.host_names import is_named
+from masking.patterns import is_named
 
 _MAX_CHARS = 64
 _PRODUCT = re.compile(r"(?P<name>[^\s()]+?)(?:/v?\d[^\s()]*)?(?=[\s()]|$)")

@@ -11,16 +11,24 @@ from addon.metrics.advice import Advice
 from addon.shared.config_places import advise
 from addon.shared.regular_file import FileState, find_state, read_regular
 from addon.shared.stored_prices import find_stored
-from masking.config import Settings, change_everywhere, parse_settings
-from masking.config_tables import PageSettings
-from masking.config_values import ConfigValue, find_changed, list_values
+from masking.config import (
+    ROOT,
+    ConfigValue,
+    PageSettings,
+    Settings,
+    change_everywhere,
+    find_changed,
+    list_keys,
+    list_values,
+    parse_settings,
+    read_override,
+)
 from masking.errors import ConfigError, OverrideError
-from masking.overrides import ROOT, read_override
 from masking.redaction_switch import SWITCH, apply_switch
 
 logger = logging.getLogger("observation_masking")
 
-AT_THE_NEXT_START = frozenset(f"page.{key}" for key in PageSettings.model_fields)
+AT_THE_NEXT_START = frozenset(f"page.{key}" for key in list_keys(PageSettings))
 """Settings, as `table.key`, that a running proxy cannot take up, such as where it listens."""
 
 
@@ -106,10 +114,11 @@ class ConfigFile:
         switch = os.environ.get(SWITCH)
 
         def change(one: Settings) -> Settings:
-            redaction, _ = apply_switch(one.redaction, switch)
+            enabled = apply_switch(one.strategies.redaction, switch)[0].enabled
+            redaction = replace(one.redaction, enabled=enabled)
             return replace(one, redaction=redaction, price_list=self._price_list)
 
-        _, warning = apply_switch(settings.redaction, switch)
+        _, warning = apply_switch(settings.strategies.redaction, switch)
         return change_everywhere(settings, change), warning
 
 

@@ -10,9 +10,8 @@ import platformdirs
 from addon.metrics.advice import Advice
 from addon.shared.regular_file import read_regular
 from addon.shared.shipped import shipped
-from masking.config import read_document
+from masking.config import ROOT, read_document
 from masking.errors import ConfigError, printable
-from masking.overrides import ROOT
 
 logger = logging.getLogger("observation_masking")
 

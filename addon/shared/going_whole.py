@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from masking.conversation import Conversation
 from masking.layout import lay_out
-from masking.measures.windows import fits_window
 from masking.model import Decision
+from masking.prices import fits_window
 from masking.rewrite import Rewrite, change_request
 from masking.strategies.order import Strategies
 

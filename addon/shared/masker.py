@@ -269,7 +269,7 @@ def _find_model(received: Received, document: Mapping[str, object]) -> str | Non
 def _find_resendable(known: _Known, conversation: Conversation) -> bytes | None:
     """Return what tells a conversation apart that goes out whole after a 400; None if none does."""
     received = known.received
-    if not received.settings.resend_on_400 or received.replay or known.observed:
+    if not received.settings.schema1.resend_on_400 or received.replay or known.observed:
         return None
     return received.account + digest_opening(conversation)
 

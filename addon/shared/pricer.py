@@ -6,6 +6,7 @@ each request of a session. So they are worked out once, and remembered.
 
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -13,8 +14,8 @@ from cachetools import LRUCache
 
 from addon.metrics.stages import Priced, Received
 from masking.config import Settings
-from masking.measures.pricing import find_pricing
 from masking.memory.lifetime import find_lifetime
+from masking.prices import find_pricing
 from masking.strategies.order import Strategies
 from masking.strategies.policy import apply_pricing
 from masking.wire_format import Marks
@@ -79,7 +80,7 @@ def _price(received: Received, marks: Marks, model: str | None, *, streams: bool
         is_marked=marks.are_there,
         lifetime=marks.last_lifetime,
     )
-    policy = apply_pricing(settings.schema1, pricing, slides=prices.slides, marks=marks)
+    policy = apply_pricing(settings.policy, pricing, slides=prices.slides, marks=marks)
     seed = blake2b(f"{received.host}\n{model}".encode(), key=received.account, digest_size=16)
     priced = Priced(
         model=model,
@@ -90,7 +91,4 @@ def _price(received: Received, marks: Marks, model: str | None, *, streams: bool
         cache_write_ratio=policy.cache_write_ratio,
         lifetime=find_lifetime(marks, pricing.cache.lifetime),
     )
-    strategies = Strategies(
-        redaction=settings.redaction, schema1=policy, reduction=settings.reduction
-    )
-    return PricedRequest(settings, priced, strategies)
+    return PricedRequest(settings, priced, replace(settings.strategies, schema1=policy))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from addon.metrics.private_files import make_folder, open_private
 from addon.metrics.record_file import default_path
-from masking.config_tables import RecallSettings
+from masking.config import RecallSettings
 from masking.window import RECALL_ID_CHARS, is_recall_id, recall_id_of
 
 _FILLED = 0.9

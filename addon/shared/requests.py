@@ -7,9 +7,9 @@ from urllib.parse import parse_qsl
 
 from addon.shared.decoding import TooLargeError, decode_message
 from addon.shared.http_message import Message, Request
-from masking.config_tables import HostSettings
+from masking.config import HostSettings
 from masking.errors import WireError
-from masking.host_names import is_named
+from masking.patterns import is_named
 from masking.wire.formats import Match, find_format
 
 _SIGNATURES = (

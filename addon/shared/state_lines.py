@@ -7,10 +7,9 @@ from addon.metrics.advice import Advice
 from addon.metrics.software import find_version
 from addon.shared.config_file import AT_THE_NEXT_START, Change, ConfigFile
 from addon.shared.recall_folder import describe_folder
-from masking.config import Settings
-from masking.config_tables import PageSettings
+from masking.config import PageSettings, Settings
 from masking.errors import printable
-from masking.measures.price_settings import PriceSettings
+from masking.prices import PriceSettings
 from masking.strategies.policy import MaskPolicy
 
 _RECALLED = "[{tool_name}: {original_chars} chars masked; to read: obsmask recall {recall}]"
@@ -40,7 +39,7 @@ def _render_state(config: ConfigFile) -> str:
     active = [words for words in _render_strategies(settings) if words]
     state = f"{_render_mode(settings)} {'; '.join(active)}"
     if not active:
-        state = f"OFF, {_render_off(settings.schema1)}"
+        state = f"OFF, {_render_off(settings.policy)}"
     elif settings.changes and settings.holdout_percent:
         state += f"; {settings.holdout_percent:g}% of the conversations are observed only"
     beside = f"; set beside it: {', '.join(config.overridden)}" if config.overridden else ""
@@ -50,17 +49,16 @@ def _render_state(config: ConfigFile) -> str:
 def _render_mode(settings: Settings) -> str:
     if settings.mode == "on":
         return "ON,"
-    but = "nothing but what a rule asks for is" if settings.change_some else "nothing is"
+    but = "nothing but what a rule asks for is" if settings.any_changes else "nothing is"
     return f"OBSERVING, {but} changed;"
 
 
 def render_recall(settings: Settings, advice: Advice) -> str | None:
     """Return the line that says where content is kept; None where none is."""
-    if not (settings.recall.enabled and settings.change_some):
+    if not (settings.recall.enabled and settings.any_changes):
         return None
     line = f"what is masked is kept, content and all, in {describe_folder(settings.recall)}"
-    everyone = (settings, *(own for _, own in settings.rules))
-    if not any(one.schema1.template.names_recall for one in everyone):
+    if not any(one.policy.template.names_recall for one in settings.with_rules):
         told = {"recall.enabled": True, "schema1.placeholder_template": _RECALLED}
         line += f", but no placeholder has its id. This one has: {advice.set(told)}"
     return printable(line)
@@ -76,14 +74,14 @@ def render_no_page(settings: PageSettings, error: OSError, advice: Advice) -> st
 
 
 def _render_strategies(settings: Settings) -> Iterator[str | None]:
-    redaction, reduction, mcp = settings.redaction, settings.reduction, settings.mcp
-    policy = settings.schema1
+    policy, redaction = settings.policy, settings.strategies.redaction
+    reduction, mcp = settings.reduction, settings.mcp
     yield _render_policy(policy, settings.price_settings) if policy.masks else None
     yield f"redaction of {', '.join(redaction.tool_names)}" if redaction.redacts else None
     yield f"reduction to {reduction.max_input_chars:,} characters" if reduction.reduces else None
     yield f"MCP strings cut from {mcp.max_chars:,} characters on" if mcp.cuts else None
-    if settings.rules and settings.decide_some:
-        yield f"rules for some requests: {len(settings.rules)}"
+    if settings.by_rule and settings.any_enabled:
+        yield f"rules for some requests: {len(settings.by_rule)}"
 
 
 def _render_movement(policy: MaskPolicy, price_settings: PriceSettings) -> str:

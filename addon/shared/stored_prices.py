@@ -10,10 +10,11 @@ import platformdirs
 
 from addon.shared.regular_file import read_regular, replace_file
 from masking.errors import ConfigError, printable
-from masking.measures.price_list import PriceList, load_shipped
-from masking.measures.price_list_check import (
+from masking.prices import (
     MAX_MEGABYTES,
     MAX_TEXT,
+    PriceList,
+    load_shipped,
     open_list,
     pack_list,
     read_list,

@@ -16,7 +16,7 @@ from math import sqrt
 from typing import Literal, NamedTuple
 
 from masking.accounting.prompt import Prompt
-from masking.measures.pricing import Pricing
+from masking.prices import Pricing
 from masking.wire.usage import Usage
 
 Basis = Literal["reported", "simulated"]

@@ -36,7 +36,7 @@ from masking.accounting.prefix_cache import (
 )
 from masking.accounting.prompt import Prompt, digest_elements
 from masking.conversation import Conversation
-from masking.measures.pricing import Pricing
+from masking.prices import Pricing
 from masking.wire.usage import Usage
 
 _MAX_CONVERSATIONS = 1_000

@@ -2,7 +2,7 @@
 
 A prompt is a sequence of pieces: its head, then the elements of its list, each with a digest and
 its tokens. The cache matches whole pieces from the front; a changed piece ends the common prefix.
-Some providers' caches can be read at certain points only (see `masking.measures.cache_rules`).
+Some providers' caches can be read at certain points only (see `masking.prices`).
 
 An agent's prompts continue where its last one ended. So pieces that are always sent together are
 one run of a tree, compared as a list, and to follow a prompt takes as many steps as it has runs,
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple, Optional
 
-from masking.measures.cache_rules import CacheRules
+from masking.prices import CacheRules
 
 
 class Piece(NamedTuple):

@@ -22,11 +22,11 @@ from masking.elements import Element, Speaker
 from masking.frames import CountedHead
 from masking.history import UNSTABLE_TAIL, Copyable, Fold
 from masking.known import CountedElement, CountedPlaceholders, Known
-from masking.measures.tokens import TokenCounter, count_tools
 from masking.model import Decision
 from masking.reasons import REASONS, Reason
 from masking.reduction import InvariantStatus, ReductionStage
 from masking.rewrite import Rewrite
+from masking.tokens import TokenCounter, count_tools
 from masking.wire.mark_places import count_blocks, is_marked
 from masking.wire_format import WireFormat
 

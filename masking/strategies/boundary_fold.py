@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from masking.history import Copyable
-from masking.measures.cache_rules import LATEST_ENDS
 from masking.model import Maskable, Request
+from masking.prices import LATEST_ENDS
 from masking.strategies.lookahead import Outlook, pays_now
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.ripening import Ripening

@@ -3,9 +3,9 @@
 That is a function of the call alone, so it never changes while a conversation goes on.
 """
 
-from masking.globs import matches
 from masking.model import ToolResult
 from masking.pairing import read_arguments
+from masking.patterns import matches
 from masking.reasons import KeepReason
 from masking.strategies.policy import MaskPolicy
 

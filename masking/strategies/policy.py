@@ -5,10 +5,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal
 
 from masking.errors import ConfigError
-from masking.globs import check_globs
-from masking.measures.cache_rules import ReadsAt
-from masking.measures.pricing import Pricing
-from masking.model import PriceStep
+from masking.patterns import check_globs
+from masking.prices import PriceStep, Pricing, ReadsAt
 from masking.window.placeholder import (
     DEFAULT_ARGUMENTS_CHARS,
     MAX_ARGUMENTS_CHARS,
@@ -79,7 +77,7 @@ class MaskPolicy:
     keep_last_images: keep the results that hold the last K images, however old; 0 or less is off.
     bound_reasoning: "keep": mask nothing that reasoning of the model is bound to; "drop": do so
         where the provider then drops the reasoning, never where it refuses the request.
-    keep_tools: keep the results of these tools, however old (globs; see `masking.globs`).
+    keep_tools: keep the results of these tools, however old (globs; see `masking.patterns`).
     mask_tools: unless empty, mask the results of these tools alone (globs). A tool whose name is
         unknown is named by neither.
     keep_arguments: keep the results of calls that have an argument which is a text and matches one

@@ -6,9 +6,8 @@ from typing import NamedTuple
 from masking.conversation import Conversation
 from masking.history import History
 from masking.layout import lay_out
-from masking.measures.token_estimate import estimate_tokens
-from masking.measures.windows import fits_window
 from masking.model import Decision, Layout, Maskable, Replacement, ToolResult, make
+from masking.prices import fits_window
 from masking.reasons import KeepReason
 from masking.strategies.asked_again import find_asked_again
 from masking.strategies.boundary import allows_whole, find_boundary
@@ -16,6 +15,7 @@ from masking.strategies.boundary_fold import Boundary, Made
 from masking.strategies.named_results import find_named
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.protected import AFTER_NAMES, find_protected
+from masking.tokens import estimate_tokens
 from masking.window.placeholder import Rendering, Template, is_placeholder, parse_template
 from masking.window.signs import looks_like_error
 

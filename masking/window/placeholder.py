@@ -13,8 +13,8 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from masking.errors import ConfigError, printable
-from masking.measures.token_estimate import estimate_tokens
 from masking.model import Decision, ToolResult, describes_image
+from masking.tokens import estimate_tokens
 
 UNKNOWN_TOOL = "inconnu"
 

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 
 import orjson
 
-from masking.measures.image_tokens import LOW_DETAIL_TOKENS, UNKNOWN_TOKENS, count_openai
-from masking.measures.token_estimate import estimate_tokens
+from masking.tokens import LOW_DETAIL_TOKENS, UNKNOWN_TOKENS, count_openai, estimate_tokens
 from masking.wire.images import Picture, read_address
 
 _MESSAGE_TOKENS = 4

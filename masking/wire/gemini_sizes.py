@@ -6,8 +6,8 @@ The one rule: a size depends on what is measured alone, not on what stands besid
 from collections.abc import Mapping, Sequence
 
 from masking.elements import ElementSize
-from masking.measures.token_estimate import estimate_tokens
 from masking.model import make
+from masking.tokens import estimate_tokens
 from masking.wire.chat_sizes import measure_tools
 from masking.wire.gemini_parts import (
     Part,

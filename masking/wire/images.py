@@ -7,10 +7,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from masking.measures.image_header import Header, read_header
-from masking.measures.image_tokens import UNKNOWN_TOKENS
-from masking.measures.token_estimate import estimate_tokens
 from masking.model import Image, Path, describe_image
+from masking.tokens import UNKNOWN_TOKENS, Header, estimate_tokens, read_header
 
 _DATA_URL = re.compile(r"data:(image/[\w.+-]*)[^,]{0,64}?;base64,", re.IGNORECASE)
 _MEDIA_TYPE = re.compile(r"image/([\w.+-]{1,16})", re.IGNORECASE | re.ASCII)

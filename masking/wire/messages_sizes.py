@@ -7,9 +7,8 @@ system, messages, whatever the order of the keys.
 from collections.abc import Mapping
 
 from masking.elements import ElementSize
-from masking.measures.image_tokens import count_claude
-from masking.measures.token_estimate import estimate_tokens
 from masking.model import make
+from masking.tokens import count_claude, estimate_tokens
 from masking.wire.cache_marks import find_last_mark
 from masking.wire.chat_sizes import PART_TOKENS, measure_tools
 from masking.wire.images import Picture, read_address, read_picture

@@ -9,8 +9,8 @@ Source: https://github.com/ollama/ollama/blob/main/docs/api.md
 from collections.abc import Iterator, Mapping, Sequence
 
 from masking.elements import Call, Element, ElementSize
-from masking.measures.token_estimate import estimate_tokens
 from masking.model import make
+from masking.tokens import estimate_tokens
 from masking.wire import chat
 from masking.wire.chat_sizes import PART_TOKENS, measure_tools
 from masking.wire.json_values import non_empty, objects, spell

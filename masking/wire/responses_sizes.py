@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from masking.elements import ElementSize
-from masking.measures.image_tokens import LOW_DETAIL_TOKENS, count_openai
-from masking.measures.token_estimate import estimate_tokens
 from masking.model import make
+from masking.tokens import LOW_DETAIL_TOKENS, count_openai, estimate_tokens
 from masking.wire.chat_sizes import PART_TOKENS, measure_tools
 from masking.wire.images import Picture, read_address
 from masking.wire.json_values import non_empty, objects, spell

@@ -14,8 +14,7 @@ from addon.metrics.log_line import render_line
 from addon.metrics.record import RequestRecord
 from masking.accounting.cost import NO_MARGIN, Bill, Cost, Margin
 from masking.accounting.ledger import Entry, Savings
-from masking.measures.price_settings import PriceSettings
-from masking.measures.pricing import Pricing, find_pricing
+from masking.prices import PriceSettings, Pricing, find_pricing
 
 
 def entry_of(

@@ -187,7 +187,7 @@ def test_the_shipped_file_is_the_last_resort(
     places["working directory"].unlink()
     places["user's own"].unlink()
     assert find_config("", script=own_script()) == shipped("config.toml")
-    assert ConfigFile(shipped("config.toml")).settings.schema1.masks
+    assert ConfigFile(shipped("config.toml")).settings.policy.masks
 
 
 def test_a_foreign_file_in_the_working_directory_is_passed_over_with_a_word(
@@ -283,7 +283,7 @@ def test_overrides_come_before_the_file_and_its_edits(config: Path) -> None:
     file = ConfigFile(config, ["schema1.window_turns=4"])
     config.write_bytes(OFF)
     assert [None, Change(("schema1.enabled",))] == [file.look(), file.look()]
-    assert (4, False) == (file.settings.schema1.window_turns, file.settings.schema1.enabled)
+    assert (4, False) == (file.settings.policy.window_turns, file.settings.policy.enabled)
 
 
 def test_a_mistake_in_an_override_does_not_name_the_file(config: Path) -> None:
@@ -306,9 +306,9 @@ def test_an_edit_is_taken_up_once_it_has_stood_still(config: Path) -> None:
     file = ConfigFile(config)
     assert look_twice(file) is None
     config.write_bytes(OFF)
-    assert [None, True] == [file.look(), file.settings.schema1.enabled]
+    assert [None, True] == [file.look(), file.settings.policy.enabled]
     assert [Change(("schema1.enabled",)), None] == [file.look(), file.look()]
-    assert not file.settings.schema1.enabled
+    assert not file.settings.policy.enabled
 
 
 def test_a_file_that_is_being_written_is_not_read(config: Path) -> None:
@@ -342,7 +342,7 @@ def test_what_holds_has_stood_in_the_file_for_two_looks(plan: list[str]) -> None
                 os.utime(written(file.path, CONTENTS[content]), (moment, moment))
             if looks == 2 and content != MISTAKE:
                 holds = int(content)
-            assert holds == file.settings.schema1.window_turns
+            assert holds == file.settings.policy.window_turns
 
 
 def test_a_file_that_changes_while_it_is_read_is_read_later(
@@ -519,7 +519,7 @@ rules = [{{ schema1 = {{ enabled = {rule} }} }}]
 """)
     file = ConfigFile(config)
     assert re.search(words, render_start(file))
-    assert words.startswith("ON") == file.settings.change_some == file.settings.decide_some
+    assert words.startswith("ON") == file.settings.any_changes == file.settings.any_enabled
 
 
 def test_the_start_says_that_a_rule_masks_where_the_others_are_observed(config: Path) -> None:
@@ -534,10 +534,10 @@ def test_the_environment_switches_the_redaction_of_rules(
 ) -> None:
     rules = 'rules = [{ redaction = { enabled = true, tool_names = ["a"] } }]'
     config.write_text(f"[observation_masking]\n{rules}\n")
-    ((_, before),) = ConfigFile(config).settings.rules
+    ((_, before),) = ConfigFile(config).settings.by_rule
     monkeypatch.setenv("STREAM_REDACTION_ENABLED", "0")
-    ((_, after),) = ConfigFile(config).settings.rules
-    assert (True, False) == (before.redaction.redacts, after.redaction.redacts)
+    ((_, after),) = ConfigFile(config).settings.by_rule
+    assert (True, False) == (before.redaction.enabled, after.redaction.enabled)
 
 
 def test_the_start_names_what_was_set_beside_the_file(config: Path) -> None:

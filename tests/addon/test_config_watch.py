@@ -20,7 +20,7 @@ def test_an_edit_is_reported_until_the_watch_ends(tmp_path: Path) -> None:
     watch = ConfigWatch(file, changes.put)
     path.write_bytes(OFF)
     assert Change(("schema1.enabled",)) == changes.get(timeout=SECONDS)
-    assert not file.settings.schema1.enabled
+    assert not file.settings.policy.enabled
     (thread,) = find_threads() - others
     watch.close()
     thread.join(SECONDS)

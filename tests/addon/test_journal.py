@@ -119,7 +119,7 @@ def test_another_price_list_is_another_setting(
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     replay("--resume", journal)
-    shipped = (ROOT / "masking/measures/prices.json").read_text(encoding="utf-8")
+    shipped = (ROOT / "masking/prices/prices.json").read_text(encoding="utf-8")
     stored_path().parent.mkdir(parents=True)
     for number, text in enumerate((shipped, f" {shipped}"), 2):
         stored_path().write_text(text, encoding="utf-8")

@@ -22,8 +22,8 @@ from addon.metrics.large_work import (
 from addon.metrics.metrics import Metrics
 from addon.shared.pool import Pool
 from masking.config import Settings
-from masking.measures.tokens import TokenCounter
 from masking.rewrite import Rewrite, change_request, read_request
+from masking.tokens import TokenCounter
 
 BODY = b'{"messages": [{"role": "user", "content": "%b"}]}' % (b"a" * LARGE_BYTES)
 SMALL = b'{"messages": [{"role": "user", "content": "hello"}]}'

@@ -157,7 +157,7 @@ def test_a_recording_is_replayed_with_its_records_kept_apart_and_no_memory(
     assert settings is not None
     assert (str(tmp_path / "run" / "requests.jsonl"), 3, False) == (
         settings.metrics.path,
-        settings.schema1.window_turns,
+        settings.policy.window_turns,
         settings.memory.enabled,
     )
 

@@ -4,7 +4,7 @@ from addon.commands.main import main
 from addon.commands.page import open_page
 from addon.metrics.advice import Advice
 from addon.shared.state_lines import render_no_page
-from masking.config_tables import PageSettings
+from masking.config import PageSettings
 from tests.live.harness import free_port
 
 

@@ -4,8 +4,7 @@ from addon.metrics.advice import Advice
 from addon.metrics.ledger_fields import describe_pricing
 from addon.metrics.price_warnings import PriceWarnings
 from addon.metrics.record import RequestRecord
-from masking.measures.price_settings import PriceSettings
-from masking.measures.pricing import find_pricing
+from masking.prices import PriceSettings, find_pricing
 
 
 def answered(

@@ -10,7 +10,7 @@ import pytest
 
 from addon.commands.main import main
 from addon.shared.stored_prices import stored_path
-from masking.measures.price_list import load_shipped
+from masking.prices import load_shipped
 from tests.live.harness import (
     UNPRICED,
     Upstream,

@@ -15,7 +15,7 @@ from addon.shared.recall_folder import (
     find_folder,
     find_kept_folder,
 )
-from masking.config_tables import RecallSettings
+from masking.config import RecallSettings
 from masking.window.placeholder import RECALL_ID_CHARS, encode_text, recall_id
 
 TEXT = "é old output\r\n\x00"

@@ -4,13 +4,14 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from addon.shared.recall_folder import RecallFolder
 from addon.shared.recall_writer import RecallWriter
-from masking.config_tables import RecallSettings
+from masking.config import RecallSettings
 from masking.model import Decision
 from masking.rewrite import rewrite_request
 from masking.window.placeholder import recall_id
@@ -58,7 +59,7 @@ def ids(settings: RecallSettings) -> set[str]:
 
 
 def test_nothing_is_written_when_it_is_off(settings: RecallSettings) -> None:
-    keep(settings.model_copy(update={"enabled": False}), "old")
+    keep(replace(settings, enabled=False), "old")
     assert not Path(settings.folder).exists()
 
 

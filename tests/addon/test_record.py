@@ -12,8 +12,7 @@ from addon.metrics.record import RequestRecord
 from addon.metrics.record_fields import describe_fields
 from addon.metrics.software import RECORD_SCHEMA, describe_software
 from masking.accounting.prompt import Sizes
-from masking.config import Settings
-from masking.config_tables import MetricsSettings
+from masking.config import MetricsSettings, Settings
 
 FIRST_SCHEMA = """
 {"kind": "chat", "time": "2026-11-22T13:32:20.668+00:00", "host": "api.openai.com",
@@ -93,7 +92,7 @@ def test_everything_that_is_measured_and_billed_is_in_the_record() -> None:
 def test_the_software_is_told_by_its_settings() -> None:
     settings = Settings()
     elsewhere = dataclasses.replace(settings, metrics=MetricsSettings(path="elsewhere"))
-    other = dataclasses.replace(settings, assumed_prices=(0.5, 1.0))
+    other = dataclasses.replace(settings, holdout_salt="another")
     told = describe_software(settings)
     assert told["record_schema"] == RECORD_SCHEMA == 2
     assert describe_software(elsewhere) == told

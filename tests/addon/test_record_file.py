@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from addon.metrics.record_file import RecordFile, default_path
-from masking.config_tables import MetricsSettings
+from masking.config import MetricsSettings
 
 FILLER = "x" * 2_000
 """Records of a real size: some hundred fill the smallest file."""

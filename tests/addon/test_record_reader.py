@@ -14,7 +14,7 @@ import pytest
 
 from addon.metrics.record_file import RecordFile
 from addon.metrics.record_reader import read_lines, read_records
-from masking.config_tables import MetricsSettings
+from masking.config import MetricsSettings
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -169,7 +169,7 @@ _WRITE = """
 import sys
 from pathlib import Path
 from addon.metrics.record_file import RecordFile
-from masking.config_tables import MetricsSettings
+from masking.config import MetricsSettings
 
 file = RecordFile(MetricsSettings(path=sys.argv[1], max_megabytes=1))
 record = {"kind": "chat", "time": "2026", "path": "x" * 2000, "masking": "on"}

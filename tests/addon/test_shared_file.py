@@ -32,7 +32,7 @@ _WRITE = """
 import sys
 from pathlib import Path
 from addon.metrics.record_file import RecordFile
-from masking.config_tables import MetricsSettings
+from masking.config import MetricsSettings
 
 name, count, path = sys.argv[1:]
 file = RecordFile(MetricsSettings(path=path, max_megabytes=1))

@@ -26,14 +26,13 @@ from addon.metrics.stages import (
 from addon.metrics.totals import Totals
 from masking.accounting.ledger import Ledger, Sent
 from masking.accounting.prompt import measure, read_prompt
-from masking.config import Settings
-from masking.config_tables import MetricsSettings
-from masking.measures.pricing import Pricing
-from masking.measures.tokens import TokenCounter
+from masking.config import MetricsSettings, Settings
+from masking.prices import Pricing
 from masking.redaction import RedactionPolicy
 from masking.rewrite import change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
+from masking.tokens import TokenCounter
 from masking.wire.chat import CHAT
 from masking.wire.usage import Usage
 from tests.builders import MASK_ALL

@@ -9,7 +9,7 @@ import pytest
 from addon.proxy.tls_passthrough import Passthrough
 from addon.proxy.trust import Trust
 from addon.shared.requests import is_opened
-from masking.config_tables import HostSettings
+from masking.config import HostSettings
 from tests.live.harness import (
     ON,
     Live,

@@ -22,7 +22,7 @@ from addon.replay.replay import ReplaySettings
 from addon.replay.tune.recommend import DEFAULTS, Grid, Tuning, recommend, switch_off, tuning_of
 from addon.shared.shipped import shipped
 from masking.config import parse_settings
-from masking.measures.price_settings import CachePricing, PriceSettings
+from masking.prices import CachePricing, PriceSettings
 from masking.strategies.policy import MaskPolicy
 from tests.given_sessions import work_on
 from tests.sessions import Talk, grow, work
@@ -62,9 +62,9 @@ def test_its_settings_are_those_of_a_configuration(
     overrides = [f"{name}={dump_toml(value)}" for name, value in found.items()]
     settings = parse_settings(b"[observation_masking]", overrides)
     assert settings is not None
-    assert expected == settings.cache_pricing
+    assert expected == settings.schema1.cache_pricing
     kept = {name: value for name, value in tuning._asdict().items() if value is not None}
-    assert kept == {name: getattr(settings.schema1, name) for name in kept}
+    assert kept == {name: getattr(settings.policy, name) for name in kept}
 
 
 def test_a_narrow_screen_has_every_number_in_full(workers: Workers) -> None:
@@ -103,8 +103,8 @@ def test_it_prints_the_front_the_caveat_and_the_settings(
     _, _, command = printed.partition("obsmask config set ")
     settings = parse_settings(b"[observation_masking]", shlex.split(command))
     assert settings is not None
-    assert best.window_turns == settings.schema1.window_turns
-    assert (0.1, 1.25) == settings.cache_pricing
+    assert best.window_turns == settings.policy.window_turns
+    assert (0.1, 1.25) == settings.schema1.cache_pricing
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_the_shipped_settings_are_the_defaults_of_a_tuning() -> None:
     settings = parse_settings(shipped("config.toml").read_bytes())
     assert settings is not None
     assert DEFAULTS == tuning_of(
-        ReplaySettings(policy=settings.schema1, price_settings=settings.price_settings)
+        ReplaySettings(policy=settings.policy, price_settings=settings.price_settings)
     )
 
 

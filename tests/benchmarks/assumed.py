@@ -22,10 +22,9 @@ from addon.replay.tune.fast_replay import FastReplay
 from addon.shared.shipped import shipped
 from masking.accounting.cost import AS_MUCH, worst_bill
 from masking.config import Settings, parse_settings
-from masking.measures.price_settings import PriceSettings
-from masking.measures.pricing import Pricing
-from masking.measures.tokens import TokenCounter
+from masking.prices import PriceSettings, Pricing
 from masking.strategies.policy import MaskPolicy
+from masking.tokens import TokenCounter
 
 TRUE_PRICES = (
     Pricing(1.0, 1.0),
@@ -61,9 +60,7 @@ def pay(session: Session, believed: tuple[float, float] | None = None) -> list[l
     """
     settings, counter = read_shipped(), TokenCounter()
     believed = believed or settings.price_settings.assumed
-    return [
-        bill_session(session, settings.schema1, true, believed, counter) for true in TRUE_PRICES
-    ]
+    return [bill_session(session, settings.policy, true, believed, counter) for true in TRUE_PRICES]
 
 
 def bill_session(

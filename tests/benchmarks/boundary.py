@@ -16,10 +16,10 @@ from typing import Any
 
 from masking.accounting.cost import AS_MUCH, worst_bill
 from masking.chat_messages import read_messages
-from masking.measures.pricing import Pricing
-from masking.measures.tokens import TokenCounter
 from masking.model import Maskable, Request
+from masking.prices import Pricing
 from masking.strategies.policy import CERTAIN, MaskPolicy
+from masking.tokens import TokenCounter
 from tests.schedules import (
     Conversation,
     costs_of,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from addon.replay.first_masked import NEVER
-from masking.measures.pricing import Pricing
+from masking.prices import Pricing
 
 _ROUNDING = 1e-12
 

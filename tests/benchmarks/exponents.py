@@ -24,11 +24,11 @@ from typing import NamedTuple
 from addon.proxy.event_stream import EventStream
 from masking.accounting.prompt import read_prompt
 from masking.mcp import McpSettings, mask_payload_bytes
-from masking.measures.tokens import TokenCounter
 from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
+from masking.tokens import TokenCounter
 from tests.benchmarks.rewrite import tool_outputs
 from tests.benchmarks.shapes import (
     POLICY,

@@ -19,10 +19,9 @@ from addon.commands.sessions import read_sessions
 from addon.replay.replay import ReplaySettings, Session
 from addon.replay.session_index import index_session
 from addon.replay.tune.fast_replay import FastReplay
-from masking.measures.price_settings import PriceSettings
-from masking.measures.pricing import Pricing
-from masking.measures.tokens import TokenCounter
+from masking.prices import PriceSettings, Pricing
 from masking.strategies.policy import MaskPolicy
+from masking.tokens import TokenCounter
 from tests.benchmarks.assumed import TRUE_PRICES, read_shipped
 from tests.benchmarks.peers_rule import set_price
 
@@ -40,7 +39,7 @@ Pair = tuple[Paid, Paid]
 
 def measure(session: Session) -> list[Pair]:
     """Return what a session pays at each price; it is one conversation."""
-    policy, counter = read_shipped().schema1, TokenCounter()
+    policy, counter = read_shipped().policy, TokenCounter()
     without, keeping = (replace(policy, keep_rereads=keeps) for keeps in (False, True))
     index = index_session(session, ReplaySettings(policy=policy), counter)
     found = []

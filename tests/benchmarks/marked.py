@@ -27,14 +27,13 @@ from addon.replay.first_masked import find_first_behind
 from addon.replay.replay import Session
 from masking.conversation import Conversation
 from masking.layout import lay_out
-from masking.measures.price_settings import PriceSettings
-from masking.measures.pricing import Pricing, find_pricing
-from masking.measures.tokens import TokenCounter
 from masking.model import Decision
+from masking.prices import PriceSettings, Pricing, find_pricing
 from masking.rewrite import read_request
 from masking.strategies.boundary import find_boundaries
 from masking.strategies.policy import MaskPolicy, apply_pricing
 from masking.strategies.window import find_maskable, judge
+from masking.tokens import TokenCounter
 from masking.wire.messages import MESSAGES
 from tests.benchmarks.assumed import read_shipped
 from tests.block_schedules import (
@@ -304,7 +303,7 @@ CHEAP = ("claude-opus-5-5", "claude-fable-5-1", "gpt-6.1-sol")
 
 def main() -> int:
     paths = [Path(argument) for argument in sys.argv[1:] if not argument.startswith("--")]
-    policy = read_shipped().schema1
+    policy = read_shipped().policy
     sessions = [*read_sessions(paths)]
     with open_processes() as executor:
         found = list(executor.map(partial(compare, policy=policy), sessions))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from addon.replay.first_masked import NEVER, find_first_behind
-from masking.measures.pricing import Pricing
+from masking.prices import Pricing
 from masking.strategies.boundary import find_boundaries
 from masking.strategies.boundary_fold import Boundary
 from masking.strategies.policy import CERTAIN, MaskPolicy

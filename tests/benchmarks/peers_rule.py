@@ -26,11 +26,10 @@ from addon.replay.reread import Rereads
 from addon.replay.session_index import Segment, SessionIndex, index_session
 from addon.replay.tune.fast_replay import BilledSession, FastReplay, FirstMasked
 from masking.accounting.prompt import mask_pieces
-from masking.measures.price_settings import PriceSettings
-from masking.measures.pricing import Pricing
-from masking.measures.tokens import TokenCounter
 from masking.model import Decision, Replacement, ToolResult
+from masking.prices import PriceSettings, Pricing
 from masking.strategies.policy import MaskPolicy
+from masking.tokens import TokenCounter
 from tests.benchmarks.assumed import TRUE_PRICES, read_shipped
 
 LAST, POLLING = 5, 10
@@ -103,7 +102,7 @@ def find_rules(policy: MaskPolicy) -> dict[str, MaskPolicy]:
 
 def measure(session: Session) -> list[dict[str, Sum]]:
     """Return what each rule yields on a session, for each price; the peer's is `peer`."""
-    counter, policy = TokenCounter(), read_shipped().schema1
+    counter, policy = TokenCounter(), read_shipped().policy
     index = index_session(session, ReplaySettings(policy=policy), counter)
     return [_measure(index, price, policy, counter) for price in TRUE_PRICES]
 

@@ -19,9 +19,9 @@ from addon.commands.processes import open_processes
 from addon.commands.sessions import read_sessions
 from addon.replay.files import RecordedConversation
 from addon.replay.replay import Session
-from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
 from masking.strategies.policy import MaskPolicy
+from masking.tokens import TokenCounter
 from tests.benchmarks.assumed import TRUE_PRICES, bill_session, find_worst_request, read_shipped
 from tests.kinds import KINDS, make_text, make_tools
 
@@ -81,7 +81,7 @@ def find_worst(session: Session, policy: MaskPolicy) -> list[float]:
 
 
 def main() -> int:
-    policy = read_shipped().schema1
+    policy = read_shipped().policy
     named = [(session.name, session) for session in read_sessions([Path(a) for a in sys.argv[1:]])]
     cases: list[tuple[str, Session]] = [*named, *generate()]
     sessions = [session for _, session in cases]

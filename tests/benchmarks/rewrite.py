@@ -15,7 +15,6 @@ import json
 import math
 import random
 import time
-from argparse import Namespace
 from asyncio import base_events, tasks
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -26,13 +25,12 @@ import orjson
 from masking.config import parse_settings
 from masking.frames import cut_elements, find_heads
 from masking.known_table import KnownTable
-from masking.measures.token_costs import find_short_cost
-from masking.measures.token_estimate import ESTIMATOR
 from masking.memory.boundary_memory import BoundaryMemory
 from masking.reduction import ReductionOptions
 from masking.rewrite import change_request, read_request, rewrite_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
+from masking.tokens.estimate import ESTIMATOR
 from tests.places import CONFIG
 from tests.wire_conversations import WRITERS, Ask, Give, Model, Step, Told, Tools, User, Writer
 
@@ -103,10 +101,15 @@ def compare(functions: dict[str, Callable[[], object]], rounds: int = ROUNDS) ->
     return times
 
 
+def _read_shipped() -> MaskPolicy:
+    settings = parse_settings(CONFIG.read_bytes())
+    assert settings is not None
+    return settings.policy
+
+
 def measure(writer: Writer) -> dict[str, float]:
     """Return how long each case takes on a format, as a multiple of its base."""
-    settings = parse_settings(CONFIG.read_bytes()) or Namespace(schema1=MaskPolicy())
-    shipped: MaskPolicy = settings.schema1
+    shipped = _read_shipped()
     priced = replace(shipped, cache_read_ratio=0.1, cache_write_ratio=1.25)
     nothing = MaskPolicy(enabled=True, window_turns=TURNS, skip_if_not_shorter=True)
     reduction = Strategies(reduction=ReductionOptions(enabled=True))
@@ -161,8 +164,7 @@ def play(
 
 def measure_growing(writer: Writer, turns: int, chars: int) -> list[float]:
     """Return how long each case takes, as a multiple of `orjson.loads` of the last body."""
-    settings = parse_settings(CONFIG.read_bytes()) or Namespace(schema1=MaskPolicy())
-    slides = replace(settings.schema1, cache_read_ratio=1.0, cache_write_ratio=1.0)
+    slides = replace(_read_shipped(), cache_read_ratio=1.0, cache_write_ratio=1.0)
     priced = replace(slides, cache_read_ratio=0.1, cache_write_ratio=1.25)
     bodies = grow(writer, turns, chars)
     base, found = math.inf, [math.inf] * 5
@@ -224,7 +226,6 @@ def _time(function: Callable[[], object]) -> float:
 
 def _forget_texts() -> None:
     ESTIMATOR.forget()
-    find_short_cost.cache_clear()
 
 
 def show_parts() -> None:

@@ -34,9 +34,9 @@ from addon.replay.first_masked import (
 from addon.replay.replay import ReplaySettings, Session
 from addon.replay.session_index import Segment, index_session
 from masking.accounting.cost import AS_MUCH, worst_bill
-from masking.measures.pricing import Pricing
-from masking.measures.tokens import TokenCounter
+from masking.prices import Pricing
 from masking.strategies.policy import MaskPolicy, apply_pricing
+from masking.tokens import TokenCounter
 from tests.benchmarks.assumed import read_shipped
 from tests.benchmarks.cheapest_schedule import (
     ConversationSizes,
@@ -239,7 +239,7 @@ def _describe_totals(totals: BillTotals, optimum: float) -> tuple[str, ...]:
 
 def main() -> None:
     shipped = read_shipped()
-    settings = ReplaySettings(policy=shipped.schema1, price_settings=shipped.price_settings)
+    settings = ReplaySettings(policy=shipped.policy, price_settings=shipped.price_settings)
     sessions = read_sessions(map(Path, sys.argv[1:]))
     front = add_fronts(find_session_front(session, settings) for session in sessions)
     if not front.everything:

@@ -20,7 +20,7 @@ from masking.strategies.boundary import allows_whole
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.window import decide, find_maskable, judge
 
-SHIPPED = Settings().schema1
+SHIPPED = Settings().policy
 CASES = {
     f"{read} and {write}, read {where}": replace(
         SHIPPED,

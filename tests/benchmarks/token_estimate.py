@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 import orjson
 
-from masking.measures.token_estimate import TokenEstimator, estimate_tokens
-from masking.measures.tokens import TokenCounter
+from masking.tokens import TokenCounter, TokenEstimator, estimate_tokens
 from tests.benchmarks.rewrite import build_body
 from tests.kinds import KINDS, make_text
 

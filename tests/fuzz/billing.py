@@ -7,7 +7,7 @@ which the promise is given; what is read from a cache is worked out from what wa
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from masking.measures.cache_rules import LATEST_ENDS
+from masking.prices import LATEST_ENDS
 from masking.strategies.policy import MaskPolicy
 from masking.wire_format import WireFormat
 from tests.fuzz.spoken import Where

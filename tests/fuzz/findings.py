@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from masking.mcp import PayloadPolicy
-from masking.model import PriceStep
+from masking.prices import PriceStep
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.strategies.order import Strategies

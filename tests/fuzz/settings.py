@@ -3,7 +3,7 @@
 from dataclasses import replace
 from random import Random
 
-from masking.model import PriceStep
+from masking.prices import PriceStep
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.strategies.order import Strategies

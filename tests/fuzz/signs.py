@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from hashlib import blake2b
 
-from masking.measures.token_estimate import estimate_tokens
+from masking.tokens import estimate_tokens
 from tests.fuzz.spoken import Given, Unclear
 
 _WORDS = ("traceback", "exception", "timeout", "connect_error", "connection refused")

@@ -87,7 +87,7 @@ def free_port() -> int:
 
 
 def policy_of(config: bytes) -> MaskPolicy:
-    return cast(Settings, parse_settings(config)).schema1
+    return cast(Settings, parse_settings(config)).policy
 
 
 def masked(body: bytes, config: bytes = ON) -> bytes:

@@ -25,8 +25,8 @@ from addon.recordings.studio.scripted_client import script_replies
 from addon.shared.config_places import NAME
 from addon.shared.requests import find_wire_format
 from addon.shared.shipped import shipped
+from masking.config import ROOT
 from masking.conversation import read_conversation
-from masking.overrides import ROOT
 from tests.differences import compare
 from tests.live.harness import SECONDS, environment, read_records
 

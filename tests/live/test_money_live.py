@@ -12,7 +12,7 @@ import pytest
 from addon.commands.main import main
 from addon.shared.config_file import ConfigFile
 from masking.config import Settings
-from masking.measures.price_settings import OwnPrice
+from masking.prices import OwnPrice
 from tests.live.harness import (
     UNPRICED,
     Live,

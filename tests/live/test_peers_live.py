@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from masking.measures.tokens import TokenCounter
+from masking.tokens import TokenCounter
 from tests.benchmarks.peers.__main__ import (
     ASSUMED,
     Tallies,

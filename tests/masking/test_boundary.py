@@ -15,15 +15,14 @@ from hypothesis import strategies as st
 
 from masking.chat_messages import mask_old_tool_results
 from masking.layout import lay_out
-from masking.measures.cache_rules import ReadsAt
-from masking.measures.pricing import Pricing
-from masking.measures.token_estimate import estimate_tokens
-from masking.model import ChatMessage, Maskable, PriceStep, Request
+from masking.model import ChatMessage, Maskable, Request
+from masking.prices import PriceStep, Pricing, ReadsAt
 from masking.rewrite import rewrite_request
 from masking.strategies.boundary import find_boundary
 from masking.strategies.boundary_fold import Boundary
 from masking.strategies.policy import CERTAIN, MaskPolicy
 from masking.strategies.window import decide, find_maskable, judge
+from masking.tokens import estimate_tokens
 from tests import builders
 from tests.builders import IMAGE, parts, read, read_body, unanswered
 from tests.schedules import (

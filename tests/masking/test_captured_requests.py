@@ -93,7 +93,7 @@ def _shipped() -> MaskPolicy:
     """Return the shipped window where nothing is cached, so that the boundary always moves."""
     settings = parse_settings(CONFIG.read_bytes())
     assert settings is not None
-    return replace(settings.schema1, cache_read_ratio=1.0, cache_write_ratio=1.0)
+    return replace(settings.policy, cache_read_ratio=1.0, cache_write_ratio=1.0)
 
 
 def _read_path(captured: Captured) -> tuple[WireFormat, str]:

@@ -4,9 +4,8 @@ from typing import Any
 import pytest
 
 from masking.layout import lay_out
-from masking.measures.token_estimate import estimate_tokens
-from masking.measures.tokens import TokenCounter, count_tools
 from masking.model import Request
+from masking.tokens import TokenCounter, count_tools, estimate_tokens
 from masking.wire.chat import CHAT
 from masking.wire.chat_sizes import measure_content, measure_frame, measure_tools
 from tests.builders import read, read_body

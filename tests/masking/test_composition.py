@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 
 from masking.accounting.prompt import PARTS, Sizes, measure, read_prompt
-from masking.measures.tokens import TokenCounter, count_tools
 from masking.reduction import ReductionOptions
 from masking.rewrite import change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
+from masking.tokens import TokenCounter, count_tools
 from tests.builders import MASK_ALL, OLD, documents, policies, policy
 from tests.wire_conversations import (
     IN_EVERY_FORMAT,

@@ -7,18 +7,23 @@ import pytest
 from pydantic_core import to_json
 
 from masking import ConfigError, MaskPolicy
-from masking.config import Settings, parse_settings
-from masking.config_tables import (
+from masking.config import (
     HostSettings,
+    McpTable,
     MetricsSettings,
     PageSettings,
+    PriceTable,
     RecordingSettings,
+    RedactionTable,
+    ReductionTable,
+    Schema1Table,
+    Settings,
     Tables,
     WebsocketSettings,
+    WindowTable,
+    parse_settings,
 )
-from masking.mcp import McpSettings
-from masking.measures.price_settings import OwnPrice, OwnWindow, PriceSettings
-from masking.reduction import ReductionOptions
+from masking.prices import PriceSettings
 from tests.builders import TEMPLATE
 from tests.places import CONFIG
 
@@ -33,23 +38,16 @@ class Setting(NamedTuple):
     expected: Settings
 
 
-def schema1(**changes: object) -> Settings:
-    policy = dataclasses.replace(Settings().schema1, **changes)  # type: ignore[arg-type]
-    return Settings(schema1=policy)
+def schema1(**values: object) -> Settings:
+    return Settings(schema1=Schema1Table(**values))  # type: ignore[arg-type]
 
 
-def priced(read: float, write: float) -> Settings:
-    given = schema1(cache_read_ratio=read, cache_write_ratio=write)
-    return dataclasses.replace(given, cache_pricing=(read, write))
-
-
-def redaction(**changes: object) -> Settings:
-    policy = dataclasses.replace(Settings().redaction, **changes)  # type: ignore[arg-type]
-    return Settings(redaction=policy)
+def redaction(**values: object) -> Settings:
+    return Settings(redaction=RedactionTable(**values))  # type: ignore[arg-type]
 
 
 def own(**price: object) -> Settings:
-    return Settings(prices=(OwnPrice(**price),))  # type: ignore[arg-type]
+    return Settings(prices=(PriceTable(**price),))  # type: ignore[arg-type]
 
 
 SETTINGS = [
@@ -68,11 +66,11 @@ SETTINGS = [
     Setting(".schema1", "skip_if_not_shorter = false", schema1(skip_if_not_shorter=False)),
     Setting(".schema1", "mask_text_parts = false", schema1(mask_text_parts=False)),
     Setting(".schema1", "error_words_max_chars = 0", schema1(error_words_max_chars=0)),
-    Setting(".schema1", 'cache_pricing = "none"', Settings(cache_pricing="none")),
-    Setting(".schema1", 'cache_pricing = "auto"', Settings(cache_pricing="auto")),
-    Setting(".schema1", "cache_pricing = [0.1, 1.25]", priced(0.1, 1.25)),
-    Setting(".schema1", "cache_pricing = [0, 1]", priced(0.0, 1.0)),
-    Setting(".schema1", "assumed_prices = [0.5, 1]", Settings(assumed_prices=(0.5, 1.0))),
+    Setting(".schema1", 'cache_pricing = "none"', schema1(cache_pricing="none")),
+    Setting(".schema1", 'cache_pricing = "auto"', schema1(cache_pricing="auto")),
+    Setting(".schema1", "cache_pricing = [0.1, 1.25]", schema1(cache_pricing=(0.1, 1.25))),
+    Setting(".schema1", "cache_pricing = [0, 1]", schema1(cache_pricing=(0.0, 1.0))),
+    Setting(".schema1", "assumed_prices = [0.5, 1]", schema1(assumed_prices=(0.5, 1.0))),
     Setting(
         ".recording",
         "keep_original = false",
@@ -80,7 +78,7 @@ SETTINGS = [
     ),
     Setting(".hosts", 'uncached = ["A.b."]', Settings(hosts=HostSettings(uncached=("a.b",)))),
     Setting("", "windows = []", Settings()),
-    Setting("", "windows = [{tokens = 9}]", Settings(windows=(OwnWindow(tokens=9),))),
+    Setting("", "windows = [{tokens = 9}]", Settings(windows=(WindowTable(tokens=9),))),
     Setting("", "prices = []", Settings()),
     Setting("", "prices = [{read = 0, write = 1}]", own(read=0.0, write=1.0)),
     Setting(
@@ -100,14 +98,14 @@ SETTINGS = [
     ),
     Setting(".redaction", "enabled = true", redaction(enabled=True)),
     Setting(
-        ".reduction", "max_input_chars = 0", Settings(reduction=ReductionOptions(max_input_chars=0))
+        ".reduction", "max_input_chars = 0", Settings(reduction=ReductionTable(max_input_chars=0))
     ),
     Setting(
         ".reduction",
         "observation_masking = false",
-        Settings(reduction=ReductionOptions(observation_masking=False)),
+        Settings(reduction=ReductionTable(observation_masking=False)),
     ),
-    Setting(".mcp", "max_chars = 9", Settings(mcp=McpSettings(max_chars=9))),
+    Setting(".mcp", "max_chars = 9", Settings(mcp=McpTable(max_chars=9))),
     Setting(".hosts", 'only = ["A.example"]', Settings(hosts=HostSettings(only=("a.example",)))),
     Setting(".hosts", 'only = ["::1"]', Settings(hosts=HostSettings(only=("::1",)))),
     Setting(".schema1", "max_loss = 1", schema1(max_loss=1.0)),
@@ -213,6 +211,10 @@ MISTAKES = [
             ".prices[0].dollars_per_million", "from 0 up"),
     Mistake(".schema1", "cache_read_ratio = 0.1", ".schema1.cache_read_ratio", "unknown key"),
     Mistake(".schema1", "max_loss = -0.1", ".schema1.max_loss", "must be a number from 0 up"),
+    Mistake(".schema1", "bound_reasoning = 'no'", ".schema1.bound_reasoning",
+            'expected "keep" or "drop"'),
+    Mistake(".memory", "enabled = 'on'", ".memory.enabled", 'expected true, false or "auto"'),
+    Mistake(".page", "metrics = 1", ".page.metrics", 'expected true, false or "auto"'),
     Mistake("", "mode = 'off'", ".mode", 'expected "on" or "observe"'),
     Mistake("", "mode = true", ".mode", 'expected "on" or "observe"'),
     Mistake("", "modes = 'on'", ".modes", "did you mean 'mode'?"),
@@ -229,7 +231,8 @@ MISTAKES = [
     Mistake(".schema1", "max_loss = '0'", ".schema1.max_loss", "expected a number, got a text"),
     Mistake(".schema1", f"max_loss = 1{'0' * 400}", ".schema1.max_loss",
             "must be a number from 0 up"),
-    Mistake(".schema1", f"target_arguments = {'[' * 300}{']' * 300}", "", "too deep"),
+    Mistake(".schema1", f"target_arguments = {'[' * 300}{']' * 300}",
+            ".schema1.target_arguments[0]", "expected a text in quotes, got a list"),
     Mistake(".schema1", "window_turn = 3", ".schema1.window_turn", "did you mean 'window_turns'?"),
     Mistake(".schema1", "zzz = 3", ".schema1.zzz", "unknown key (known: enabled, window_turns"),
     Mistake(".schema1", "_ = 3", ".schema1._", "unknown key"),
@@ -360,7 +363,7 @@ def test_what_is_shipped_is_on_with_the_values_of_the_guide() -> None:
         mask_text_parts=True, error_words_max_chars=2_000,
     )  # fmt: skip
     found = Settings()
-    assert (expected, "auto", ()) == (found.schema1, found.cache_pricing, found.hosts.only)
+    assert (expected, "auto", ()) == (found.policy, found.schema1.cache_pricing, found.hosts.only)
     assert "github.com" in found.hosts.never
 
 
@@ -385,7 +388,7 @@ def test_settings_have_a_digest_of_all_but_where_the_records_go() -> None:
 
 def test_settings_are_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        Settings().cache_pricing = "none"  # type: ignore[misc]
+        Settings().mode = "observe"  # type: ignore[misc]
 
 
 def test_all_that_is_said_of_prices_is_one_object() -> None:
@@ -403,10 +406,10 @@ tokens = 9
     assert found is not None
     assert found.price_settings == PriceSettings(
         (0.2, 1.0),
-        own=(OwnPrice(read=0.3, write=1.0),),
+        own=(PriceTable(read=0.3, write=1.0),),
         uncached=("a",),
         assumed=(0.5, 1.0),
-        windows=(OwnWindow(tokens=9),),
+        windows=(WindowTable(tokens=9),),
     )
     assert PriceSettings() == Settings().price_settings
 

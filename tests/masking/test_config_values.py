@@ -5,8 +5,7 @@ import json
 import pytest
 from pydantic_core import to_json
 
-from masking.config_tables import Tables
-from masking.config_values import ConfigValue, Source, list_values
+from masking.config import ConfigValue, Source, Tables, list_values
 from tests.places import CONFIG
 
 FILE = b"""

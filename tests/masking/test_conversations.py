@@ -2,7 +2,7 @@
 
 import pytest
 
-from masking.measures.pricing import Pricing
+from masking.prices import Pricing
 from tests.benchmarks.boundary import PRICES, compare, read_conversations
 from tests.places import CONVERSATIONS
 from tests.schedules import Conversation

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from masking.elements import UNKNOWN, Call, Element, ElementSize
-from masking.measures.token_estimate import estimate_tokens
 from masking.rewrite import read_request, rewrite_request
+from masking.tokens import estimate_tokens
 from masking.wire.converse import (
     CONVERSE,
     count_message_parts,

@@ -10,10 +10,15 @@ from masking.accounting import cost as costs
 from masking.accounting.cost import Basis, Bill, Cost, PromptTokens, update_counts
 from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import Prompt
-from masking.measures.cache_rules import OPENAI, CacheRules, find_rules
-from masking.measures.price_settings import PriceSettings
-from masking.measures.pricing import Pricing, find_pricing
-from masking.model import PriceStep
+from masking.prices import (
+    OPENAI,
+    CacheRules,
+    PriceSettings,
+    PriceStep,
+    Pricing,
+    find_cache_rules,
+    find_pricing,
+)
 from masking.wire.usage import Usage
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -295,7 +300,7 @@ def test_of_a_recording_whose_beginning_is_not_known_as_much_of_both_ends_is_new
         pytest.param(OPENAI, 512, 8_000, 1_024, id="OpenAI: the least, by the provider's count"),
         pytest.param(OPENAI, 1_100, 3_000, 0, id="OpenAI: too few, by the provider's count"),
         pytest.param(OPENAI, 4_000, 4_480, 4_480, id="OpenAI: all of it, to the token"),
-        pytest.param(find_rules("deepseek"), 127, 4_000, 64, id="DeepSeek: one block"),
+        pytest.param(find_cache_rules("deepseek"), 127, 4_000, 64, id="DeepSeek: one block"),
     ],
 )
 def test_a_prediction_is_in_the_providers_tokens_and_blocks(
@@ -395,7 +400,9 @@ priced = [
     Pricing(read, write, dollars_per_million=2.5)
     for read, write in [(0.5, 1.0), (0.1, 1.0), (0.1, 1.25), (0.25, 1.83), (1.0, 1.0)]
 ]
-rules = st.sampled_from([EXACT, OPENAI, find_rules("deepseek"), find_rules("anthropic")])
+rules = st.sampled_from(
+    [EXACT, OPENAI, find_cache_rules("deepseek"), find_cache_rules("anthropic")]
+)
 pricings = st.builds(
     dataclasses.replace,
     st.sampled_from(priced),

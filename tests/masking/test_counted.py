@@ -4,11 +4,11 @@ import pytest
 
 from masking.accounting.prompt import Prompt, Sizes, digest_elements, measure, read_prompt
 from masking.known_table import KnownTable
-from masking.measures.tokens import TokenCounter
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, read_request
 from masking.strategies.order import Strategies
+from masking.tokens import TokenCounter
 from masking.wire.chat import CHAT
 from tests.builders import MASK_ALL, policy
 from tests.masking.test_known_table import POLICIES, grow, outcome

@@ -25,11 +25,11 @@ from masking.accounting.cost import (
 from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import Prompt, digest_of, read_prompt
-from masking.measures.pricing import Pricing
-from masking.measures.tokens import TokenCounter
+from masking.prices import Pricing
 from masking.rewrite import change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
+from masking.tokens import TokenCounter
 from masking.wire.usage import Usage
 from tests.sessions import CHATS, grow, read_chat, work
 

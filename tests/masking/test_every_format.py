@@ -14,7 +14,6 @@ from masking.conversation import find_answers
 from masking.elements import Element
 from masking.history import History
 from masking.layout import lay_out
-from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
 from masking.memory.identity import Answers, digest_opening
 from masking.model import Decision
@@ -25,6 +24,7 @@ from masking.rewrite import Rewrite, change_request, read_request, rewrite_reque
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.window import decide
+from masking.tokens import TokenCounter
 from tests.builders import MASK_ALL, OLD, TEMPLATE, policy
 from tests.made_up_format import MADE_UP, NOTE
 from tests.wire_conversations import (

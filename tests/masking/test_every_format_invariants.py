@@ -12,7 +12,6 @@ from masking.accounting.prompt import read_prompt
 from masking.conversation import Conversation, read_conversation
 from masking.errors import WireError
 from masking.layout import lay_out
-from masking.measures.tokens import TokenCounter
 from masking.memory.identity import digest_opening
 from masking.model import Path, Replacement, ToolResult, replacements_of
 from masking.redaction import RedactionPolicy
@@ -20,6 +19,7 @@ from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, change_request, read_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
+from masking.tokens import TokenCounter
 from tests.builders import (
     HOLE,
     TEMPLATE,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from masking.conversation import read_conversation
 from masking.elements import UNKNOWN, Call, Element
 from masking.errors import WireError
-from masking.measures.token_estimate import estimate_tokens
+from masking.tokens import estimate_tokens
 from masking.wire.formats import find_format
 from masking.wire.gemini import (
     GEMINI,

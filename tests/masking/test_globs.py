@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from masking.errors import ConfigError
-from masking.globs import check_globs, matches
+from masking.patterns import check_globs, matches
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from masking.config import parse_settings
 from masking.errors import ConfigError
-from masking.host_names import check_host, is_named, normalize_host
+from masking.patterns import check_host, is_named, normalize_host
 
 
 @pytest.mark.parametrize(

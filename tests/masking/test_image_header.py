@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.measures.image_header import Header, read_header
+from masking.tokens import Header, read_header
 from tests.images import encode, frame, gif, jpeg, png, segment, webp
 
 VP8 = bytes(6) + (1280).to_bytes(2, "little") + (800 | 0x4000).to_bytes(2, "little")

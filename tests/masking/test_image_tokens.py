@@ -2,7 +2,7 @@
 
 import pytest
 
-from masking.measures.image_tokens import count_claude, count_openai
+from masking.tokens import count_claude, count_openai
 
 
 @pytest.mark.parametrize(

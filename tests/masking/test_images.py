@@ -11,7 +11,6 @@ from addon.replay.first_masked import find_first_behind
 from masking.accounting.prompt import measure, read_prompt
 from masking.conversation import follow
 from masking.layout import lay_out
-from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
 from masking.model import Decision, Maskable, describe_image, describes_image
 from masking.reasons import Reason
@@ -22,6 +21,7 @@ from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
 from masking.strategies.ripening import Ripening
 from masking.strategies.window import find_maskable, judge
+from masking.tokens import TokenCounter
 from masking.wire.chat import CHAT
 from masking.wire.converse import CONVERSE
 from masking.wire.gemini import GEMINI

@@ -1,6 +1,6 @@
 """The benchmark that says what it costs to keep what was asked for again."""
 
-from masking.measures.pricing import Pricing
+from masking.prices import Pricing
 from tests.benchmarks.assumed import TRUE_PRICES
 from tests.benchmarks.keep_rereads import Paid, measure, render
 from tests.builders import OLD, turn

@@ -20,7 +20,6 @@ from masking.frames import make_frame
 from masking.history import History
 from masking.known_table import KnownTable
 from masking.layout import lay_out
-from masking.measures.tokens import TokenCounter
 from masking.memory.boundary_memory import BoundaryMemory
 from masking.memory.identity import Answers
 from masking.model import Maskable, Replacement, Request
@@ -30,6 +29,7 @@ from masking.rewrite import Rewrite, change_request, read_request
 from masking.strategies.boundary import find_boundary
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
+from masking.tokens import TokenCounter
 from masking.wire.chat import CHAT
 from masking.wire.gemini import GEMINI
 from tests.builders import MASK_ALL, OLD, Spelling, examples, policies, policy, spellings

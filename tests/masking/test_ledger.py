@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from masking.accounting.ledger import Entry, Ledger, Savings, Sent
 from masking.accounting.prompt import Prompt, read_prompt
-from masking.measures.cache_rules import CacheRules
-from masking.measures.pricing import Pricing
-from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage, Decision, Replacement
+from masking.prices import CacheRules, Pricing
 from masking.rewrite import Rewrite
+from masking.tokens import TokenCounter
 from masking.wire.usage import Usage
 from tests.builders import OLD, assistant, call, read, result, turn
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from masking.elements import Call, Element
-from masking.measures.token_estimate import estimate_tokens
+from masking.tokens import estimate_tokens
 from masking.wire.messages import (
     MESSAGES,
     find_binding,

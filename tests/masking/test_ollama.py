@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from masking.elements import UNKNOWN, Call, Element
-from masking.measures.token_estimate import estimate_tokens
+from masking.tokens import estimate_tokens
 from masking.wire.formats import find_format
 from masking.wire.ollama import (
     OLLAMA,

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from addon.metrics.toml_values import dump_toml
-from masking.config import parse_settings
+from masking.config import apply_overrides, parse_settings, read_override
 from masking.errors import ConfigError, OverrideError
-from masking.overrides import apply_overrides, read_override
 
 FILE = b"[observation_masking.schema1]\nwindow_turns = 5\nkeep_errors = false\n"
 
@@ -89,7 +88,7 @@ def test_overrides_leave_what_they_do_not_name_as_it_was() -> None:
 def test_an_override_comes_before_the_file() -> None:
     settings = parse_settings(FILE, ["schema1.window_turns=4", "websocket.mode=http"])
     assert settings is not None
-    assert (4, False) == (settings.schema1.window_turns, settings.schema1.keep_errors)
+    assert (4, False) == (settings.policy.window_turns, settings.policy.keep_errors)
     assert "http" == settings.websocket.mode
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from addon.replay.replay import RecordedRequest
-from masking.measures.tokens import TokenCounter
+from masking.tokens import TokenCounter
 from tests.benchmarks.peers.bill import Arrived, bill
 from tests.benchmarks.peers.outside import Difference, blank, compare, count_changed, sum_up
 from tests.benchmarks.peers.sides import DIRECT, OURS

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from masking.config import parse_settings
 from masking.errors import ConfigError
-from masking.measures.token_estimate import estimate_tokens
-from masking.measures.tokens import TokenCounter
 from masking.strategies.policy import DEFAULT_TEMPLATE
+from masking.tokens import TokenCounter, estimate_tokens
 from masking.window.placeholder import (
     DEFAULT_ARGUMENTS_CHARS,
     MAX_NAME_CHARS,

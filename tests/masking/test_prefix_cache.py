@@ -15,9 +15,9 @@ from masking.accounting.prefix_cache import (
     cache_points,
     count_writable,
 )
-from masking.measures.cache_rules import OPENAI, CacheRules, find_rules
+from masking.prices import OPENAI, CacheRules, find_cache_rules
 
-ANTHROPIC, DEEPSEEK = find_rules("anthropic"), find_rules("deepseek")
+ANTHROPIC, DEEPSEEK = find_cache_rules("anthropic"), find_cache_rules("deepseek")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_common_prefix_counts_in_whole_blocks_from_a_least_size_on(
 
 @pytest.mark.parametrize("provider", [None, "", "openai", "x-ai", "no such"])
 def test_other_providers_are_taken_to_match_as_openai_does(provider: str | None) -> None:
-    rules = find_rules(provider)
+    rules = find_cache_rules(provider)
     assert (OPENAI.minimum, OPENAI.block) == (rules.minimum, rules.block)
     assert "any prefix" == rules.reads_at
 
@@ -84,7 +84,7 @@ def test_other_providers_are_taken_to_match_as_openai_does(provider: str | None)
 def test_where_a_prompt_is_read_from_depends_on_the_model(
     provider: str, model: str | None, expected: tuple[str, int]
 ) -> None:
-    rules = find_rules(provider, model)
+    rules = find_cache_rules(provider, model)
     assert expected == (rules.reads_at, rules.minimum)
     assert {"marks": 20, "request ends": 80, "any prefix": None}[rules.reads_at] == rules.lookback
 
@@ -101,7 +101,7 @@ def test_where_a_prompt_is_read_from_depends_on_the_model(
 def test_some_providers_keep_nothing_of_a_request_without_a_mark(
     provider: str, model: str, expected: bool
 ) -> None:
-    assert expected == find_rules(provider, model).needs_marks
+    assert expected == find_cache_rules(provider, model).needs_marks
 
 
 def spell(names: str) -> list[Piece]:

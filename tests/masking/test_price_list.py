@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from masking.measures.price_list import Price, PriceList, load_shipped
-from masking.measures.price_list_check import read_list
-from masking.model import PriceStep
+from masking.prices import Price, PriceList, PriceStep, load_shipped, read_list
 from tests.make_price_list import SHIPPED, make_list
 
 OPEN_AI, ANTHROPIC, GOOGLE = (
@@ -283,8 +281,8 @@ import sys
 touched = []
 watched = ("socket.connect", "socket.getaddrinfo", "socket.__new__")
 sys.addaudithook(lambda event, _: touched.append(event) if event in watched else None)
-from masking.measures.pricing import find_pricing
-from masking.measures.price_settings import PriceSettings
+from masking.prices import find_pricing
+from masking.prices import PriceSettings
 assert find_pricing(PriceSettings(), "api.openai.com", "gpt-4o").ratios == (0.5, 1.0)
 assert not touched, touched
 assert not {"mitmproxy", "genai_prices", "tiktoken"} & {*sys.modules}

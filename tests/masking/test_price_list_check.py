@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from masking.errors import ConfigError
-from masking.measures.price_list import load_shipped
-from masking.measures.price_list_check import pack_list, read_list
-from masking.model import PriceStep
+from masking.prices import PriceStep, load_shipped, pack_list, read_list
 
 TODAY = date(2026, 11, 22)
 

@@ -11,10 +11,15 @@ from masking.accounting.ledger import Ledger, Sent
 from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import Prompt
 from masking.errors import ConfigError
-from masking.measures.cache_rules import find_rules
-from masking.measures.price_settings import OwnPrice, PriceSettings
-from masking.measures.pricing import Pricing, Source, find_pricing
-from masking.model import PriceStep
+from masking.prices import (
+    OwnPrice,
+    PriceSettings,
+    PriceStep,
+    Pricing,
+    Source,
+    find_cache_rules,
+    find_pricing,
+)
 from masking.strategies.policy import apply_pricing
 from masking.wire.chat import find_marks
 from masking.wire.usage import Usage
@@ -177,7 +182,7 @@ def test_under_another_host_a_model_is_assumed_to_cost_what_its_maker_takes(
 def test_the_caches_rules_are_the_providers_or_the_makers(
     settings: PriceSettings, host: str | None, model: str, provider: str | None
 ) -> None:
-    assert find_rules(provider) == find_pricing(settings, host, model).cache
+    assert find_cache_rules(provider) == find_pricing(settings, host, model).cache
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from addon.replay.files import RecordedConversation
 from tests.benchmarks.assumed import read_shipped
 from tests.benchmarks.promise import MARGIN, find_worst, generate
 
-POLICY = read_shipped().schema1
+POLICY = read_shipped().policy
 
 
 @pytest.fixture(scope="module")

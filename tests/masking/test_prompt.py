@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from masking import MaskPolicy, rewrite_request
 from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import digest_element, digest_of, read_prompt
-from masking.measures.tokens import TokenCounter, count_tools
 from masking.model import Decision, Replacement, replacements_of
 from masking.rewrite import Rewrite, read_request
+from masking.tokens import TokenCounter, count_tools
 from masking.wire.chat import CHAT
 from masking.wire.messages import MESSAGES
 from masking.wire_format import WireFormat

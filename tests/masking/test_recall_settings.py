@@ -1,13 +1,12 @@
 """The settings of recall, and of the arguments in a placeholder."""
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import NamedTuple
 
 import pytest
 
 from masking import ConfigError, MaskPolicy
-from masking.config import Settings, parse_settings
-from masking.config_tables import RecallSettings
+from masking.config import RecallSettings, Settings, parse_settings
 from masking.redaction import RedactionPolicy
 
 ON = """
@@ -24,7 +23,7 @@ def parse(text: str, *overrides: str) -> Settings | None:
 
 def test_nothing_is_kept_unless_it_is_asked_for() -> None:
     assert RecallSettings() == Settings().recall
-    assert (False, "", 200, 30) == tuple(value for _, value in RecallSettings())
+    assert (False, "", 200, 30) == astuple(RecallSettings())
 
 
 @pytest.mark.parametrize("folder", ["", "/srv/recall", "~/recall", "~other/recall"])
@@ -75,8 +74,8 @@ def test_a_mistake_in_the_file_has_its_full_path() -> None:
 def test_arguments_are_shortened_alike_wherever_they_stand() -> None:
     settings = parse(ON, "schema1.placeholder_arguments_chars=9")
     assert settings is not None
-    assert 9 == settings.schema1.placeholder_arguments_chars
-    assert 9 == settings.redaction.placeholder_arguments_chars
+    assert 9 == settings.policy.placeholder_arguments_chars
+    assert 9 == settings.strategies.redaction.placeholder_arguments_chars
 
 
 def test_in_python_a_placeholder_may_name_an_id() -> None:

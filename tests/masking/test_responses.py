@@ -10,11 +10,11 @@ from addon.recordings.provider.responses_check import check
 from masking.elements import Call, Element, Result
 from masking.errors import WireError
 from masking.layout import lay_out
-from masking.measures.token_estimate import estimate_tokens
 from masking.model import Path
 from masking.reduction import ReductionOptions
 from masking.rewrite import change_request, read_request
 from masking.strategies.order import Strategies
+from masking.tokens import estimate_tokens
 from masking.wire.reasoning import find_responses_binding
 from masking.wire.request_fields import asks_for_stream, find_model
 from masking.wire.responses import (

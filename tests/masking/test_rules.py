@@ -7,9 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.config import Settings, find_settings, parse_settings
+from masking.config import (
+    RequestFacts,
+    Rule,
+    Settings,
+    find_settings,
+    find_shadowed,
+    parse_settings,
+)
 from masking.errors import ConfigError, OverrideError
-from masking.rules import RequestFacts, Rule, find_shadowed
 
 FACTS = RequestFacts(
     "api.openai.com", "gpt-5", "/v1/chat/completions", "qwen-code", {"x-team": "blue 7"}

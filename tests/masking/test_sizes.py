@@ -5,9 +5,9 @@ from hypothesis import given
 
 from masking import MaskPolicy, rewrite_request
 from masking.accounting.prompt import Sizes, measure, read_prompt
-from masking.measures.tokens import TokenCounter
 from masking.model import replacements_of
 from masking.rewrite import Rewrite
+from masking.tokens import TokenCounter
 from tests.builders import (
     MASK_ALL,
     OLD,

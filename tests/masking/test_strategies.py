@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from masking.accounting.prompt import read_prompt
 from masking.chat_messages import mask_old_tool_results, redact_tool_results, reduce_history
 from masking.errors import WireError
-from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, change_request, read_request, rewrite_request
 from masking.strategies.order import Strategies
 from masking.strategies.policy import MaskPolicy
+from masking.tokens import TokenCounter
 from tests.builders import MASK_ALL, OLD, TEMPLATE, documents, policies, turn, unanswered
 
 OFF = Strategies()

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from masking import ChatMessage, MaskPolicy
 from masking.layout import lay_out
-from masking.measures.cache_rules import ReadsAt
-from masking.measures.pricing import Pricing
 from masking.memory.boundary_memory import BoundaryMemory
+from masking.prices import Pricing, ReadsAt
 from masking.reasons import REASONS
 from masking.redaction import RedactionPolicy
 from masking.rewrite import Rewrite, change_request, read_request

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.measures import token_patterns
-from masking.measures.token_costs import find_cost
-from masking.measures.token_estimate import TokenEstimator, estimate_tokens
-from masking.measures.tokens import TokenCounter
+from masking.tokens import TokenCounter, TokenEstimator, cost, estimate_tokens
+from masking.tokens.cost import compute_cost
 from tests.benchmarks.token_estimate import make_texts, measure_errors, read_texts
 from tests.kinds import KINDS, make_text
 from tests.places import CONVERSATIONS, ROOT
@@ -93,7 +91,7 @@ def test_a_made_up_text_has_this_estimate_on_every_platform(kind: str) -> None:
 def test_another_process_with_other_hashes_estimates_the_same() -> None:
     script = (
         "import json; from tests.kinds import KINDS, make_text;"
-        "from masking.measures.token_estimate import estimate_tokens as estimate;"
+        "from masking.tokens import estimate_tokens as estimate;"
         f"print(json.dumps([[estimate(make_text(k, n)) for n in {LENGTHS}] for k in KINDS]))"
     )
     done = subprocess.run(
@@ -145,29 +143,36 @@ def test_any_text_has_an_estimate(text: str, times: int) -> None:
 
 @pytest.mark.parametrize("char", [*map(chr, range(256)), *"Ωжש中あ한กअ—─🙂\ud800"], ids=ascii)
 def test_a_longer_run_never_costs_less(char: str) -> None:
-    costs = [find_cost(char * length) for length in (1, 16, 48, 240, 2_400)]
+    costs = [compute_cost(char * length) for length in (1, 16, 48, 240, 2_400)]
     assert sorted(costs) == costs
 
 
 def count_one_by_one(text: str) -> int:
     """Return the cost of a text by the definition: each pattern is counted by itself."""
-    classes = token_patterns.EDGE + text.encode("utf-8", "surrogatepass").translate(
-        token_patterns.CLASSES, token_patterns.CONTINUATIONS
+    classes = cost.EDGE + text.encode("utf-8", "surrogatepass").translate(
+        cost.CLASSES, cost.CONTINUATIONS
     )
-    for run, folded in token_patterns.FOLDED:
+    for run, folded in cost.FOLDED:
         classes = classes.replace(run, folded)
-    cost = sum(
+    total = sum(
         row.cost * classes.translate(row.layer).count(pattern)
-        for row in token_patterns.ROWS
+        for row in cost.ROWS
         for pattern in row.patterns
     )
-    return max(token_patterns.UNIT, cost) if text else 0
+    return max(cost.UNIT, total) if text else 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_made_up_text_costs_what_its_patterns_cost_one_by_one(kind: str) -> None:
     texts = [make_text(kind, chars) for chars in (1, 30, 700, 8_000)]
-    assert [*map(count_one_by_one, texts)] == [*map(find_cost, texts)]
+    assert [*map(count_one_by_one, texts)] == [*map(compute_cost, texts)]
+
+
+def test_pages_and_sources_cost_what_their_patterns_cost_one_by_one() -> None:
+    pages = [*ROOT.glob("docs/*.md"), *ROOT.glob("masking/**/*.py"), *ROOT.glob("addon/**/*.js")]
+    texts = [page.read_text(encoding="utf-8") for page in pages]
+    assert len(texts) > 50
+    assert [*map(count_one_by_one, texts)] == [*map(compute_cost, texts)]
 
 
 ONE_OF_EACH_CLASS = "aZ09 .=-_#\t\r\n\x00éßЖע中あ한ก—─🙂\ud800\uff21"
@@ -176,7 +181,7 @@ RUNS = st.tuples(st.sampled_from(ONE_OF_EACH_CLASS), st.sampled_from((1, 1, 1, 2
 
 @given(st.lists(RUNS.map(lambda run: run[0] * run[1]), max_size=60).map("".join))
 def test_any_text_costs_what_its_patterns_cost_one_by_one(text: str) -> None:
-    assert count_one_by_one(text) == find_cost(text)
+    assert count_one_by_one(text) == compute_cost(text)
 
 
 @given(

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.accounting.prompt import read_prompt
-from masking.measures import tokens as tokens_module
-from masking.measures.tokens import TokenCounter
-from masking.measures.vocabulary import load_o200k_base
+from masking.tokens import TokenCounter, load_o200k_base
+from masking.tokens import count as tokens_module
 from masking.wire.chat import CHAT
 from tests.builders import read_body, unchanged
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from addon.commands.sessions import read_sessions
 from addon.replay.first_masked import find_first_behind
 from masking import model
+from masking.prices import PriceStep
 from masking.strategies.boundary import find_boundaries
 from masking.strategies.policy import MaskPolicy
 from tests.benchmarks.assumed import read_shipped
@@ -155,7 +156,7 @@ def follow_the_rule(talk: BlockConversation, prices: Prices, max_loss: float) ->
     policy = MaskPolicy(
         True, window,
         cache_read_ratio=prices.read, cache_write_ratio=prices.write, max_loss=max_loss,
-        price_steps=tuple(model.PriceStep(*step) for step in prices.steps),
+        price_steps=tuple(PriceStep(*step) for step in prices.steps),
         shortest_prefix=prices.least, reads_at="request ends" if talk.ends else "marks",
     )  # fmt: skip
     maskable = [
@@ -199,7 +200,7 @@ def test_no_bill_ever_exceeds_what_is_promised(
 @pytest.mark.skipif(not MESSAGES_CONVERSATIONS.exists(), reason="no conversations at hand")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.client} {case.model}")
 def test_real_conversations_keep_the_promise(case: Case) -> None:
-    policy = read_shipped().schema1
+    policy = read_shipped().policy
     for session in list(read_sessions([MESSAGES_CONVERSATIONS]))[::4]:
         outcome = compare_case(session, policy, case)
         assert outcome.worst <= 1 + policy.max_loss + MARGIN, session.name

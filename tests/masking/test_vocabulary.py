@@ -7,15 +7,11 @@ from pathlib import Path
 import pytest
 import tiktoken
 
-from masking.measures.vocabulary import (
-    ENCODING_NAME,
-    is_exact_for,
-    load_o200k_base,
-    parse_vocabulary,
-)
+from masking.tokens import ENCODING_NAME, is_exact_for, load_o200k_base
+from masking.tokens.count import parse_vocabulary
 from tests.places import ROOT
 
-FILE = ROOT / "masking" / "measures" / "o200k_base.tiktoken.xz"
+FILE = ROOT / "masking" / "tokens" / "o200k_base.tiktoken.xz"
 URL = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
 
 TEXT = "Don't 1234567 naïve  straße\r\n\r\n\t漢字 😀 // HTTPServer x_y <|endoftext|>\n   end  "

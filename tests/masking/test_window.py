@@ -5,8 +5,8 @@ import pytest
 
 from masking import ChatMessage, MaskPolicy, mask_old_tool_results
 from masking.layout import lay_out
-from masking.measures.token_estimate import estimate_tokens
 from masking.strategies.window import decide, find_maskable, judge
+from masking.tokens import estimate_tokens
 from tests.builders import (
     IMAGE,
     MASK_ALL,

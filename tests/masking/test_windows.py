@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from masking.measures.price_settings import OwnWindow, PriceSettings
-from masking.measures.pricing import find_pricing
-from masking.measures.windows import find_window, fits_window
+from masking.prices import OwnWindow, PriceSettings, find_pricing, find_window, fits_window
 
 OPEN_AI, ANTHROPIC = "api.openai.com", "api.anthropic.com"
 

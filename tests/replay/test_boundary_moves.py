@@ -7,7 +7,7 @@ import pytest
 
 from addon.replay.boundary_moves import Value, find_moves
 from addon.replay.replay import ReplayedRequest
-from masking.measures.price_settings import CachePricing
+from masking.prices import CachePricing
 from masking.wire.usage import Usage
 from tests.builders import policy
 from tests.replays import POLICY, Talk, in_dollars, in_tokens, replayed

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from addon.replay.first_masked import NEVER, find_first_behind
-from masking.measures.pricing import Pricing
+from masking.prices import Pricing
 from masking.strategies.boundary_fold import Boundary
 from masking.strategies.policy import MaskPolicy
 from tests.benchmarks.cheapest_schedule import (

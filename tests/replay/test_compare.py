@@ -11,11 +11,11 @@ from addon.replay.reread import Rereads
 from addon.replay.session_index import index_session
 from addon.replay.totals import add_all, summarize
 from addon.replay.tune.fast_replay import FastReplay
-from masking.measures.price_settings import PriceSettings
-from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
+from masking.prices import PriceSettings
 from masking.reduction import ReductionOptions
 from masking.strategies.policy import MaskPolicy
+from masking.tokens import TokenCounter
 from tests.builders import MASK_ALL, OLD, assistant, policy, result, turn
 from tests.replays import add_up
 from tests.sessions import CHATS, Talk, grow, read_chat, write_body

@@ -17,10 +17,10 @@ from addon.replay.files import RecordedConversation, detect_form
 from addon.replay.replay import RecordedRequest, ReplaySettings, Session, replay
 from addon.replay.session_index import index_session
 from addon.replay.tune.fast_replay import BilledSession, FastReplay
-from masking.measures.price_settings import CachePricing, PriceSettings
-from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
+from masking.prices import CachePricing, PriceSettings
 from masking.strategies.policy import MaskPolicy
+from masking.tokens import TokenCounter
 from tests.builders import MASK_ALL, OLD, conversations, examples, policies, policy
 from tests.marking import (
     MARKERS,

@@ -9,11 +9,10 @@ from addon.commands.sessions import read_sessions
 from addon.replay.first_masked import NEVER
 from addon.replay.replay import ReplaySettings, Session, replay
 from addon.shared.shipped import recordings
-from masking.measures.price_settings import PriceSettings
-from masking.measures.pricing import Pricing
-from masking.measures.tokens import TokenCounter
 from masking.model import ChatMessage
+from masking.prices import PriceSettings, Pricing
 from masking.strategies.policy import MaskPolicy
+from masking.tokens import TokenCounter
 from tests.benchmarks.boundary import PRICES, read_conversations
 from tests.benchmarks.cheapest_schedule import ConversationSizes
 from tests.benchmarks.max_loss_front import draw

@@ -8,9 +8,9 @@ from addon.commands.main import main
 from addon.commands.sessions import read_sessions
 from addon.replay.pauses import Pause, PausedSession
 from addon.replay.replay import ReplaySettings, Session, replay
-from masking.measures.price_settings import PriceSettings
-from masking.measures.tokens import TokenCounter
+from masking.prices import PriceSettings
 from masking.strategies.policy import MaskPolicy
+from masking.tokens import TokenCounter
 from tests.places import RECORDINGS
 from tests.sessions import grow, work
 

@@ -22,9 +22,9 @@ from addon.replay.tune.recommend import (
     try_tunings,
     tuning_of,
 )
-from masking.measures.price_settings import PriceSettings
-from masking.measures.tokens import TokenCounter
+from masking.prices import PriceSettings
 from masking.strategies.policy import MaskPolicy
+from masking.tokens import TokenCounter
 from tests.sessions import Talk, grow, work, write_body
 
 SHIPPED = MaskPolicy(True, 8, skip_if_not_shorter=True)

@@ -20,11 +20,11 @@ from addon.replay.replay import (
 )
 from masking import MaskPolicy, rewrite_request
 from masking.accounting.prompt import measure, read_prompt
-from masking.measures.price_settings import CachePricing, PriceSettings
-from masking.measures.tokens import TokenCounter
+from masking.config import Rule
 from masking.model import ChatMessage
-from masking.rules import Rule
+from masking.prices import CachePricing, PriceSettings
 from masking.strategies.order import Strategies
+from masking.tokens import TokenCounter
 from masking.wire.usage import Usage
 from tests.builders import MASK_ALL, OLD, policies, policy, turn
 from tests.marking import MarkedSession, mark_as_pi

@@ -24,9 +24,9 @@ from addon.replay.report.tables import (
 )
 from addon.replay.reread import Rereads
 from addon.replay.totals import CostUnit, Summary, Totals, add_all, summarize
-from masking.config_strategies import Schema1Table
+from masking.config import Schema1Table, list_keys
 from masking.errors import printable
-from masking.measures.price_settings import CachePricing
+from masking.prices import CachePricing
 from masking.strategies.policy import MaskPolicy
 from masking.wire.usage import Usage
 from tests.replays import NOON, Talk, add_up, in_tokens, replayed, settings
@@ -223,7 +223,7 @@ def test_the_settings_are_those_that_a_file_can_have() -> None:
     replay = dataclasses.replace(replay, policy=full)
     origin = Origin(created=NOON, version="1", sources=("a",), settings=replay)
     policy = {field.name for field in dataclasses.fields(MaskPolicy)}
-    in_files = policy & Schema1Table.model_fields.keys()
+    in_files = policy & list_keys(Schema1Table).keys()
     assert in_files == policy & dict(origin.list_settings()).keys()
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from addon.proxy.launch import HOST
 from masking.config import Settings
-from masking.measures.pricing import find_pricing
+from masking.prices import find_pricing
 from masking.rewrite import change_request, decode_request, read_request
 from masking.strategies.policy import apply_pricing
 from tests.soak.talks import Kind
@@ -17,6 +17,6 @@ def mask(body: bytes, kind: Kind, settings: Settings) -> bytes:
     marks, model = wire.find_marks(document), wire.find_model(document, path)
     lifetime = marks.last_lifetime
     pricing = find_pricing(prices, HOST, model, is_marked=marks.are_there, lifetime=lifetime)
-    policy = apply_pricing(settings.schema1, pricing, slides=prices.slides, marks=marks)
+    policy = apply_pricing(settings.policy, pricing, slides=prices.slides, marks=marks)
     strategies = replace(settings.strategies, schema1=policy)
     return change_request(body, read_request(body, wire, path), strategies).body

@@ -9,8 +9,8 @@ from addon.proxy.base_urls import Server, is_loopback, read_behind, read_host
 from addon.proxy.environment import DIRECT_VARIABLES
 from addon.proxy.upstream import NoProxy
 from addon.shared.requests import is_opened
-from masking.config_tables import HostSettings
-from masking.host_names import is_named
+from masking.config import HostSettings
+from masking.patterns import is_named
 
 _PORT = 443
 _MOST_NAMED = 3

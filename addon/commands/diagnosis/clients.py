@@ -35,7 +35,7 @@ def _check_socket(
     """Yield what is to be said of a client that speaks over a WebSocket, with these `models`."""
     if settings.websocket.mode == "http":
         yield ok(f'websocket.mode = "http": {name} sends whole histories, which are masked')
-    elif settings.websocket.mode == "auto" and settings.change_some and falls_back:
+    elif settings.websocket.mode == "auto" and settings.any_changes and falls_back:
         yield ok(f'websocket.mode = "auto": {name} is sent to HTTP where something could be masked')
     else:
         yield note(

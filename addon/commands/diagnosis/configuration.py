@@ -13,11 +13,9 @@ from addon.metrics.advice import Advice
 from addon.metrics.toml_values import render_toml
 from addon.shared.config_file import ConfigFile
 from addon.shared.config_places import ENVIRONMENT, NAME, Place, describe_local, locate_config
-from masking.config import Settings
-from masking.config_values import ConfigValue, list_values
+from masking.config import ConfigValue, Settings, find_shadowed, list_values
 from masking.errors import ConfigError
 from masking.redaction_switch import SWITCH
-from masking.rules import find_shadowed
 
 _LONG = 3
 """A list with more items than this is not written out."""
@@ -81,19 +79,19 @@ def check_configuration(configuration: Configuration) -> Iterator[Finding]:
     yield ok(f"{path} holds: {_REASONS[place]}")
     if changes:
         yield ok(f"It sets {', '.join(map(_render, changes))}")
-    if not settings.decide_some:
-        shipped = Settings().schema1
-        names = ("enabled",) if settings.schema1.window_turns > 0 else ("enabled", "window_turns")
+    if not settings.any_enabled:
+        shipped = Settings().policy
+        names = ("enabled",) if settings.policy.window_turns > 0 else ("enabled", "window_turns")
         on = {f"schema1.{name}": getattr(shipped, name) for name in names}
         yield note("Masking is off", configuration.advice.set(on))
-    elif not settings.change_some:
+    elif not settings.any_changes:
         yield note(
             "Masking is only observed: no request is changed",
             configuration.advice.set({"mode": "on"}),
         )
     elif settings.holdout_percent:
         yield ok(f"{settings.holdout_percent:g}% of the conversations are observed only")
-    for late, earlier in find_shadowed([rule for rule, _ in settings.rules]):
+    for late, earlier in find_shadowed([rule for rule, _ in settings.by_rule]):
         yield note(f"rules[{late}] never holds: rules[{earlier}] takes all its requests before it")
     yield from map(note, warnings)
 

@@ -57,7 +57,7 @@ _ADDRESS = "https://obsmask.test/health"
 
 def _examine_configuration(it: Surroundings) -> Iterator[Finding]:
     yield from check_configuration(it.configuration)
-    yield from check_rules(it.settings.rules, it.records)
+    yield from check_rules(it.settings.by_rule, it.records)
     yield from check_local(it.configuration.path)
 
 

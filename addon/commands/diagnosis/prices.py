@@ -9,8 +9,7 @@ from addon.metrics.advice import Advice
 from addon.metrics.record import RequestRecord
 from addon.metrics.uncached import find_uncached, render_uncached
 from masking.config import Settings
-from masking.measures.price_list_check import open_list
-from masking.measures.pricing import find_pricing
+from masking.prices import find_pricing, open_list
 
 _OLD_DAYS = 90
 _MOST_NAMED = 12

@@ -9,7 +9,7 @@ from addon.commands.diagnosis.finding import Finding, broken, note, ok
 from addon.commands.diagnosis.storage import check_room, find_existing, is_open, render_size
 from addon.replay.report.tables import pluralize
 from addon.shared.recall_folder import RecallFolder, find_folder
-from masking.config_tables import RecallSettings
+from masking.config import RecallSettings
 
 _MEGABYTE = 1_000_000
 _SETTING = "obsmask config | grep recall"

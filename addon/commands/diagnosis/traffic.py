@@ -10,7 +10,7 @@ from addon.metrics.record import RequestRecord
 from addon.metrics.tally import Tally
 from addon.metrics.tally_line import explain_passed, list_outgrown
 from addon.replay.report.tables import pluralize
-from masking.rules import RequestFacts, Rule
+from masking.config import RequestFacts, Rule
 
 
 def check_passed(records: Sequence[RequestRecord]) -> Iterator[Finding]:

@@ -17,9 +17,9 @@ from addon.replay.replay import ReplaySettings
 from addon.replay.reread import Rereads, count_rereads
 from addon.replay.session_index import Segment, SessionIndex
 from masking.accounting import Piece, PrefixCache, SentPrompt, count_writable, mean_price
-from masking.measures.tokens import TokenCounter
 from masking.strategies.policy import MaskPolicy, apply_pricing
 from masking.strategies.window import may_be_whole
+from masking.tokens import TokenCounter
 
 
 class BilledRequest(NamedTuple):

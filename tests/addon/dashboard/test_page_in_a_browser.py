@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from addon.dashboard.page_server import PageServer
-from masking.config_tables import PageSettings
+from masking.config import PageSettings
 from tests.made_up_records import bill, record
 from tests.places import ROOT
 

@@ -15,7 +15,7 @@ import pytest
 from addon.dashboard import serving
 from addon.dashboard.page import ASSETS
 from addon.dashboard.page_server import PageServer
-from masking.config_tables import PageSettings
+from masking.config import PageSettings
 from tests.made_up_records import bill, record
 
 RUN = {"name": "5eed0001", "state": "ON"}

@@ -7,7 +7,7 @@ from addon.commands.diagnosis.traffic import (
     check_windows,
 )
 from addon.metrics.held import HELD
-from masking.rules import Rule
+from masking.config import Rule
 from tests.findings import mends, record
 
 

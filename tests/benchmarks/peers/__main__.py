@@ -26,7 +26,7 @@ from addon.commands.sessions import read_sessions
 from addon.recordings.provider.bound_thinking import sign_anew
 from addon.recordings.studio.installation import install_packages
 from addon.replay.replay import RecordedRequest
-from masking.measures.tokens import TokenCounter
+from masking.tokens import TokenCounter
 from masking.wire.messages import MESSAGES
 from tests.benchmarks.assumed import TRUE_PRICES
 from tests.benchmarks.peers.processes import Target

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from addon.replay.replay import RecordedRequest
-from masking.measures.tokens import TokenCounter
+from masking.tokens import TokenCounter
 from tests.benchmarks.assumed import TRUE_PRICES
 from tests.benchmarks.peers.bill import Arrived, bill
 from tests.benchmarks.peers.outside import WIRES, Difference, compare

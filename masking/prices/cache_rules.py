@@ -101,7 +101,7 @@ _NEED_MARKS = frozenset({"anthropic", "aws", "azure", "google", "openrouter"})
 """Who sells models of Anthropic and sets no marks unasked. Others may."""
 
 
-def find_rules(provider: str | None, model: str | None = None) -> CacheRules:
+def find_cache_rules(provider: str | None, model: str | None = None) -> CacheRules:
     """Return the rules for a model at a provider, by the provider's name on the price list."""
     name = (model or "").lower().replace(".", "-")
     rules = next((rules for pattern, rules in _BY_MODEL if pattern.search(name)), None)

@@ -1,16 +1,21 @@
-"""The kind and the size of an image, from the header of its file, in base64.
+"""Images: the kind and the size from the header of a file in base64, and the tokens they cost.
 
-Only the bytes that tell are decoded, whatever the size of the file. Sources: the specifications of
-PNG (W3C, section 11.2.2), GIF89a (section 18), WebP (RFC 9649) and JPEG (ITU-T T.81, annex B).
+Only the bytes of a header that are needed are decoded, whatever the size of the file. Sources: the
+specifications of PNG (W3C, section 11.2.2), GIF89a (section 18), WebP (RFC 9649) and JPEG (ITU-T
+T.81, annex B).
+
+The tokens follow the formulas that vendors publish. A model is not known here; where a vendor's
+models differ, the formula is that of the usual ones.
 """
 
 import binascii
 from collections.abc import Callable
+from math import ceil
 from typing import NamedTuple
 
 
 class Header(NamedTuple):
-    """What a header tells; the size is in pixels."""
+    """The kind of an image, and its size in pixels."""
 
     kind: str
     width: int
@@ -18,7 +23,7 @@ class Header(NamedTuple):
 
 
 def read_header(data: str) -> Header | None:
-    """Read the header of an image in base64; None if it is of no known kind, or tells no size."""
+    """Read the header of an image in base64; None if the kind or the size is not known."""
     try:
         start = _decode(data, 0, _START)
         read = next((read for sign, read in _READERS.items() if start.startswith(sign)), None)
@@ -29,7 +34,7 @@ def read_header(data: str) -> Header | None:
 
 
 _START = 30
-"""As many bytes as the longest of the simple headers, that of WebP."""
+"""In bytes: the longest of the simple headers is WebP's."""
 
 _MOST_SEGMENTS = 64
 """How many segments of a JPEG are looked at; profiles and thumbnails take some of them."""
@@ -96,3 +101,48 @@ _READERS: dict[bytes, Callable[[str, bytes], Header | None]] = {
     b"\xff\xd8\xff": _read_jpeg,
 }
 """By the first bytes of a file."""
+
+
+UNKNOWN_TOKENS = 1_600
+"""A guess at an image of unknown size: about the most that a screenshot costs.
+
+If the guess is too low, a move that breaks the prompt before an image looks cheap. If it is too
+high, the bill of sending everything looks higher, but with a `max_loss` of a tenth only a tenth of
+that error counts.
+"""
+
+LOW_DETAIL_TOKENS = 85
+"""What OpenAI charges for an image with `"detail": "low"`."""
+
+_PATCH = 28
+_MOST_PATCHES = 1_568
+_LONGEST_EDGE = 1_568
+"""In pixels. The newest models take larger images, and charge up to three times as much."""
+
+_TILE = 512
+_TILE_TOKENS = 170
+_LARGEST_SQUARE = 2_048
+_SHORT_EDGE = 768
+
+
+def count_claude(width: int, height: int) -> int:
+    """Return the tokens of an image in Claude: one for each patch of 28 x 28 pixels.
+
+    An image that is too large is scaled down first.
+    Source: https://platform.claude.com/docs/en/build-with-claude/vision
+    """
+    scale = min(1.0, _LONGEST_EDGE / max(width, height))
+    return min(_MOST_PATCHES, ceil(width * scale / _PATCH) * ceil(height * scale / _PATCH))
+
+
+def count_openai(width: int, height: int) -> int:
+    """Return the tokens of an image in GPT-4o: 85, and 170 for each tile of 512 x 512 pixels.
+
+    An image is first scaled down to fit a square of 2,048 pixels, then to 768 on its short edge.
+    Models that count patches of 32 x 32 pixels come to about as much for a screenshot.
+    Source: https://platform.openai.com/docs/guides/images-vision#calculating-costs
+    """
+    scale = min(1.0, _LARGEST_SQUARE / max(width, height))
+    scale = min(scale, _SHORT_EDGE / min(width, height))
+    tiles = ceil(width * scale / _TILE) * ceil(height * scale / _TILE)
+    return LOW_DETAIL_TOKENS + _TILE_TOKENS * tiles

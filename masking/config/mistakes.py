@@ -6,19 +6,18 @@ from typing import Any, get_args
 
 from pydantic_core import ErrorDetails
 
-from masking.config_tables import RULED, RULED_TABLES, Tables
-from masking.config_types import name_type
+from masking.config.settings import RULED, RULED_TABLES, Tables, list_keys, name_type
 from masking.errors import ConfigError
 
 _LISTS = ("prices", "windows", "rules")
 """Our lists of tables."""
 
+_NAMES = tuple(list_keys(Tables))
+
 
 def explain(mistake: ErrorDetails, table: Mapping[str, Any], path: str) -> ConfigError:
     """Return pydantic's finding in the table at a path as an error with the key's full path."""
     keys = mistake["loc"]
-    if keys[-1:] == ("",) and not isinstance(_find(table, keys[:-1]), Mapping):
-        return explain({**mistake, "type": "model_type", "loc": keys[:-1]}, table, path)  # a date
     path += "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
     inner = mistake.get("ctx", {}).get("error")
     if isinstance(inner, ConfigError):  # a policy's own, or a reader's
@@ -29,13 +28,16 @@ def explain(mistake: ErrorDetails, table: Mapping[str, Any], path: str) -> Confi
         return ConfigError(describe(mistake), path)
     if len(keys) == 1 and keys[0] in _LISTS:
         return ConfigError(f"expected a list of tables, [[{path}]]", path)
-    expected, got = _EXPECTED.get(mistake["type"], "another value"), name_type(_find(table, keys))
+    value: Any = table
+    for key in keys:
+        value = value[key]
+    expected, got = _EXPECTED[mistake["type"]], name_type(value)
     problem = _TOO_LARGE.get((expected, got), f"expected {expected}, got {got}")
     return ConfigError(problem, path)
 
 
 _TOO_LARGE = {("a number", "a whole number"): "must be a number from 0 up"}
-"""Before pydantic 2.12 a whole number that no float can hold is one of the wrong type."""
+"""A whole number that no float can hold is one of the wrong type for pydantic."""
 
 _EXPECTED = {
     "bool_type": "true or false",
@@ -52,7 +54,7 @@ _EXPECTED = {
 
 def _describe_unknown(mistake: ErrorDetails) -> str:
     *outer, key = mistake["loc"]
-    if outer[:1] == ["rules"] and key in Tables.model_fields:
+    if outer[:1] == ["rules"] and key in _NAMES:
         return f"it holds for the whole proxy (a rule can set: {', '.join(RULED)})"
     names = _known_keys(outer)
     close = _find_inside(outer, key) or difflib.get_close_matches(str(key), names, n=1)
@@ -60,20 +62,25 @@ def _describe_unknown(mistake: ErrorDetails) -> str:
     return f"unknown key ({hint})"
 
 
+def _describe_choice(mistake: ErrorDetails) -> str:
+    """Return the values of a Literal as TOML has them."""
+    return "expected {}".format(mistake["ctx"]["expected"].replace("'", '"'))
+
+
 _PROBLEMS: Mapping[str, Callable[[ErrorDetails], str]] = {
     "extra_forbidden": _describe_unknown,
     "unexpected_keyword_argument": _describe_unknown,
+    "literal_error": _describe_choice,
     "finite_number": lambda _: "must be a finite number",
     "missing": lambda _: "missing",
     "greater_than_equal": lambda mistake: f"must be at least {mistake['ctx']['ge']:g}",
     "less_than_equal": lambda mistake: f"must be at most {mistake['ctx']['le']:g}",
-    "json_invalid": lambda _: "too deep",
 }
 
 
 def _find_inside(outer: Sequence[str | int], key: str | int) -> list[str]:
     """Return the place of a key that stands in one of the tables here, and in no other."""
-    here = {0: [name for name in Tables.model_fields if name not in _LISTS], 2: RULED_TABLES}
+    here = {0: [name for name in _NAMES if name not in _LISTS], 2: RULED_TABLES}
     tables = here.get(len(outer), []) if outer[:1] in ([], ["rules"]) else []
     found = [f"{name}.{key}" for name in tables if key in _known_keys([name])]
     return found if len(found) == 1 else []
@@ -86,14 +93,5 @@ def _known_keys(path: Sequence[str | int]) -> list[str]:
     """
     table: Any = Tables
     for key in path:
-        table = get_args(table)[0] if isinstance(key, int) else table.model_fields[key].annotation
-    fields: Any = getattr(table, "model_fields", None) or getattr(table, "__dataclass_fields__", ())
-    return list(fields)
-
-
-def _find(table: Mapping[str, Any], path: Sequence[str | int]) -> object:
-    """Return the value at a path in our table."""
-    found: Any = table
-    for key in path:
-        found = found[key]
-    return found
+        table = get_args(table)[0] if isinstance(key, int) else list_keys(table)[key].annotation
+    return [*list_keys(table)]

@@ -1,21 +1,47 @@
-"""Patterns of host names in the configuration: `*` matches anything.
+"""Patterns of names in the configuration: globs, and hosts' names.
 
-A name that is not ASCII is compared as it is looked up (`xn--...`), by UTS 46, as in browsers.
+In a glob `*` matches anything, `?` one character, `[abc]` one of these, and case counts. What
+`fnmatch` makes of it never goes back behind a `*` that has found what follows it, so the time grows
+with the text times the glob and no faster, whatever both are.
+
+In the pattern of a host `*` matches anything. A name that is not ASCII is compared as it is looked
+up (`xn--...`), by UTS 46, as in browsers.
 """
 
 import re
-from fnmatch import fnmatchcase
+from collections.abc import Sequence
+from fnmatch import fnmatchcase, translate
 from functools import lru_cache
 
 import idna
 
 from masking.errors import ConfigError
 
+_COMPILED = 256
+
+
+def check_globs(globs: Sequence[str], path: str) -> None:
+    """Raise ConfigError for a glob that is blank, as it would match nothing that is meant."""
+    for place, glob in enumerate(globs):
+        if not glob.strip():
+            raise ConfigError("expected a name or a pattern, got a blank", f"{path}[{place}]")
+
+
+def matches(text: str, globs: Sequence[str]) -> bool:
+    """Whether a text as a whole matches one of these globs."""
+    return any(_compile(glob).match(text) for glob in globs)
+
+
+@lru_cache(_COMPILED)
+def _compile(glob: str) -> re.Pattern[str]:
+    return re.compile(translate(glob))
+
+
 _HOST_PATTERN = re.compile(r"[^\s/:?\[\]]+|[0-9a-f:.*]*:[0-9a-f:.*]*:[0-9a-f:.*]*", re.IGNORECASE)
 """A name or an address, with or without `*`. More than one colon makes it an IPv6 address."""
 
 _MAX_CHARS = 253
-"""Of a host's name. A longer one is nobody's."""
+"""The longest name that a host can have (RFC 1035, 2.3.4)."""
 
 
 def check_host(pattern: str, path: str) -> None:

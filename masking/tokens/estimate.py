@@ -1,7 +1,8 @@
 """The estimated o200k tokens of a text: a function of the text, cheap enough for a request's path.
 
 A short text is measured whole, a long one by slices of it. Agents repeat their texts at every turn,
-so measurements are remembered, under all that they are made from: no estimate depends on it.
+so measurements are remembered, each under all that it was made from: no estimate depends on what
+was estimated before.
 """
 
 import functools
@@ -10,8 +11,7 @@ import threading
 from collections.abc import Callable
 from operator import itemgetter
 
-from masking.measures.token_costs import find_cost
-from masking.measures.token_patterns import UNIT
+from masking.tokens.cost import UNIT, compute_cost, forget_short_texts
 
 _WHOLE_CHARS = 1024
 """Up to this length a text is measured whole."""
@@ -35,10 +35,10 @@ _RATE_BITS = 24
 """A rate is in tokens per 2**24 characters."""
 
 _UNEVEN = -1
-"""Stands for the rate of a sample whose slices differ too much."""
+"""In place of the rate of a sample whose slices differ too much."""
 
 _ENTRY_BYTES = 128
-"""What an entry takes in the table besides its key."""
+"""The size of an entry of a table, without its key."""
 
 _Sample = tuple[str, ...]
 _Cutter = Callable[[str], _Sample]
@@ -58,6 +58,7 @@ class TokenEstimator:
 
     def forget(self) -> None:
         """Forget every text, as if the process had just begun."""
+        forget_short_texts()
         with self._lock:
             self._young: dict[str | _Sample, int] = {}
             self._old: dict[str | _Sample, int] = {}
@@ -68,30 +69,30 @@ class TokenEstimator:
         chars = len(text)
         if chars <= _WHOLE_CHARS:
             tokens = self._young.get(text)
-            return self._find(text) if tokens is None else tokens
-        sample = _find_cutter(chars >> _BLOCK_BITS)(text)
+            return self._measure_once(text) if tokens is None else tokens
+        sample = _get_cutter(chars >> _BLOCK_BITS)(text)
         rate = self._young.get(sample)
         if rate is None:
-            rate = self._find(sample)
+            rate = self._measure_once(sample)
         return chars * rate >> _RATE_BITS if rate >= 0 else self._estimate_closely(text)
 
     def _estimate_closely(self, text: str) -> int:
         chars = len(text)
         if chars <= _CLOSE_CHARS:
             return self._measure(text)
-        sample = _find_close_cutter(chars >> _BLOCK_BITS)(text)
+        sample = _get_close_cutter(chars >> _BLOCK_BITS)(text)
         return chars * self._measure(sample) >> _RATE_BITS
 
     def _measure(self, key: str | _Sample) -> int:
         """Return the tokens of a text, or the rate of a sample; count only what is unknown."""
         known = self._young.get(key)
-        return self._find(key) if known is None else known
+        return self._measure_once(key) if known is None else known
 
-    def _find(self, key: str | _Sample) -> int:
-        """Return what is not in the young table, and put it there."""
+    def _measure_once(self, key: str | _Sample) -> int:
+        """Return what is not in the young table, from the old one or measured, and put it there."""
         known = self._old.get(key)
         if known is None:  # unlocked: two threads may at worst measure the same text
-            known = _count_tokens(key) if isinstance(key, str) else _find_rate(key)
+            known = _count_tokens(key) if isinstance(key, str) else _measure_rate(key)
         self._remember(key, known)
         return known
 
@@ -105,17 +106,18 @@ class TokenEstimator:
 
 
 ESTIMATOR = TokenEstimator()
-"""That of the whole process."""
+"""The estimator of the whole process: a global of up to 16 MB on every request's path. It is locked
+where it is written, and it changes how long an estimate takes, never what it is."""
 
 estimate_tokens = ESTIMATOR.estimate
-"""The estimate for the whole process: o200k tokens of a text."""
+"""Return the estimated o200k tokens of a text: 0 for "", else one or more."""
 
 
 def _count_tokens(text: str) -> int:
-    return (find_cost(text) + UNIT // 2) // UNIT
+    return (compute_cost(text) + UNIT // 2) // UNIT
 
 
-def _find_rate(sample: _Sample) -> int:
+def _measure_rate(sample: _Sample) -> int:
     """Return a sample's tokens per 2**24 characters, or `_UNEVEN` if a closer look is needed.
 
     The slices are joined, so that a word cut off at the end of one meets one cut off at the start
@@ -124,7 +126,7 @@ def _find_rate(sample: _Sample) -> int:
     if len(sample) < _CLOSE_SLICES and _is_uneven(sample):
         return _UNEVEN
     joined = "".join(sample)
-    return max((find_cost(joined) << _RATE_BITS) // (UNIT * len(joined)), 1 << _RATE_BITS - 10)
+    return max((compute_cost(joined) << _RATE_BITS) // (UNIT * len(joined)), 1 << _RATE_BITS - 10)
 
 
 def _is_uneven(sample: _Sample) -> bool:
@@ -138,14 +140,14 @@ def _is_uneven(sample: _Sample) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def _find_cutter(block: int) -> _Cutter:
+def _get_cutter(block: int) -> _Cutter:
     """Return a function that cuts a sample from a text of this block of lengths."""
     longer = (block << _BLOCK_BITS) // _CHARS_PER_SLICE
     return _make_cutter(block, min(_MOST_SLICES, _FEWEST_SLICES + longer))
 
 
 @functools.lru_cache(maxsize=64)
-def _find_close_cutter(block: int) -> _Cutter:
+def _get_close_cutter(block: int) -> _Cutter:
     return _make_cutter(block, _CLOSE_SLICES)
 
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from masking.errors import ConfigError, printable
-from masking.globs import matches
-from masking.host_names import check_host, is_named, normalize_host
+from masking.patterns import check_host, is_named, matches, normalize_host
 
 _Settings = TypeVar("_Settings")
 

@@ -1,0 +1,802 @@
+"""The settings: every key of a configuration file, its type, its default, and what it does.
+
+A key stands here once. `config.toml`, the tables of `docs/settings.md` and the help of the options
+of `obsmask` are written from these fields (`python -m tests.make_docs`).
+
+The classes are the tables of the file. Those of the strategies become the policies of the Python
+API, whose own defaults are those of the original specification. A value that no key of its type can
+take is a ConfigError with the path inside the value, as `[0]`.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from ipaddress import ip_address
+from pathlib import PurePath
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    SerializerFunctionWrapHandler,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    model_serializer,
+)
+from pydantic.dataclasses import dataclass
+from pydantic.fields import FieldInfo
+from pydantic_core import to_json
+
+from masking.config.rules import ANY, RequestFacts, Rule, find_first
+from masking.errors import ConfigError
+from masking.mcp import McpSettings
+from masking.patterns import check_host, normalize_host
+from masking.prices import MAX_PRICE, CachePricing, OwnPrice, OwnWindow, PriceSettings
+from masking.redaction import RedactionPolicy
+from masking.reduction import ReductionOptions
+from masking.strategies.order import Strategies
+from masking.strategies.policy import BoundReasoning, MaskPolicy
+from masking.window.placeholder import DEFAULT_ARGUMENTS_CHARS
+
+TABLE = ConfigDict(extra="forbid")
+"""An unknown key is a mistake. So is the string "false" for a boolean: hence the strict types."""
+
+
+def name_type(value: object) -> str:
+    """Return what a value of TOML is, in the words of a mistake: `a whole number`."""
+    return _TYPES.get(type(value), f"a {type(value).__name__}")  # a date, a time, a datetime
+
+
+_TYPES: Mapping[type, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "a table",
+}
+
+
+def read_prices(value: object) -> tuple[float, float]:
+    """Read a pair of prices. Raises ConfigError, whose path is that of the item, as `[0]`."""
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        raise ConfigError("expected [read, write]", "")
+    for place, price in enumerate(value):
+        if isinstance(price, bool) or not isinstance(price, (int, float)):
+            raise ConfigError(f"expected a number, got {name_type(price)}", f"[{place}]")
+        if not 0 <= price < MAX_PRICE:
+            raise ConfigError(f"must be from 0 up and below {MAX_PRICE:g}", f"[{place}]")
+    return float(value[0]), float(value[1])
+
+
+def _read_cache_pricing(value: object) -> CachePricing:
+    for name in _PRICING_NAMES:
+        if value == name:
+            return name
+    if isinstance(value, (list, tuple)) and len(value) == 2:
+        return read_prices(value)
+    raise ConfigError('expected "none", "auto" or [read, write]', "")
+
+
+_PRICING_NAMES: tuple[Literal["none", "auto"], ...] = ("none", "auto")
+
+
+def _read_switch(value: object) -> bool | Literal["auto"]:
+    if isinstance(value, bool):
+        return value
+    if value == "auto":
+        return "auto"
+    raise ConfigError('expected true, false or "auto"', "")
+
+
+def _read_host(pattern: str) -> str:
+    check_host(pattern, "")
+    return normalize_host(pattern)
+
+
+def _read_folder(name: str) -> str:
+    """Refuse a relative folder: proxy and command seldom work in the same one."""
+    if name and not name.startswith("~") and not PurePath(name).is_absolute():
+        raise ConfigError("must be a full path, or begin with ~", "")
+    return name
+
+
+def _read_own_address(host: str) -> str:
+    try:
+        return host if host == "localhost" else str(ip_address(host))
+    except ValueError:
+        raise ConfigError("expected an IP address of this machine, as 127.0.0.1", "") from None
+
+
+def _read_headers(value: object) -> Mapping[str, str]:
+    """Read the headers of a rule: a name, which must be there, or names with their globs."""
+    headers = {value: ANY} if isinstance(value, str) else value
+    if not isinstance(headers, dict):
+        raise ConfigError("expected a header's name, or a table of names and patterns", "")
+    for name, glob in headers.items():
+        if not isinstance(glob, str):
+            raise ConfigError(f"expected a text in quotes, got {name_type(glob)}", name)
+    found = {name.lower(): glob for name, glob in headers.items()}
+    if len(found) < len(headers):
+        raise ConfigError("a header is named twice; case does not count", "")
+    return found
+
+
+def list_keys(table: type) -> Mapping[str, FieldInfo]:
+    """Return the keys of a table, each with its type, its default and its description."""
+    keys: Mapping[str, FieldInfo] = getattr(table, "__pydantic_fields__", {})
+    return keys
+
+
+Mode = Literal["on", "observe"]
+Switch = Annotated[bool | Literal["auto"], PlainValidator(_read_switch)]
+WebsocketMode = Literal["auto", "pass", "http"]
+Prices = Annotated[tuple[float, float], PlainValidator(read_prices)]
+CachePrices = Annotated[CachePricing, PlainValidator(_read_cache_pricing)]
+Hosts = tuple[Annotated[str, AfterValidator(_read_host)], ...]
+Folder = Annotated[str, AfterValidator(_read_folder)]
+OwnAddress = Annotated[str, AfterValidator(_read_own_address)]
+Headers = Annotated[Mapping[str, str], PlainValidator(_read_headers)]
+
+_PLACEHOLDER = "[{tool_name}: {original_chars} chars masked]"
+
+
+@dataclass(frozen=True, kw_only=True, config=TABLE)
+class Schema1Table:
+    """The window."""
+
+    enabled: StrictBool = Field(
+        default=True,
+        description="Mask old tool results. `false` is the rollback: every request goes out as the "
+        "agent wrote it.",
+    )
+    window_turns: StrictInt = Field(
+        default=8,
+        description="The results of this many last tool turns stay as they are; 0 is off. A tool "
+        "turn is a message of the assistant with tool calls, and all their results.",
+    )
+    keep_errors: StrictBool = Field(
+        default=True, description="Keep results that look like an error, however old."
+    )
+    error_words_max_chars: StrictInt = Field(
+        default=2_000,
+        description="Up to this many characters, a single word (traceback, exception, timeout, "
+        "...) makes a result an error. In longer results such words are everywhere. A sign at the "
+        "start of a line makes an error of a result of any length (a traceback, `SomethingError: "
+        "...`, a non-zero exit code), and so does JSON that says so (`error`, `status`, "
+        "`exit_code`, `returncode`, `success`).",
+    )
+    keep_last_k_per_tool: StrictInt = Field(
+        default=0, description="Keep the last K results of each tool, however old; 0 is off."
+    )
+    keep_tools: tuple[str, ...] = Field(
+        default=(),
+        description="Keep the results of these tools, however old. In these three lists `*` stands "
+        'for any text, `?` for one character, and `[ab]` for one of these: `["todo_*", '
+        '"read_skill"]`.',
+    )
+    mask_tools: tuple[str, ...] = Field(
+        default=(),
+        description="Mask the results of these tools alone; empty: of all tools. Where both lists "
+        "name a tool, its results stay.",
+    )
+    keep_arguments: tuple[str, ...] = Field(
+        default=(),
+        description="Keep the results of calls that have such an argument, however old: "
+        '`["*/PLAN.md"]`. Every argument that is a text counts, as a whole.',
+    )
+    keep_latest_turns: StrictInt = Field(
+        default=0,
+        description="Keep the latest result of each target (same tool, same path-like argument) "
+        "for this many turns; 0 is off. Older results of the target follow the window.",
+    )
+    target_arguments: tuple[str, ...] = Field(
+        default=("file_path", "path", "filename", "filePath"),
+        description="The arguments that name a call's target; the first that a call has counts.",
+    )
+    keep_rereads: StrictBool = Field(
+        default=False,
+        description="Keep the result of a call that repeats an earlier one, with the same tool and "
+        "the same arguments, whose result had left the window by then. The earlier one stays "
+        "masked.",
+    )
+    placeholder_template: str = Field(
+        default=_PLACEHOLDER,
+        description="What takes a result's place. Fields: `{tool_call_id}` and `{tool_name}`, at "
+        "most 64 characters of each, `{original_chars}` and `{original_tokens}` (estimated), "
+        "`{arguments}` of the call, and `{recall}`, the id under which the result is kept (see "
+        "`[observation_masking.recall]`). Keep it short: it is sent for every masked result.",
+    )
+    placeholder_arguments_chars: StrictInt = Field(
+        default=DEFAULT_ARGUMENTS_CHARS,
+        description="`{arguments}` in a placeholder are shortened to this many characters, at most "
+        "1000, on one line.",
+    )
+    skip_if_not_shorter: StrictBool = Field(
+        default=True,
+        description="Leave a result alone where its placeholder would not be shorter, in "
+        "characters and in estimated tokens. Where moving the boundary has a price, that is always "
+        "so.",
+    )
+    mask_text_parts: StrictBool = Field(
+        default=True,
+        description="Also mask the texts of results that are lists of parts (qwen-code, "
+        "OpenHands). All other parts stay as they are.",
+    )
+    mask_images: StrictBool = Field(
+        default=False,
+        description="Also mask the images of old results, such as the screenshots of a browser: "
+        "each becomes a text that says what it was (`[image: png 1280x800 masked]`). Documents and "
+        "all other parts stay.",
+    )
+    keep_last_images: StrictInt = Field(
+        default=3,
+        description="With `mask_images`, keep the results that hold the last K images, however "
+        "old; 0 is off.",
+    )
+    bound_reasoning: BoundReasoning = Field(
+        default="keep",
+        description="What becomes of results that later reasoning is bound to: "
+        '`"keep"` masks none of them, `"drop"` masks them where the provider then drops that '
+        "reasoning without a word (OpenAI), but never where it refuses the request (Anthropic). "
+        "The newest models bind their reasoning to everything before it, tool results included.",
+    )
+    min_chars: StrictInt = Field(
+        default=0,
+        description="Leave results alone that are shorter than this many characters.",
+    )
+    resend_on_400: StrictBool = Field(
+        default=False,
+        description="Once in a conversation, answer a 400 to a masked request by sending it as the "
+        "agent wrote it. If the provider takes that, the conversation goes out whole until the "
+        "proxy ends; else masking goes on. Nothing is sent again that would not fit its model "
+        "unmasked, or whose reasoning is bound to what was masked. Not over a WebSocket.",
+    )
+    cache_pricing: CachePrices = Field(
+        default="auto",
+        description="What the provider charges for a cached and a written token, relative to a "
+        'plain input token; the boundary moves only when that pays. `"auto"`: your own prices '
+        "(`[[observation_masking.prices]]`), else those of the price list for the request's host "
+        "and model, else those of the model's maker, else `assumed_prices`. `[0.1, 1.0]`: these "
+        'prices, for every host. `"none"`: the window slides at every turn, whatever that does to '
+        "a prompt cache.",
+    )
+    assumed_prices: Prices = Field(
+        default=PriceSettings().assumed,
+        description='With `"auto"`, the price of a cached and of a written token where nothing '
+        "else is known. Assuming a cache where there is none costs a part of the saving; the "
+        "opposite can more than double the bill.",
+    )
+    max_loss: StrictFloat = Field(
+        default=0.1,
+        description="A promise: at no request of any conversation has the bill, in estimated "
+        "tokens and at these prices, exceeded `1 + max_loss` times that of sending everything.",
+    )
+
+    def __post_init__(self) -> None:
+        self.to_policy()  # raises what is wrong with it
+
+    def to_policy(self) -> MaskPolicy:
+        """Return the policy, with the prices that the table gives. Raises ConfigError."""
+        values = {
+            name: value
+            for name, value in vars(self).items()
+            if name in MaskPolicy.__dataclass_fields__
+        }
+        policy = MaskPolicy(**values)
+        if isinstance(self.cache_pricing, str):
+            return policy
+        read, write = self.cache_pricing
+        return replace(policy, cache_read_ratio=read, cache_write_ratio=write)
+
+
+@dataclass(frozen=True, kw_only=True, config=TABLE)
+class RedactionTable:
+    """Redaction. How `{arguments}` are shortened is said in `schema1`."""
+
+    enabled: StrictBool = Field(
+        default=False,
+        description="Replace the results of some tools as soon as the assistant has answered. Runs "
+        "first. `STREAM_REDACTION_ENABLED` in the environment overrides it.",
+    )
+    tool_names: tuple[str, ...] = Field(
+        default=(), description="The tools, by their exact names. Empty: none."
+    )
+    placeholder_template: str = Field(
+        default=_PLACEHOLDER,
+        description="What takes a result's place. Fields as in `schema1`.",
+    )
+
+    def __post_init__(self) -> None:
+        self.to_policy(0)  # raises what is wrong with it
+
+    def to_policy(self, placeholder_arguments_chars: int) -> RedactionPolicy:
+        """Return the policy. Raises ConfigError."""
+        return RedactionPolicy(
+            self.enabled, self.tool_names, self.placeholder_template, placeholder_arguments_chars
+        )
+
+
+@dataclass(frozen=True, kw_only=True, config=TABLE)
+class ReductionTable(ReductionOptions):
+    """Reduction."""
+
+    enabled: StrictBool = Field(
+        default=False,
+        description="Bring a history that is too long within a budget: mask old results; where "
+        "that is not enough, replace old messages by a summary; and else drop them. Runs last. "
+        "Only this removes messages.",
+    )
+    max_input_chars: StrictInt = Field(
+        default=400_000, description="The budget: characters of all texts. 0 is off."
+    )
+    preserve_recent_raw_turns: StrictInt = Field(
+        default=4,
+        description="This many last messages stay as they are, with what is paired with them. "
+        "System messages always do.",
+    )
+    summary_max_chars: StrictInt = Field(
+        default=1_400,
+        description="The longest summary. 0: none, old messages are dropped at once.",
+    )
+    observation_masking: StrictBool = Field(
+        default=True, description="`false`: leave out the first stage."
+    )
+    max_observation_chars: StrictInt = Field(
+        default=80, description="The longest placeholder of the first stage."
+    )
+
+
+@dataclass(frozen=True, kw_only=True, config=TABLE)
+class McpTable(McpSettings):
+    """The answers of MCP servers."""
+
+    enabled: StrictBool = Field(
+        default=False, description="Cut long strings in the answers of MCP servers over HTTP."
+    )
+    max_chars: StrictInt = Field(default=4_000, description="Longer strings are cut. 0 is off.")
+    head_chars: StrictInt = Field(default=2_000, description="What is left of their beginning.")
+    tail_chars: StrictInt = Field(default=2_000, description="What is left of their end.")
+    endpoints: tuple[str, ...] = Field(
+        default=(),
+        description="`host/path` (`*` matches anything) of MCP servers. Others are recognised by "
+        "what their clients send.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True, config=TABLE)
+class MemorySettings:
+    """Whether the boundary that was sent is remembered."""
+
+    enabled: Switch = Field(
+        default="auto",
+        description="Remember by conversation which results were masked, and when it was last "
+        "sent, in the process and in a small private file of the user's state directory "
+        "(positions and digests, no content). A restart or a change of settings then un-masks "
+        "nothing, a conversation first met in its middle begins unmasked, and after a long pause, "
+        "when the provider has forgotten the prompt, the boundary moves at once. "
+        '`"auto"`: on in mitmdump, off behind Envoy, where `true` is refused. Set `false` where '
+        "several proxies serve one conversation.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True, config=TABLE)
+class RecallSettings:
+    """Whether what the window masks is kept, where, how much, and for how long."""
+
+    enabled: StrictBool = Field(
+        default=False,
+        description="Keep what the window masks in a private folder, a file for each text, named "
+        "by a digest of it. An agent with a shell can then read it back, if `placeholder_template` "
+        'says how: `"[{tool_name}: {original_chars} chars masked; to read: obsmask recall '
+        '{recall}]"`. These files hold content. Images, and what redaction replaces, are not kept.',
+    )
+    folder: Folder = Field(
+        default="",
+        description="The folder. Several proxies may share it. Empty: `observation-masking/recall` "
+        "in the user's state directory.",
+    )
+    max_megabytes: StrictInt = Field(
+        default=200,
+        ge=1,
+        description="Beyond this size of all files, those that were used longest ago are deleted. "
+        "A file is used when it is read, and by every request in which it is masked.",
+    )
+    max_days: StrictInt = Field(
+        default=30,
+        ge=1,
+        description="Files that were not used for this many days are deleted.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True, config=TABLE)
+class MetricsSettings:
+    """Where the records go."""
+
+    path: str = Field(
+        default="",
+        description="The file of records, one JSON line per request. Several proxies may share it. "
+        "Empty: `observation-masking/requests.jsonl` in the user's state directory "
+        "(`$XDG_STATE_HOME`, `~/.local/state`).",
+    )
+    max_megabytes: StrictInt = Field(
+        default=50,
+        ge=1,
+        description="At this size the file is renamed to `<path>.1`, in place of an earlier one.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True, config=TABLE)
+class PageSettings:
+    """The live page."""
+
+    enabled: StrictBool = Field(
+        default=True,
+        description="A page that shows, while agents work, what is masked and what that saves: "
+        "names, sizes and amounts, never content. The log says where it is; `http://obsmask.test/` "
+        "leads to it through the proxy, and `obsmask page` opens it. Changes of this table hold "
+        "from the next start on.",
+    )
+    host: OwnAddress = Field(
+        default="127.0.0.1",
+        description="The address of this machine on which it is served. Whoever reaches that can "
+        "read it.",
+    )
+    port: StrictInt = Field(
+        default=0,
+        ge=0,
+        le=65_535,
+        description="0 is any free port. A port that is taken is a warning: the proxy then runs "
+        "without its page.",
+    )
+    metrics: Switch = Field(
+        default="auto",
+        description='Also serve `/metrics` there, for Prometheus. `"auto"`: where `host` is a '
+        "loopback address.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True, config=TABLE)
+class RecordingSettings:
+    """What a mitmproxy recording holds besides what was sent."""
+
+    keep_original: StrictBool = Field(
+        default=True,
+        description="A recording (`mitmdump -w FILE`) holds what was sent. Keep the client's own "
+        "body of each masked request in it, too: `obsmask replay` needs it. Nothing is kept where "
+        "nothing is recorded.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True, config=TABLE)
+class WebsocketSettings:
+    """What becomes of a client that speaks over WebSockets."""
+
+    mode: WebsocketMode = Field(
+        default="auto",
+        description="codex speaks over a WebSocket, and sends only what is new; the provider has "
+        'the rest, so that old tool results are in no message. `"auto"`: where something could be '
+        "masked, a client that is known to fall back (codex, Copilot CLI) gets a 426 and then "
+        "sends whole histories over HTTP, which are masked; every other client passes. "
+        '`"pass"`: all pass, and only a whole history, as after a reconnect, is masked. '
+        '`"http"`: every client gets a 426 at once, and one that speaks nothing but WebSockets '
+        "then fails.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True, config=TABLE)
+class HostSettings:
+    """Patterns of hosts' names, in the form in which they are compared.
+
+    A name that cannot be a host's is a mistake: an empty one, a URL, a port.
+    """
+
+    only: Hosts = Field(
+        default=(),
+        description="Host names; `*` matches anything. Letters beyond ASCII may be written as they "
+        "are read (`bücher.example`). Not empty: every other host is left alone, its TLS unopened.",
+    )
+    uncached: Hosts = Field(
+        default=(),
+        description='Hosts that sell no cached tokens. With `cache_pricing = "auto"` the window '
+        "slides there.",
+    )
+    never: Hosts = Field(
+        default=(
+            *("pypi.org", "files.pythonhosted.org", "registry.npmjs.org", "registry.yarnpkg.com"),
+            *("*.crates.io", "proxy.golang.org", "sum.golang.org", "rubygems.org"),
+            *("repo.maven.apache.org", "*.debian.org", "*.ubuntu.com", "*.docker.io", "ghcr.io"),
+            *("github.com", "codeload.github.com", "*.githubusercontent.com", "gitlab.com"),
+        ),
+        description="Hosts that are never opened, whatever `only` says. The shipped ones are those "
+        "that an agent's own tools talk to; no model is there. To add hosts of your own, leave "
+        "this list alone and set `never_more`.",
+    )
+    never_more: Hosts = Field(
+        default=(), description="More hosts that are never opened, beside those of `never`."
+    )
+
+    @property
+    def closed(self) -> Hosts:
+        """The hosts that are always left alone; their TLS is not opened either."""
+        return self.never + self.never_more
+
+
+@dataclass(frozen=True, kw_only=True, config=TABLE)
+class PriceTable(OwnPrice):
+    """A price of the user's own."""
+
+    host: str = Field(default=ANY, description="the hosts it holds for; `*` matches anything")
+    model: str = Field(default=ANY, description="the models it holds for")
+    read: StrictFloat = Field(
+        description="what a cached token costs, relative to a plain input token"
+    )
+    write: StrictFloat = Field(
+        description="what a written token costs, relative to a plain input token"
+    )
+    dollars_per_million: StrictFloat | None = Field(
+        default=None,
+        description="US dollars for a million plain input tokens; left out: the price list's",
+    )
+
+
+@dataclass(frozen=True, kw_only=True, config=TABLE)
+class WindowTable(OwnWindow):
+    """A context window of the user's own."""
+
+    host: str = Field(default=ANY, description="the hosts it holds for; `*` matches anything")
+    model: str = Field(default=ANY, description="the models it holds for")
+    tokens: StrictInt = Field(description="the tokens that fit, prompt and answer together")
+
+
+RULED_TABLES = ("schema1", "redaction", "reduction")
+"""The tables of which a rule can change keys."""
+
+RULED = ("mode", "holdout_percent", *RULED_TABLES)
+"""All that a rule can change; everything else holds for the whole proxy."""
+
+
+class RuleTable(BaseModel):
+    """Which requests a rule is for, their label, and the keys that are different for them.
+
+    Those come in the place of the file's, and are checked there (see `masking.config.file`).
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    host: str = Field(default=ANY, description="the hosts it is for, as in `hosts`")
+    model: str = Field(default=ANY, description="the models it is for; case does not count")
+    path: str = Field(default=ANY, description="the paths of the URL, without their query")
+    client: str = Field(
+        default=ANY, description="the programs, as `obsmask status --by client` names them"
+    )
+    header: Headers = Field(
+        default_factory=dict,
+        description='a header that must be there, as `"x-team"`, or headers with patterns of their '
+        "values; none that may hold a credential",
+    )
+    label: str = Field(default="", description="what the records call the requests")
+    mode: object = Field(
+        default=None,
+        description='`"observe"`: these requests are observed only (see '
+        "[mode](#mode-and-hold-out)); left out: the file's",
+    )
+    holdout_percent: object = Field(
+        default=None,
+        description="the share of their conversations that is observed only; left out: the file's",
+    )
+    schema1: dict[str, object] = Field(
+        default_factory=dict,
+        description="the keys of [`schema1`](#schema1) that are different for them",
+    )
+    redaction: dict[str, object] = Field(
+        default_factory=dict, description="the same for [`redaction`](#redaction)"
+    )
+    reduction: dict[str, object] = Field(
+        default_factory=dict, description="the same for [`reduction`](#reduction)"
+    )
+
+    def model_post_init(self, context: object) -> None:
+        """Raise ConfigError if there can be no such rule."""
+        self.to_rule()
+
+    @model_serializer(mode="wrap")
+    def _dump_given(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        return {name: value for name, value in dump(self).items() if name in self.model_fields_set}
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """The names of what it changes: tables of ours, and keys outside them."""
+        return tuple(name for name in RULED if name in self.model_fields_set)
+
+    def to_rule(self) -> Rule:
+        """Return which requests it is for. Raises ConfigError."""
+        return Rule(
+            host=self.host,
+            model=self.model,
+            path=self.path,
+            client=self.client,
+            headers=tuple(self.header.items()),
+            label=self.label,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, config=TABLE)
+class Tables:
+    """All that a file can hold: the keys that stand outside of tables, and the tables."""
+
+    mode: Mode = Field(
+        default="on",
+        description='`"on"`, or `"observe"`: everything is decided, counted and priced, and '
+        "nothing is changed. Every request leaves as the agent wrote it, and the records say what "
+        "masking would have saved. A strategy that is off is not observed either.",
+    )
+    holdout_percent: StrictFloat = Field(
+        default=0.0,
+        ge=0,
+        le=100,
+        allow_inf_nan=False,
+        description="This share of the conversations is observed only, whatever the mode, so that "
+        "`obsmask status` can compare them with the others. Conversations are chosen by their "
+        "texts up to the first user message, so one keeps its group, and a larger share only adds "
+        "to it. 0 is off, 100 is all.",
+    )
+    holdout_salt: str = Field(
+        default="", description="Any text. Another one chooses other conversations."
+    )
+    schema1: Schema1Table = Schema1Table()
+    redaction: RedactionTable = RedactionTable()
+    reduction: ReductionTable = ReductionTable()
+    mcp: McpTable = McpTable()
+    memory: MemorySettings = MemorySettings()
+    recall: RecallSettings = RecallSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    page: PageSettings = PageSettings()
+    recording: RecordingSettings = RecordingSettings()
+    websocket: WebsocketSettings = WebsocketSettings()
+    hosts: HostSettings = HostSettings()
+    prices: tuple[PriceTable, ...] = Field(
+        default=(),
+        description="Prices of your own, for hosts and models with such names. `*` matches "
+        "anything, and so does a name that is left out. The first table that fits holds. "
+        "`dollars_per_million` is for plain input tokens, and can be left out.",
+        examples=[
+            {
+                "host": "llm.example.com",
+                "model": "claude-*",
+                "read": 0.1,
+                "write": 1.25,
+                "dollars_per_million": 3.0,
+            }
+        ],
+    )
+    windows: tuple[WindowTable, ...] = Field(
+        default=(),
+        description="Context windows of your own, in tokens, for hosts and models with such names, "
+        "as prices have them. They come before those of the price list: a server of your own may "
+        "run a model with less.",
+        examples=[{"host": "localhost", "tokens": 32768}],
+    )
+    rules: tuple[RuleTable, ...] = Field(
+        default=(),
+        description="Rules: settings of their own for some requests. The first rule that fits a "
+        "request holds. `host`, `model`, `path` and `client` are patterns of what its record "
+        "shows, `header` is one that it must have, or a table of names with patterns of their "
+        "values. `label` is what its records are called. `mode`, `holdout_percent`, and every key "
+        "of `schema1`, `redaction` and `reduction` can be set anew; the others stay as they are.",
+        examples=[
+            {
+                "header": {"x-team": "research*"},
+                "model": "claude-*",
+                "label": "research",
+                "schema1": {"window_turns": 20, "keep_tools": ["notebook_*"]},
+            }
+        ],
+    )
+
+    def __post_init__(self) -> None:
+        """See that no placeholder names an id under which nothing is kept."""
+        if self.schema1.to_policy().template.names_recall and not self.recall.enabled:
+            raise ConfigError(
+                "{recall} needs recall.enabled = true", "schema1.placeholder_template"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, config=TABLE)
+class Settings(Tables):
+    """What a file says, and what stands in none.
+
+    price_list: the path of the price list, unless it is the shipped one.
+    label: what records call the requests that these settings are for.
+    by_rule: each rule with the settings of its requests, which have no rules themselves.
+    """
+
+    price_list: str = ""
+    label: str = ""
+    by_rule: tuple[tuple[Rule, "Settings"], ...] = ()
+
+    @property
+    def with_rules(self) -> tuple["Settings", ...]:
+        """These settings, and those of the rules."""
+        return (self, *(own for _, own in self.by_rule))
+
+    @property
+    def any_enabled(self) -> bool:
+        """Whether a strategy is on for any request, if only to be observed."""
+        return any(one.strategies.change for one in self.with_rules)
+
+    @property
+    def any_changes(self) -> bool:
+        """Whether any request can be changed."""
+        return any(one.changes for one in self.with_rules)
+
+    @property
+    def changes(self) -> bool:
+        """Whether a request can be changed at all: a strategy is on, and not only observed."""
+        return self.strategies.change and self.mode == "on"
+
+    @property
+    def observes(self) -> bool:
+        """Whether any conversation is observed only, here or by a rule."""
+        return any(one.mode == "observe" or one.holdout_percent > 0 for one in self.with_rules)
+
+    @property
+    def ruled_headers(self) -> frozenset[str]:
+        """The names of the headers that rules ask for."""
+        return frozenset(name for rule, _ in self.by_rule for name, _ in rule.headers)
+
+    @cached_property
+    def policy(self) -> MaskPolicy:
+        """What the window may mask."""
+        return self.schema1.to_policy()
+
+    @cached_property
+    def strategies(self) -> Strategies:
+        """What may be done to a request."""
+        redaction = self.redaction.to_policy(self.schema1.placeholder_arguments_chars)
+        return Strategies(redaction=redaction, schema1=self.policy, reduction=self.reduction)
+
+    @cached_property
+    def price_settings(self) -> PriceSettings:
+        """How requests are priced."""
+        return PriceSettings(
+            self.schema1.cache_pricing,
+            own=self.prices,
+            uncached=self.hosts.uncached,
+            assumed=self.schema1.assumed_prices,
+            price_list=self.price_list,
+            windows=self.windows,
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """12 hex digits, the same for equal settings, whatever is kept where, and the page.
+
+        Of the settings of one request: neither rules for others nor its label tell it apart.
+        """
+        nowhere = replace(
+            self,
+            recall=RecallSettings(),
+            metrics=MetricsSettings(),
+            page=PageSettings(),
+            label="",
+            rules=(),
+            by_rule=(),
+        )
+        return hashlib.blake2b(to_json(nowhere), digest_size=6).hexdigest()
+
+
+def find_settings(settings: Settings, facts: RequestFacts) -> Settings:
+    """Return the settings that hold for a request: those of the first rule that fits, if any."""
+    return find_first(settings.by_rule, facts, settings)
+
+
+def change_everywhere(settings: Settings, change: Callable[[Settings], Settings]) -> Settings:
+    """Return settings after a change, which their rules' settings have, too."""
+    by_rule = tuple((rule, change(own)) for rule, own in settings.by_rule)
+    return replace(change(settings), by_rule=by_rule)

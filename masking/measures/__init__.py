@@ -1,1 +1,0 @@
-"""What is measured: tokens and prices. Leaves, which know nothing of requests."""

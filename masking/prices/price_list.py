@@ -1,0 +1,408 @@
+"""A price list: which hosts sell which models, what input tokens cost there, how many they take.
+
+`prices.json` is made from the data of genai-prices (MIT, see `prices.LICENSE`) by
+`python -m tests.make_price_list`, which needs that package; nothing is fetched. It has one price
+for each model: that at noon UTC of the day on which it was made. So the ratios by which a request
+is masked depend on the files alone, not on the day or the hour.
+
+A list from outside is checked as a whole; a mistake anywhere refuses all of it, and names the
+place. Such a list has regular expressions, and `re` holds the interpreter while it matches one, so
+`(a+)+$` alone could stop the proxy for good. An engine without backtracking (RE2) has no
+look-ahead, which genai-prices uses. So patterns are held to a small syntax, in which the ways to
+match can be counted.
+"""
+
+import functools
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
+
+import orjson
+
+from masking.errors import ConfigError
+
+_SHIPPED = files("masking.prices") / "prices.json"
+
+MAX_MEGABYTES = 10
+MAX_TEXT = 200
+"""The most characters of a name, an id or a pattern."""
+
+_MAX_NAME = 300
+"""The most characters that a pattern is matched against; longer hosts and models are not listed.
+
+With this bound, what a pattern may cost is known before it is ever used (`_count_ways`).
+"""
+
+_MAX_PATTERNS = 1_000
+"""The most patterns of a list, so that each is compiled once."""
+
+_MAX_WAYS = 200_000
+"""In how many ways all patterns of a list together may be tried: matching them takes well below a
+second then. The shipped list has 18,000."""
+
+_MAX_DEPTH = 8
+"""How deep clauses may stand in clauses."""
+
+_MAX_PRICE = 1e6
+
+PRICE_NAMES = ("input", "cache_read", "cache_write")
+"""The prices of a model, in dollars for a million tokens."""
+
+_COMPACT_DATE = re.compile(r"-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=[-:]|$)")
+"""LiteLLM and OpenRouter write `-20251211` where a list may have `-2025-12-11`."""
+
+Object = dict[str, Any]
+_Kind = TypeVar("_Kind")
+
+
+class PriceStep(NamedTuple):
+    """Every token of a prompt of more than `above` tokens costs `factor` times as much.
+
+    The factor is relative to the price of prompts below the first step.
+    """
+
+    above: int
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """An entry of the list: what a provider charges for a model's input.
+
+    `provider` is the provider's id, `seller` its name. `dollars_per_million` is for plain tokens,
+    below every price step. `ratios` are the prices of a cached and of a written token, relative to
+    a plain one; None if the list has no price of cached tokens.
+    """
+
+    provider: str
+    seller: str
+    model: str
+    dollars_per_million: float
+    ratios: tuple[float, float] | None
+    steps: tuple[PriceStep, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.model} of {self.seller}"
+
+
+@dataclass(frozen=True, eq=False)
+class PriceList:
+    """Providers with their models, as JSON objects; the first that matches counts.
+
+    `date` is the day of the prices, `source` says where they come from. A model without a price,
+    or with a price of 0, counts as not listed. Any text may be looked up.
+    """
+
+    date: str
+    source: str
+    providers: tuple[Object, ...] = field(repr=False)
+
+    @property
+    def models(self) -> int:
+        """The number of models, counted once for each provider."""
+        return sum(len(provider["models"]) for provider in self.providers)
+
+    def find(self, host: str, model: str) -> Price | None:
+        """Return what a host charges for a model; None unless the list knows both."""
+        return self._read_price(self._find_seller(host), model)
+
+    def find_maker(self, model: str) -> Price | None:
+        """Return the price at the first provider whose models have such names."""
+        return self._read_price(self._find_maker(model), model)
+
+    def find_window(self, host: str | None, model: str) -> int | None:
+        """Return the tokens of a model's context window at a host, or at its maker without a host.
+
+        None unless the list knows it. What costs nothing has a window, too.
+        """
+        provider = self._find_maker(model) if host is None else self._find_seller(host)
+        entry = provider and self._find_entry(provider, model)
+        return entry.get("window") if entry else None
+
+    def _find_seller(self, host: str) -> Object | None:
+        url = f"https://{host.lower().rstrip('.')}/"
+        if len(url) > _MAX_NAME:
+            return None
+        return next((p for p in self.providers if _compile(p["api_pattern"]).match(url)), None)
+
+    def _find_maker(self, model: str) -> Object | None:
+        name, makers = model.lower(), (p for p in self.providers if "model_match" in p)
+        return next((p for p in makers if _is_match(p["model_match"], name)), None)
+
+    def _find_entry(self, provider: Object, model: str) -> Object | None:
+        """Return a model among those of a provider, then among those of others that it resells."""
+        name = model.lower()
+        resold = (self._by_id.get(each) for each in provider.get("fallback_model_providers", ()))
+        sold = [entry for seller in (provider, *resold) if seller for entry in seller["models"]]
+        for spelling in dict.fromkeys((name, _COMPACT_DATE.sub(r"-\1-\2-\3", name))):
+            entry: Object
+            for entry in sold:
+                if _is_match(entry["match"], spelling):
+                    return entry
+        return None
+
+    @functools.cached_property
+    def _by_id(self) -> Mapping[str, Object]:
+        """Each provider by its id; of two that have the same, the first."""
+        return {provider["id"]: provider for provider in reversed(self.providers)}
+
+    def _read_price(self, provider: Object | None, model: str) -> Price | None:
+        """Return what a provider charges for a model; None if it sells none, or for nothing."""
+        entry = provider and self._find_entry(provider, model)
+        if not (provider and entry and entry.get("input", 0) > 0):
+            return None
+        plain, read = entry["input"], entry.get("cache_read")
+        # A written token costs at least as much as a plain one. Where the list has less, that is
+        # the price of storing the token, which is charged in addition (Gemini at OpenRouter).
+        write = max(1.0, _divide(entry.get("cache_write", plain), plain))
+        return Price(
+            provider=provider["id"],
+            seller=provider["name"],
+            model=entry["id"],
+            dollars_per_million=float(plain),
+            ratios=None if read in (None, plain) else (_divide(read, plain), write),
+            steps=tuple(
+                PriceStep(above, _divide(price, plain)) for above, price in entry.get("steps", ())
+            ),
+        )
+
+
+def _divide(price: object, plain: object) -> float:
+    """Divide in decimals, so that 0.3 of 3 is 0.1."""
+    return float(Decimal(str(price)) / Decimal(str(plain)))
+
+
+@functools.lru_cache(_MAX_PATTERNS)
+def _compile(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+_CLAUSES: Mapping[str, Callable[[str, Any], bool]] = {
+    "equals": lambda name, text: name == text.lower(),
+    "starts_with": lambda name, text: name.startswith(text.lower()),
+    "ends_with": lambda name, text: name.endswith(text.lower()),
+    "contains": lambda name, text: text.lower() in name,
+    "regex": lambda name, pattern: len(name) <= _MAX_NAME and bool(_compile(pattern).search(name)),
+    "or": lambda name, clauses: any(_is_match(clause, name) for clause in clauses),
+    "and": lambda name, clauses: all(_is_match(clause, name) for clause in clauses),
+}
+"""How a list matches names, by the key of a clause. Names are in lower case, texts in any."""
+
+
+def _is_match(clause: Object, name: str) -> bool:
+    ((kind, value),) = clause.items()
+    return _CLAUSES[kind](name, value)
+
+
+@functools.cache
+def load_shipped() -> PriceList:
+    """Return the list that comes with the package; read once in a process."""
+    return _make(orjson.loads(_SHIPPED.read_bytes()))  # a test has checked it
+
+
+@functools.lru_cache(8)
+def open_list(path: str) -> PriceList:
+    """Return the list in a file, or the shipped one without a path; read once in a process.
+
+    Raises ConfigError as `read_list` does, and OSError for a file that cannot be read.
+    """
+    return read_list(Path(path).read_bytes()) if path else load_shipped()
+
+
+def read_list(data: bytes) -> PriceList:
+    """Read a list in our own form. Raises ConfigError with the place of the first mistake."""
+    document = expect(dict, decode(data), "list")
+    check_list(document)
+    return _make(document)
+
+
+def _make(document: Object) -> PriceList:
+    return PriceList(document["date"], document["source"], tuple(document["providers"]))
+
+
+def decode(data: bytes) -> object:
+    """Decode the JSON of a list. Raises ConfigError if it is too large, or no JSON."""
+    if len(data) > MAX_MEGABYTES * 1_000_000:
+        raise ConfigError(f"larger than {MAX_MEGABYTES} MB", "list")
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise ConfigError(f"not JSON: {error}", "list") from None
+
+
+def check_list(document: Object) -> None:
+    """Check a list in our own form. Raises ConfigError with the place of the first mistake."""
+    _check_date(document.get("date"), "date")
+    _check_name(document.get("source"), "source")
+    patterns = _Patterns()
+    for provider, path in items(document.get("providers"), "providers"):
+        _check_provider(expect(dict, provider, path), path, patterns)
+
+
+def _check_date(value: object, path: str) -> None:
+    text = expect(str, value, path)
+    try:
+        is_date = date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        is_date = False
+    if not is_date:
+        raise ConfigError("expected a date, as 2026-01-31", path)
+
+
+def _check_name(value: object, path: str) -> None:
+    """Check what may be printed: control characters would steer a terminal."""
+    text = expect(str, value, path)
+    if not text.isprintable() or len(text) > MAX_TEXT:
+        raise ConfigError(f"expected at most {MAX_TEXT} characters that can be printed", path)
+
+
+def _check_provider(provider: Object, path: str, patterns: "_Patterns") -> None:
+    for name in ("id", "name"):
+        _check_name(provider.get(name), f"{path}.{name}")
+    patterns.check(provider.get("api_pattern"), f"{path}.api_pattern", is_anchored=True)
+    if "model_match" in provider:
+        _check_clause(provider["model_match"], f"{path}.model_match", patterns)
+    others = provider.get("fallback_model_providers", [])
+    for other, place in items(others, f"{path}.fallback_model_providers"):
+        _check_name(other, place)
+    for model, place in items(provider.get("models"), f"{path}.models"):
+        _check_model(expect(dict, model, place), place, patterns)
+
+
+def _check_model(model: Object, path: str, patterns: "_Patterns") -> None:
+    _check_name(model.get("id"), f"{path}.id")
+    _check_clause(model.get("match"), f"{path}.match", patterns)
+    for name in PRICE_NAMES:
+        if name in model:
+            _check_price(model[name], f"{path}.{name}")
+    if "window" in model and not (type(model["window"]) is int and model["window"] > 0):
+        raise ConfigError("expected a whole number of tokens, above 0", f"{path}.window")
+    above = 0
+    for step, place in items(model.get("steps", []), f"{path}.steps"):
+        if not isinstance(step, list) or len(step) != 2 or type(step[0]) is not int:
+            raise ConfigError("expected [tokens, price]", place)
+        if step[0] <= above:
+            raise ConfigError("expected more tokens than at the step before", place)
+        _check_price(step[1], f"{place}[1]")
+        above = step[0]
+
+
+def _check_price(value: object, path: str) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (is_number and 0 <= cast(float, value) < _MAX_PRICE):
+        raise ConfigError(f"expected a number from 0 up and below {_MAX_PRICE:g}", path)
+
+
+def _check_clause(clause: object, path: str, patterns: "_Patterns", depth: int = 0) -> None:
+    found = expect(dict, clause, path)
+    if len(found) != 1 or next(iter(found)) not in _CLAUSES or depth > _MAX_DEPTH:
+        raise ConfigError(f"expected one of {', '.join(_CLAUSES)}", path)
+    ((kind, value),) = found.items()
+    place = f"{path}.{kind}"
+    if kind in ("or", "and"):
+        for each, at in items(value, place):
+            _check_clause(each, at, patterns, depth + 1)
+    elif kind == "regex":
+        patterns.check(value, place)
+    else:
+        expect(str, value, place)
+
+
+def items(value: object, path: str) -> Iterator[tuple[object, str]]:
+    """Yield the items of a list, each with its place. Raises ConfigError if it is no list."""
+    for place, item in enumerate(expect(list, value, path)):
+        yield item, f"{path}[{place}]"
+
+
+def expect(kind: type[_Kind], value: object, path: str) -> _Kind:
+    """Return a value that is of this type. Raises ConfigError if it is not."""
+    if type(value) is not kind:
+        found = "nothing" if value is None else type(value).__name__
+        raise ConfigError(f"expected {kind.__name__}, got {found}", path)
+    return value
+
+
+_CHARACTER = r"\\[dws] | \\[^A-Za-z0-9]"
+_TOKEN = re.compile(
+    rf"""
+    (?: {_CHARACTER} | \[\^? (?: {_CHARACTER} | [^\[\]\\^] )+ \] | [^\[\]\\(){{}}?*+|^$] )
+        (?: (?P<any> [*+] ) | (?P<optional> \? )
+          | \{{ (?P<low> \d\d? ) (?P<high> ,\d{{0,2}} )? \}} )?
+    | (?P<open> \( (?: \?[:!=] )? )
+    | \) (?P<close> \?? )
+    | (?P<bar> \| )
+    | [$^]
+    """,
+    re.VERBOSE,
+)
+"""A character or a class of them, and how often it may come; or a bracket, a bar, an end of the
+text. A group may be optional, and comes no more than once."""
+
+_SIMPLE = "characters and classes, repeated or not, and groups that come at most once"
+
+
+class _Patterns:
+    """Checks the patterns of a list, one after the other."""
+
+    def __init__(self) -> None:
+        self._number = self._ways = 0
+
+    def check(self, value: object, path: str, *, is_anchored: bool = False) -> None:
+        """Check a pattern, which is tried at the start of a text alone if it is anchored."""
+        pattern = expect(str, value, path)
+        if len(pattern) > MAX_TEXT:
+            raise ConfigError(f"expected a pattern of at most {MAX_TEXT} characters", path)
+        try:
+            with warnings.catch_warnings(action="error"):
+                re.compile(pattern)
+        except (re.error, RecursionError, OverflowError, Warning):
+            raise ConfigError("not a regular expression", path) from None
+        self._number += 1
+        if self._number > _MAX_PATTERNS:
+            raise ConfigError(f"expected at most {_MAX_PATTERNS:,} patterns in a list", path)
+        self._ways += _count_ways(pattern, path, is_anchored=is_anchored)
+        if self._ways > _MAX_WAYS:
+            raise ConfigError("a pattern that may take too long to match", path)
+
+
+def _count_ways(pattern: str, path: str, *, is_anchored: bool) -> int:
+    """Return in how many ways a valid pattern can be tried against a text of `_MAX_NAME` at most.
+
+    Raises ConfigError for what is beyond the syntax that can be counted.
+    """
+    # The ways are a product over tokens that follow each other, and a sum over the alternatives
+    # between bars. `outer` has both numbers of every group that is still open.
+    outer: list[tuple[int, int]] = []
+    before_bar, ways, place = 0, 1, 0
+    while place < len(pattern):
+        token = _TOKEN.match(pattern, place)
+        if token is None:
+            rest = pattern[place : place + 8]
+            raise ConfigError(f"expected a pattern of {_SIMPLE}, not {rest!a} in it", path)
+        place = token.end()
+        if token["open"]:
+            outer.append((before_bar, ways))
+            before_bar, ways = 0, 1
+        elif token["close"] is not None:
+            group = before_bar + ways + len(token["close"])  # an optional one may also be left out
+            before_bar, ways = outer.pop()
+            ways *= group
+        elif token["bar"]:
+            before_bar, ways = before_bar + ways, 1
+        elif token["any"]:
+            ways *= _MAX_NAME
+        elif token["optional"]:
+            ways *= 2
+        elif token["high"]:
+            ways *= int(token["high"][1:] or _MAX_NAME) - int(token["low"]) + 1
+    ways += before_bar
+    # Unless it is anchored, it is tried from every character on.
+    if not is_anchored and (before_bar or not pattern.startswith("^")):
+        ways *= _MAX_NAME
+    return ways

@@ -1,0 +1,340 @@
+"""The prices by which a request is masked and billed; this is the one place that finds them.
+
+A pricing depends on the configuration and the request (host, model, cache marks) alone, never on
+an answer. So a restart and a second proxy render the same bytes.
+"""
+
+import dataclasses
+import functools
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from masking.errors import ConfigError
+from masking.patterns import check_host, is_named, normalize_host
+from masking.prices.cache_rules import OPENAI, UNKNOWN_MARKS, CacheRules, find_cache_rules
+from masking.prices.price_list import Price, PriceList, PriceStep, open_list
+
+CachePricing = Literal["none", "auto"] | tuple[float, float]
+"""Prices of a cached and of a written token, relative to a plain input token, or their source."""
+
+MAX_PRICE = 1e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Own:
+    """What a user says about hosts and models with such names; `*` matches anything."""
+
+    host: str = "*"
+    model: str = "*"
+
+    def __post_init__(self) -> None:
+        check_host(self.host, "host")
+
+    def fits(self, host: str, model: str) -> bool:
+        """Whether it holds for this model at this host; names are compared in lower case."""
+        is_here = is_named(host, (normalize_host(self.host),))
+        return is_here and fnmatchcase(model.lower(), self.model.lower())
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnPrice(_Own):
+    """What such hosts charge for such models, as the user says.
+
+    `read` and `write` are relative to a plain input token; `dollars_per_million` is for plain
+    ones. Raises ConfigError for what cannot be a price or a host.
+    """
+
+    read: float
+    write: float
+    dollars_per_million: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("read", "write", "dollars_per_million"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < MAX_PRICE:
+                raise ConfigError(f"must be from 0 up and below {MAX_PRICE:g}", name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnWindow(_Own):
+    """How many tokens such models take at such hosts, prompt and answer, as the user says.
+
+    Raises ConfigError for what cannot be a window or a host.
+    """
+
+    tokens: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tokens <= 0:
+            raise ConfigError("must be above 0", "tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class PriceSettings:
+    """How requests are priced.
+
+    cache_pricing: "auto", or the prices of every request; "none" is billed as "auto" is, and the
+        window slides.
+    own: with "auto", the first that fits is the price.
+    uncached: patterns of hosts that sell every token at the price of a plain one.
+    assumed: what a cached and a written token cost where nothing else is known.
+    price_list: the path of a list that takes the place of the shipped one.
+    windows: of models; the first that fits comes before the list's.
+    """
+
+    cache_pricing: CachePricing = "auto"
+    _: KW_ONLY
+    own: tuple[OwnPrice, ...] = ()
+    uncached: tuple[str, ...] = ()
+    assumed: tuple[float, float] = (0.1, 1.25)
+    price_list: str = ""
+    windows: tuple[OwnWindow, ...] = ()
+
+    @property
+    def slides(self) -> bool:
+        """Whether the window slides at every turn, whatever that costs."""
+        return self.cache_pricing == "none"
+
+
+Source = Literal["config", "price list", "assumed"]
+
+_LONGEST_NAME = 256
+"""In characters, of a host or a model. A longer name is on no list."""
+
+_MILLION = 1_000_000
+
+_LONG = "1h"
+"""An hour, as requests spell it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """What a provider charges for a request's tokens, and what its cache keeps of them.
+
+    read, write: the prices of a cached and of a written token, relative to a plain input token.
+    short_write: the price of a token that is written for the usual time, where the request asks for
+        an hour; None if that is `write`.
+    dollars_per_million: for plain input tokens, below every price step; None if it is not known,
+        which it never is where the ratios are assumed.
+    entry: where the ratios, or else the dollars, come from: the list's entry for this host, or the
+        maker's entry where they are assumed.
+    window: the tokens of the model's context window, prompt and answer; None if it is not known.
+    """
+
+    read: float
+    write: float
+    _: KW_ONLY
+    short_write: float | None = None
+    source: Source = "config"
+    dollars_per_million: float | None = None
+    steps: tuple[PriceStep, ...] = ()
+    cache: CacheRules = OPENAI
+    entry: Price | None = None
+    window: int | None = None
+
+    @property
+    def ratios(self) -> tuple[float, float]:
+        """The prices of a cached and of a written token."""
+        return self.read, self.write
+
+    @property
+    def written_prices(self) -> tuple[float, float]:
+        """The prices of a token that is written for the usual time, and for an hour."""
+        if self.short_write is not None:
+            return self.short_write, self.write
+        has_long = self.cache.long_write is not None and self.source != "config"
+        return self.write, (self.cache.long_write or self.write) if has_long else self.write
+
+    def find_cost(self, prompt: float, cached: float, uncached: float | None = None) -> float:
+        """Return the cost, in plain input tokens, of a prompt with so many `cached` tokens.
+
+        `uncached` is the mean price of its other tokens; if it is None, all of them are written.
+        """
+        each = self.write if uncached is None else uncached
+        return (cached * self.read + (prompt - cached) * each) * self.find_factor(prompt)
+
+    def find_factor(self, prompt: float) -> float:
+        """Return how many times as much a token costs in a prompt of this many tokens."""
+        place = bisect_left(self.steps, prompt, key=lambda step: step.above)
+        return self.steps[place - 1].factor if place else 1.0
+
+    def in_dollars(self, cost: float) -> float | None:
+        """Return a cost in plain input tokens in US dollars; None if the price is not known."""
+        each = self.dollars_per_million
+        return None if each is None else cost * each / _MILLION
+
+    def ask_for(self, lifetime: str | None) -> "Pricing":
+        """Return it for a request whose last cache mark asks for this lifetime, as spelled.
+
+        What is configured is the price, whatever is asked for.
+        """
+        if lifetime != _LONG or self.cache.long_write is None or self.source == "config":
+            return self
+        return dataclasses.replace(self, write=self.cache.long_write, short_write=self.write)
+
+    def forget_after(self, ttl: float | None) -> "Pricing":
+        """Return it with a cache that forgets a prompt after `ttl` seconds; None for never."""
+        return dataclasses.replace(self, cache=dataclasses.replace(self.cache, ttl=ttl))
+
+
+def find_pricing(
+    settings: PriceSettings,
+    host: str | None,
+    model: str | None,
+    *,
+    is_marked: bool = True,
+    lifetime: str | None = None,
+) -> Pricing:
+    """Return the configured prices, else the list's, else those to be assumed.
+
+    A recording may not tell the host; then it is the host whose models have such names.
+    `is_marked` says whether the request asks for a cache, `lifetime` for how long, as its last mark
+    spells it (`5m`, `1h`); None for the usual time. Raises ConfigError for a price list that cannot
+    be used, OSError for one that cannot be read.
+    """
+    if max(len(host or ""), len(model or "")) > _LONGEST_NAME:  # and must not be remembered
+        host = model = None
+    pricing = _find_pricing(settings, host, model)
+    if is_marked or pricing.cache.reads_at != "marks":
+        return pricing.ask_for(lifetime)
+    # The model is cached at marks, and the request has none. Where the provider asks for marks
+    # there is no cache then. That is certain at a host of the price list alone: a gateway may set
+    # marks of its own, and of a conversation without a host it is not known what its provider was
+    # asked for. Then any prefix is taken to be cached.
+    if host is not None and pricing.source == "price list" and pricing.cache.needs_marks:
+        return dataclasses.replace(pricing, read=1.0, write=1.0)
+    return dataclasses.replace(pricing, cache=UNKNOWN_MARKS)
+
+
+@functools.lru_cache(1_024)
+def _find_pricing(settings: PriceSettings, host: str | None, model: str | None) -> Pricing:
+    window = find_window(host, model, settings)
+    return dataclasses.replace(_find_prices(settings, host, model), window=window)
+
+
+def _find_prices(settings: PriceSettings, host: str | None, model: str | None) -> Pricing:
+    prices = open_list(settings.price_list)
+    listed = None
+    if model:
+        listed = prices.find_maker(model) if host is None else prices.find(host, model)
+    own = _find_own(settings, host or "", model or "")
+
+    # What is configured comes first; the rest is the list's, as far as it knows.
+    if own is not None:
+        known = listed or _assume_price(prices, model)
+        dollars = own.dollars_per_million
+        if dollars is None and listed is not None:
+            dollars = listed.dollars_per_million
+        return Pricing(
+            own.read,
+            own.write,
+            source="config",
+            dollars_per_million=dollars,
+            steps=() if listed is None else listed.steps,
+            cache=find_cache_rules(None if known is None else known.provider, model),
+            entry=listed,
+        )
+
+    # Then what the list says about this host.
+    if listed is not None and listed.ratios is not None:
+        return Pricing(
+            *listed.ratios,
+            source="price list",
+            dollars_per_million=listed.dollars_per_million,
+            steps=listed.steps,
+            cache=find_cache_rules(listed.provider, model),
+            entry=listed,
+        )
+
+    # Else the ratios of the model's maker, or the assumed ones, without dollars and steps.
+    maker = _assume_price(prices, model)
+    read, write = (maker and maker.ratios) or settings.assumed
+    cache = find_cache_rules(None if maker is None else maker.provider, model)
+    return Pricing(read, write, source="assumed", cache=cache, entry=maker)
+
+
+def _find_own(settings: PriceSettings, host: str, model: str) -> OwnPrice | None:
+    """Return what the configuration says about a host and a model."""
+    own = next((price for price in settings.own if price.fits(host, model)), None)
+    if not isinstance(settings.cache_pricing, str):
+        read, write = settings.cache_pricing
+        dollars = None if own is None else own.dollars_per_million
+        return OwnPrice(read=read, write=write, dollars_per_million=dollars)
+    if own is None and is_named(host, settings.uncached):
+        return OwnPrice(read=1.0, write=1.0)
+    return own
+
+
+def _assume_price(prices: PriceList, model: str | None) -> Price | None:
+    """Return what a model's maker charges for it, whoever sells it here, under any name.
+
+    None if no maker is known, or its entry has no price of cached tokens.
+    """
+    found = (prices.find_maker(name) for name in dict.fromkeys(_list_names(model or "")))
+    return next((price for price in found if price is not None and price.ratios), None)
+
+
+_VENDORS = re.compile(r"^(?:[a-z][a-z-]*\.)+(?=[a-z])")
+"""Bedrock's `us.anthropic.claude-...`; not the first part of `gpt-4.1`, which has a digit."""
+
+_LAST_PART = re.compile(r"[-_@:][^-_@:]*$")
+_MOST_PARTS = 8
+"""How many parts may have been added to a name; `-20250929-v1:0` is three."""
+
+
+def _list_names(model: str) -> Iterator[str]:
+    """Yield the names that a model may have with its maker, the likeliest first.
+
+    What stands before a slash, or names a vendor, is dropped; then what was added at the end, part
+    by part: `openrouter/openai/gpt-5-high` becomes `gpt-5`.
+    """
+    name = _VENDORS.sub("", model.lower().rpartition("/")[2])
+    yield model
+    for _ in range(_MOST_PARTS):
+        yield name
+        yield name.replace(".", "-")
+        name = _LAST_PART.sub("", name)
+
+
+_SHIPPED = PriceSettings()
+
+
+def find_window(
+    host: str | None, model: str | None, settings: PriceSettings = _SHIPPED
+) -> int | None:
+    """Return the tokens of a model's context window, prompt and answer; None if it is not known.
+
+    What the configuration says comes first, then what the list says about the host, then what it
+    says about the model's maker. Raises ConfigError for a list that cannot be used, OSError for
+    one that cannot be read.
+    """
+    own = (each.tokens for each in settings.windows if each.fits(host or "", model or ""))
+    if (tokens := next(own, None)) is not None or not model:
+        return tokens
+    prices = open_list(settings.price_list)
+    here = None if host is None else prices.find_window(host, model)
+    names = () if here else dict.fromkeys(_list_names(model))
+    return here or next(filter(None, (prices.find_window(None, name) for name in names)), None)
+
+
+_COUNTED = 2 / 3
+"""The part of a window that a prompt may take, in the model's own tokens. The rest is the answer's:
+GPT-5 takes 272,000 of 400,000 tokens, and agents ask Claude for 32,000 of 200,000."""
+
+_ESTIMATED = 0.6
+"""The same in tokens of o200k, of which other models make more: a quarter more is usual for code.
+Where the answer has a sixth of the window, that may be 1.39 times as many."""
+
+
+def fits_window(tokens: float, window: int | None, *, counted: bool = False) -> bool:
+    """Whether a prompt fits, with room for the answer; it does where the window is not known.
+
+    `tokens` are o200k's, estimated or counted; if `counted`, they are the model's own.
+    """
+    return window is None or tokens <= window * (_COUNTED if counted else _ESTIMATED)
