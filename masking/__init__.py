@@ -3,14 +3,14 @@
 The core knows no proxy, no clock and no file; `addon` puts it in front of a provider.
 """
 
-from masking.chat_messages import (
+from masking.conversation import Conversation
+from masking.errors import ConfigError, WireError
+from masking.messages_api import (
     ReductionResult,
     mask_old_tool_results,
     redact_tool_results,
     reduce_history,
 )
-from masking.conversation import Conversation
-from masking.errors import ConfigError, WireError
 from masking.model import (
     ChatMessage,
     Decision,
@@ -23,7 +23,7 @@ from masking.model import (
 from masking.redaction import RedactionPolicy, should_redact
 from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, rewrite_request
-from masking.strategies.policy import MaskPolicy
+from masking.window import MaskPolicy
 from masking.wire.formats import find_format
 
 __all__ = [

@@ -1,38 +1,186 @@
 """A read-only index of a request: its elements, the calls in them, and the results bound to them.
 
 Every wire format's history is one list that grows at its end. A format reads one element of it at a
-time, without its neighbours, so that what is read is a function of the element alone. What needs
-more than one element is found here and in `pairing`: which call a result answers, in which tool
-turn, and after how many requests.
+time, without its neighbors, so that what is read is a function of the element alone. What needs
+more than one element is worked out here: which call a result answers, in which tool turn.
 """
 
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from operator import is_
-from typing import Any, cast
+from typing import Any, NamedTuple, Self, cast
 
-from masking.decoded import Cut, Decoded
-from masking.elements import Element
+from masking.edit.splice import splice
 from masking.errors import WireError
-from masking.frames import HeadFacts
-from masking.history import History
-from masking.known import Known
-from masking.model import Path, ToolResult
-from masking.pairing import bind, find_target
-from masking.wire_format import Binding, Marks, WireFormat
+from masking.history import UNSTABLE_TAIL, Copyable, Fold, History
+from masking.model import (
+    Call,
+    Edits,
+    Element,
+    ElementSize,
+    Path,
+    ToolResult,
+    parse_arguments,
+)
+from masking.wire_format import Binding, HeadSize, Marks, WireFormat
+
+
+class CountedElement(NamedTuple):
+    """An element as a provider's cache sees it; tokens are counted, not estimated.
+
+    digest: of its content, the same whatever cache marks it carries.
+    blocks: how many blocks of content it has.
+    is_marked: whether it carries a cache mark.
+    results: the tokens of each of its tool results.
+    """
+
+    digest: bytes
+    tokens: int
+    blocks: int
+    is_marked: bool
+    results: tuple[int, ...]
+
+
+class CountedPlaceholders(NamedTuple):
+    """What replacing texts of a tool result does to the tokens of its element.
+
+    edits: the path within the element, the text, and the placeholder of each.
+    digest_before, digest: of the element before them and after.
+    replaced, placeholders: the tokens that they take away, and those that they add.
+    """
+
+    edits: tuple[tuple[Path, str, str], ...]
+    digest_before: bytes
+    digest: bytes
+    replaced: int
+    placeholders: int
+
+
+class ParsedElement:
+    """An element of a request's list as decoded, as its format reads it, and facts about it.
+
+    Every fact is a pure function of the element and its format. It is None until somebody asks:
+    whoever asks first works it out and assigns it. Threads share an element without a lock, because
+    to work out a fact twice does no harm. A new fact is a slot here that begins as None. It must
+    not depend on the element's place in a list, nor on settings.
+
+    item, element: as decoded, and as the format reads it.
+    size: what `WireFormat.measure_element` returns.
+    counted: its counted tokens.
+    result_digests: a digest of each tool result, by which it is recognized.
+    placeholders: for each result, by the first slot of it that was replaced, its latest
+        placeholders. These depend on settings, and are kept with what they depend on. The mapping
+        is replaced, never changed.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "counted",
+        "element",
+        "item",
+        "placeholders",
+        "result_digests",
+        "size",
+    )
+
+    def __init__(self, item: object, element: Element) -> None:
+        self.item = item
+        self.element = element
+        self.size: ElementSize | None = None
+        self.counted: CountedElement | None = None
+        self.result_digests: tuple[bytes, ...] | None = None
+        self.placeholders: Mapping[Path, CountedPlaceholders] = _NO_PLACEHOLDERS
+
+
+_NO_PLACEHOLDERS: Mapping[Path, CountedPlaceholders] = {}
+
+
+class CountedHead(NamedTuple):
+    """What stands before the list: its digest, and the tokens of tool schemas and system texts."""
+
+    digest: bytes
+    tools: int
+    texts: int
+
+
+class HeadFacts:
+    """Facts about what stands before a request's list, such as tools and system texts.
+
+    Like the facts of an element each is None until somebody asks, works it out and assigns it.
+
+    size: what `WireFormat.measure_head` returns.
+    counted: its counted tokens.
+    """
+
+    __slots__ = ("counted", "size")
+
+    def __init__(self) -> None:
+        self.size: HeadSize | None = None
+        self.counted: CountedHead | None = None
+
+
+class Request:
+    """A decoded request, before anybody looks into its list.
+
+    body: the bytes that it was decoded from; none if there are none.
+    document: as decoded.
+    path: that of the URL, without the query.
+    envelope: the document, but of its list only the elements that a function of a document must see
+        (see `WireFormat.stands_out`) are sure to be there.
+    head, history: facts about what stands before the list, and what was worked out from the list.
+    """
+
+    def __init__(
+        self, document: Mapping[str, object], wire: WireFormat, path: str = "", body: bytes = b""
+    ) -> None:
+        self.body = body
+        self.document = document
+        self.wire = wire
+        self.path = path
+        self.envelope = document
+        self.head = HeadFacts()
+        self.history = History()
+
+    @cached_property
+    def model(self) -> str | None:
+        """The model that the request names."""
+        return self.wire.find_model(self.envelope, self.path)
+
+    @cached_property
+    def marks(self) -> Marks:
+        """The marks by which the request asks its provider for a cache."""
+        return self.wire.find_marks(self.envelope)
+
+    @cached_property
+    def binding(self) -> Binding | None:
+        """What the provider does with bound reasoning once a text before it has changed."""
+        return self.wire.find_binding(self.envelope, self.model)
+
+    def parse_elements(self, items: Sequence[object]) -> Sequence[ParsedElement]:
+        """Read the elements of the list."""
+        return [*map(ParsedElement, items, map(self.wire.read_element, items))]
+
+    def splice(self, edits: Edits, list_path: Path) -> bytes:
+        """Return the body after the edits, proven to decode to the document with exactly these.
+
+        Raises WireError if it cannot be done or proven.
+        """
+        return splice(self.body, self.document, edits, list_path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
     """A request, read once: its elements in order, its tool turns, its tool results in order.
 
-    `document` is the decoded request, `path` that of its URL, `list_path` where its list is, and
-    `items` are the elements of that list as decoded. `known` has, for each of them, what is known
-    of it: the same object as in an earlier request, where that is remembered. `head` is the same
-    for what stands before the list, and `history` has what was worked out from the list. `turns`
-    counts turns whether they are answered or not. `outline` and `cut` are as in `Decoded`.
+    `document` and `path` are as in `Request`, `list_path` is where the list is, and `items` are the
+    elements of it as decoded. `parsed` has the facts of each: the same object as in an earlier
+    request, where that is remembered. `head` has facts about what stands before the list, and
+    `history` what was worked out from it. `turns` counts turns whether they are answered or not.
     """
 
+    request: Request = field(compare=False)
     wire: WireFormat
     document: Mapping[str, object]
     path: str
@@ -41,11 +189,9 @@ class Conversation:
     elements: tuple[Element, ...]
     turns: int
     results: tuple[ToolResult, ...]
-    known: Sequence[Known] = field(compare=False)
-    outline: Mapping[str, object] = field(compare=False)
-    cut: Cut | None = field(default=None, compare=False)
-    head: HeadFacts = field(default_factory=HeadFacts, compare=False)
-    history: History = field(default_factory=History, compare=False)
+    parsed: Sequence[ParsedElement] = field(compare=False)
+    head: HeadFacts = field(compare=False)
+    history: History = field(compare=False)
 
     @property
     def body(self) -> Mapping[str, object]:
@@ -55,17 +201,17 @@ class Conversation:
     @property
     def model(self) -> str | None:
         """The model that the request names."""
-        return self.wire.find_model(self.outline, self.path)
+        return self.request.model
 
     @property
     def marks(self) -> Marks:
         """The marks by which the request asks its provider for a cache."""
-        return self.wire.find_marks(self.outline)
+        return self.request.marks
 
     @property
     def binding(self) -> Binding | None:
         """What the provider does with bound reasoning once a text before it has changed."""
-        return self.wire.find_binding(self.outline, self.model)
+        return self.request.binding
 
 
 def read_conversation(
@@ -73,64 +219,55 @@ def read_conversation(
 ) -> Conversation:
     """Read a decoded request; `path` is that of its URL, without the query.
 
+    Raises WireError as `index_request` does.
+    """
+    return index_request(Request(document, wire, path))
+
+
+def index_request(request: Request) -> Conversation:
+    """Read the list of a request, going on from what is remembered of it.
+
     Raises WireError if the list is missing or is no list, or if the request must go out whole.
     Elements that are no objects, and fields of unexpected types, are ignored.
     """
-    return read_decoded(Decoded(document, document), wire, path)
-
-
-def read_decoded(decoded: Decoded, wire: WireFormat, path: str = "") -> Conversation:
-    """Read a request as `read_conversation` does; go on from what is remembered of it."""
-    if obstacle := wire.find_obstacle(decoded.outline):
+    wire, document = request.wire, request.document
+    if obstacle := wire.find_obstacle(request.envelope):
         raise WireError(obstacle)
-    document, cut = decoded.document, decoded.cut
     list_path = _find_list_path(document, wire.list_paths)
     items = _find_list(document, list_path)
-    known: Sequence[Known]
-    known = cut.known if cut else [*map(Known, items, map(wire.read_element, items))]
-    elements = tuple([each.element for each in known])
-    history = cut.history if cut else History()
-    turns, results = bind(history, elements, wire, list_path)
-    return Conversation(
-        wire=wire,
-        document=document,
-        path=path,
-        list_path=list_path,
-        items=items,
-        elements=elements,
-        turns=turns,
-        results=results,
-        known=known,
-        outline=decoded.outline,
-        cut=cut,
-        head=cut.frame.facts if cut else HeadFacts(),
-        history=history,
-    )
+    return _bind_all(request, list_path, items, request.parse_elements(items))
 
 
 def read_again(
     before: Conversation, document: Mapping[str, object], changed: Iterable[int]
 ) -> Conversation:
     """Read a request again in which only the elements `changed` differ from `before`."""
+    request = Request(document, before.wire, before.path)
     items = _find_list(document, before.list_path)
-    elements, known = [*before.elements], [*before.known]
+    parsed = [*before.parsed]
     for at in changed:
-        elements[at] = before.wire.read_element(items[at])
-        known[at] = Known(items[at], elements[at])
-    history = History()
-    turns, results = bind(history, elements, before.wire, before.list_path)
-    return replace(
-        before,
-        document=document,
+        parsed[at] = ParsedElement(items[at], before.wire.read_element(items[at]))
+    return _bind_all(request, before.list_path, items, parsed)
+
+
+def _bind_all(
+    request: Request, list_path: Path, items: Sequence[object], parsed: Sequence[ParsedElement]
+) -> Conversation:
+    elements = tuple([each.element for each in parsed])
+    turns, results = bind(request.history, elements, request.wire, list_path)
+    return Conversation(
+        request=request,
+        wire=request.wire,
+        document=request.document,
+        path=request.path,
+        list_path=list_path,
         items=items,
-        elements=tuple(elements),
+        elements=elements,
         turns=turns,
         results=results,
-        known=known,
-        outline=document,
-        cut=None,
-        head=HeadFacts(),
-        history=history,
+        parsed=parsed,
+        head=request.head,
+        history=request.history,
     )
 
 
@@ -145,6 +282,17 @@ def with_targets(conversation: Conversation, arguments: Sequence[str]) -> Conver
         find_target, conversation.results, tuple(arguments), is_same=is_
     )
     return replace(conversation, results=tuple(results))
+
+
+def find_target(result: ToolResult, names: Sequence[str]) -> ToolResult:
+    """Return a result with its target: the first of these arguments that is a non-empty string."""
+    arguments = result.arguments
+    if isinstance(arguments, str) and not any(f'"{name}"' in arguments for name in names):
+        return result
+    found = parse_arguments(arguments)
+    paths = (found.get(name) for name in names)
+    path = next((path for path in paths if isinstance(path, str) and path), None)
+    return result if path is None else result._replace(target=(result.tool, path))
 
 
 def find_answers(elements: Sequence[Element], *, in_runs: bool) -> Iterator[range]:
@@ -169,21 +317,169 @@ def find_opening(conversation: Conversation) -> list[str]:
     If a tool turn comes first, only those before that turn; if there is neither, those before the
     first answer of the assistant. So a conversation with masked results keeps its opening.
     """
-    head = conversation.wire.find_head_texts(conversation.body)
-    opening = conversation.elements[: _find_end(conversation.elements)]
-    return [*head, *(text for element in opening for text in element.all_texts)]
-
-
-def _find_end(elements: Sequence[Element]) -> int:
-    answered = len(elements)
+    elements = conversation.elements
+    end = answered = len(elements)
     for at, element in enumerate(elements):
         if element.speaker == "user":
-            return at + 1
+            end = at + 1
+            break
         if element.speaker == "assistant":
             answered = min(answered, at)
             if element.is_turn:
-                return at
-    return answered
+                end = at
+                break
+    else:
+        end = answered
+    head = conversation.wire.find_head_texts(conversation.body)
+    return [*head, *(text for element in elements[:end] for text in element.all_texts)]
+
+
+def bind(
+    history: History, elements: Sequence[Element], wire: WireFormat, list_path: Path = ()
+) -> tuple[int, tuple[ToolResult, ...]]:
+    """Count the tool turns, and bind the results to them.
+
+    Ids are reused in real traffic. So a result belongs to the nearest earlier turn that declared
+    its id, or, if it comes before its call, to the first later turn that does. Where a format has
+    no ids, or a client drops them, results answer the calls of the last turn by name and order.
+    """
+    binder = history.fold(_Binder, elements, wire, list_path, unstable_tail=UNSTABLE_TAIL)
+    return binder.turns, tuple(binder.results)
+
+
+_Declared = tuple[int | None, str | None, object]
+"""The last turn that declared an id, the tool it called there, and the arguments."""
+
+_UNDECLARED: _Declared = (None, None, None)
+
+_Linked = tuple[int, "_Linked | None"]
+"""The last place and those before it, which copies can share."""
+
+
+class _Binder(Fold[Element]):
+    """The elements so far: their turns, their results, and the calls that later ones may answer."""
+
+    def __init__(self, wire: WireFormat, list_path: Path) -> None:
+        self.turns = 0
+        self.results: list[ToolResult] = []
+        self._wire = wire
+        self._list_path = list_path
+        self._elements = 0
+        self._declared: dict[str | None, _Declared] = {}
+        self._waiting: dict[str, _Linked] = {}
+        """By id, the results that came before their call."""
+        self._open_calls = _OpenCalls() if wire.pairs_by_order else None
+        self._in_answer = False
+        """Whether the next element of the assistant continues the answer of the last one."""
+
+    def take(self, element: Element) -> None:
+        """Bind the results of the next element."""
+        speaker, _, calls, found, _ = element
+        if speaker != "assistant":
+            self._in_answer = False
+        elif ids := [call_id for call_id, _, _ in calls if call_id is not None]:
+            self._declare(calls, ids)
+        for result in found:
+            self._bind(result)
+        self._elements += 1
+
+    def _declare(self, calls: Sequence[Call], ids: Sequence[str]) -> None:
+        """Add the calls of an answer, or of the next part of one."""
+        if not self._in_answer:
+            self.turns += 1
+            if self._open_calls is not None:
+                self._open_calls.clear()
+        self._in_answer = self._wire.answers_in_runs
+        for call in calls:
+            if call.call_id is not None:
+                declaration = (self.turns - 1, call.tool, call.arguments)
+                if call.call_id:
+                    self._declared[call.call_id] = declaration
+                if self._open_calls is not None:
+                    self._open_calls.add(call.call_id, declaration)
+        # Results that came before one of these calls are bound to it now.
+        for answered in ids if self._waiting else ():
+            waiting = self._waiting.pop(answered, None)
+            while waiting is not None:
+                early, waiting = waiting
+                turn, tool, arguments = self._declared[answered]
+                result = self.results[early]
+                self.results[early] = result._replace(turn=turn, tool=tool, arguments=arguments)
+
+    def _bind(self, result: ToolResult) -> None:
+        """Add a result of the current element, bound to its call."""
+        call_id = result.call_id
+        if self._open_calls is not None:
+            turn, tool, arguments = self._open_calls.answer(result, self._declared)
+        else:
+            turn, tool, arguments = self._declared.get(call_id, _UNDECLARED)
+        if turn is None and call_id:
+            self._waiting[call_id] = len(self.results), self._waiting.get(call_id)
+        self.results.append(
+            result._replace(
+                tool=tool,
+                element=self._elements,
+                list_path=self._list_path,
+                turn=turn,
+                arguments=arguments,
+            )
+        )
+
+
+class _OpenCalls(Copyable):
+    """The calls of the last turn that no result has answered yet, by id and by tool.
+
+    A call stands in several queues. Once it is taken from one, the others pass it over; so the work
+    is linear in the calls, whatever the order of their results.
+    """
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._open: dict[int, _Declared] = {}
+        self._queues: defaultdict[tuple[str, str | None], deque[int]] = defaultdict(deque)
+
+    def copy(self) -> Self:
+        """Return an independent copy."""
+        other = super().copy()
+        queues = {key: deque(queue) for key, queue in self._queues.items()}
+        other._queues = defaultdict(deque, queues)
+        return other
+
+    def clear(self) -> None:
+        """Forget all calls: a new turn begins."""
+        self._open.clear()
+        self._queues.clear()
+
+    def add(self, call_id: str, declaration: _Declared) -> None:
+        """Add a call of the last turn; its id may be empty."""
+        self._number += 1
+        number = self._number
+        self._open[number] = declaration
+        tool = declaration[1]
+        self._queues["id", call_id].append(number)
+        for kind in ("any",) if call_id else ("any", "without id"):
+            self._queues[kind, None].append(number)
+            if tool is not None:
+                self._queues[kind, tool].append(number)
+
+    def answer(self, result: ToolResult, declared: Mapping[str | None, _Declared]) -> _Declared:
+        """Take the call that a result answers: that with its id, else the next one of its tool.
+
+        A result that names no tool answers the next call. What has two different ids is no pair.
+        """
+        wanted = result.call_id
+        if (by_id := declared.get(wanted)) is not None:
+            return self._take("id", wanted) or by_id
+        if wanted is None:
+            return _UNDECLARED
+        return self._take("without id" if wanted else "any", result.tool) or _UNDECLARED
+
+    def _take(self, kind: str, name: str | None) -> _Declared | None:
+        queue = self._queues.get((kind, name))
+        while queue:
+            if found := self._open.pop(queue.popleft(), None):
+                return found
+        return None
 
 
 def follow(value: object, path: Path) -> object:

@@ -5,7 +5,7 @@ worked out from. So whatever is remembered, and of whichever conversation, the o
 starting over.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from operator import eq, is_
 from typing import Any, Generic, Self, TypeVar, TypeVarTuple
@@ -27,17 +27,22 @@ class Copyable:
     others are shared, and so must not change.
     """
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        _CHANGEABLE.add(cls)
+
     def copy(self) -> Self:
         """Return an independent copy."""
         other = object.__new__(type(self))
-        other.__dict__ = {
-            name: value.copy() if isinstance(value, _CHANGEABLE) else value
-            for name, value in self.__dict__.items()
-        }
+        attributes: dict[str, Any] = other.__dict__
+        attributes.update(self.__dict__)
+        for name, value in attributes.items():
+            if type(value) in _CHANGEABLE:
+                attributes[name] = value.copy()
         return other
 
 
-_CHANGEABLE = (list, dict, set, deque, Copyable)
+_CHANGEABLE: set[type] = {list, dict, defaultdict, set, deque}
 
 
 class Fold(Copyable, Generic[Value]):

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, zip_longest
 
-from masking.elements import Element, Speaker
-from masking.model import ToolResult
+from masking.model import Element, Speaker, ToolResult
 from masking.window.placeholder import clip
 
 BEGIN = "BEGIN_DISPATCH_RESULT"

@@ -5,10 +5,10 @@ dataclass.
 """
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Literal, NamedTuple, TypedDict, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, NamedTuple, TypedDict, get_args
 
-from masking.reasons import Reason
+import orjson
 
 ChatMessage = dict[str, object]
 """A Chat Completions message, with whatever keys a client gives it."""
@@ -28,12 +28,6 @@ class ToolCall(TypedDict):
     type: str
     function: ToolCallFunction
 
-
-make = tuple.__new__
-"""Makes a NamedTuple of a tuple of all its fields, in a third of the time that its own name takes.
-
-For what a request has by the hundred and more: its elements, calls and results.
-"""
 
 Path = tuple[str | int, ...]
 """Where a value is in a JSON document: object keys and array indices, from the root."""
@@ -82,53 +76,126 @@ class Image(NamedTuple):
     text_part: object
 
 
-class ToolResult(NamedTuple):
-    """One tool result of a request, bound to its call.
+Speaker = Literal["system", "user", "assistant", "tool", "unknown"]
+"""Who speaks in an element; `unknown` if it is no object, or names no known speaker."""
 
-    at: the path of the element that holds it.
-    slots: the paths of its `texts` from there.
-    call_id: None if the result names no call.
-    tool: None if the name is unknown.
-    turn: the turn that declares the call, counted from 0, the oldest; None if no turn does.
-    texts: those in its content, in order, whatever else the content holds.
-    target: None if the call has none or nobody asks.
-    wrap, tails, images: as in `elements.Result`.
-    arguments: those of the call, as in `elements.Call`; None if no turn declares it.
-    """
 
-    at: Path
-    slots: tuple[Path, ...]
+class Call(NamedTuple):
+    """A tool call. The arguments are as in the request: a JSON text, or a decoded object."""
+
     call_id: str | None
     tool: str | None
-    turn: int | None
+    arguments: object
+
+
+def parse_arguments(arguments: object) -> Mapping[str, object]:
+    """Return a call's arguments by name; none if they are no JSON object."""
+    if isinstance(arguments, str):
+        try:
+            arguments = orjson.loads(arguments)
+        except orjson.JSONDecodeError:
+            return {}
+    return arguments if isinstance(arguments, dict) else {}
+
+
+class ToolResult(NamedTuple):
+    """One tool result of a request.
+
+    A wire format reads one element at a time, so it knows no more than the first nine fields. The
+    others say where the result is and which call it answers, once it is bound (see `conversation`).
+
+    call_id: None if the result names no call; "" if its format has no ids.
+    kind: what its content is.
+    texts: those in its content, in order, whatever else the content holds.
+    slots: the paths of its `texts` within the element. If a slot holds an object, its text is that
+        object's JSON, and `wrap` is the key under which a placeholder is put in its place.
+    tails: what follows each text in the same string, and stays; empty if nothing follows any.
+    tool: the name of its tool; None if it is unknown. Until it is bound, the name that the result
+        itself gives.
+    images: the images in it that a text can replace.
+    element: the position of its element in the request's list, counted from 0.
+    list_path: the path of that list.
+    turn: the turn that declares the call, counted from 0, the oldest; None if no turn does.
+    target: None unless the policy asks for targets, and if the call has none.
+    arguments: those of the call, as in `Call`; None if no turn declares it.
+    """
+
+    call_id: str | None
     kind: ContentKind
     texts: tuple[str, ...]
-    is_error: bool
-    target: Target | None = None
+    slots: tuple[Path, ...]
+    is_error: bool = False
     wrap: str | None = None
     tails: tuple[str, ...] = ()
+    tool: str | None = None
     images: tuple[Image, ...] = ()
+    element: int = 0
+    list_path: Path = ()
+    turn: int | None = None
+    target: Target | None = None
     arguments: object = None
 
     @property
-    def element(self) -> int:
-        """The position of its element in the request's list, counted from 0."""
-        return cast(int, self.at[-1])
+    def path(self) -> Path:
+        """The path of the element that holds it."""
+        return (*self.list_path, self.element)
 
     @property
     def text(self) -> str:
         """All of its texts, joined."""
         return self.texts[0] if len(self.texts) == 1 else "".join(self.texts)
 
-    def replace(self, place: int, placeholder: str) -> "Replacement":
-        """Return the replacement of the text at `place`; not for contents of the kind `other`."""
-        path, text = (*self.at, *self.slots[place]), self.texts[place]
-        tail = self.tails[place] if self.tails else ""
-        return make(Replacement, (path, text + tail, placeholder + tail, self.wrap, None))
+    def replace(self, number: int, placeholder: str) -> "Replacement":
+        """Return the replacement of one of its texts; not for contents of the kind `other`."""
+        path, text = (*self.list_path, self.element, *self.slots[number]), self.texts[number]
+        tail = self.tails[number] if self.tails else ""
+        return Replacement(path, text + tail, placeholder + tail, self.wrap)
 
     def replace_image(self, image: Image) -> "Replacement":
         """Return the replacement of one of its images."""
-        return Replacement((*self.at, *image.slot), "", image.placeholder, image=image)
+        return Replacement(
+            (*self.list_path, self.element, *image.slot), "", image.placeholder, image=image
+        )
+
+
+class Element(NamedTuple):
+    """One element of a request's list; `texts` are the speaker's own, not those of results.
+
+    is_bound: whether it holds reasoning that a provider may bind to all that precedes it.
+    """
+
+    speaker: Speaker
+    texts: tuple[str, ...] = ()
+    calls: tuple[Call, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+    is_bound: bool = False
+
+    @property
+    def all_texts(self) -> tuple[str, ...]:
+        """The speaker's own texts, then those of the results."""
+        return (*self.texts, *(text for result in self.results for text in result.texts))
+
+    @property
+    def is_turn(self) -> bool:
+        """Whether it holds a call that a result can answer."""
+        for call in self.calls:  # noqa: SIM110 - asked of every answer, and twice as fast
+            if call.call_id is not None:
+                return True
+        return False
+
+
+UNKNOWN = Element("unknown")
+
+
+class ElementSize(NamedTuple):
+    """The size of an element in estimated tokens.
+
+    `results` has two sizes for each result: of what stands before it in the element, and of its
+    content.
+    """
+
+    total: int
+    results: tuple[tuple[int, int], ...] = ()
 
 
 class Request(NamedTuple):
@@ -228,6 +295,82 @@ class Edits(NamedTuple):
         if self.inserted is not None:
             kept.insert(self.inserted_at, None)
         return kept
+
+
+Strategy = Literal["schema1", "redaction", "reduction"]
+
+ChangeReason = Literal["masked", "redacted", "reduced", "dropped"]
+
+KeepReason = Literal[
+    "off",
+    "bad_id",
+    "orphan",
+    "in_window",
+    "held",
+    "last_k",
+    "kept_tool",
+    "unlisted_tool",
+    "kept_argument",
+    "last_images",
+    "latest",
+    "reread",
+    "bound",
+    "summary",
+    "refused",
+    "error",
+    "not_string",
+    "already_masked",
+    "too_short",
+    "not_shorter",
+    "other_tool",
+    "in_use",
+]
+
+Reason = ChangeReason | KeepReason
+
+
+class ReasonInfo(NamedTuple):
+    """What a reason means: whose it is, what it says of a result, and a letter for maps."""
+
+    strategy: Strategy
+    sentence: str
+    letter: str
+
+
+REASONS: Mapping[Reason, ReasonInfo] = {
+    "masked": ReasonInfo("schema1", "old enough, and replaced by a placeholder", "m"),
+    "redacted": ReasonInfo("redaction", "answered since, and replaced by a placeholder", "r"),
+    "reduced": ReasonInfo("reduction", "replaced to bring the history within its budget", "b"),
+    "dropped": ReasonInfo("reduction", "dropped with its message for the same budget", "d"),
+    "off": ReasonInfo("schema1", "kept, as the window is off", "x"),
+    "bad_id": ReasonInfo("schema1", "names no call", "i"),
+    "orphan": ReasonInfo("schema1", "no call in the request has its id", "o"),
+    "in_window": ReasonInfo("schema1", "in one of the last tool turns", "w"),
+    "held": ReasonInfo("schema1", "old enough, but moving the boundary does not pay yet", "h"),
+    "last_k": ReasonInfo("schema1", "among the last results of its tool", "k"),
+    "kept_tool": ReasonInfo("schema1", "of a tool that keep_tools names", "c"),
+    "unlisted_tool": ReasonInfo("schema1", "of a tool that mask_tools does not name", "z"),
+    "kept_argument": ReasonInfo(
+        "schema1", "its call has an argument that keep_arguments names", "v"
+    ),
+    "last_images": ReasonInfo("schema1", "holds one of the last images", "p"),
+    "latest": ReasonInfo("schema1", "the latest result of its target", "l"),
+    "reread": ReasonInfo("schema1", "its call repeats one whose result had left the window", "q"),
+    "bound": ReasonInfo("schema1", "later reasoning is bound to it as it was sent", "g"),
+    "summary": ReasonInfo("schema1", "in an agent's request for a summary, left whole", "y"),
+    "refused": ReasonInfo("schema1", "in a conversation that its provider refused masked", "j"),
+    "error": ReasonInfo("schema1", "looks like an error", "e"),
+    "not_string": ReasonInfo("schema1", "not text", "n"),
+    "already_masked": ReasonInfo("schema1", "already a placeholder", "a"),
+    "too_short": ReasonInfo("schema1", "shorter than min_chars", "t"),
+    "not_shorter": ReasonInfo("schema1", "would not get shorter", "s"),
+    "other_tool": ReasonInfo("redaction", "of a tool that is not redacted", "f"),
+    "in_use": ReasonInfo("redaction", "not answered by the assistant yet", "u"),
+}
+"""Every reason, in the order in which people read them. All that explains a reason quotes it."""
+
+CHANGES: tuple[ChangeReason, ...] = get_args(ChangeReason)
+"""The reasons by which a result is changed; all others keep it."""
 
 
 Scenario = Literal[1, 2, 3, 4, 5]

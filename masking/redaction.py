@@ -15,11 +15,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from masking.conversation import Conversation, find_answers
-from masking.elements import Element, Speaker
 from masking.errors import ConfigError
-from masking.model import Decision, Scenario, ToolResult
-from masking.reasons import KeepReason, Reason
-from masking.strategies.policy import DEFAULT_TEMPLATE
+from masking.model import Decision, Element, KeepReason, Reason, Scenario, Speaker, ToolResult
+from masking.window import DEFAULT_TEMPLATE
 from masking.window.placeholder import (
     DEFAULT_ARGUMENTS_CHARS,
     Template,

@@ -14,12 +14,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
 from typing import Literal
 
-from masking.conversation import Conversation, find_answers
-from masking.elements import Element
+from masking.conversation import Conversation, bind, find_answers
 from masking.history import History
 from masking.history_summary import find_blocks, render_summary
-from masking.model import Edits, Replacement, ToolResult
-from masking.pairing import bind
+from masking.model import Edits, Element, Replacement, ToolResult
 from masking.window.placeholder import clip
 from masking.wire_format import WireFormat
 

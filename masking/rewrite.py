@@ -1,35 +1,49 @@
 """Bytes in, bytes and decisions out: the one road through the core."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from masking.conversation import Conversation, read_again, read_decoded, with_targets
-from masking.decoded import Decoded
-from masking.edit.element_splice import splice_elements
-from masking.edit.json_text import decode
-from masking.edit.splice import apply, splice
-from masking.errors import WireError
-from masking.known_table import KnownTable
-from masking.layout import lay_out
-from masking.memory.boundary_memory import Occasion, Past
-from masking.memory.remembered import continue_past, name_bound
+from masking.conversation import Conversation, index_request, read_again, with_targets
+from masking.edit.splice import apply
+from masking.memory import ConversationContext, Past
 from masking.model import Decision, Edits, places_masked, replacements_of
-from masking.redaction import Redactions, decide_redactions
-from masking.reduction import ReductionPlan, leaves_system_alone, plan_reduction, set_aside
-from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy
-from masking.strategies.window import (
+from masking.redaction import RedactionPolicy, Redactions, decide_redactions
+from masking.reduction import (
+    ReductionOptions,
+    ReductionPlan,
+    leaves_system_alone,
+    plan_reduction,
+    set_aside,
+)
+from masking.request_cache import decode_request
+from masking.window import (
+    FREE,
+    BoundaryPrices,
+    Limits,
+    MaskPolicy,
     decide,
-    find_maskable,
     in_order,
-    judge,
-    leave_whole,
-    may_be_whole,
 )
 from masking.window.signs import is_summary_request
 from masking.wire.chat import CHAT
 from masking.wire_format import Binding, WireFormat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategies:
+    """All that may be done to a request, in this order: redaction, the window, reduction.
+
+    Only the last removes messages.
+    """
+
+    redaction: RedactionPolicy = field(default_factory=RedactionPolicy)
+    schema1: MaskPolicy = field(default_factory=MaskPolicy)
+    reduction: ReductionOptions = field(default_factory=ReductionOptions)
+
+    @property
+    def can_change(self) -> bool:
+        """Whether any of them can change a request at all."""
+        return self.redaction.redacts or self.schema1.masks or self.reduction.reduces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,65 +72,49 @@ class Rewrite:
     left_whole: bool = False
 
 
+def read_request(body: bytes, wire: WireFormat = CHAT, path: str = "") -> Conversation:
+    """Decode and read a request; `path` is that of its URL, without the query.
+
+    A process that sees more than one request reads them by one `RequestCache`. Raises WireError if
+    the body is no JSON object with the format's list, or must go out whole.
+    """
+    return index_request(decode_request(body, wire, path))
+
+
 def rewrite_request(
-    body: bytes, policy: MaskPolicy, wire: WireFormat = CHAT, path: str = ""
-) -> Rewrite:
-    """Mask the old tool results of a request.
-
-    `path` is that of the URL, which some formats need. No byte outside the replaced strings
-    changes. Pure. Raises WireError if the body is no JSON object with the format's list, or must go
-    out whole; it is then to be sent as it came.
-    """
-    return change_request(body, read_request(body, wire, path), Strategies(schema1=policy))
-
-
-def read_request(
-    body: bytes, wire: WireFormat = CHAT, path: str = "", table: KnownTable | None = None
-) -> Conversation:
-    """Decode and read a request. Raises WireError as `read_conversation` does.
-
-    With a `table`, what is in it from earlier requests is not read again; the outcome is the same.
-    """
-    return read_decoded(decode_known(body, wire, table), wire, path)
-
-
-def decode_known(body: bytes, wire: WireFormat, table: KnownTable | None) -> Decoded:
-    """Decode a request, but for what a `table` knows. Raises WireError as `decode_request` does."""
-    decoded = None if table is None else table.decode(body, wire)
-    if decoded is None:
-        document = decode_request(body)
-        decoded = Decoded(document, document)
-    return decoded
-
-
-def decode_request(body: bytes) -> Mapping[str, object]:
-    """Decode a request. Raises WireError if it is no JSON object."""
-    document = decode(body)
-    if not isinstance(document, dict):
-        raise WireError(f"expected object, got {type(document).__name__}")
-    return document
-
-
-def change_request(
-    body: bytes,
-    conversation: Conversation,
-    strategies: Strategies,
+    request: bytes | Conversation,
+    strategies: MaskPolicy | Strategies,
+    wire: WireFormat = CHAT,
+    path: str = "",
+    prices: BoundaryPrices = FREE,
+    *,
     only: Container[int] | None = None,
-    occasion: Occasion | None = None,
+    context: ConversationContext | None = None,
 ) -> Rewrite:
-    """Apply the strategies to a request: redaction, Schéma 1, reduction.
+    """Mask the old tool results of a request: redaction, the window, reduction.
+
+    request: as read by `RequestCache.read`; or a body, which is read as by `read_request`.
+    strategies: all of them; or the policy of the window alone.
+    prices: by which the window's boundary moves. By default masking never has a price, and the
+        window slides.
+    only: the places of the tool results that the window may mask, if its boundary must not move;
+        None if it may.
+    context: the conversation's past, which then decides what stays masked. Without it the request
+        alone does, and nothing is masked if reasoning is bound to what precedes it.
 
     No byte changes outside the replaced strings, and outside the elements that a reduction removes
-    and the one it inserts. If the boundary is held, `only` has the places of the tool results that
-    the window may mask. With an `occasion` the conversation's past decides what stays masked;
-    without it the request alone does, and nothing is masked if reasoning is bound to what precedes
-    it. Raises WireError if the edits cannot be made and proven.
+    and the one it inserts. Pure. Raises WireError as `read_request` does, and if the edits cannot
+    be made and proven; the request is then to be sent unchanged.
     """
-    conversation = with_targets(conversation, strategies.schema1.wanted_arguments)
+    conversation = read_request(request, wire, path) if isinstance(request, bytes) else request
+    if isinstance(strategies, MaskPolicy):
+        strategies = Strategies(schema1=strategies)
+    policy = strategies.schema1
+    conversation = with_targets(conversation, policy.wanted_arguments)
     binding = conversation.binding
-    binds = keeps_reasoning(binding, strategies.schema1)
+    binds = keeps_reasoning(binding, policy)
     if binds:  # whatever they changed would stand before reasoning, now or at the next request
-        strategies = Strategies(schema1=strategies.schema1)
+        strategies = Strategies(schema1=policy)
     # The window decides as if nothing were redacted: a redaction must not move the boundary back.
     # A result has one decision, that of the first strategy which settles it.
     redactions = (
@@ -124,7 +122,8 @@ def change_request(
         if strategies.redaction.redacts
         else None
     )
-    windowed, past = _mask(conversation, strategies.schema1, only, occasion, binds=binds)
+    limits = Limits(only, binds, policy.masks and is_summary_request(conversation))
+    windowed, past = decide(conversation, policy, prices, context, limits)
     decisions = windowed if redactions is None else _settle(windowed, redactions)
     edits = Edits(replacements_of(decisions))
     plan = None
@@ -133,9 +132,11 @@ def change_request(
         if plan.changes:
             decisions = tuple(_carry_out(decisions, plan))
             edits = plan.edits._replace(replacements=replacements_of(decisions))
-    is_changed = bool(edits.replacements) or edits.moves
+    body = conversation.request.body
+    if edits.replacements or edits.moves:
+        body = conversation.request.splice(edits, conversation.list_path)
     return Rewrite(
-        body=_splice(body, conversation, edits) if is_changed else body,
+        body=body,
         conversation=conversation,
         decisions=decisions,
         edits=edits,
@@ -148,50 +149,9 @@ def change_request(
     )
 
 
-def _mask(
-    conversation: Conversation,
-    policy: MaskPolicy,
-    only: Container[int] | None,
-    occasion: Occasion | None,
-    *,
-    binds: bool,
-) -> tuple[tuple[Decision, ...], Past | None]:
-    asks_summary = policy.masks and is_summary_request(conversation)
-    if occasion is not None and policy.masks:
-        continued = continue_past(
-            conversation,
-            policy,
-            lay_out(conversation),
-            occasion,
-            held=only is not None,
-            binds=binds,
-            asks_summary=asks_summary,
-        )
-        return continued.decisions, continued.past
-    if asks_summary and not binds:
-        layout = lay_out(conversation)
-        maskable = find_maskable(judge(conversation, policy), layout, conversation.history)
-        if may_be_whole(layout, maskable, policy):
-            return leave_whole(conversation), None
-    decisions = decide(conversation, policy)
-    if binds:  # nobody knows how the requests were sent to which reasoning may be bound
-        only = frozenset()
-    held_back = decisions if only is None else _hold(decisions, only)
-    return name_bound(held_back, len(conversation.elements)) if binds else held_back, None
-
-
 def keeps_reasoning(binding: Binding | None, policy: MaskPolicy) -> bool:
     """Whether reasoning is bound to what precedes it, and is not to be given up."""
     return binding == "refuses" or (binding == "drops" and policy.bound_reasoning == "keep")
-
-
-def _hold(decisions: Sequence[Decision], only: Container[int]) -> tuple[Decision, ...]:
-    return tuple(
-        Decision(decision.result, "held")
-        if decision.reason == "masked" and place not in only
-        else decision
-        for place, decision in enumerate(decisions)
-    )
 
 
 def _settle(decisions: Sequence[Decision], redactions: Redactions) -> tuple[Decision, ...]:
@@ -255,11 +215,3 @@ def _carry_out(decisions: Sequence[Decision], plan: ReductionPlan) -> Iterator[D
             yield Decision(decision.result, "reduced", plan.replaced[place])
         else:
             yield decision
-
-
-def _splice(body: bytes, conversation: Conversation, edits: Edits) -> bytes:
-    cut = conversation.cut
-    if cut is not None and not edits.moves:
-        with suppress(WireError):  # what cannot be done to an element may be done to the whole
-            return splice_elements(body, cut, edits.replacements, len(conversation.list_path))
-    return splice(body, conversation.document, edits, conversation.list_path)

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from masking.elements import Element, ElementSize
-from masking.model import Path
+from masking.model import Element, ElementSize, Path
 
 
 class HeadSize(NamedTuple):

@@ -1,6 +1,5 @@
 """Conversations, policies and JSON spellings for the tests: short builders, and strategies."""
 
-import dataclasses
 import json
 import re
 import struct
@@ -11,9 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from masking import ChatMessage, Conversation, MaskPolicy, Rewrite
-from masking.chat_messages import read_messages
 from masking.conversation import read_conversation, with_targets
+from masking.messages_api import read_messages
 from masking.wire.chat import CHAT
+from tests.priced import PricedPolicy, at_prices
 
 TEMPLATE: Final = "<{tool_call_id}|{tool_name}|{original_chars}>"
 """A short template, so that an expected text can be written out."""
@@ -24,7 +24,7 @@ OLD: Final = "old output " * 30
 SECRET: Final = "s3cr3t"
 """Content that no error message may repeat."""
 
-MASK_ALL: Final = MaskPolicy(True, 1, False, None, TEMPLATE)
+MASK_ALL: Final = PricedPolicy(True, 1, False, None, TEMPLATE)
 """Masks every string result but the last turn's."""
 
 
@@ -33,8 +33,8 @@ def examples(times: float) -> settings:
     return settings(max_examples=round(times * settings().max_examples))
 
 
-def policy(base: MaskPolicy = MASK_ALL, /, **changes: object) -> MaskPolicy:
-    return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
+def policy(base: MaskPolicy = MASK_ALL, /, **changes: object) -> PricedPolicy:
+    return at_prices(base, **changes)
 
 
 def call(call_id: object = "a", tool: object = "shell", path: object = None) -> ChatMessage:
@@ -218,7 +218,7 @@ def conversations(draw: st.DrawFn) -> list[ChatMessage]:
 
 
 policies = st.builds(
-    MaskPolicy,
+    PricedPolicy,
     st.just(True),
     st.sampled_from([1, 1, 2, 3]),
     st.booleans(),

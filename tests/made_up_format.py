@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from masking.elements import UNKNOWN, Call, Element, ElementSize, Result, Speaker
+from masking.model import UNKNOWN, Call, Element, ElementSize, Speaker, ToolResult
 from masking.tokens import estimate_tokens
 from masking.wire_format import HeadSize, Marks, WireFormat
 
@@ -33,13 +33,13 @@ def _read_call(call: dict[str, Any]) -> Call:
     return Call(call["id"], call["tool"], call["with"])
 
 
-def _read_result(at: int, outcome: dict[str, Any]) -> Result:
+def _read_result(at: int, outcome: dict[str, Any]) -> ToolResult:
     value, slot = outcome["value"], ("pieces", at, "outcome", "value")
     if isinstance(value, str):
-        return Result(outcome["of"], "string", (value,), (slot,))
+        return ToolResult(outcome["of"], "string", (value,), (slot,))
     if value.keys() == {NOTE}:
-        return Result(outcome["of"], "string", (value[NOTE],), ((*slot, NOTE),))
-    return Result(outcome["of"], "string", (json.dumps(value),), (slot,), wrap=NOTE)
+        return ToolResult(outcome["of"], "string", (value[NOTE],), ((*slot, NOTE),))
+    return ToolResult(outcome["of"], "string", (json.dumps(value),), (slot,), wrap=NOTE)
 
 
 def measure_element(value: object) -> ElementSize:

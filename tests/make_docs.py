@@ -25,10 +25,10 @@ from addon.metrics.record import RequestRecord
 from addon.metrics.record_fields import describe_fields
 from masking.config import ROOT as ROOT_TABLE
 from masking.config import Tables, list_keys
-from masking.reasons import REASONS
+from masking.model import REASONS
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.strategies.policy import MaskPolicy
+from masking.window import MaskPolicy
 from tests.client_table import list_clients, list_readme_clients, list_untried
 from tests.pages import find_pages
 from tests.places import CONFIG, ROOT

@@ -12,8 +12,8 @@ from addon.replay.totals import ConversationSums, ConversationTotals
 from masking.accounting.cost import Bill
 from masking.model import ChatMessage
 from masking.prices import CachePricing, PriceSettings
-from masking.strategies.policy import MaskPolicy
 from masking.tokens import TokenCounter
+from masking.window import MaskPolicy
 from masking.wire.usage import Usage
 from tests.builders import OLD, turn
 

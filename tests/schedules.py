@@ -9,22 +9,21 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from masking.model import Maskable, Request
 from masking.prices import Pricing
-from masking.strategies.boundary import find_boundary
-from masking.strategies.policy import MaskPolicy
+from masking.window import Candidate, MaskPolicy, RequestSize
+from tests.priced import PricedPolicy, find_boundary
 
 
 class Conversation(NamedTuple):
-    requests: Sequence[Request]
-    results: Sequence[Maskable]
+    requests: Sequence[RequestSize]
+    results: Sequence[Candidate]
 
 
 Masks = frozenset[int]
 """The places of the results that are masked in a request."""
 
 
-def masks_of_rule(conversation: Conversation, policy: MaskPolicy, head: float = 0.0) -> list[Masks]:
+def masks_of_rule(conversation: Conversation, policy: MaskPolicy, head: int = 0) -> list[Masks]:
     """Return what the rule masks, request by request, as a proxy without a state does."""
     requests, results = conversation
     prefixes = (requests[: number + 1] for number in range(len(requests)))
@@ -82,7 +81,11 @@ def _saved(conversation: Conversation, masked: Iterable[int]) -> float:
 
 
 def costs_at_entries(
-    conversation: Conversation, masks: Sequence[Masks], prices: Pricing, rule: MaskPolicy, head: int
+    conversation: Conversation,
+    masks: Sequence[Masks],
+    prices: Pricing,
+    rule: PricedPolicy,
+    head: int,
 ) -> list[float]:
     """Return what each request costs where a cache is read at entries, not at any prefix.
 
@@ -90,7 +93,7 @@ def costs_at_entries(
     then. At marks only the last request's end is near enough; there is another entry at the `head`.
     """
     costs = []
-    entries: list[tuple[Request, Masks]] = []
+    entries: list[tuple[RequestSize, Masks]] = []
     for request, masked in zip(conversation.requests, masks, strict=True):
         near = entries[-1:] if rule.reads_at == "marks" else entries[-80:]
         cached = float(head) if rule.reads_at == "marks" and entries else 0.0

@@ -14,16 +14,22 @@ import pytest
 from tests.places import ROOT
 
 NAMES = (
-    *("masking.errors", "masking.errors", "masking.reasons", "masking.model"),
+    *("masking.errors", "masking.errors", "masking.model", "masking.model"),
     *("masking.patterns", "masking.patterns"),
 )
 INDEX = (
-    *("masking.elements", "masking.folds", "masking.frames", "masking.known", "masking.decoded"),
-    *("masking.wire_format", "masking.pairing", "masking.conversation"),
+    *(
+        "masking.model",
+        "masking.history",
+        "masking.request_cache",
+        "masking.conversation",
+        "masking.decoded",
+    ),
+    *("masking.wire_format", "masking.conversation", "masking.conversation"),
 )
-LEAVES = (*NAMES, *INDEX, "masking.measures", "masking.layout", "masking.edit")
+LEAVES = (*NAMES, *INDEX, "masking.measures", "masking.window", "masking.edit")
 PATH = (
-    *(*LEAVES, "masking.strategies", "masking.memory", "masking.wire", "masking.known_table"),
+    *(*LEAVES, "masking.strategies", "masking.memory", "masking.wire", "masking.request_cache"),
     "masking.rewrite",
 )
 UP_TO_REPLAY = (*PATH, "masking.accounting", "addon.replay")
@@ -31,32 +37,32 @@ CORE = (
     *(*UP_TO_REPLAY, "addon.replay.tune", "addon.replay.report"),
     *("masking.config", "masking.config", "masking.config", "masking.config"),
     *("masking.config", "masking.config.mistakes", "masking.config"),
-    *("masking.config", "masking.chat_messages"),
+    *("masking.config", "masking.messages_api"),
 )
 SEES_MASKING = ("masking", *CORE)
 
 ALLOWED: Mapping[str, tuple[str, ...]] = {
     # Nouns and errors, which everybody may name.
     "masking.errors": (),
-    "masking.model": ("masking.errors", "masking.reasons"),
-    "masking.reasons": (),
+    "masking.model": ("masking.errors", "masking.model"),
+    "masking.model": (),
     "masking.patterns": ("masking.errors",),
     "masking.patterns": ("masking.errors",),
     "masking.config": NAMES,
     # Leaves: they know a text, a path or a price, and no strategy.
     "masking.measures": NAMES,
-    "masking.elements": NAMES,
+    "masking.model": NAMES,
     # What is remembered of a list; each knows bytes or values, and no format.
-    "masking.folds": (),
-    "masking.frames": NAMES,
-    "masking.known": (*NAMES, "masking.elements", "masking.folds", "masking.frames"),
-    "masking.decoded": ("masking.folds", "masking.frames", "masking.known"),
-    "masking.known_table": (*NAMES, *INDEX),
-    "masking.wire_format": (*NAMES, "masking.elements"),
-    "masking.pairing": (*NAMES, "masking.elements", "masking.folds", "masking.wire_format"),
+    "masking.history": (),
+    "masking.request_cache": NAMES,
+    "masking.conversation": (*NAMES, "masking.model", "masking.history", "masking.request_cache"),
+    "masking.decoded": ("masking.history", "masking.request_cache", "masking.conversation"),
+    "masking.request_cache": (*NAMES, *INDEX),
+    "masking.wire_format": (*NAMES, "masking.model"),
+    "masking.conversation": (*NAMES, "masking.model", "masking.history", "masking.wire_format"),
     "masking.conversation": (*NAMES, *INDEX[:-1]),
-    "masking.layout": (*NAMES, *INDEX),
-    "masking.edit": (*NAMES, "masking.known", "masking.decoded"),
+    "masking.window": (*NAMES, *INDEX),
+    "masking.edit": (*NAMES, "masking.conversation", "masking.decoded"),
     # A strategy gets a conversation, and a format does not know what becomes of it. A new one of
     # either must need no change of the other.
     "masking.strategies": LEAVES,
@@ -65,7 +71,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "masking.memory": (*LEAVES, "masking.strategies"),
     # Where formats, strategies and what is remembered meet: for bytes, and for a list of messages.
     "masking.rewrite": PATH[:-1],
-    "masking.chat_messages": (*LEAVES, "masking.strategies", "masking.wire"),
+    "masking.messages_api": (*LEAVES, "masking.strategies", "masking.wire"),
     # The settings of the strategies; nothing that works knows where its settings came from.
     "masking.config": (*NAMES, "masking.measures", "masking.config"),
     "masking.config": (*LEAVES, "masking.strategies", "masking.config"),
@@ -195,7 +201,7 @@ FORMAT_KEYS = {"messages", "role", "tool_calls", "function", "cache_control", "c
 """As Chat Completions spells them; `tool_call_id` is the name of a placeholder's field, too."""
 
 SPELLS = (
-    *("masking.wire", "masking.chat_messages", "addon.recordings", "addon.commands.demo"),
+    *("masking.wire", "masking.messages_api", "addon.recordings", "addon.commands.demo"),
     "addon.replay.files",
 )
 """Who may spell a format: its own room, the functions of a list of messages, and the studio."""

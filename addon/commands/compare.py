@@ -24,10 +24,9 @@ from masking.errors import WireError
 from masking.prices import PriceSettings
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.rewrite import read_request
-from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy
+from masking.rewrite import Strategies, read_request
 from masking.tokens import TokenCounter
+from masking.window import MaskPolicy
 
 PRICES = ((1.0, 1.0), (0.5, 1.0), (0.1, 1.0))
 _TOKENS_AT = PRICES[1]

@@ -21,7 +21,7 @@ from addon.gateways.envoy.launch import CONFIG
 from addon.proxy.launch import ADDON, HOST
 from addon.shared.shipped import shipped
 from masking.config import Settings
-from masking.reasons import CHANGES
+from masking.model import CHANGES
 from masking.wire.usage import Usage
 
 _LONGEST_EXAMPLE = 300

@@ -20,7 +20,7 @@ from addon.shared.shipped import shipped
 from masking.config import Schema1Table, Settings, list_keys, read_prices
 from masking.errors import ConfigError, OverrideError
 from masking.prices import CachePricing, PriceSettings
-from masking.strategies.policy import MaskPolicy
+from masking.window import MaskPolicy
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Option = Callable[[_Function], _Function]

@@ -74,7 +74,7 @@ def _describe_rewritten(rewritten: Rewritten) -> dict[str, object]:
 
 
 def _find_masking(rewritten: Rewritten) -> str:
-    if not rewritten.received.settings.strategies.change:
+    if not rewritten.received.settings.strategies.can_change:
         return "off"
     return "observed" if rewritten.observed else "on"
 
@@ -103,8 +103,8 @@ def _describe_priced(priced: Priced) -> dict[str, object]:
     return {
         "model": priced.model,
         "stream": priced.stream,
-        "cache_read_ratio": priced.cache_read_ratio,
-        "cache_write_ratio": priced.cache_write_ratio,
+        "cache_read_ratio": priced.prices.read,
+        "cache_write_ratio": priced.prices.write,
         **describe_pricing(priced.pricing),
         "price_entry": entry and (entry.seller, entry.model),
     }

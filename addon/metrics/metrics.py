@@ -36,7 +36,7 @@ from addon.metrics.window_warnings import WindowWarnings
 from addon.metrics.worker import Worker, guard
 from masking.accounting import Entry, find_repeated, measure, read_prompt
 from masking.config import MetricsSettings, Settings
-from masking.memory.identity import digest_opening
+from masking.memory import digest_opening
 from masking.prices import PriceSettings, find_pricing
 from masking.rewrite import Rewrite
 from masking.tokens import TokenCounter, load_o200k_base

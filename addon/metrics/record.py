@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from addon.metrics.record_fields import Amount, Count, means
 from addon.metrics.stages import Group, Interruption, Resent
 from masking.accounting import Basis
-from masking.memory.boundary_memory import PrefixState
+from masking.memory import PrefixState
 from masking.prices import Source
 from masking.reduction import InvariantStatus, ReductionStage
 from masking.wire_format import Binding, Purpose

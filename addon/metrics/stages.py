@@ -11,8 +11,9 @@ from typing import Literal, NamedTuple
 
 from masking.accounting import Places, Prompt, Sizes
 from masking.config import RequestFacts, Settings, find_settings
-from masking.memory.boundary_memory import PrefixState
+from masking.memory import PrefixState
 from masking.prices import Pricing
+from masking.window import BoundaryPrices
 from masking.wire.usage import Usage
 from masking.wire_format import Binding, Purpose, WireFormat
 
@@ -74,7 +75,7 @@ class Received:
 class Priced:
     """What a request says about itself, and what its tokens cost.
 
-    `seed` tells host, model and credential apart. The boundary is drawn by the cache ratios. After
+    `seed` tells host, model and credential apart. The boundary moves by the `prices`. After
     `lifetime`, in seconds, the provider has most likely forgotten the prompt.
     """
 
@@ -82,8 +83,7 @@ class Priced:
     stream: bool
     seed: bytes
     pricing: Pricing
-    cache_read_ratio: float
-    cache_write_ratio: float
+    prices: BoundaryPrices
     lifetime: float
 
 

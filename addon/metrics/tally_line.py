@@ -9,7 +9,7 @@ from addon.metrics.held import HELD
 from addon.metrics.names import printable
 from addon.metrics.sums import BillSum
 from addon.metrics.tally import Tally
-from masking.reasons import REASONS
+from masking.model import REASONS
 from masking.wire_format import Binding
 
 _MANY_DOLLARS = 10

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from mitmproxy import http
 
-from masking.model import Decision
-from masking.reasons import CHANGES, REASONS
+from masking.model import CHANGES, REASONS, Decision
 
 METADATA = "observation_masking"
 

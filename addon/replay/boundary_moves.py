@@ -10,7 +10,7 @@ from itertools import accumulate, zip_longest
 
 from addon.replay.replay import ReplayedRequest
 from masking.accounting import Bill, Cost, price_move
-from masking.reasons import Reason
+from masking.model import Reason
 
 Value = Callable[[Bill], float]
 """Returns a bill's amount in the unit that is wanted."""

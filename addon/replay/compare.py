@@ -9,7 +9,7 @@ from addon.replay.first_masked import NEVER
 from addon.replay.replay import ReplayedRequest, ReplaySettings, Session, replay
 from addon.replay.reread import NO_REREADS, Reference, Rereads, count_rereads
 from addon.replay.session_index import index_session
-from masking.reasons import CHANGES
+from masking.model import CHANGES
 from masking.tokens import TokenCounter
 
 

@@ -4,19 +4,26 @@ Once masked, a result stays so: one number for each result says what every reque
 """
 
 import sys
-from bisect import bisect_left, bisect_right, insort
-from collections import defaultdict
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from addon.replay.session_index import Segment
 from masking.accounting import Piece, mask_pieces
-from masking.model import Decision, Maskable, Target
-from masking.strategies.boundary import find_boundaries
-from masking.strategies.boundary_fold import Boundary
-from masking.strategies.policy import MaskPolicy
-from masking.strategies.window import find_maskable, judge
+from masking.history import History
+from masking.model import Decision
 from masking.tokens import TokenCounter
+from masking.window import (
+    FREE,
+    Boundary,
+    BoundaryPrices,
+    Candidate,
+    MaskPolicy,
+    RequestSize,
+    evaluate,
+    measure_candidates,
+)
+from masking.window.eligible import PinnedResults
 
 NEVER = sys.maxsize
 """A request that does not come."""
@@ -25,113 +32,103 @@ NEVER = sys.maxsize
 class Judged(NamedTuple):
     """What would be decided about a segment's tool results if all were old enough.
 
-    `maskable` has the results as the boundary sees them, `pieces` the prompt with all of them
+    `candidates` has the results as the boundary sees them, `pieces` the prompt with all of them
     masked.
     """
 
     decisions: tuple[Decision, ...]
-    maskable: list[Maskable]
+    candidates: list[Candidate]
     pieces: list[Piece]
 
 
-def judge_segment(segment: Segment, policy: MaskPolicy, counter: TokenCounter) -> Judged:
+def judge_segment(
+    segment: Segment, policy: MaskPolicy, prices: BoundaryPrices, counter: TokenCounter
+) -> Judged:
     """Judge a segment's tool results; the same for policies that differ only in the boundary."""
-    decisions = tuple(judge(segment.conversation, policy))
+    conversation = segment.conversation
+    decisions = tuple(evaluate(conversation.results, policy, prices, History()))
     return Judged(
         decisions,
-        find_maskable(decisions, segment.layout),
+        measure_candidates(decisions, segment.layout, History()),
         mask_pieces(segment.conversation, decisions, counter),
     )
 
 
-def find_first_masked(segment: Segment, judged: Judged, policy: MaskPolicy) -> list[int]:
-    """Return for each tool result the request of the segment from which on it is masked.
-
-    To the boundary's rule each message of the assistant is a request, and nothing after the last
-    one decides anything. So the boundary is where it was at the next such message.
-    """
-    if policy.slides:
+def find_first_masked(
+    segment: Segment, judged: Judged, policy: MaskPolicy, prices: BoundaryPrices
+) -> list[int]:
+    """Return for each tool result the request of the segment from which on it is masked."""
+    if prices.slides:
         return find_first_masked_sliding(segment, judged, policy)
     layout = segment.layout
-    boundaries = find_boundaries(layout.requests, judged.maskable, policy, layout.marked)
-    at_requests = [boundaries[request.answers] for request in segment.requests]
-    return _find_first_masked(segment, judged, judged.maskable, at_requests, policy)
+    boundary = Boundary(judged.candidates, policy, prices, layout.marked)
+    # To the boundary each answer of the assistant is a request, and nothing after the last one
+    # decides anything. So it is where it was at the next answer.
+    answers = [request.answers for request in segment.requests]
+    newly_masked = list_newly_masked(boundary, layout.requests)
+    by_request = ((bisect_left(answers, n), places) for n, places in enumerate(newly_masked))
+    return _find_first_masked(segment, judged, by_request)
 
 
 def find_first_masked_sliding(segment: Segment, judged: Judged, policy: MaskPolicy) -> list[int]:
     """Return the same for a boundary that moves to the window's edge at every request."""
-    edges = [
-        Boundary(policy.find_edge(request.turns), request.results) for request in segment.requests
+    candidates = [
+        Candidate(result.turn, 0, 0, result.tool, result.target, len(result.images))
+        for result in segment.conversation.results
     ]
-    results = [
-        Maskable(r.turn, 0, 0, r.tool, r.target, len(r.images))
-        for r in segment.conversation.results
-    ]
-    return _find_first_masked(segment, judged, results, edges, policy)
+    requests = [RequestSize(0, request.turns, request.results) for request in segment.requests]
+    before = segment.layout.turns
+    if any(
+        c.turn is not None and c.turn >= turns for c, turns in zip(candidates, before, strict=True)
+    ):
+        found = list_masked_sliding(candidates, requests, policy)
+    else:
+        found = list_newly_masked(Boundary(candidates, policy, FREE), requests)
+    return _find_first_masked(segment, judged, enumerate(found))
+
+
+def list_newly_masked(
+    boundary: Boundary, requests: Sequence[RequestSize]
+) -> Iterator[Sequence[int]]:
+    """Yield for each request the places of the results that it is the first to mask."""
+    for request in requests:
+        boundary.begin(request)
+        boundary.decide()
+        yield boundary.newly_masked()
+        boundary.send()
+
+
+def list_masked_sliding(
+    candidates: Sequence[Candidate], requests: Sequence[RequestSize], policy: MaskPolicy
+) -> Iterator[Sequence[int]]:
+    """Yield for each request the places of all results that a sliding window masks.
+
+    A result may stand before its own call, and what it is of is known only when that comes. So
+    each request is looked at by itself; the time is that of requests times results.
+    """
+    for _, turns, count in requests:
+        edge, pinned = policy.edge(turns), PinnedResults(policy)
+        for place, result in enumerate(candidates[:count]):
+            turn = result.turn
+            is_called = turn is not None and turn < turns
+            pinned.add(place, result.tool if is_called else None, result.images)
+            if turn is not None and is_called and result.target is not None:
+                pinned.add_latest(place, turn, result.target)
+        reasons = pinned.reasons(edge)
+        yield [
+            place
+            for place, result in enumerate(candidates[:count])
+            if result.turn is not None and result.turn < edge and place not in reasons
+        ]
 
 
 def _find_first_masked(
-    segment: Segment,
-    judged: Judged,
-    results: Sequence[Maskable],
-    boundaries: Sequence[Boundary],
-    policy: MaskPolicy,
+    segment: Segment, judged: Judged, masked: Iterable[tuple[int, Sequence[int]]]
 ) -> list[int]:
-    turns = [request.turns for request in segment.requests]
-    first = find_first_behind(results, boundaries, turns, policy)
-    return [
-        request if decision.reason == "masked" else NEVER
-        for request, decision in zip(first, judged.decisions, strict=True)
-    ]
-
-
-def find_first_behind(
-    results: Sequence[Maskable],
-    boundaries: Sequence[Boundary],
-    turns: Sequence[int],
-    policy: MaskPolicy,
-) -> list[int]:
-    """Return for each result the number of the request from which on its place is masked.
-
-    `boundaries` and `turns` have the boundary and the number of tool turns at each request, oldest
-    first; neither goes back. Whether a result may be masked at all is not asked here. The last K
-    of a tool, the last images and the latest of a target are those before the boundary, as in
-    `masking.strategies.window`.
-    """
-    edges = [boundary.turn for boundary in boundaries]
-    counts = [boundary.results for boundary in boundaries]
-    later: defaultdict[str, list[int]] = defaultdict(list)
-    later_images: list[int] = []
-    superseded: dict[Target, int] = {}
-    first = [NEVER] * len(results)
-    for place in range(len(results) - 1, -1, -1):
-        turn, tool, target = results[place].turn, results[place].tool, results[place].target
-        arrived = bisect_left(counts, place + 1)
-        released = 0
-        if (images := results[place].images) and policy.kept_images:
-            released = _count_as_later(later_images, arrived, policy.kept_images, images)
-        if turn is None:
-            continue
-        known = max(arrived, bisect_right(turns, turn))
-        if tool is not None and (policy.keep_last_k_per_tool or 0) > 0:
-            k = policy.keep_last_k_per_tool or 0
-            released = max(released, _count_as_later(later[tool], known, k))
-        if target is not None and policy.keep_latest_turns > 0:
-            age = turn + policy.keep_latest_turns - policy.window_turns
-            released = max(released, min(superseded.get(target, NEVER), bisect_right(edges, age)))
-            superseded[target] = min(known, superseded.get(target, NEVER))
-        request = max(bisect_right(edges, turn), arrived, released)
-        first[place] = request if request < len(boundaries) else NEVER
+    """Return the first request for each place, given requests in order and what these mask."""
+    first = [NEVER] * len(judged.decisions)
+    for request, places in masked:
+        for place in places:
+            if judged.decisions[place].reason == "masked" and request < len(segment.requests):
+                first[place] = min(first[place], request)
     return first
-
-
-def _count_as_later(later: list[int], known: int, k: int, count: int = 1) -> int:
-    """Return the request from which on there are K later ones; add `count` of this result.
-
-    `later` has the requests from which on the later ones are known, the first K of them.
-    """
-    released = later[k - 1] if len(later) >= k else NEVER
-    for _ in range(min(count, k)):
-        insort(later, known)
-    del later[k:]
-    return released

@@ -11,15 +11,14 @@ from masking.accounting import Entry, Ledger, Sent, Sizes, digest_of, measure, r
 from masking.config import RequestFacts, Rule, find_first
 from masking.conversation import Conversation
 from masking.errors import WireError
-from masking.memory.boundary_memory import BoundaryMemory
+from masking.memory import BoundaryMemory
+from masking.model import Reason
 from masking.prices import PriceSettings, Pricing, find_pricing
-from masking.reasons import Reason
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.rewrite import change_request, read_request
-from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy, apply_pricing
+from masking.rewrite import Strategies, read_request, rewrite_request
 from masking.tokens import TokenCounter
+from masking.window import MaskPolicy, price_boundary
 from masking.wire.chat import CHAT
 from masking.wire.usage import Usage
 from masking.wire_format import WireFormat
@@ -188,22 +187,20 @@ class _Replayer:
         conversation = recorded.read()
         settings = self._settings.choose(recorded, conversation)
         pricing = settings.find_pricing(recorded, conversation)
-        policy = apply_pricing(
-            settings.policy, pricing, slides=settings.boundary_slides, marks=conversation.marks
-        )
+        prices = price_boundary(pricing, slides=settings.boundary_slides, marks=conversation.marks)
         strategies = Strategies(
-            redaction=settings.redaction, schema1=policy, reduction=settings.reduction
+            redaction=settings.redaction, schema1=settings.policy, reduction=settings.reduction
         )
 
         # Decide, with what is remembered of the boundary that was sent. The simulated cache's time
         # to live is its lifetime.
-        occasion = None
-        if self._memory is not None and policy.masks:
+        context = None
+        if self._memory is not None and settings.policy.masks:
             lifetime = math.inf if settings.ttl is None else settings.ttl
-            occasion = self._memory.meet(conversation, recorded.when.timestamp(), lifetime)
-        outcome = change_request(recorded.body, conversation, strategies, occasion=occasion)
-        if self._memory is not None and occasion is not None:
-            self._memory.keep(occasion, outcome.past)
+            context = self._memory.lookup(conversation, recorded.when.timestamp(), lifetime)
+        outcome = rewrite_request(conversation, strategies, prices=prices, context=context)
+        if self._memory is not None and context is not None:
+            self._memory.store(context, outcome.past)
 
         # Bill. What was recorded is the prompt before masking. What the provider reported of it
         # holds for the recorded model alone.

@@ -21,9 +21,8 @@ from typing import NamedTuple
 from addon.replay.shown_texts import ShownTexts
 from masking.accounting import Places
 from masking.conversation import Conversation
-from masking.elements import Call, Element
-from masking.model import ToolResult
-from masking.strategies.equal_calls import CallKey, find_key
+from masking.model import Call, Element, ToolResult
+from masking.window import CallKey, call_key
 
 _LEAST_NAME_CHARS = 8
 _RUN = re.compile(rf"[\w./-]{{{_LEAST_NAME_CHARS},}}")
@@ -199,7 +198,7 @@ def _read_call(call: Call) -> _Call:
     texts = [*_leaves(value)]
     return _Call(
         call.call_id,
-        find_key(call.tool, arguments),
+        call_key(call.tool, arguments),
         frozenset(_find_all_names(texts)),
         frozenset(find_quoted_lines(texts)),
     )

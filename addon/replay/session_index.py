@@ -28,11 +28,9 @@ from masking.accounting import (
 )
 from masking.conversation import Conversation, find_answers, with_targets
 from masking.errors import WireError
-from masking.layout import lay_out
-from masking.model import Layout
 from masking.prices import Pricing
 from masking.tokens import TokenCounter
-from masking.window import is_summary_request
+from masking.window import Layout, is_summary_request, lay_out
 
 
 class IndexedRequest(NamedTuple):

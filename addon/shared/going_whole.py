@@ -7,11 +7,10 @@ takes; and a model that binds its reasoning to what precedes it has seen the mas
 from dataclasses import replace
 
 from masking.conversation import Conversation
-from masking.layout import lay_out
 from masking.model import Decision
 from masking.prices import fits_window
-from masking.rewrite import Rewrite, change_request
-from masking.strategies.order import Strategies
+from masking.rewrite import Rewrite, Strategies, rewrite_request
+from masking.window import lay_out
 
 
 def may_go_whole(rewrite: Rewrite, window: int | None) -> bool:
@@ -23,9 +22,9 @@ def may_go_whole(rewrite: Rewrite, window: int | None) -> bool:
     return fits_window(size, window) and not _is_bound(rewrite)
 
 
-def leave_whole(body: bytes, conversation: Conversation) -> Rewrite:
+def leave_whole(conversation: Conversation) -> Rewrite:
     """Return a request that goes out as the client wrote it, since it was refused masked."""
-    rewrite = change_request(body, conversation, Strategies())
+    rewrite = rewrite_request(conversation, Strategies())
     decisions = (Decision(decision.result, "refused") for decision in rewrite.decisions)
     return replace(rewrite, decisions=tuple(decisions))
 

@@ -4,7 +4,7 @@ Whatever goes wrong in here, the client's own bytes go out.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
@@ -21,14 +21,12 @@ from addon.shared.recall_writer import RecallWriter
 from addon.shared.refusals import Refusals
 from masking.accounting import Entry, Ledger, Sent
 from masking.config import Settings
-from masking.conversation import Conversation, read_decoded
+from masking.conversation import Conversation, index_request
 from masking.errors import WireError
-from masking.known_table import KnownTable
-from masking.memory.boundary_memory import Occasion, PrefixState
-from masking.memory.holdout import is_held_out
-from masking.memory.identity import digest_opening
-from masking.rewrite import Rewrite, change_request, decode_known
-from masking.strategies.order import Strategies
+from masking.memory import ConversationContext, PrefixState, digest_opening, is_held_out
+from masking.request_cache import RequestCache
+from masking.rewrite import Rewrite, Strategies, rewrite_request
+from masking.window import FREE
 from masking.wire_format import Binding
 
 
@@ -116,7 +114,7 @@ class Masker:
         self._memory_files = MemoryFiles(folder)
         self._recall = RecallWriter()
         self._pool = pool
-        self._table = KnownTable()
+        self._cache = RequestCache()
         self._pricer = Pricer()
         self.refusals = Refusals()
 
@@ -182,7 +180,7 @@ class Masker:
         is_unread = memories is not None and memories.is_being_read
         if is_unread and known.binding is not None and not known.observed:
             return None
-        rewrite, opening = self._decide(original, conversation, strategies, known, memories)
+        rewrite, opening = self._decide(conversation, strategies, known, memories)
         is_changed = rewrite.body is not original
         bytes_after, whole = known.size, None
         if known.observed:
@@ -200,21 +198,19 @@ class Masker:
         """Read a request, and find its settings and its prices."""
         wire = known.received.wire
         check_values(original)
-        decoded = decode_known(original, wire, self._table)
-        check_elements(decoded.document, wire)
-        document = decoded.outline  # all that a function of a document asks for
-        model = _find_model(known.received, document)
+        request = self._cache.decode(original, wire, known.received.path)
+        check_elements(request.document, wire)
+        model = None if request.model is None else printable(request.model)
         known.choose_settings(model)
-        _, known.priced, strategies = self._pricer.price(known.received, document, model)
-        known.binding = wire.find_binding(document, model)
-        conversation = read_decoded(decoded, wire, known.received.path)
+        _, known.priced, strategies = self._pricer.price(known.received, request.envelope, model)
+        known.binding = request.binding
+        conversation = index_request(request)
         known.group = _find_group(known.received.settings, conversation)
         known.observed = known.observed or known.group == "holdout"
         return conversation, strategies
 
     def _decide(
         self,
-        original: bytes,
         conversation: Conversation,
         strategies: Strategies,
         known: _Known,
@@ -222,16 +218,18 @@ class Masker:
     ) -> tuple[Rewrite, bytes | None]:
         """Return what becomes of a request, and what tells a conversation apart that goes whole."""
         received, observed = known.received, known.observed
-        only = None
+        only, prices = None, known.priced.prices if known.priced else FREE
         if known.priced and not (received.replay or observed):
             # No boundary is held because of what was not sent.
             only = self._sent.frozen_results(known.priced.seed, conversation)
         occasion = _find_occasion(known, conversation, strategies, memories)
         known.prefix = occasion and occasion.state
-        rewrite = change_request(original, conversation, strategies, only, occasion)
+        rewrite = rewrite_request(
+            conversation, strategies, prices=prices, only=only, context=occasion
+        )
         opening = _find_resendable(known, conversation)
         if self._goes_whole(opening, known, rewrite):
-            rewrite = leave_whole(original, conversation)
+            rewrite = leave_whole(conversation)
             occasion = _find_occasion(known, conversation, Strategies(), memories)
             known.prefix = None
         if memories is not None and occasion is not None and received.purpose == "answer":
@@ -261,11 +259,6 @@ class Masker:
         return WholeRequest(opening, body) if may_go else None
 
 
-def _find_model(received: Received, document: Mapping[str, object]) -> str | None:
-    name = received.wire.find_model(document, received.path)
-    return None if name is None else printable(name)
-
-
 def _find_resendable(known: _Known, conversation: Conversation) -> bytes | None:
     """Return what tells a conversation apart that goes out whole after a 400; None if none does."""
     received = known.received
@@ -291,7 +284,7 @@ def _find_occasion(
     conversation: Conversation,
     strategies: Strategies,
     memories: Memories | None,
-) -> Occasion | None:
+) -> ConversationContext | None:
     """Return what is remembered of a request's conversation; forget it if all is sent whole."""
     if memories is None or known.priced is None:
         return None

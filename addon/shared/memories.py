@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from addon.shared.memory_file import NAME, OBSERVED, PATIENCE, MemoryFile
 from masking.conversation import Conversation
-from masking.memory.boundary_memory import BoundaryMemory, Occasion, Past
+from masking.memory import BoundaryMemory, ConversationContext, Past
 
 _PATIENCE = 1.0
 """Seconds that requests wait for the first reading, if another process has locked the file.
@@ -35,24 +35,24 @@ class Memories(NamedTuple):
 
     def meet(
         self, conversation: Conversation, now: float, lifetime: float, *, observed: bool
-    ) -> Occasion:
+    ) -> ConversationContext:
         """Return what is known of the conversation that a request continues.
 
         A conversation that was masked until now is observed from there, and no longer known as one
         that was masked.
         """
-        was_sent = self.sent.meet(conversation, now, lifetime)
+        was_sent = self.sent.lookup(conversation, now, lifetime)
         if not observed or self.observed is None:
             return was_sent
         self.sent.forget(conversation)
-        was_observed = self.observed.meet(conversation, now, lifetime)
+        was_observed = self.observed.lookup(conversation, now, lifetime)
         return max(was_observed, was_sent, key=_find_time)
 
-    def keep(self, occasion: Occasion, past: Past | None, *, observed: bool) -> None:
+    def keep(self, occasion: ConversationContext, past: Past | None, *, observed: bool) -> None:
         """Remember a request in its conversation."""
         memory = self.observed if observed else self.sent
         if memory is not None:
-            memory.keep(occasion, past)
+            memory.store(occasion, past)
 
     def forget(self, conversation: Conversation) -> None:
         """Forget the conversation that a request continues, because no window is on."""
@@ -104,6 +104,6 @@ class MemoryFiles:
         return self._open[name]
 
 
-def _find_time(occasion: Occasion) -> float:
+def _find_time(occasion: ConversationContext) -> float:
     """Return when a conversation was last met, in seconds; before all times if it never was."""
     return float("-inf") if occasion.past is None else occasion.past.sent

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from addon.metrics.private_files import make_folder, open_private
 from addon.shared.memory_record import decode, encode
-from masking.memory.boundary_memory import MAX_CONVERSATIONS, Branches
+from masking.memory import MAX_CONVERSATIONS, Branches
 
 logger = logging.getLogger("observation_masking")
 

@@ -8,10 +8,8 @@ import json
 import math
 from typing import Any
 
-from masking.memory.boundary_memory import Anchor, Branches, Move, Past
-from masking.memory.identity import ResultId
-from masking.strategies.boundary_fold import Boundary
-from masking.window import Rendering, parse_template
+from masking.memory import Anchor, Branches, Move, Past, ResultId
+from masking.window import BoundaryPosition, Rendering, parse_template
 
 _Json = Any
 """Whatever JSON may hold. What does not fit raises, and is then not a record."""
@@ -66,7 +64,7 @@ def _decode_move(move: _Json) -> Move:
     move = dict(move)
     return Move(
         _decode_anchor(move.pop("at")),
-        Boundary(*map(_count, move.pop("boundary"))),
+        BoundaryPosition(*map(_count, move.pop("boundary"))),
         tuple(_decode_result(*result) for result in move.pop("results")),
         _decode_rendering(**move.pop("rendering")),
         move,
@@ -77,7 +75,7 @@ def _decode_places(anchor: _Json, boundary: _Json, places: _Json, rendering: _Js
     """Return a move of the first form, in which a result was a place."""
     return Move(
         _decode_anchor(anchor),
-        Boundary(*map(_count, boundary)),
+        BoundaryPosition(*map(_count, boundary)),
         tuple(ResultId(_count(place), None, None) for place in places),
         _decode_rendering(*rendering),  # the earliest have fewer fields
     )

@@ -1,4 +1,4 @@
-"""What a request's tokens cost, and its strategies under these prices.
+"""What a request's tokens cost, and the strategies that its settings ask for.
 
 Both depend on its settings, host, model, cache marks and credential alone, which are the same at
 each request of a session. So they are worked out once, and remembered.
@@ -6,7 +6,6 @@ each request of a session. So they are worked out once, and remembered.
 
 import threading
 from collections.abc import Mapping
-from dataclasses import replace
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -14,10 +13,10 @@ from cachetools import LRUCache
 
 from addon.metrics.stages import Priced, Received
 from masking.config import Settings
-from masking.memory.lifetime import find_lifetime
+from masking.memory import estimate_lifetime
 from masking.prices import find_pricing
-from masking.strategies.order import Strategies
-from masking.strategies.policy import apply_pricing
+from masking.rewrite import Strategies
+from masking.window import price_boundary
 from masking.wire_format import Marks
 
 _MOST_PRICED = 64
@@ -27,7 +26,7 @@ _LONGEST_MARK = 32
 
 
 class PricedRequest(NamedTuple):
-    """The prices of a request, and its strategies under them; the settings that they come from."""
+    """The prices of a request, and its strategies; the settings that they come from."""
 
     settings: Settings
     priced: Priced
@@ -80,15 +79,13 @@ def _price(received: Received, marks: Marks, model: str | None, *, streams: bool
         is_marked=marks.are_there,
         lifetime=marks.last_lifetime,
     )
-    policy = apply_pricing(settings.policy, pricing, slides=prices.slides, marks=marks)
     seed = blake2b(f"{received.host}\n{model}".encode(), key=received.account, digest_size=16)
     priced = Priced(
         model=model,
         stream=streams,
         seed=seed.digest(),
         pricing=pricing,
-        cache_read_ratio=policy.cache_read_ratio,
-        cache_write_ratio=policy.cache_write_ratio,
-        lifetime=find_lifetime(marks, pricing.cache.lifetime),
+        prices=price_boundary(pricing, slides=prices.slides, marks=marks),
+        lifetime=estimate_lifetime(marks, pricing.cache.lifetime),
     )
-    return PricedRequest(settings, priced, replace(settings.strategies, schema1=policy))
+    return PricedRequest(settings, priced, settings.strategies)

@@ -10,7 +10,7 @@ from addon.shared.recall_folder import describe_folder
 from masking.config import PageSettings, Settings
 from masking.errors import printable
 from masking.prices import PriceSettings
-from masking.strategies.policy import MaskPolicy
+from masking.window import MaskPolicy
 
 _RECALLED = "[{tool_name}: {original_chars} chars masked; to read: obsmask recall {recall}]"
 """A placeholder that says how to read what it stands for."""
@@ -88,10 +88,12 @@ def _render_movement(policy: MaskPolicy, price_settings: PriceSettings) -> str:
     if price_settings.cache_pricing == "auto":
         read, write = price_settings.assumed
         prices = f"prices as listed, else {read:g} and {write:g}"
-    elif policy.slides:
+    elif price_settings.cache_pricing == "none":
         return "moved at every turn"
     else:
-        read, write = policy.cache_read_ratio, policy.cache_write_ratio
+        read, write = price_settings.cache_pricing
+        if read >= write:
+            return "moved at every turn"
         prices = f"prices {read:g} and {write:g}"
     return f"moved when that pays ({prices}, loss at most {policy.max_loss:.0%})"
 

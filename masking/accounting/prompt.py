@@ -1,7 +1,7 @@
 """A request as its provider's cache sees it: its tokens before masking and after, piece by piece.
 
 The first piece of a prompt is its head, which is tool schemas and system texts; each element of the
-list is another. Elements are counted once for as long as they are remembered (`masking.known`).
+list is another. Elements are counted once for as long as they are remembered (`masking.conversation`).
 """
 
 import re
@@ -17,13 +17,15 @@ from typing import Literal, NamedTuple
 import orjson
 
 from masking.accounting.prefix_cache import Piece
-from masking.conversation import Conversation
-from masking.elements import Element, Speaker
-from masking.frames import CountedHead
+from masking.conversation import (
+    Conversation,
+    CountedElement,
+    CountedHead,
+    CountedPlaceholders,
+    ParsedElement,
+)
 from masking.history import UNSTABLE_TAIL, Copyable, Fold
-from masking.known import CountedElement, CountedPlaceholders, Known
-from masking.model import Decision
-from masking.reasons import REASONS, Reason
+from masking.model import REASONS, Decision, Element, Reason, Speaker
 from masking.reduction import InvariantStatus, ReductionStage
 from masking.rewrite import Rewrite
 from masking.tokens import TokenCounter, count_tools
@@ -129,7 +131,7 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
 
     # A reduction drops elements, and inserts a summary in their place.
     if edits.moves:
-        known = conversation.known
+        known = conversation.parsed
         for at in edits.dropped:
             content = sum(found.results) if (found := known[at].counted) else 0
             split = _split_element(known[at].element, counted.pieces[at].tokens, content)
@@ -138,7 +140,7 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
         for place in edits.order(len(counted.pieces)):
             if place is None:
                 wire, item = conversation.wire, edits.inserted
-                summary = count_element(wire, Known(item, wire.read_element(item)), counter)
+                summary = count_element(wire, ParsedElement(item, wire.read_element(item)), counter)
                 pieces.append(Piece(summary.digest, summary.tokens, summary.blocks))
                 _add_parts(parts, {"user": summary.tokens})
             else:
@@ -226,7 +228,7 @@ def _make_head_piece(conversation: Conversation, head: CountedHead) -> Piece:
 # The elements, as the client wrote them.
 
 
-def count_element(wire: WireFormat, known: Known, counter: TokenCounter) -> CountedElement:
+def count_element(wire: WireFormat, known: ParsedElement, counter: TokenCounter) -> CountedElement:
     """Count an element, and keep the outcome with it. A wrong type has no tokens."""
     item = known.item
     texts, others = wire.count_parts(item)
@@ -256,7 +258,7 @@ def digest_elements(conversation: Conversation) -> list[bytes]:
     wire = conversation.wire
     return [
         known.counted.digest if known.counted else digest_element(wire, known.item)
-        for known in conversation.known
+        for known in conversation.parsed
     ]
 
 
@@ -277,7 +279,7 @@ def digest_of(value: object) -> bytes:
     return blake2b(rendered, digest_size=16).digest()
 
 
-class _CountedElements(Fold[Known]):
+class _CountedElements(Fold[ParsedElement]):
     """The elements of a request so far, counted.
 
     pieces: a piece for each.
@@ -294,7 +296,7 @@ class _CountedElements(Fold[Known]):
         self._in_list = in_list
         self._in_answer = False
 
-    def take(self, known: Known) -> None:
+    def take(self, known: ParsedElement) -> None:
         """Count the next element."""
         counted = known.counted or count_element(self._wire, known, self._counter)
         element, tokens = known.element, counted.tokens
@@ -314,7 +316,7 @@ def _count_elements(conversation: Conversation, counter: TokenCounter) -> _Count
     marks = conversation.marks
     found = conversation.history.fold(
         _CountedElements,
-        conversation.known,
+        conversation.parsed,
         conversation.wire,
         counter,
         marks.in_list,
@@ -345,7 +347,12 @@ class _MaskedElements(Copyable):
         """By element: the tokens of its results, and of the placeholders among them."""
 
     def add(
-        self, decision: Decision, tokens: int, whole: Piece, known: Known, counter: TokenCounter
+        self,
+        decision: Decision,
+        tokens: int,
+        whole: Piece,
+        known: ParsedElement,
+        counter: TokenCounter,
     ) -> None:
         """Add the next result that is a placeholder, be it ours or one that the client sent.
 
@@ -395,7 +402,7 @@ def _mask_elements(
     if done < len(chosen):
         masked = masked.copy()
         for n, decision, whole in zip(numbers[done:], chosen[done:], wholes[done:], strict=True):
-            known = conversation.known[decision.result.element]
+            known = conversation.parsed[decision.result.element]
             masked.add(decision, counted.results[n], whole, known, counter)
     conversation.history.keep(_LastMasked(chosen, wholes, masked))
     return masked
@@ -414,7 +421,7 @@ class _LastMasked(NamedTuple):
 
 
 def _count_placeholders(
-    known: Known, decision: Decision, digest: bytes, counter: TokenCounter, tokens: int
+    known: ParsedElement, decision: Decision, digest: bytes, counter: TokenCounter, tokens: int
 ) -> CountedPlaceholders:
     """Count the replacements of a result, of which there is one at least.
 
@@ -422,7 +429,7 @@ def _count_placeholders(
     counted last is kept with the element.
     """
     result, replacements = decision.result, decision.replacements
-    start = len(result.at)
+    start = len(result.path)
     edits = tuple([(r.path[start:], r.text, r.placeholder) for r in replacements])
     slot = edits[0][0]
     found = known.placeholders.get(slot)

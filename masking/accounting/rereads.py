@@ -11,10 +11,9 @@ from collections.abc import Collection, Iterable
 from hashlib import blake2b
 
 from masking.conversation import Conversation
-from masking.elements import Call
 from masking.history import Fold
-from masking.model import ToolResult
-from masking.strategies.equal_calls import CallKey, find_key
+from masking.model import Call, ToolResult
+from masking.window import CallKey, call_key
 
 Places = tuple[int, ...]
 """Tool results of a request, counted from 0, in order."""
@@ -84,7 +83,7 @@ class _ResultsByCall(Fold[ToolResult]):
 
 def _shorten(called: Call | ToolResult) -> CallKey:
     """Return a key that is the same for equal calls."""
-    tool, arguments = find_key(called.tool, called.arguments)
+    tool, arguments = call_key(called.tool, called.arguments)
     if len(arguments) > _SHORT:
         arguments = blake2b(arguments.encode("utf-8", "surrogatepass"), digest_size=32).hexdigest()
     return tool, arguments

@@ -39,8 +39,8 @@ from masking.patterns import check_host, normalize_host
 from masking.prices import MAX_PRICE, CachePricing, OwnPrice, OwnWindow, PriceSettings
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.strategies.order import Strategies
-from masking.strategies.policy import BoundReasoning, MaskPolicy
+from masking.rewrite import Strategies
+from masking.window import BoundReasoning, MaskPolicy
 from masking.window.placeholder import DEFAULT_ARGUMENTS_CHARS
 
 TABLE = ConfigDict(extra="forbid")
@@ -282,17 +282,13 @@ class Schema1Table:
         self.to_policy()  # raises what is wrong with it
 
     def to_policy(self) -> MaskPolicy:
-        """Return the policy, with the prices that the table gives. Raises ConfigError."""
+        """Return the policy of the window. Raises ConfigError."""
         values = {
             name: value
             for name, value in vars(self).items()
             if name in MaskPolicy.__dataclass_fields__
         }
-        policy = MaskPolicy(**values)
-        if isinstance(self.cache_pricing, str):
-            return policy
-        read, write = self.cache_pricing
-        return replace(policy, cache_read_ratio=read, cache_write_ratio=write)
+        return MaskPolicy(**values)
 
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
@@ -728,7 +724,7 @@ class Settings(Tables):
     @property
     def any_enabled(self) -> bool:
         """Whether a strategy is on for any request, if only to be observed."""
-        return any(one.strategies.change for one in self.with_rules)
+        return any(one.strategies.can_change for one in self.with_rules)
 
     @property
     def any_changes(self) -> bool:
@@ -738,7 +734,7 @@ class Settings(Tables):
     @property
     def changes(self) -> bool:
         """Whether a request can be changed at all: a strategy is on, and not only observed."""
-        return self.strategies.change and self.mode == "on"
+        return self.strategies.can_change and self.mode == "on"
 
     @property
     def observes(self) -> bool:

@@ -280,5 +280,5 @@ def masked_texts(decisions: Iterable[Decision]) -> Iterator[str]:
             result = decision.result
             replaced = {r.path for r in decision.replacements if r.image is None}
             for slot, text in zip(result.slots, result.texts, strict=True):
-                if (*result.at, *slot) in replaced:
+                if (*result.path, *slot) in replaced:
                     yield text

@@ -6,8 +6,7 @@ providers make of it (`cache_control`, `reasoning`, lists of text parts in resul
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from masking.elements import UNKNOWN, Call, Element, ElementSize, Result, Speaker
-from masking.model import Image, Path, make
+from masking.model import UNKNOWN, Call, Element, ElementSize, Image, Path, Speaker, ToolResult
 from masking.wire.cache_marks import (
     CACHE_MARK,
     find_last_mark,
@@ -45,13 +44,13 @@ def read_message(message: object) -> Element:
         return UNKNOWN
     role = message.get("role")
     if role == "tool":
-        return make(Element, ("tool", (), (), (_read_result(message),), False))
+        return Element("tool", (), (), (_read_result(message),), False)
     speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
     content = message.get("content")
     texts = () if content is None else find_texts(content)
     calls = message.get("tool_calls") if speaker == "assistant" else None
     read = tuple([_read_call(call) for call in calls]) if isinstance(calls, list) else ()
-    return make(Element, (speaker, texts, read, (), _holds_reasoning(message)))
+    return Element(speaker, texts, read, (), _holds_reasoning(message))
 
 
 def find_texts(content: object) -> tuple[str, ...]:
@@ -68,7 +67,7 @@ def measure_message(message: object) -> ElementSize:
         return ElementSize(0)
     content = measure_content(message.get("content"))
     results = ((0, content),) if message.get("role") == "tool" else ()
-    return make(ElementSize, (content + measure_frame(message), results))
+    return ElementSize(content + measure_frame(message), results)
 
 
 def find_obstacle(_: Mapping[str, object]) -> str | None:
@@ -205,19 +204,19 @@ def _read_call(call: object) -> Call:
     call_id, function = non_empty(call.get("id")), call.get("function")
     if not isinstance(function, dict):
         return Call(call_id, None, None)
-    return make(Call, (call_id, non_empty(function.get("name")), function.get("arguments")))
+    return Call(call_id, non_empty(function.get("name")), function.get("arguments"))
 
 
-def _read_result(message: Mapping[str, object]) -> Result:
+def _read_result(message: Mapping[str, object]) -> ToolResult:
     content = message.get("content")
     call_id = non_empty(message.get("tool_call_id"))
     is_error = message.get("is_error") is True
     if isinstance(content, str):
         text, slot = (content,), _CONTENT
-        return make(Result, (call_id, "string", text, slot, is_error, None, (), None, ()))
+        return ToolResult(call_id, "string", text, slot, is_error, None, (), None, ())
     parts = content if isinstance(content, list) else []
     places = [place for place, part in enumerate(parts) if is_text_part(part)]
-    return Result(
+    return ToolResult(
         call_id,
         "text_parts" if places else "other",
         tuple(parts[place]["text"] for place in places),

@@ -12,8 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from masking.conversation import follow
-from masking.elements import UNKNOWN, Call, Element, Result, Speaker
-from masking.model import ContentKind, Image, Path, make
+from masking.model import UNKNOWN, Call, ContentKind, Element, Image, Path, Speaker, ToolResult
 from masking.wire.cache_marks import find_lifetimes
 from masking.wire.converse_sizes import (
     BLOCK_TOKENS,
@@ -62,11 +61,11 @@ def read_message(message: object) -> Element:
             texts.append(text)
         elif isinstance(use := block.get("toolUse"), dict) and speaker == "assistant":
             names = non_empty(use.get("toolUseId")), non_empty(use.get("name"))
-            calls.append(make(Call, (*names, use.get("input"))))
+            calls.append(Call(*names, use.get("input")))
         elif isinstance(result := block.get("toolResult"), dict) and speaker == "user":
             results.append(_read_result(result, ("content", at, "toolResult", "content")))
         is_bound = is_bound or "reasoningContent" in block
-    return make(Element, (speaker, tuple(texts), tuple(calls), tuple(results), is_bound))
+    return Element(speaker, tuple(texts), tuple(calls), tuple(results), is_bound)
 
 
 def find_model(_: Mapping[str, object], path: str) -> str | None:
@@ -176,7 +175,7 @@ CONVERSE = WireFormat(
 )
 
 
-def _read_result(result: Mapping[str, Any], at: Path) -> Result:
+def _read_result(result: Mapping[str, Any], at: Path) -> ToolResult:
     """Read a result: its texts; if it has none, its only JSON value.
 
     Beside texts a JSON value stays, as an image does.
@@ -190,10 +189,10 @@ def _read_result(result: Mapping[str, Any], at: Path) -> Result:
         kind: ContentKind = "string" if len(parts) == 1 else "text_parts"
         texts = tuple(str(parts[place]["text"]) for place in places)
         slots = tuple((*at, place, "text") for place in places)
-        return Result(call_id, kind, texts, slots, is_error, images=images)
+        return ToolResult(call_id, kind, texts, slots, is_error, images=images)
     if len(parts) == 1 and isinstance(parts[0], dict) and "json" in parts[0]:
         return _read_json(call_id, parts[0]["json"], (*at, 0, "json"), is_error=is_error)
-    return Result(call_id, "other", (), (), is_error, images=images)
+    return ToolResult(call_id, "other", (), (), is_error, images=images)
 
 
 def _find_image(slot: Path, part: object) -> tuple[Image, ...]:
@@ -202,15 +201,15 @@ def _find_image(slot: Path, part: object) -> tuple[Image, ...]:
     return offer(slot, part, find_picture(part), measure_image(part), lambda text: {"text": text})
 
 
-def _read_json(call_id: str | None, value: object, at: Path, *, is_error: bool) -> Result:
+def _read_json(call_id: str | None, value: object, at: Path, *, is_error: bool) -> ToolResult:
     match value:
         case str():
-            return Result(call_id, "string", (value,), (at,), is_error)
+            return ToolResult(call_id, "string", (value,), (at,), is_error)
         case {"text": str(text), **others} if not others:
-            return Result(call_id, "string", (text,), ((*at, _NOTE),), is_error)
+            return ToolResult(call_id, "string", (text,), ((*at, _NOTE),), is_error)
         case dict() if text := spell(value):
-            return Result(call_id, "string", (text,), (at,), is_error, wrap=_NOTE)
-    return Result(call_id, "other", (), (), is_error)
+            return ToolResult(call_id, "string", (text,), (at,), is_error, wrap=_NOTE)
+    return ToolResult(call_id, "other", (), (), is_error)
 
 
 def _find_lifetimes(messages: object) -> Iterator[str]:

@@ -7,8 +7,7 @@ system, messages, whatever the order of the keys.
 from collections.abc import Mapping
 
 from masking.conversation import follow
-from masking.elements import ElementSize
-from masking.model import make
+from masking.model import ElementSize
 from masking.tokens import count_claude, estimate_tokens
 from masking.wire.chat_sizes import PART_TOKENS, measure_tools
 from masking.wire.images import Picture, read_address, read_picture
@@ -34,7 +33,7 @@ def measure_message(message: object) -> ElementSize:
         if is_user and isinstance(block, dict) and isinstance(block.get("toolResult"), dict):
             results.append((size + BLOCK_TOKENS, own - BLOCK_TOKENS))
         size += own
-    return make(ElementSize, (size, tuple(results)))
+    return ElementSize(size, tuple(results))
 
 
 def measure_prompt_head(body: Mapping[str, object]) -> HeadSize:

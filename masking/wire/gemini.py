@@ -10,8 +10,17 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import unquote
 
 from masking.conversation import follow
-from masking.elements import UNKNOWN, Call, Element, ElementSize, Result, Speaker
-from masking.model import ContentKind, Image, Path, make
+from masking.model import (
+    UNKNOWN,
+    Call,
+    ContentKind,
+    Element,
+    ElementSize,
+    Image,
+    Path,
+    Speaker,
+    ToolResult,
+)
 from masking.wire.gemini_parts import (
     Part,
     find_call,
@@ -52,7 +61,7 @@ def read_content(content: object) -> Element:
     speaker = _find_speaker(content)
     texts: list[str] = []
     calls: list[Call] = []
-    results: list[Result] = []
+    results: list[ToolResult] = []
     for place, part in find_parts(content):
         if text := find_said(part):
             texts.append(text)
@@ -65,8 +74,8 @@ def read_content(content: object) -> Element:
                 results[-1] = results[-1]._replace(images=joined)
         elif call := find_call(part):
             fields = (_find_id(call), non_empty(call.get("name")), call.get("args"))
-            calls.append(make(Call, fields))
-    return make(Element, (speaker, tuple(texts), tuple(calls), tuple(results), False))
+            calls.append(Call(*fields))
+    return Element(speaker, tuple(texts), tuple(calls), tuple(results), False)
 
 
 def measure_content(content: object) -> ElementSize:
@@ -200,7 +209,7 @@ def _find_id(call: Part) -> str | None:
     return call_id if isinstance(call_id, str) else None
 
 
-def _read_result(response: Part, at: Path) -> Result:
+def _read_result(response: Part, at: Path) -> ToolResult:
     outputs = find_outputs(response)
     kinds: tuple[ContentKind, ...] = ("other", "string", "text_parts")
     fields = (
@@ -214,7 +223,7 @@ def _read_result(response: Part, at: Path) -> Result:
         non_empty(response.get("name")),
         (),
     )
-    return make(Result, fields)
+    return ToolResult(*fields)
 
 
 def _find_image(place: Path, part: Part) -> tuple[Image, ...]:

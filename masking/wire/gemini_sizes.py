@@ -5,8 +5,7 @@ The one rule: a size depends on what is measured alone, not on what stands besid
 
 from collections.abc import Mapping, Sequence
 
-from masking.elements import ElementSize
-from masking.model import make
+from masking.model import ElementSize
 from masking.tokens import estimate_tokens
 from masking.wire.chat_sizes import measure_tools
 from masking.wire.gemini_parts import (
@@ -48,7 +47,7 @@ def measure_contents(content: Part, *, answers: bool) -> ElementSize:
         if answers:
             results.append((size, own))
         size += own + frame
-    return make(ElementSize, (size, tuple(results)))
+    return ElementSize(size, tuple(results))
 
 
 def measure_head(tools: object, texts: Sequence[str]) -> HeadSize:

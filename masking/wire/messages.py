@@ -11,8 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from masking.conversation import follow
-from masking.elements import UNKNOWN, Call, Element, Result, Speaker
-from masking.model import Image, Path, make
+from masking.model import UNKNOWN, Call, Element, Image, Path, Speaker, ToolResult
 from masking.wire.cache_marks import find_lifetimes, unmark_parts, without_mark
 from masking.wire.images import offer
 from masking.wire.json_values import is_text_part, non_empty, objects, spell
@@ -43,7 +42,7 @@ def read_message(message: object) -> Element:
     role, content = message.get("role"), message.get("content")
     speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
     if isinstance(content, str):
-        return make(Element, (speaker, (content,), (), (), False))
+        return Element(speaker, (content,), (), (), False)
     blocks = content if isinstance(content, list) else []
     texts, calls, results, is_bound = [], [], [], False
     for at, block in enumerate(blocks):
@@ -52,11 +51,11 @@ def read_message(message: object) -> Element:
             texts.append(block["text"])
         elif kind == "tool_use" and speaker == "assistant":
             named = non_empty(block.get("id")), non_empty(block.get("name"))
-            calls.append(make(Call, (*named, block.get("input"))))
+            calls.append(Call(*named, block.get("input")))
         elif kind == "tool_result" and speaker == "user":
             results.append(_read_result(at, block))
         is_bound = is_bound or kind in _THINKING
-    return make(Element, (speaker, tuple(texts), tuple(calls), tuple(results), is_bound))
+    return Element(speaker, tuple(texts), tuple(calls), tuple(results), is_bound)
 
 
 def split_reminders(text: str) -> tuple[str, str]:
@@ -217,20 +216,20 @@ _MESSAGE_TOKENS = 4
 _BLOCK_TOKENS = 8
 
 
-def _read_result(at: int, block: Mapping[str, Any]) -> Result:
+def _read_result(at: int, block: Mapping[str, Any]) -> ToolResult:
     content, slot = block.get("content"), ("content", at, "content")
     call_id, is_error = non_empty(block.get("tool_use_id")), block.get("is_error") is True
     if isinstance(content, str):
         text, tail = split_reminders(content)
         tails = (tail,) if tail else ()
-        return make(Result, (call_id, "string", (text,), (slot,), is_error, None, tails, None, ()))
+        return ToolResult(call_id, "string", (text,), (slot,), is_error, None, tails, None, ())
     parts = objects(content)
     if any(part.get("type") == _UNTOUCHABLE for part in parts):
-        return Result(call_id, "other", (), (), is_error)
+        return ToolResult(call_id, "other", (), (), is_error)
     images = [_find_image((*slot, at), part) for at, part in enumerate(_as_list(content))]
     places = [place for place, part in enumerate(_as_list(content)) if is_text_part(part)]
     split = [split_reminders(_as_list(content)[place]["text"]) for place in places]
-    return Result(
+    return ToolResult(
         call_id,
         "text_parts" if places else "other",
         tuple(text for text, _ in split),

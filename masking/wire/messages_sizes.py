@@ -6,8 +6,7 @@ system, messages, whatever the order of the keys.
 
 from collections.abc import Mapping
 
-from masking.elements import ElementSize
-from masking.model import make
+from masking.model import ElementSize
 from masking.tokens import count_claude, estimate_tokens
 from masking.wire.cache_marks import find_last_mark
 from masking.wire.chat_sizes import PART_TOKENS, measure_tools
@@ -33,7 +32,7 @@ def measure_message(message: object) -> ElementSize:
         if is_user and isinstance(block, dict) and block.get("type") == "tool_result":
             results.append((size + _BLOCK_TOKENS, own - _BLOCK_TOKENS))
         size += own
-    return make(ElementSize, (size, tuple(results)))
+    return ElementSize(size, tuple(results))
 
 
 def measure_prompt_head(body: Mapping[str, object]) -> HeadSize:

@@ -8,8 +8,7 @@ Source: https://github.com/ollama/ollama/blob/main/docs/api.md
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from masking.elements import Call, Element, ElementSize
-from masking.model import make
+from masking.model import Call, Element, ElementSize
 from masking.tokens import estimate_tokens
 from masking.wire import chat
 from masking.wire.chat_sizes import PART_TOKENS, measure_tools
@@ -29,7 +28,7 @@ def read_message(message: object) -> Element:
         results = (result._replace(call_id=result.call_id or "", tool=named),)
     else:
         return element
-    return make(Element, (speaker, texts, calls, results, is_bound))
+    return Element(speaker, texts, calls, results, is_bound)
 
 
 def measure_message(message: object) -> ElementSize:
@@ -40,7 +39,7 @@ def measure_message(message: object) -> ElementSize:
     images = message.get("images")
     beside = PART_TOKENS * len(images) if isinstance(images, list) else 0
     beside += sum([estimate_tokens(text) for text in _find_texts_beside(message)])
-    return make(ElementSize, (size.total + beside, size.results)) if beside else size
+    return ElementSize(size.total + beside, size.results) if beside else size
 
 
 def asks_for_stream(document: Mapping[str, object], _path: str) -> bool:
@@ -92,7 +91,7 @@ OLLAMA = chat.CHAT._replace(
 
 def _allow_no_id(call: Call) -> Call:
     call_id, tool, arguments = call
-    return make(Call, ("", tool, arguments)) if call_id is None and tool else call
+    return Call("", tool, arguments) if call_id is None and tool else call
 
 
 def _find_texts_beside(message: Mapping[str, object]) -> Iterator[str]:

@@ -8,8 +8,7 @@ run of items: its reasoning, its words, its calls.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from masking.elements import UNKNOWN, Call, Element, Result, Speaker
-from masking.model import make
+from masking.model import UNKNOWN, Call, Element, Speaker, ToolResult
 from masking.wire.json_values import is_text_part, non_empty, objects
 from masking.wire.reasoning import find_responses_binding
 from masking.wire.request_fields import asks_for_stream, find_model
@@ -55,17 +54,17 @@ def read_item(item: object) -> Element:
     if kind == "message":
         role = item.get("role")
         speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
-        return make(Element, (speaker, _find_texts(item.get("content")), (), (), False))
+        return Element(speaker, _find_texts(item.get("content")), (), (), False)
     if not isinstance(kind, str):
         return UNKNOWN
     if kind == "reasoning":
-        return make(Element, ("assistant", (), (), (), True))
+        return Element("assistant", (), (), (), True)
     if kind in _OTHERS:
         return Element(_OTHERS[kind], (), *_read_pair(kind, item))
     if kind.endswith(_CALL):
-        return make(Element, ("assistant", (), _read_call(kind, item), (), False))
+        return Element("assistant", (), _read_call(kind, item), (), False)
     if kind.endswith(OUTPUT):
-        return make(Element, ("tool", (), (), (read_result(kind, item),), False))
+        return Element("tool", (), (), (read_result(kind, item),), False)
     return UNKNOWN
 
 
@@ -202,13 +201,15 @@ _MESSAGE_TOKENS = 4
 _ITEM_TOKENS = 8
 
 
-def _read_pair(kind: str, item: Mapping[str, Any]) -> tuple[tuple[Call, ...], tuple[Result, ...]]:
+def _read_pair(
+    kind: str, item: Mapping[str, Any]
+) -> tuple[tuple[Call, ...], tuple[ToolResult, ...]]:
     """Return the call or the result in an item that is never touched: pairs stay together."""
     call_id = non_empty(item.get(PAIRED_BY.get(kind, "")))
     if call_id is None:
         return (), ()
     if holds_result(item):
-        return (), (Result(call_id, "other", (), ()),)
+        return (), (ToolResult(call_id, "other", (), ()),)
     return (Call(call_id, kind, None),), ()
 
 
@@ -218,7 +219,7 @@ def _read_call(kind: str, item: Mapping[str, Any]) -> tuple[Call, ...]:
         return ()
     tool = non_empty(item.get("name")) or kind.removesuffix(_CALL)
     arguments = next((item[key] for key in _ARGUMENTS if key in item), None)
-    return (make(Call, (call_id, tool, arguments)),)
+    return (Call(call_id, tool, arguments),)
 
 
 _CLIENTS_CALLS = frozenset(

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from masking.elements import Result
-from masking.model import ContentKind, Image, Path, make
+from masking.model import ContentKind, Image, Path, ToolResult
 from masking.wire.images import offer
 from masking.wire.json_values import is_text_part, non_empty
 from masking.wire.responses_sizes import find_picture, measure_image
@@ -15,18 +14,18 @@ _STRING: tuple[Path, ...] = (("output",),)
 _BY_A_PROGRAM = "program"
 
 
-def read_result(kind: str, item: Mapping[str, Any]) -> Result:
+def read_result(kind: str, item: Mapping[str, Any]) -> ToolResult:
     """Read an item of the type `kind` that is a result."""
     call_id = non_empty(item.get("call_id"))
     caller = item.get("caller")
     read = _RESULTS.get(kind)
     is_replayed = isinstance(caller, dict) and caller.get("type") == _BY_A_PROGRAM
     if read is None or is_replayed:  # a program is run again, and must find what it found
-        return Result(call_id or non_empty(item.get("id")), "other", (), ())
+        return ToolResult(call_id or non_empty(item.get("id")), "other", (), ())
     return read(call_id, item)
 
 
-def _read_output(call_id: str | None, item: Mapping[str, Any]) -> Result:
+def _read_output(call_id: str | None, item: Mapping[str, Any]) -> ToolResult:
     """Read a text, or a list of parts, of which the texts may go."""
     output = item.get("output")
     is_error = item.get("status") == "failed"
@@ -59,7 +58,7 @@ _IMAGE_KEYS = {"type", "image_url", "detail", "file_id"}
 """An image with any other key stays, such as one with a breakpoint."""
 
 
-def _read_shell_output(call_id: str | None, item: Mapping[str, Any]) -> Result:
+def _read_shell_output(call_id: str | None, item: Mapping[str, Any]) -> ToolResult:
     """Read what commands printed: a list of `stdout`, `stderr` and how each command ended."""
     texts: list[str] = []
     slots: list[Path] = []
@@ -78,7 +77,7 @@ def _read_shell_output(call_id: str | None, item: Mapping[str, Any]) -> Result:
     )
 
 
-_RESULTS: Mapping[str, Callable[[str | None, Mapping[str, Any]], Result]] = {
+_RESULTS: Mapping[str, Callable[[str | None, Mapping[str, Any]], ToolResult]] = {
     **dict.fromkeys(
         ("function_call_output", "custom_tool_call_output", "apply_patch_call_output"),
         _read_output,
@@ -95,8 +94,8 @@ def _make_result(
     slots: tuple[Path, ...],
     is_error: bool,
     images: tuple[Image, ...] = (),
-) -> Result:
-    return make(Result, (call_id, kind, texts, slots, is_error, None, (), None, images))
+) -> ToolResult:
+    return ToolResult(call_id, kind, texts, slots, is_error, None, (), None, images)
 
 
 def _has_failed(outcome: object) -> bool:

@@ -6,8 +6,7 @@ The one rule: a size depends on what is measured alone, not on what stands besid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from masking.elements import ElementSize
-from masking.model import make
+from masking.model import ElementSize
 from masking.tokens import LOW_DETAIL_TOKENS, count_openai, estimate_tokens
 from masking.wire.chat_sizes import PART_TOKENS, measure_tools
 from masking.wire.images import Picture, read_address
@@ -60,15 +59,15 @@ def measure_item(item: object) -> ElementSize:
     if not isinstance(item, dict):
         return ElementSize(0)
     if item.get("type", "message") == "message":
-        return make(ElementSize, (_MESSAGE_TOKENS + _measure_content(item.get("content")), ()))
+        return ElementSize(_MESSAGE_TOKENS + _measure_content(item.get("content")), ())
     if holds_result(item):
         content = _measure_content(item.get("output"))
-        return make(ElementSize, (_ITEM_TOKENS + content, ((_ITEM_TOKENS, content),)))
+        return ElementSize(_ITEM_TOKENS + content, ((_ITEM_TOKENS, content),))
     size = _ITEM_TOKENS + sum(map(estimate_tokens, find_item_texts(item)))
     encrypted = item.get("encrypted_content")
     if isinstance(encrypted, str):
         size += len(encrypted) // _ENCRYPTED_CHARS_PER_TOKEN
-    return make(ElementSize, (size, ()))
+    return ElementSize(size, ())
 
 
 def measure_prompt_head(body: Mapping[str, object]) -> HeadSize:

@@ -7,9 +7,8 @@ import pytest
 
 from addon.shared.going_whole import leave_whole, may_go_whole
 from masking.reduction import ReductionOptions
-from masking.rewrite import Rewrite, change_request, read_request
-from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy
+from masking.rewrite import Rewrite, Strategies, read_request, rewrite_request
+from masking.window import MaskPolicy
 from masking.wire.responses import RESPONSES
 
 POLICY = MaskPolicy(True, 1, bound_reasoning="drop")
@@ -30,7 +29,7 @@ def rewrite(model: str, *items: dict[str, Any], strategies: Strategies | None = 
     body = {"model": model, "input": [user, *turn(0), *items, *turn(1), *turn(2)]}
     encoded = json.dumps(body).encode()
     conversation = read_request(encoded, RESPONSES)
-    return change_request(encoded, conversation, strategies or Strategies(schema1=POLICY))
+    return rewrite_request(conversation, strategies or Strategies(schema1=POLICY))
 
 
 @pytest.mark.parametrize(
@@ -59,12 +58,12 @@ def test_reasoning_that_follows_what_is_dropped_is_bound_as_well() -> None:
 
 def test_reasoning_before_all_that_is_masked_is_bound_to_none_of_it() -> None:
     body = json.dumps({"model": BINDS, "input": [REASONING, *turn(0), *turn(1)]}).encode()
-    masked = change_request(body, read_request(body, RESPONSES), Strategies(schema1=POLICY))
+    masked = rewrite_request(read_request(body, RESPONSES), Strategies(schema1=POLICY))
     assert (1, True) == (len(masked.masked), may_go_whole(masked, None))
 
 
 def test_what_goes_whole_says_why_each_result_stays() -> None:
     body = json.dumps({"model": FREE, "input": [*turn(0), *turn(1)]}).encode()
-    whole = leave_whole(body, read_request(body, RESPONSES))
+    whole = leave_whole(read_request(body, RESPONSES))
     assert whole.body is body
     assert ["refused"] * 2 == [decision.reason for decision in whole.decisions]

@@ -22,7 +22,7 @@ from addon.metrics.large_work import (
 from addon.metrics.metrics import Metrics
 from addon.shared.pool import Pool
 from masking.config import Settings
-from masking.rewrite import Rewrite, change_request, read_request
+from masking.rewrite import Rewrite, read_request, rewrite_request
 from masking.tokens import TokenCounter
 
 BODY = b'{"messages": [{"role": "user", "content": "%b"}]}' % (b"a" * LARGE_BYTES)
@@ -227,7 +227,7 @@ def test_a_request_that_waits_ends_the_counting_of_another_and_waits_no_more(
 
 def test_what_was_measured_is_let_go_of() -> None:
     metrics, rewrite = Metrics(lambda _: None), _rewrite()
-    ref = weakref.ref(rewrite.conversation.known[0])
+    ref = weakref.ref(rewrite.conversation.parsed[0])
     measuring = metrics.measure(rewrite, BODY)
     del rewrite
     assert measuring.result() is not None
@@ -256,7 +256,7 @@ def test_the_main_thread_does_not_wait_for_itself() -> None:
 
 
 def _rewrite(body: bytes = BODY) -> Rewrite:
-    return change_request(body, read_request(body), Settings().strategies)
+    return rewrite_request(read_request(body), Settings().strategies)
 
 
 def _read_size(measured: object) -> int:

@@ -19,7 +19,7 @@ from addon.recordings.expectations import expectation_file, write_config
 from addon.recordings.flows import read_flows, write_flows
 from addon.shared.shipped import shipped
 from masking.config import parse_settings
-from masking.reasons import CHANGES
+from masking.model import CHANGES
 from tests.sessions import CHATS
 
 SESSION = shipped("recordings") / RECORDING

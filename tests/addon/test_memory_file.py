@@ -16,9 +16,8 @@ import pytest
 from addon.shared.memories import Memories, MemoryFiles
 from addon.shared.memory_file import NAME, OBSERVED, VERSION, MemoryFile
 from addon.shared.memory_record import decode, encode
-from masking.memory.boundary_memory import Anchor, BoundaryMemory, Branches, Move, Past
-from masking.memory.identity import ResultId
-from masking.strategies.boundary_fold import Boundary
+from masking.memory import Anchor, BoundaryMemory, Branches, Move, Past, ResultId
+from masking.window import BoundaryPosition
 from masking.window.placeholder import Rendering
 from tests.live.harness import eventually
 
@@ -27,7 +26,7 @@ PAST = Past(
     moves=(
         Move(
             Anchor(9, b"\xff" * 16),
-            Boundary(4, 6),
+            BoundaryPosition(4, 6),
             (ResultId(0, 0, b"\1" * 8), ResultId(1, 0, b""), ResultId(5, 3, b"\2" * 8)),
             Rendering("é {tool_name} 😀", True),
         ),

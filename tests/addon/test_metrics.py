@@ -20,7 +20,7 @@ from addon.metrics.totals import Totals
 from addon.proxy.health_check import Address, check_health
 from addon.proxy.original_body import find_original
 from addon.recordings.flows import read_flows, write_flows
-from masking.memory.identity import digest_opening
+from masking.memory import digest_opening
 from masking.prices import load_shipped
 from masking.rewrite import read_request
 from tests.live.harness import (

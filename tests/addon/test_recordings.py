@@ -19,10 +19,11 @@ from addon.shared.config_file import ConfigFile
 from addon.shared.requests import is_event_stream
 from addon.shared.shipped import recordings, shipped
 from masking.history_summary import find_blocks
-from masking.known_table import KnownTable
 from masking.mcp import PayloadPolicy, cut_text, mask_payload_bytes, read_methods
 from masking.model import replacements_of
-from masking.rewrite import change_request, read_request
+from masking.request_cache import CachedRequest, RequestCache
+from masking.rewrite import read_request
+from tests.priced import at_prices, rewrite_request
 from tests.sessions import CHATS
 
 
@@ -57,16 +58,16 @@ def test_a_replay_yields_what_is_expected(recording: Path, config: Path | None) 
 @pytest.mark.parametrize("recording", CHATS, ids=lambda path: path.stem)
 def test_a_process_that_remembers_masks_a_recording_as_any_other(recording: Path) -> None:
     settings = ConfigFile(shipped("config.toml"), ()).settings.strategies
-    priced = replace(settings.schema1, cache_read_ratio=0.1, cache_write_ratio=1.25)
-    strategies, table = replace(settings, schema1=priced), KnownTable()
+    priced = at_prices(settings.schema1, cache_read_ratio=0.1, cache_write_ratio=1.25)
+    strategies, table = replace(settings, schema1=priced), RequestCache()
     found = [exchange for flow in read_flows(recording) for exchange in find_exchanges(flow)]
     bodies = [(each.body, each.match.wire) for each in found if each.body]
     assert len(bodies) >= 15
     for body, wire in bodies:
-        warm, cold = (read_request(body, wire, "", known) for known in (table, None))
-        assert warm.cut is not None
-        expected = change_request(body, cold, strategies)
-        assert expected == change_request(body, warm, strategies)
+        warm, cold = (known.read(body, wire, "") for known in (table, RequestCache(0)))
+        assert isinstance(warm.request, CachedRequest)
+        expected = rewrite_request(cold, strategies)
+        assert expected == rewrite_request(warm, strategies)
 
 
 @cases(CHATS)
@@ -117,7 +118,7 @@ def test_a_dispatch_result_survives_a_reduction() -> None:
     kept = 0
     for flow, record in zip(read_flows(QUESTIONS), records, strict=True):
         body = flow.request.content or b""
-        outcome = change_request(body, read_request(body), config.settings.strategies)
+        outcome = rewrite_request(read_request(body), config.settings.strategies)
         assert hashlib.sha256(outcome.body).hexdigest() == record["sha256"]
         for replacement in replacements_of(outcome.decisions):
             blocks = find_blocks(replacement.text)

@@ -19,7 +19,7 @@ from addon.recordings.flows import read_flows, write_flows
 from addon.replay.replay import ReplaySettings
 from addon.replay.totals import summarize
 from addon.shared.shipped import shipped
-from masking.strategies.policy import MaskPolicy
+from masking.window import MaskPolicy
 from tests.live.harness import conversation
 from tests.sessions import CHATS
 

@@ -29,10 +29,9 @@ from masking.accounting.prompt import measure, read_prompt
 from masking.config import MetricsSettings, Settings
 from masking.prices import Pricing
 from masking.redaction import RedactionPolicy
-from masking.rewrite import change_request, read_request
-from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy
+from masking.rewrite import Strategies, read_request, rewrite_request
 from masking.tokens import TokenCounter
+from masking.window import BoundaryPrices, MaskPolicy
 from masking.wire.chat import CHAT
 from masking.wire.usage import Usage
 from tests.builders import MASK_ALL
@@ -61,7 +60,7 @@ def rewritten(**changes: object) -> Rewritten:
 def priced(model: str | None) -> Priced:
     return Priced(
         model=model, stream=False, seed=b"", pricing=Pricing(0.1, 1.0),
-        cache_read_ratio=0.1, cache_write_ratio=1.0, lifetime=300.0,
+        prices=BoundaryPrices(0.1, 1.0), lifetime=300.0,
     )  # fmt: skip
 
 
@@ -108,7 +107,7 @@ def test_tokens_are_counted_as_long_as_not_too_much_waits(
     metrics: Metrics, size: int, expected: bool
 ) -> None:
     body = encoded(conversation())
-    rewrite = change_request(body, read_request(body), Settings().strategies)
+    rewrite = rewrite_request(read_request(body), Settings().strategies)
     got: list[RequestRecord] = []
     metrics.sinks.append(got.append)
     metrics.measure(rewrite, bytes(size))
@@ -135,7 +134,7 @@ def test_a_record_says_whether_the_request_would_fit_unmasked(
     window: int | None, prompt: int | None, observed: bool, expected: tuple[int | None, bool | None]
 ) -> None:
     body = encoded(conversation())
-    rewrite = change_request(body, read_request(body), Strategies(schema1=MASK_ALL))
+    rewrite = rewrite_request(read_request(body), Strategies(schema1=MASK_ALL))
     counter = TokenCounter()
     read = read_prompt(rewrite, counter)
     pricing = Pricing(0.1, 1.0, window=window)
@@ -201,7 +200,7 @@ def test_a_record_counts_calls_that_repeat_what_was_masked(
     masked_before: frozenset[int] | None, expected: int
 ) -> None:
     body = encoded(conversation())
-    rewrite = change_request(body, read_request(body), Strategies(schema1=MASK_ALL))
+    rewrite = rewrite_request(read_request(body), Strategies(schema1=MASK_ALL))
     counter = TokenCounter()
     prompt = read_prompt(rewrite, counter)
     repeated = ((0,), (0, 1))
@@ -396,7 +395,7 @@ def test_redactions_are_traced(metrics: Metrics, caplog: pytest.LogCaptureFixtur
     strategies = Strategies(
         schema1=MaskPolicy(), redaction=RedactionPolicy(True, ("shell",), "[cut]")
     )
-    rewrite = change_request(body, read_request(body), strategies)
+    rewrite = rewrite_request(read_request(body), strategies)
     metrics.measure(rewrite, body)
     metrics.close()
     assert len([each for each in caplog.messages if each.startswith("redacted {")]) == 5
@@ -404,7 +403,7 @@ def test_redactions_are_traced(metrics: Metrics, caplog: pytest.LogCaptureFixtur
 
 def test_a_large_request_does_not_wait_for_its_answer_to_be_measured(metrics: Metrics) -> None:
     body = encoded(conversation())
-    rewrite = change_request(body, read_request(body), Settings().strategies)
+    rewrite = rewrite_request(read_request(body), Settings().strategies)
     waiting = [metrics.measure(rewrite, bytes(2_000_000)) for _ in range(3)]
     metrics.settle().result()
     assert [False, False, True] == [each.done() for each in waiting]

@@ -8,9 +8,8 @@ import pytest
 from addon.recordings.provider.dialects import DIALECTS, Dialect
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.rewrite import change_request, read_request
-from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy
+from masking.rewrite import Strategies, read_request, rewrite_request
+from masking.window import MaskPolicy
 from tests.builders import OLD, TEMPLATE
 from tests.wire_conversations import (
     WRITERS,
@@ -64,7 +63,7 @@ def refusal(told: Told, body: bytes) -> str | None:
 
 
 def change(told: Told, strategies: Strategies) -> bytes:
-    return change_request(told.body, told.read(), strategies).body
+    return rewrite_request(told.read(), strategies).body
 
 
 def reduce_to(budget: int, recent: int) -> ReductionOptions:

@@ -23,7 +23,7 @@ from addon.replay.tune.recommend import DEFAULTS, Grid, Tuning, recommend, switc
 from addon.shared.shipped import shipped
 from masking.config import parse_settings
 from masking.prices import CachePricing, PriceSettings
-from masking.strategies.policy import MaskPolicy
+from masking.window import MaskPolicy
 from tests.given_sessions import work_on
 from tests.sessions import Talk, grow, work
 

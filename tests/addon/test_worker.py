@@ -16,7 +16,7 @@ from addon.metrics.record import RequestRecord
 from addon.metrics.worker import Worker
 from addon.shared.decoding import TooLargeError
 from masking.config import Settings
-from masking.rewrite import Rewrite, change_request, read_request
+from masking.rewrite import Rewrite, read_request, rewrite_request
 from tests.addon.test_sinks import rewritten
 from tests.live.harness import conversation, encoded
 
@@ -94,7 +94,7 @@ def hanging(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., Metrics]
 
 
 def _rewrite() -> Rewrite:
-    return change_request(BODY, read_request(BODY), Settings().strategies)
+    return rewrite_request(read_request(BODY), Settings().strategies)
 
 
 def test_requests_beyond_a_number_leave_no_record(

@@ -23,8 +23,8 @@ from addon.shared.shipped import shipped
 from masking.accounting.cost import AS_MUCH, worst_bill
 from masking.config import Settings, parse_settings
 from masking.prices import PriceSettings, Pricing
-from masking.strategies.policy import MaskPolicy
 from masking.tokens import TokenCounter
+from masking.window import MaskPolicy
 
 TRUE_PRICES = (
     Pricing(1.0, 1.0),

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from masking.accounting.cost import AS_MUCH, worst_bill
-from masking.chat_messages import read_messages
-from masking.model import Maskable, Request
+from masking.messages_api import read_messages
 from masking.prices import Pricing
-from masking.strategies.policy import CERTAIN, MaskPolicy
 from masking.tokens import TokenCounter
+from masking.window import Candidate, RequestSize
+from masking.window.policy import CERTAIN
+from tests.priced import PricedPolicy
 from tests.schedules import (
     Conversation,
     costs_of,
@@ -45,16 +46,16 @@ def read_conversations(path: Path) -> Iterator[Conversation]:
 def _measure(messages: list[dict[str, Any]], counter: TokenCounter) -> Conversation:
     found = {result.element: result for result in read_messages(messages).results}
     size, turns = 0, 0
-    requests: list[Request] = []
-    results: list[Maskable] = []
+    requests: list[RequestSize] = []
+    results: list[Candidate] = []
     for place, message in enumerate(messages):
         if message.get("role") == "assistant":
-            requests.append(Request(size, turns, len(results)))
+            requests.append(RequestSize(size, turns, len(results)))
             turns += any(call.get("id") for call in message.get("tool_calls") or ())
         tokens = _count(message.get("content"), counter)
         if place in found:
             saving = tokens - PLACEHOLDER_TOKENS if found[place].kind == "string" else 0
-            results.append(Maskable(found[place].turn, size, max(0, saving), None))
+            results.append(Candidate(found[place].turn, size, max(0, saving), None))
         size += 4 + tokens + sum(_count_call(c, counter) for c in message.get("tool_calls") or ())
     return Conversation(requests, results)
 
@@ -83,7 +84,7 @@ class Outcome:
 
 def compare(conversations: list[Conversation], prices: Pricing, max_loss: float = 0.1) -> Outcome:
     """Return what the rule costs; `worst` is over all requests of all conversations."""
-    policy = MaskPolicy(
+    policy = PricedPolicy(
         enabled=True,
         window_turns=WINDOW,
         cache_read_ratio=prices.read,

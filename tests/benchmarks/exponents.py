@@ -25,10 +25,9 @@ from addon.proxy.event_stream import EventStream
 from masking.accounting.prompt import read_prompt
 from masking.mcp import McpSettings, mask_payload_bytes
 from masking.reduction import ReductionOptions
-from masking.rewrite import Rewrite, change_request, read_request
-from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy
+from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter
+from masking.window import MaskPolicy
 from tests.benchmarks.rewrite import tool_outputs
 from tests.benchmarks.shapes import (
     POLICY,
@@ -39,6 +38,7 @@ from tests.benchmarks.shapes import (
     take_seconds,
     window_of_many_then_answers,
 )
+from tests.priced import at_prices, rewrite_request
 from tests.wire_conversations import WRITERS, Writer
 
 LIMIT = 1.4
@@ -128,7 +128,7 @@ def _rewrite(
     body = json.dumps(writer.wrap(build(size))).encode()
 
     def run() -> Rewrite:
-        return change_request(body, read_request(body, writer.wire), strategies)
+        return rewrite_request(read_request(body, writer.wire), strategies)
 
     return Work(len(body), run)
 
@@ -138,7 +138,7 @@ def _empty_messages(size: int) -> Work:
     body = b'{"model": "gpt-4o", "messages": [' + b'"",' * 10 * size + b'""]}'
 
     def run() -> None:
-        rewrite = change_request(body, read_request(body), Strategies(schema1=POLICY))
+        rewrite = rewrite_request(read_request(body), Strategies(schema1=POLICY))
         read_prompt(rewrite, TokenCounter())
 
     return Work(len(body), run)
@@ -180,7 +180,7 @@ _SUMS_UP = ReductionOptions(enabled=True, max_input_chars=1_000, summary_max_cha
 REWRITTEN: Mapping[str, tuple[Callable[[int], list[Message]], Strategies]] = {
     "a full window, then answers, at 0.02": (
         window_of_many_then_answers,
-        Strategies(schema1=replace(POLICY, cache_read_ratio=0.02, cache_write_ratio=1.0)),
+        Strategies(schema1=at_prices(POLICY, cache_read_ratio=0.02, cache_write_ratio=1.0)),
     ),
     "long names, the library's placeholder": (long_names, Strategies(schema1=_LIBRARY)),
     "the last million of each tool": (small_turns, Strategies(schema1=_KEEPS_ALL)),

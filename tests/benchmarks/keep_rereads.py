@@ -20,8 +20,8 @@ from addon.replay.replay import ReplaySettings, Session
 from addon.replay.session_index import index_session
 from addon.replay.tune.fast_replay import FastReplay
 from masking.prices import PriceSettings, Pricing
-from masking.strategies.policy import MaskPolicy
 from masking.tokens import TokenCounter
+from masking.window import MaskPolicy
 from tests.benchmarks.assumed import TRUE_PRICES, read_shipped
 from tests.benchmarks.peers_rule import set_price
 

@@ -23,17 +23,22 @@ from typing import Any, NamedTuple
 from addon.commands.processes import open_processes
 from addon.commands.sessions import read_sessions
 from addon.replay.files import RecordedConversation
-from addon.replay.first_masked import find_first_behind
+from addon.replay.first_masked import list_newly_masked
 from addon.replay.replay import Session
 from masking.conversation import Conversation
-from masking.layout import lay_out
 from masking.model import Decision
 from masking.prices import PriceSettings, Pricing, find_pricing
 from masking.rewrite import read_request
-from masking.strategies.boundary import find_boundaries
-from masking.strategies.policy import MaskPolicy, apply_pricing
-from masking.strategies.window import find_maskable, judge
 from masking.tokens import TokenCounter
+from masking.window import (
+    Boundary,
+    BoundaryPrices,
+    MaskPolicy,
+    evaluate,
+    lay_out,
+    measure_candidates,
+    price_boundary,
+)
 from masking.wire.messages import MESSAGES
 from tests.benchmarks.assumed import read_shipped
 from tests.block_schedules import (
@@ -140,9 +145,9 @@ def compare_case(session: Session, policy: MaskPolicy, case: Case) -> Outcome:
         PriceSettings(), HOSTS[case.model.partition("-")[0]], case.model,
         is_marked=request.marks.are_there, lifetime=next(reversed(request.marks.lifetimes), None),
     )  # fmt: skip
-    policy = apply_pricing(policy, pricing, marks=request.marks)
-    decisions = judge(request, policy)
-    since = find_since(request, decisions, policy)
+    boundary = price_boundary(pricing, marks=request.marks)
+    decisions = evaluate(request.results, policy, boundary, request.history)
+    since = find_since(request, decisions, policy, boundary)
     is_openai = pricing.cache.reads_at == "request ends"
     talk, places = read_blocks(request, decisions, marked, policy, is_openai=is_openai)
     prices = find_prices(pricing)
@@ -196,15 +201,20 @@ def add_head(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def find_since(
-    request: Conversation, decisions: Sequence[Decision], policy: MaskPolicy
+    request: Conversation,
+    decisions: Sequence[Decision],
+    policy: MaskPolicy,
+    prices: BoundaryPrices,
 ) -> list[int]:
     """Return for each result the request at which the rule masks it first."""
     layout = lay_out(request)
-    maskable = find_maskable(decisions, layout)
-    boundaries = find_boundaries(layout.requests, maskable, policy, layout.marked)
-    turns = [each.turns for each in layout.requests]
-    first = find_first_behind(maskable, boundaries, turns, policy)
-    return [min(each, NEVER) for each in first]
+    candidates = measure_candidates(decisions, layout, request.history)
+    boundary = Boundary(candidates, policy, prices, layout.marked)
+    first = [NEVER] * len(decisions)
+    for number, places in enumerate(list_newly_masked(boundary, layout.requests)):
+        for place in places:
+            first[place] = number
+    return first
 
 
 def read_blocks(
@@ -239,7 +249,7 @@ def read_blocks(
                 counter.count(r.text) - counter.count(r.placeholder) for r in decision.replacements
             )
             at = starts[decision.result.element] + int(decision.replacements[0].path[3])
-            ripe = next((n for n, t in enumerate(turns) if turn < policy.find_edge(t)), NEVER)
+            ripe = next((n for n, t in enumerate(turns) if turn < policy.edge(t)), NEVER)
             places.append(place)
             results.append(Maskable(at, saving, ripe))
     ends = frozenset(each.blocks - 1 for each in requests) if is_openai else frozenset()

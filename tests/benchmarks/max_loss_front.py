@@ -9,11 +9,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from addon.replay.first_masked import NEVER, find_first_behind
+from addon.replay.first_masked import NEVER
 from masking.prices import Pricing
-from masking.strategies.boundary import find_boundaries
-from masking.strategies.boundary_fold import Boundary
-from masking.strategies.policy import CERTAIN, MaskPolicy
+from masking.window import BoundaryPosition
+from masking.window.policy import CERTAIN
 from tests.benchmarks.boundary import PRICES, WINDOW, read_conversations
 from tests.benchmarks.cheapest_schedule import ConversationSizes
 from tests.benchmarks.session_front import (
@@ -22,6 +21,8 @@ from tests.benchmarks.session_front import (
     find_conversation_front,
     make_empty_front,
 )
+from tests.first_behind import find_first_behind
+from tests.priced import PricedPolicy, find_boundaries
 from tests.schedules import Conversation
 
 
@@ -33,7 +34,7 @@ def draw(talks: Sequence[Conversation], prices: Pricing, losses: Sequence[float]
 
 def _draw_one(talk: Conversation, prices: Pricing, losses: Sequence[float]) -> MaxLossFront:
     policies = [
-        MaskPolicy(
+        PricedPolicy(
             enabled=True,
             window_turns=WINDOW,
             cache_read_ratio=prices.read,
@@ -50,7 +51,7 @@ def _draw_one(talk: Conversation, prices: Pricing, losses: Sequence[float]) -> M
 
 
 def _find_sizes(talk: Conversation) -> ConversationSizes:
-    edges = [Boundary(max(0, r.turns - WINDOW), r.results) for r in talk.requests]
+    edges = [BoundaryPosition(max(0, r.turns - WINDOW), r.results) for r in talk.requests]
     return ConversationSizes(
         requests=[request.size for request in talk.requests],
         offsets=[result.offset for result in talk.results],
@@ -59,9 +60,12 @@ def _find_sizes(talk: Conversation) -> ConversationSizes:
     )
 
 
-def _find_masked(talk: Conversation, boundaries: Sequence[Boundary]) -> list[int]:
+def _find_masked(talk: Conversation, boundaries: Sequence[BoundaryPosition]) -> list[int]:
     first = find_first_behind(
-        talk.results, boundaries, [r.turns for r in talk.requests], MaskPolicy(window_turns=WINDOW)
+        talk.results,
+        boundaries,
+        [r.turns for r in talk.requests],
+        PricedPolicy(window_turns=WINDOW),
     )
     return [at if r.saving else NEVER for at, r in zip(first, talk.results, strict=True)]
 

@@ -28,8 +28,8 @@ from addon.replay.tune.fast_replay import BilledSession, FastReplay, FirstMasked
 from masking.accounting.prompt import mask_pieces
 from masking.model import Decision, Replacement, ToolResult
 from masking.prices import PriceSettings, Pricing
-from masking.strategies.policy import MaskPolicy
 from masking.tokens import TokenCounter
+from masking.window import MaskPolicy
 from tests.benchmarks.assumed import TRUE_PRICES, read_shipped
 
 LAST, POLLING = 5, 10

@@ -20,8 +20,8 @@ from addon.commands.sessions import read_sessions
 from addon.replay.files import RecordedConversation
 from addon.replay.replay import Session
 from masking.model import ChatMessage
-from masking.strategies.policy import MaskPolicy
 from masking.tokens import TokenCounter
+from masking.window import MaskPolicy
 from tests.benchmarks.assumed import TRUE_PRICES, bill_session, find_worst_request, read_shipped
 from tests.kinds import KINDS, make_text, make_tools
 

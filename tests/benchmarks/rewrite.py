@@ -17,21 +17,19 @@ import random
 import time
 from asyncio import base_events, tasks
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from statistics import median
 
 import orjson
 
 from masking.config import parse_settings
-from masking.frames import cut_elements, find_heads
-from masking.known_table import KnownTable
-from masking.memory.boundary_memory import BoundaryMemory
+from masking.memory import BoundaryMemory
 from masking.reduction import ReductionOptions
-from masking.rewrite import change_request, read_request, rewrite_request
-from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy
+from masking.request_cache import RequestCache, cut_elements, list_starts
+from masking.rewrite import Strategies, read_request
 from masking.tokens.estimate import ESTIMATOR
+from masking.window import MaskPolicy
 from tests.places import CONFIG
+from tests.priced import at_prices, rewrite_request
 from tests.wire_conversations import WRITERS, Ask, Give, Model, Step, Told, Tools, User, Writer
 
 TURNS = 200
@@ -110,7 +108,7 @@ def _read_shipped() -> MaskPolicy:
 def measure(writer: Writer) -> dict[str, float]:
     """Return how long each case takes on a format, as a multiple of its base."""
     shipped = _read_shipped()
-    priced = replace(shipped, cache_read_ratio=0.1, cache_write_ratio=1.25)
+    priced = at_prices(shipped, cache_read_ratio=0.1, cache_write_ratio=1.25)
     nothing = MaskPolicy(enabled=True, window_turns=TURNS, skip_if_not_shorter=True)
     reduction = Strategies(reduction=ReductionOptions(enabled=True))
     wire, body = writer.wire, build_body(writer)
@@ -120,7 +118,7 @@ def measure(writer: Writer) -> dict[str, float]:
             "json.loads": lambda: json.loads(body),
             "mask": lambda: rewrite_request(body, shipped, wire),
             "priced": lambda: rewrite_request(body, priced, wire),
-            "reduce": lambda: change_request(body, read_request(body, wire), reduction),
+            "reduce": lambda: rewrite_request(read_request(body, wire), reduction),
             "nothing": lambda: rewrite_request(body, nothing, wire),
         }
     )
@@ -149,23 +147,23 @@ def play(
 
     Nothing is known of the first one, not even the tokens of its texts.
     """
-    table, strategies, times = KnownTable(), Strategies(schema1=policy), []
+    table, strategies, times = RequestCache(), Strategies(schema1=policy), []
     _forget_texts()
     for now, body in enumerate(bodies):
         start = time.thread_time()
-        conversation = read_request(body, writer.wire, writer.path, table)
-        occasion = memory.meet(conversation, float(now), math.inf) if memory else None
-        rewrite = change_request(body, conversation, strategies, occasion=occasion)
-        if memory and occasion:
-            memory.keep(occasion, rewrite.past)
+        conversation = table.read(body, writer.wire, writer.path)
+        context = memory.lookup(conversation, float(now), math.inf) if memory else None
+        rewrite = rewrite_request(conversation, strategies, context=context)
+        if memory and context:
+            memory.store(context, rewrite.past)
         times.append(time.thread_time() - start)
     return times[0], median(times[1:])
 
 
 def measure_growing(writer: Writer, turns: int, chars: int) -> list[float]:
     """Return how long each case takes, as a multiple of `orjson.loads` of the last body."""
-    slides = replace(_read_shipped(), cache_read_ratio=1.0, cache_write_ratio=1.0)
-    priced = replace(slides, cache_read_ratio=0.1, cache_write_ratio=1.25)
+    slides = at_prices(_read_shipped())
+    priced = at_prices(slides, cache_read_ratio=0.1, cache_write_ratio=1.25)
     bodies = grow(writer, turns, chars)
     base, found = math.inf, [math.inf] * 5
     for _ in range(SESSIONS):
@@ -200,7 +198,7 @@ def measure_parts(writer: Writer, turns: int, chars: int) -> dict[str, float]:
     No request that is met for the first time takes less than these together.
     """
     wire, body = writer.wire, grow(writer, turns, chars)[0]
-    head = next(find_heads(body, wire.list_paths))
+    head = next(list_starts(body, wire.list_paths))
     pieces = cut_elements(body, head, head, wire.list_paths, None)
     items = [orjson.loads(piece) for piece in pieces]
     parts: dict[str, Callable[[], object]] = {

@@ -32,13 +32,13 @@ from addon.recordings.provider.provider import Provider
 from addon.recordings.provider.received import Received
 from addon.recordings.provider.script import Reply, call
 from masking.conversation import read_conversation
-from masking.rewrite import rewrite_request
 from masking.wire.formats import find_format
 from tests.benchmarks.beside_plain import running_side
 from tests.differences import compare
 from tests.images import png
 from tests.live.harness import ON, environment, policy_of
 from tests.places import ROOT
+from tests.priced import rewrite_request
 
 PROGRAMS = Path(__file__).with_name("sdk_programs")
 CLIENTS = {
@@ -184,7 +184,7 @@ def count_masked(before: Received, after: Received) -> int:
     expected = rewrite_request(before.body, policy_of(ON), found.wire, before.path)
     assert expected.body == after.body
     conversation = read_conversation(json.loads(before.body), found.wire, before.path)
-    places = {(*each.at, *slot) for each in conversation.results for slot in each.slots}
+    places = {(*each.path, *slot) for each in conversation.results for slot in each.slots}
     changed = [*compare(before.body, after.body)]
     assert {*changed} <= places
     return len(changed)

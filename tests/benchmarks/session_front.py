@@ -35,8 +35,8 @@ from addon.replay.replay import ReplaySettings, Session
 from addon.replay.session_index import Segment, index_session
 from masking.accounting.cost import AS_MUCH, worst_bill
 from masking.prices import Pricing
-from masking.strategies.policy import MaskPolicy, apply_pricing
 from masking.tokens import TokenCounter
+from masking.window import BoundaryPrices, MaskPolicy, price_boundary
 from tests.benchmarks.assumed import read_shipped
 from tests.benchmarks.cheapest_schedule import (
     ConversationSizes,
@@ -115,17 +115,18 @@ def find_session_front(
     counter = TokenCounter()
     front = make_empty_front(losses)
     for segment in index_session(session, settings, counter).segments:
-        priced = apply_pricing(
-            settings.policy,
+        priced = price_boundary(
             segment.pricing,
             slides=settings.price_settings.slides,
             marks=segment.conversation.marks,
         )
-        policy = dataclasses.replace(priced, price_steps=())  # the clairvoyant knows none, either
-        judged = judge_segment(segment, policy, counter)
-        sizes = _find_sizes(segment, judged, policy)
+        prices = dataclasses.replace(priced, steps=())  # the clairvoyant knows none, either
+        judged = judge_segment(segment, settings.policy, prices, counter)
+        sizes = _find_sizes(segment, judged, settings.policy, prices)
         schedules = [
-            find_first_masked(segment, judged, dataclasses.replace(policy, max_loss=loss))
+            find_first_masked(
+                segment, judged, dataclasses.replace(settings.policy, max_loss=loss), prices
+            )
             for loss in losses
         ]
         front += find_conversation_front(sizes, schedules, segment.pricing, losses)
@@ -169,16 +170,18 @@ def _add_up(costs: Sequence[float], whole: Sequence[float]) -> BillTotals:
     )
 
 
-def _find_sizes(segment: Segment, judged: Judged, policy: MaskPolicy) -> ConversationSizes:
+def _find_sizes(
+    segment: Segment, judged: Judged, policy: MaskPolicy, prices: BoundaryPrices
+) -> ConversationSizes:
     sizes = [*accumulate((piece.tokens for piece in segment.pieces), initial=0)]
     places = [result.element + 1 for result in segment.conversation.results]
     requests = [sizes[request.messages + 1] for request in segment.requests]
     offsets = [sizes[at] for at in places]
     ripe = find_first_masked_sliding(segment, judged, policy)
     readable = math.inf
-    if policy.reads_at == "marks":
+    if prices.reads_at == "marks":
         readable = sizes[1] if segment.conversation.marks.in_head else 0
-    elif policy.reads_at == "request ends":
+    elif prices.reads_at == "request ends":
         first = min(offsets, default=0)
         readable = max((size for size in requests if size <= first), default=0)
     return ConversationSizes(

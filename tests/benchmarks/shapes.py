@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise
 
-from masking.rewrite import rewrite_request
-from masking.strategies.policy import MaskPolicy
+from tests.priced import PricedPolicy, rewrite_request
 from tests.wire_conversations import WRITERS, Ask, Give, Model, Step, Tools, Writer, turns
 
 Message = dict[str, object]
@@ -24,7 +23,7 @@ SIZES = (2_000, 4_000, 8_000, 16_000)
 RUNS = 3
 LIMIT = 1.4
 
-POLICY = MaskPolicy(
+POLICY = PricedPolicy(
     True,
     placeholder_template="[{tool_name}: {original_chars} chars masked]",
     skip_if_not_shorter=True,

@@ -7,22 +7,19 @@ there. Settings are as shipped; whether the request fits the model's window is n
 
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from addon.commands.sessions import read_sessions
 from addon.replay.replay import Session
 from masking.config import Settings
 from masking.conversation import Conversation
-from masking.layout import lay_out
 from masking.rewrite import read_request
-from masking.strategies.boundary import allows_whole
-from masking.strategies.policy import MaskPolicy
-from masking.strategies.window import decide, find_maskable, judge
+from masking.window import MaskPolicy, lay_out
+from tests.priced import allows_whole, at_prices, decide, evaluate, measure_candidates
 
 SHIPPED = Settings().policy
 CASES = {
-    f"{read} and {write}, read {where}": replace(
+    f"{read} and {write}, read {where}": at_prices(
         SHIPPED,
         cache_read_ratio=read,
         cache_write_ratio=write,
@@ -46,7 +43,7 @@ def may_be_whole(conversation: Conversation, policy: MaskPolicy) -> bool | None:
     if all(decision.reason != "masked" for decision in decide(conversation, policy)):
         return None
     layout = lay_out(conversation)
-    maskable = find_maskable(judge(conversation, policy), layout)
+    maskable = measure_candidates(evaluate(conversation, policy), layout)
     return allows_whole(layout.requests, maskable, policy, marked=layout.marked)
 
 

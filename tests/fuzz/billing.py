@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from masking.prices import LATEST_ENDS
-from masking.strategies.policy import MaskPolicy
 from masking.wire_format import WireFormat
 from tests.fuzz.spoken import Where
+from tests.priced import PricedPolicy
 
 
 class Piece(NamedTuple):
@@ -53,7 +53,7 @@ def cut(document: Any, wire: WireFormat, path: Where) -> Prompt:  # noqa: ANN401
 
 
 def find_worst(
-    whole: Sequence[Prompt], sent: Sequence[Prompt], policy: MaskPolicy
+    whole: Sequence[Prompt], sent: Sequence[Prompt], policy: PricedPolicy
 ) -> tuple[float, float, int]:
     """Return by how much the promise is broken, and the bill then, at the worst request.
 
@@ -73,7 +73,7 @@ def find_worst(
 class _Cache:
     """All prompts so far, and what they cost at a policy's prices."""
 
-    def __init__(self, policy: MaskPolicy) -> None:
+    def __init__(self, policy: PricedPolicy) -> None:
         self.bill = 0.0
         self._policy = policy
         self._prompts: list[Prompt] = []

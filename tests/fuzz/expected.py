@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from masking.redaction import RedactionPolicy
-from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy
+from masking.rewrite import Strategies
+from masking.window import MaskPolicy
 from tests.fuzz.judged import Fate, find_named, judge, read_arguments, redact
 from tests.fuzz.results import Read
 from tests.fuzz.spoken import Given, Spoken
+from tests.priced import prices_of
 
 
 class Edge(NamedTuple):
@@ -69,7 +70,7 @@ def _find_edges(found: Read, policy: MaskPolicy) -> list[Edge]:
     of the results of the request before.
     """
     last = max(0, found.turns[-1] - policy.window_turns)
-    if policy.cache_read_ratio >= policy.cache_write_ratio:
+    if prices_of(policy).slides:
         return [Edge(last, len(found.given))]
     ends = [*found.starts, len(found.spoken)]
     turns = [max(0, found.turns[end] - policy.window_turns) for end in ends]
@@ -80,7 +81,7 @@ def _find_edges(found: Read, policy: MaskPolicy) -> list[Edge]:
 
 def _draw(found: Read, policy: MaskPolicy, fates: Sequence[Fate], edge: Edge) -> list[Fate]:
     window = max(0, found.turns[-1] - policy.window_turns)
-    slides = policy.cache_read_ratio >= policy.cache_write_ratio
+    slides = prices_of(policy).slides
     kept = _find_protected(found.given[: edge.results], policy, edge, slides=slides)
     drawn = []
     for place, (given, fate) in enumerate(zip(found.given, fates, strict=True)):

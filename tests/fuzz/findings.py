@@ -16,12 +16,12 @@ from masking.mcp import PayloadPolicy
 from masking.prices import PriceStep
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy
+from masking.rewrite import Strategies
 from tests.fuzz.mcp import Answered, answer, find_fault
 from tests.fuzz.play import REQUESTS, Processes, check, prepare
 from tests.fuzz.process import Sent
 from tests.fuzz.talks import REAL
+from tests.priced import PricedPolicy
 
 
 class Finding(NamedTuple):
@@ -148,7 +148,7 @@ def _load_strategies(told: Mapping[str, Any]) -> Strategies:
         PriceStep(*step) for step in policies["schema1"]["price_steps"]
     )
     return Strategies(
-        schema1=MaskPolicy(**policies["schema1"]),
+        schema1=PricedPolicy(**policies["schema1"]),
         redaction=RedactionPolicy(**policies["redaction"]),
         reduction=ReductionOptions(**policies["reduction"]),
     )

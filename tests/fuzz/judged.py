@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from masking.redaction import RedactionPolicy
-from masking.strategies.policy import MaskPolicy
+from masking.window import MaskPolicy
 from tests.fuzz.signs import Words, fails, is_shorter
 from tests.fuzz.spoken import Given, Where
+from tests.priced import prices_of
 
 
 @dataclass(slots=True)
@@ -84,7 +85,7 @@ def _judge(given: Given, policy: MaskPolicy, words: Words) -> Fate:
 
 
 def _mask_texts(given: Given, policy: MaskPolicy, words: Words) -> Fate:
-    costs = policy.cache_read_ratio < policy.cache_write_ratio
+    costs = not prices_of(policy).slides
     must_shrink = policy.skip_if_not_shorter or costs or given.kind == "list"
     left = [each for each in given.texts if not words.wrote(given, each[1], each[2])]
     is_short = policy.min_chars > 0 and sum(len(text) for _, text, _ in left) < policy.min_chars

@@ -9,8 +9,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from masking.rewrite import Rewrite
-from masking.strategies.order import Strategies
+from masking.rewrite import Rewrite, Strategies
 from tests.fuzz.expected import expect, leave_whole
 from tests.fuzz.json_nodes import Difference, find_changes
 from tests.fuzz.judged import Fate

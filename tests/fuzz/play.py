@@ -9,10 +9,9 @@ from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
-from masking.known_table import KnownTable
 from masking.reduction import ReductionOptions
-from masking.rewrite import Rewrite
-from masking.strategies.order import Strategies
+from masking.request_cache import RequestCache
+from masking.rewrite import Rewrite, Strategies
 from tests.fuzz.billing import cut, find_worst
 from tests.fuzz.mutations import mutate
 from tests.fuzz.oracle import Remembered, decode, find_fault, is_bound
@@ -23,6 +22,7 @@ from tests.fuzz.results import ends_within_answer, read
 from tests.fuzz.settings import choose_prices, choose_strategies
 from tests.fuzz.spoken import Unclear
 from tests.fuzz.talks import REAL, Talk
+from tests.priced import at_prices, prices_of
 from tests.wire_conversations import User
 
 _SMALL_LEAST = 1_024
@@ -65,7 +65,9 @@ def check(
 ) -> Iterator[tuple[Sent, Rewrite | str, str | None]]:
     """Yield requests, with their outcome, and what is wrong with it."""
     max_bytes, remembers, bills = processes
-    warm, cold = (Process(t, remembers=remembers) for t in (KnownTable(max_bytes), None))
+    warm, cold = (
+        Process(t, remembers=remembers) for t in (RequestCache(max_bytes), RequestCache(0))
+    )
     earlier: list[tuple[Sent, Rewrite]] = []
     remembered = Remembered() if remembers else None
     for count, sent in enumerate(requests, 1):
@@ -93,13 +95,13 @@ def _mask_again(sent: Sent, outcome: Rewrite) -> str | None:
     keeps the image beside them any longer.
     """
     chosen, policy = sent.strategies, sent.strategies.schema1
-    if outcome.body is sent.body or chosen.reduction.reduces or not policy.slides:
+    if outcome.body is sent.body or chosen.reduction.reduces or not prices_of(policy).slides:
         return None
     if chosen.redaction.enabled and policy.mask_images and policy.keep_errors:
         return None
     if policy.keep_rereads:  # of a list that is masked in part nobody can tell that it was
         return None
-    again = Process(None, remembers=False).mask(sent._replace(body=outcome.body))
+    again = Process(RequestCache(0), remembers=False).mask(sent._replace(body=outcome.body))
     is_left = isinstance(again, Rewrite) and again.body is outcome.body
     return None if is_left else f"masked a second time: {again if isinstance(again, str) else ''}"
 
@@ -136,7 +138,7 @@ def _reduce(sent: Sent, outcome: Rewrite) -> str | None:
     if not options.reduces or is_bound(outcome, sent.strategies):
         return None
     unreduced = replace(sent.strategies, reduction=ReductionOptions())
-    before = Process(None, remembers=False).mask(sent._replace(strategies=unreduced))
+    before = Process(RequestCache(0), remembers=False).mask(sent._replace(strategies=unreduced))
     if not isinstance(before, Rewrite):
         return f"fails without reduction: {before}"
     name = sent.writer.wire.name
@@ -159,8 +161,8 @@ def _bill(sent: Sent) -> str | None:
     goes on with the whole history all the same; and where a cache holds any prefix of a thousand
     tokens, a prompt that masking makes shorter than that is paid in full, and may exceed it.
     """
-    priced = choose_prices(sent.strategies.schema1, Random(sent.body))
-    if not priced.must_shrink:
+    priced = choose_prices(at_prices(sent.strategies.schema1), Random(sent.body))
+    if not priced.must_shrink(slides=priced.prices.slides):
         return None
     if priced.reads_at == "any prefix" and priced.shortest_prefix <= _SMALL_LEAST:
         priced = replace(priced, shortest_prefix=0)
@@ -174,7 +176,9 @@ def _bill(sent: Sent) -> str | None:
     masked: frozenset[int] = frozenset()
     for end in (*found.starts, len(sent.elements)):
         body = head + comma.join(sent.elements[:end]) + tail
-        outcome = Process(None, remembers=False).mask(sent._replace(body=body, strategies=chosen))
+        outcome = Process(RequestCache(0), remembers=False).mask(
+            sent._replace(body=body, strategies=chosen)
+        )
         if not isinstance(outcome, Rewrite):
             return None
         whole.append(cut(decode(body), wire, found.at))

@@ -4,13 +4,11 @@ import traceback
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from masking.conversation import read_decoded
 from masking.errors import WireError
-from masking.known_table import KnownTable
-from masking.memory.boundary_memory import BoundaryMemory
-from masking.memory.identity import digest_opening
-from masking.rewrite import Rewrite, change_request, decode_known
-from masking.strategies.order import Strategies
+from masking.memory import BoundaryMemory, digest_opening
+from masking.request_cache import RequestCache
+from masking.rewrite import Rewrite, Strategies
+from tests.priced import rewrite_request
 from tests.wire_conversations import Writer
 
 
@@ -28,8 +26,8 @@ class Sent(NamedTuple):
 class Process:
     """One that masks requests, and remembers of them what its settings let it."""
 
-    def __init__(self, table: KnownTable | None, *, remembers: bool) -> None:
-        self._table = table
+    def __init__(self, cache: RequestCache, *, remembers: bool) -> None:
+        self._cache = cache
         self._memory = BoundaryMemory() if remembers else None
 
     def mask(self, sent: Sent) -> Rewrite | str:
@@ -43,13 +41,12 @@ class Process:
 
     def _mask(self, sent: Sent) -> Rewrite:
         writer, memory = sent.writer, self._memory
-        decoded = decode_known(sent.body, writer.wire, self._table)
-        conversation = read_decoded(decoded, writer.wire, writer.path)
+        conversation = self._cache.read(sent.body, writer.wire, writer.path)
         if memory is None:
-            return change_request(sent.body, conversation, sent.strategies)
-        occasion = memory.meet(conversation, sent.now, 300.0)
-        rewrite = change_request(sent.body, conversation, sent.strategies, None, occasion)
-        memory.keep(occasion, rewrite.past)
+            return rewrite_request(conversation, sent.strategies)
+        context = memory.lookup(conversation, sent.now, 300.0)
+        rewrite = rewrite_request(conversation, sent.strategies, only=None, context=context)
+        memory.store(context, rewrite.past)
         return rewrite
 
 
@@ -84,7 +81,7 @@ def _find_facts(rewrite: Rewrite) -> Iterator[tuple[str, object]]:
     yield "document", _show(request.document)
     yield "opening", digest_opening(request)
     yield "marks", (request.marks, request.model)
-    yield "stream", wire.streams(request.outline, request.path)
+    yield "stream", wire.streams(request.request.envelope, request.path)
 
 
 def _show(value: object) -> str:

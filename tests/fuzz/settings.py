@@ -6,8 +6,8 @@ from random import Random
 from masking.prices import PriceStep
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy
+from masking.rewrite import Strategies
+from tests.priced import PricedPolicy
 
 _TEMPLATES = (
     "<{tool_call_id}|{tool_name}|{original_chars}>",
@@ -40,7 +40,7 @@ def choose_strategies(random: Random) -> Strategies:
     )
 
 
-def choose_prices(policy: MaskPolicy, random: Random) -> MaskPolicy:
+def choose_prices(policy: PricedPolicy, random: Random) -> PricedPolicy:
     """Return a policy as it is, or one that masks much at prices at which much can be lost."""
     if random.random() < 0.3:
         return policy
@@ -57,11 +57,11 @@ def choose_prices(policy: MaskPolicy, random: Random) -> MaskPolicy:
     )
 
 
-def choose_policy(random: Random) -> MaskPolicy:
+def choose_policy(random: Random) -> PricedPolicy:
     """Return a window's settings; half of them slide."""
     read, write = random.choice(((1.0, 1.0), (1.0, 1.0), (0.1, 1.25), (0.5, 1.0), (0.1, 1.0)))
     steps = (PriceStep(300, 2.0),) if random.random() < 0.1 else ()
-    return MaskPolicy(
+    return PricedPolicy(
         random.random() < 0.95,
         random.choice((1, 1, 2, 3, 8)),
         random.random() < 0.7,

@@ -29,7 +29,7 @@ from addon.recordings.provider.provider import Provider
 from addon.recordings.provider.script import Reply, Script
 from masking.config import Settings, parse_settings
 from masking.rewrite import rewrite_request
-from masking.strategies.policy import MaskPolicy
+from masking.window import MaskPolicy
 
 HOST = "localhost"
 SECONDS = 300.0

@@ -95,7 +95,7 @@ def test_a_real_client_gets_to_the_same_end(name: str, tmp_path: Path) -> None:
         assert found is None or flow.request.raw_content in arrived
         if found is not None and before is not None:
             conversation = read_conversation(json.loads(before), found.wire, flow.request.path)
-            places = {(*each.at, *slot) for each in conversation.results for slot in each.slots}
+            places = {(*each.path, *slot) for each in conversation.results for slot in each.slots}
             assert {*compare(before, flow.request.content or b"")} <= places
             turns.append(conversation.turns)
     is_bound = any(each["binding"] == "refuses" for each in read_records(workspace.root / "first"))

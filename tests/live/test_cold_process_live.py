@@ -17,7 +17,7 @@ from addon.proxy.launch import HOST, Proxy
 from addon.shared.shipped import shipped
 from tests.benchmarks.beside_plain import Answers, running_provider, running_side
 from tests.made_up_format import MADE_UP
-from tests.masking.test_known_table import grow
+from tests.masking.test_request_cache import grow
 from tests.soak.talks import KINDS, Talk
 from tests.wire_conversations import WRITERS
 

@@ -10,7 +10,7 @@ import pytest
 
 from addon.recordings.flows import read_flows
 from addon.shared.memory_file import NAME, OBSERVED
-from masking.memory.holdout import is_held_out
+from masking.memory import is_held_out
 from tests.live.harness import (
     Heard,
     Live,

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from masking.config import Settings, parse_settings
-from masking.rewrite import change_request, read_request
+from masking.rewrite import read_request, rewrite_request
 from tests.live.harness import (
     OFF,
     Live,
@@ -43,7 +43,7 @@ def talk(*more: object, turns: int = 3) -> dict[str, Any]:
 
 def expected(body: bytes, config: bytes) -> bytes:
     settings = cast(Settings, parse_settings(config))
-    return change_request(body, read_request(body), settings.strategies).body
+    return rewrite_request(read_request(body), settings.strategies).body
 
 
 @pytest.fixture(scope="module")

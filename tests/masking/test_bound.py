@@ -14,18 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from addon.shared.memory_record import decode, encode
-from masking.memory.boundary_memory import BoundaryMemory, Branches
-from masking.memory.identity import digest_opening
+from masking.memory import BoundaryMemory, Branches, digest_opening
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.rewrite import Rewrite, change_request, read_request
-from masking.strategies.order import Strategies
-from masking.strategies.policy import BoundReasoning, MaskPolicy
+from masking.rewrite import Rewrite, Strategies, read_request
+from masking.window import BoundReasoning, MaskPolicy
 from masking.wire.messages import MESSAGES
 from tests.builders import OLD, TEMPLATE
+from tests.priced import PricedPolicy, rewrite_request
 
 BINDS, FREE = "claude-opus-5-5", "claude-opus-5"
-SLIDING = MaskPolicy(True, 2, False, None, TEMPLATE)
+SLIDING = PricedPolicy(True, 2, False, None, TEMPLATE)
 PRICED = replace(SLIDING, cache_read_ratio=0.1, cache_write_ratio=1.25, reads_at="marks")
 LONGER = replace(SLIDING, window_turns=4, placeholder_template="[{tool_name} masked]")
 POLICIES = (SLIDING, PRICED, LONGER)
@@ -95,10 +94,10 @@ class Session:
         if step.way == "direct":
             return None
         conversation = read_request(self.body, MESSAGES)
-        occasion = self.memory.meet(conversation, 0.0, DAY)
+        context = self.memory.lookup(conversation, 0.0, DAY)
         strategies = replace(self.others, schema1=step.policy)
-        rewrite = change_request(self.body, conversation, strategies, occasion=occasion)
-        self.memory.keep(occasion, rewrite.past)
+        rewrite = rewrite_request(conversation, strategies, context=context)
+        self.memory.store(context, rewrite.past)
         return rewrite
 
     def _is_taken(self, sent: dict[str, Any]) -> bool:
@@ -281,7 +280,7 @@ def test_without_a_memory_nothing_is_masked(thinks: bool) -> None:
     for _ in range(6):
         session.take(Step(thinks=thinks, way="direct"))
     conversation = read_request(session.body, MESSAGES)
-    rewrite = change_request(session.body, conversation, Strategies(schema1=SLIDING))
+    rewrite = rewrite_request(conversation, Strategies(schema1=SLIDING))
     assert rewrite.body is session.body or rewrite.body == session.body
     assert reasons(rewrite) == ["bound"] * 4 + ["in_window"] * 2
 
@@ -310,7 +309,7 @@ def test_reasoning_that_is_only_dropped_may_be_given_up(
         session.take(THINKS._replace(way="direct"))
     conversation = read_request(session.body, wire)
     policy = replace(SLIDING, bound_reasoning=setting)
-    found = reasons(change_request(session.body, conversation, Strategies(schema1=policy)))
+    found = reasons(rewrite_request(conversation, Strategies(schema1=policy)))
     assert found.count("masked") == masked
     assert found.count("bound") == 3 - masked
 

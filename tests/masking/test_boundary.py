@@ -13,18 +13,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.chat_messages import mask_old_tool_results
-from masking.layout import lay_out
-from masking.model import ChatMessage, Maskable, Request
+from masking.model import ChatMessage
 from masking.prices import PriceStep, Pricing, ReadsAt
-from masking.rewrite import rewrite_request
-from masking.strategies.boundary import find_boundary
-from masking.strategies.boundary_fold import Boundary
-from masking.strategies.policy import CERTAIN, MaskPolicy
-from masking.strategies.window import decide, find_maskable, judge
 from masking.tokens import estimate_tokens
+from masking.window import BoundaryPosition, Candidate, RequestSize, lay_out
+from masking.window.policy import CERTAIN
 from tests import builders
 from tests.builders import IMAGE, parts, read, read_body, unanswered
+from tests.priced import (
+    PricedPolicy,
+    decide,
+    evaluate,
+    find_boundary,
+    mask_old_tool_results,
+    measure_candidates,
+    rewrite_request,
+)
 from tests.schedules import (
     Conversation,
     bills,
@@ -47,8 +51,10 @@ PRICES = [
 ]
 
 
-def policy(prices: Pricing, window: int = 2, k: int | None = None, loss: float = 0.1) -> MaskPolicy:
-    return MaskPolicy(
+def policy(
+    prices: Pricing, window: int = 2, k: int | None = None, loss: float = 0.1
+) -> PricedPolicy:
+    return PricedPolicy(
         enabled=True,
         window_turns=window,
         keep_last_k_per_tool=k,
@@ -66,16 +72,16 @@ def converse(
     A placeholder has a size of 30; where results may grow it stands for shorter ones, too.
     """
     size = float(opening)
-    requests: list[Request] = []
-    results: list[Maskable] = []
+    requests: list[RequestSize] = []
+    results: list[Candidate] = []
     for turn, (own, sizes) in enumerate(turns):
-        requests.append(Request(size, turn, len(results)))
+        requests.append(RequestSize(size, turn, len(results)))
         size += own
         for result in sizes:
             saving = result - 30 if grows else max(0, result - 30)
-            results.append(Maskable(turn, size, saving, "tool"))
+            results.append(Candidate(turn, size, saving, "tool"))
             size += result + 16
-    return Conversation((*requests, Request(size, len(turns), len(results))), tuple(results))
+    return Conversation((*requests, RequestSize(size, len(turns), len(results))), tuple(results))
 
 
 conversations = st.builds(
@@ -236,7 +242,7 @@ def test_without_a_discount_it_is_the_windows_edge(conversation: Conversation, w
         conversation.requests, conversation.results, policy(Pricing(1, 1), window)
     )
     last = conversation.requests[-1]
-    assert Boundary(max(0, last.turns - window), last.results) == found
+    assert BoundaryPosition(max(0, last.turns - window), last.results) == found
 
 
 @given(
@@ -436,12 +442,12 @@ def test_a_result_before_its_call_never_counts_as_the_last_of_its_tool() -> None
 def test_only_what_can_be_masked_saves_anything(content: object, saves: bool) -> None:
     body = {"messages": [*builders.turn(content=content), *unanswered()]}
     rule = dataclasses.replace(TENTH, mask_text_parts=True, placeholder_template="<{tool_name}>")
-    judged = judge(read_body(body), rule)
+    judged = evaluate(read_body(body), rule)
     assert [saves] == [
-        maskable.saving > 0 for maskable in find_maskable(judged, lay_out(read_body(body)))
+        maskable.saving > 0 for maskable in measure_candidates(judged, lay_out(read_body(body)))
     ]
     expected = sum(estimate_tokens(r.text) - estimate_tokens(r.placeholder)
                    for decision in judged for r in decision.replacements)  # fmt: skip
     assert [expected] == [
-        maskable.saving for maskable in find_maskable(judged, lay_out(read_body(body)))
+        maskable.saving for maskable in measure_candidates(judged, lay_out(read_body(body)))
     ]

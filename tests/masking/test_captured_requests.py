@@ -6,18 +6,17 @@ They hold fillers in place of texts. Where they are absent, this is skipped.
 import gzip
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
 
 from masking.config import parse_settings
 from masking.errors import WireError
-from masking.rewrite import rewrite_request
-from masking.strategies.policy import MaskPolicy
+from masking.window import MaskPolicy
 from masking.wire.formats import find_format
 from masking.wire_format import WireFormat
 from tests.places import CAPTURED, CONFIG
+from tests.priced import rewrite_request
 
 pytestmark = pytest.mark.skipif(not CAPTURED.exists(), reason="these requests are not here")
 
@@ -93,7 +92,7 @@ def _shipped() -> MaskPolicy:
     """Return the shipped window where nothing is cached, so that the boundary always moves."""
     settings = parse_settings(CONFIG.read_bytes())
     assert settings is not None
-    return replace(settings.policy, cache_read_ratio=1.0, cache_write_ratio=1.0)
+    return settings.policy
 
 
 def _read_path(captured: Captured) -> tuple[WireFormat, str]:

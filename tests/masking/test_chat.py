@@ -129,7 +129,7 @@ def test_an_id_that_is_no_text_names_no_call(call_id: object) -> None:
 )
 def test_what_a_content_is(content: object, kind: str, texts: tuple[str, ...]) -> None:
     (found,) = read([None, result("a", content)]).results
-    assert found.at == ("messages", 1)
+    assert found.path == ("messages", 1)
     assert (kind, texts, "".join(texts)) == (found.kind, found.texts, found.text)
 
 
@@ -230,7 +230,7 @@ def test_every_result_is_found_once_and_bound_by_the_letter(messages: list[ChatM
         if isinstance(m, dict) and m.get("role") == "tool"
     ]
     found = read(messages).results
-    assert expected == [(result.at, result.turn) for result in found]
+    assert expected == [(result.path, result.turn) for result in found]
 
 
 THOUGHT = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}]

@@ -3,9 +3,8 @@ from typing import Any
 
 import pytest
 
-from masking.layout import lay_out
-from masking.model import Request
 from masking.tokens import TokenCounter, count_tools, estimate_tokens
+from masking.window import RequestSize, lay_out
 from masking.wire.chat import CHAT
 from masking.wire.chat_sizes import measure_content, measure_frame, measure_tools
 from tests.builders import read, read_body
@@ -95,9 +94,9 @@ def test_each_message_of_the_assistant_was_a_request() -> None:
     layout = lay_out(read_body({"messages": messages, "tools": tools}))
     assert ((result,), (1_600,)) == (layout.offsets, layout.sizes)
     assert layout.requests == (
-        Request(first, 0, 0),
-        Request(result + 1_604, 1, 1),
-        Request(result + 1_604 + 4, 1, 1),
+        RequestSize(first, 0, 0),
+        RequestSize(result + 1_604, 1, 1),
+        RequestSize(result + 1_604 + 4, 1, 1),
     )
 
 

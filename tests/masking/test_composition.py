@@ -7,11 +7,11 @@ from hypothesis import given
 
 from masking.accounting.prompt import PARTS, Sizes, measure, read_prompt
 from masking.reduction import ReductionOptions
-from masking.rewrite import change_request, read_request
-from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy
+from masking.rewrite import Strategies, read_request
 from masking.tokens import TokenCounter, count_tools
+from masking.window import MaskPolicy
 from tests.builders import MASK_ALL, OLD, documents, policies, policy
+from tests.priced import rewrite_request
 from tests.wire_conversations import (
     IN_EVERY_FORMAT,
     WRITERS,
@@ -37,7 +37,7 @@ TALK: Sequence[Step] = (User("Fix it."), *turn("a"), *turn("b"), Model((), "Done
 
 def measure_parts(told: Told, strategies: Strategies = OFF) -> tuple[Sizes, Mapping[str, int]]:
     """Return the sizes of a request, and of its parts, which add up to it."""
-    found = change_request(told.body, told.read(), strategies)
+    found = rewrite_request(told.read(), strategies)
     sizes = measure(found, told.body, read_prompt(found, COUNTER))
     assert sizes.composition is not None
     assert sizes.request_tokens_after == sum(sizes.composition.values())
@@ -66,9 +66,9 @@ def test_what_masking_puts_in_place_is_told_apart(writer: Writer) -> None:
 @IN_EVERY_FORMAT
 def test_a_placeholder_that_the_client_sends_is_one(writer: Writer) -> None:
     told = writer.tell(*TALK)
-    masked = change_request(told.body, told.read(), Strategies(schema1=MASK_ALL))
+    masked = rewrite_request(told.read(), Strategies(schema1=MASK_ALL))
     again = read_request(masked.body, writer.wire, writer.path)
-    found = change_request(masked.body, again, Strategies(schema1=MASK_ALL))
+    found = rewrite_request(again, Strategies(schema1=MASK_ALL))
     sizes = measure(found, masked.body, read_prompt(found, COUNTER))
     assert {"already_masked": 1, "in_window": 1} == sizes.kept
     assert measure_parts(told, Strategies(schema1=MASK_ALL))[1] == sizes.composition
@@ -110,7 +110,7 @@ def test_what_stands_before_the_list_is_system_and_tools(
     _, plain = measure_parts(told)
     document = {**told.document, **extra}
     body = spell(document).encode()
-    found = change_request(body, read_request(body, told.wire, told.writer.path), OFF)
+    found = rewrite_request(read_request(body, told.wire, told.writer.path), OFF)
     parts = measure(found, body, read_prompt(found, COUNTER)).composition or {}
     assert expected == {*parts} - {*plain}
     assert plain == {part: tokens for part, tokens in parts.items() if part not in expected}
@@ -160,7 +160,7 @@ def test_the_parts_add_up(document: Mapping[str, object], chosen: MaskPolicy) ->
     chat = WRITERS[0]
     body = spell(document).encode()
     conversation = read_request(body, chat.wire, chat.path)
-    found = change_request(body, conversation, Strategies(schema1=chosen))
+    found = rewrite_request(conversation, Strategies(schema1=chosen))
     sizes = measure(found, body, read_prompt(found, COUNTER))
     parts = sizes.composition or {}
     assert sum(parts.values()) == sizes.request_tokens_after

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from masking.elements import UNKNOWN, Call, Element, ElementSize
-from masking.rewrite import read_request, rewrite_request
+from masking.model import UNKNOWN, Call, Element, ElementSize
+from masking.rewrite import read_request
 from masking.tokens import estimate_tokens
 from masking.wire.converse import (
     CONVERSE,
@@ -23,6 +23,7 @@ from masking.wire.converse import (
 from masking.wire.converse_sizes import measure_message, measure_prompt_head
 from masking.wire_format import HeadSize, Marks
 from tests.builders import MASK_ALL, OLD
+from tests.priced import rewrite_request
 
 POINT = {"cachePoint": {"type": "default"}}
 HOUR = {"cachePoint": {"type": "default", "ttl": "1h"}}

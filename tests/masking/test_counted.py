@@ -3,15 +3,14 @@
 import pytest
 
 from masking.accounting.prompt import Prompt, Sizes, digest_elements, measure, read_prompt
-from masking.known_table import KnownTable
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.rewrite import Rewrite, read_request
-from masking.strategies.order import Strategies
+from masking.request_cache import RequestCache
+from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter
 from masking.wire.chat import CHAT
 from tests.builders import MASK_ALL, policy
-from tests.masking.test_known_table import POLICIES, grow, outcome
+from tests.masking.test_request_cache import POLICIES, grow, outcome
 from tests.wire_conversations import IN_EVERY_FORMAT, WRITERS, Writer, turn, turns
 
 WAYS = {
@@ -52,7 +51,7 @@ def take(rewrite: Rewrite, body: bytes, counter: TokenCounter) -> tuple[Prompt, 
 def test_a_session_is_counted_as_by_a_process_that_remembers_nothing(
     writer: Writer, name: str
 ) -> None:
-    table, counter = KnownTable(), TokenCounter()
+    table, counter = RequestCache(), TokenCounter()
     for told in grow(writer):
         cold = outcome(told.body, writer, WAYS[name], None)
         warm = outcome(told.body, writer, WAYS[name], table)
@@ -64,7 +63,7 @@ def test_a_session_is_counted_as_by_a_process_that_remembers_nothing(
 
 @IN_EVERY_FORMAT
 def test_only_what_is_new_is_counted(writer: Writer) -> None:
-    table, counter, strategies = KnownTable(), _Counter(), WAYS["sliding"]
+    table, counter, strategies = RequestCache(), _Counter(), WAYS["sliding"]
     told = writer.tell(*(step for n in range(30) for step in turn(f"c_{n}", f"result {n}")))
     asked = []
     for end in (*range(len(told.items) - 6, len(told.items) + 1, 2), len(told.items)):
@@ -79,7 +78,7 @@ def test_only_what_is_new_is_counted(writer: Writer) -> None:
 
 
 def test_other_placeholders_are_counted_anew() -> None:
-    writer, table, counter = WRITERS[0], KnownTable(), TokenCounter()
+    writer, table, counter = WRITERS[0], RequestCache(), TokenCounter()
     body = writer.tell(*turns(3), *turns(3, "b")).body
     for template in ("<{tool_call_id}>", "<masked>", "<{tool_call_id}>"):
         chosen = policy(MASK_ALL, placeholder_template=template, skip_if_not_shorter=False)
@@ -95,5 +94,5 @@ def test_an_element_has_the_same_digest_before_it_is_counted_and_after() -> None
     request = read_request(body, CHAT)
     before = digest_elements(request)
     read_prompt(Rewrite(body=body, conversation=request, decisions=()), TokenCounter())
-    assert all(known.counted for known in request.known)
+    assert all(known.counted for known in request.parsed)
     assert before == digest_elements(request)

@@ -26,11 +26,10 @@ from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import Prompt, digest_of, read_prompt
 from masking.prices import Pricing
-from masking.rewrite import change_request, read_request
-from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy
+from masking.rewrite import Strategies, read_request
 from masking.tokens import TokenCounter
 from masking.wire.usage import Usage
+from tests.priced import PricedPolicy, rewrite_request
 from tests.sessions import CHATS, grow, read_chat, work
 
 COUNTER = TokenCounter()
@@ -48,7 +47,7 @@ class Bills(NamedTuple):
 
 def play(session: Any, pricing: Pricing, *, is_masked: bool) -> Bills:  # noqa: ANN401 - any session
     """Send a session masked and unmasked to providers that count; `is_masked` is the one told."""
-    policy = MaskPolicy(
+    policy = PricedPolicy(
         True, 4, placeholder_template="[{tool_name}: {original_chars}]", mask_text_parts=True,
         cache_read_ratio=pricing.read, cache_write_ratio=pricing.write, max_loss=1.0,
     )  # fmt: skip
@@ -57,7 +56,7 @@ def play(session: Any, pricing: Pricing, *, is_masked: bool) -> Bills:  # noqa: 
         if recorded.passed_over is not None:
             continue
         conversation = read_request(recorded.body)
-        changed = change_request(recorded.body, conversation, Strategies(schema1=policy))
+        changed = rewrite_request(conversation, Strategies(schema1=policy))
         usages = [
             count(provider, body)
             for provider, body in zip(

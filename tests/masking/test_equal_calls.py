@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from masking.strategies.equal_calls import find_key
+from masking.window import call_key
 
 LONG = "x" * 2_000
 DEEP = "[" * 400 + "]" * 400
@@ -41,11 +41,11 @@ DEEP = "[" * 400 + "]" * 400
 def test_arguments_are_equal_if_their_values_are(
     one: object, other: object, expected: bool
 ) -> None:
-    assert expected is (find_key("read", one) == find_key("read", other))
+    assert expected is (call_key("read", one) == call_key("read", other))
 
 
 def test_calls_of_different_tools_are_never_equal() -> None:
-    keys = {find_key(tool, {"path": "a"}) for tool in ("read", "write", None)}
+    keys = {call_key(tool, {"path": "a"}) for tool in ("read", "write", None)}
     assert 3 == len(keys)
 
 
@@ -53,4 +53,4 @@ def test_values_that_cannot_be_written_are_alike() -> None:
     deep: list[object] = []
     for _ in range(100_000):
         deep = [deep]
-    assert ("read", "") == find_key("read", deep)
+    assert ("read", "") == call_key("read", deep)

@@ -10,23 +10,18 @@ from typing import NamedTuple
 import pytest
 
 from masking.accounting.prompt import read_prompt
-from masking.conversation import find_answers
-from masking.elements import Element
+from masking.conversation import bind, find_answers
 from masking.history import History
-from masking.layout import lay_out
-from masking.memory.boundary_memory import BoundaryMemory
-from masking.memory.identity import Answers, digest_opening
-from masking.model import Decision
-from masking.pairing import bind, read_arguments
+from masking.memory import BoundaryMemory, digest_answers, digest_opening
+from masking.model import Decision, Element, parse_arguments
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.rewrite import Rewrite, change_request, read_request, rewrite_request
-from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy
-from masking.strategies.window import decide
+from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter
+from masking.window import MaskPolicy, lay_out
 from tests.builders import MASK_ALL, OLD, TEMPLATE, policy
 from tests.made_up_format import MADE_UP, NOTE
+from tests.priced import PricedPolicy, decide, rewrite_request
 from tests.wire_conversations import (
     IN_EVERY_FORMAT,
     RUN_AGAIN,
@@ -46,7 +41,7 @@ from tests.wire_conversations import (
 )
 
 TURNS = 30
-SLIDING = MaskPolicy(True, 3, False, None, TEMPLATE)
+SLIDING = PricedPolicy(True, 3, False, None, TEMPLATE)
 PRICED = policy(SLIDING, cache_read_ratio=0.1, cache_write_ratio=1.25)
 
 
@@ -134,7 +129,7 @@ def test_a_result_has_the_arguments_of_its_call(writer: Writer) -> None:
     plan, notes = ({"path": path, "lines": [1, 2]} for path in ("docs/PLAN.md", "notes.md"))
     calls = (Ask("a", "read", plan), Ask("b", "shell", notes))
     results = writer.tell(Model(calls), Tools((FROM_A, FROM_B))).read().results
-    assert [plan, notes] == [read_arguments(result.arguments) for result in results]
+    assert [plan, notes] == [parse_arguments(result.arguments) for result in results]
 
 
 @IN_EVERY_FORMAT
@@ -148,7 +143,7 @@ def test_an_argument_keeps_a_result(writer: Writer) -> None:
 
 def test_a_result_without_a_call_has_no_arguments() -> None:
     (result,) = WRITERS[0].tell(User(), Tools((FROM_A,))).read().results
-    assert {} == read_arguments(result.arguments)
+    assert {} == parse_arguments(result.arguments)
 
 
 @pytest.mark.parametrize(
@@ -266,7 +261,7 @@ def test_turns_requests_and_openings_are_the_same(writer: Writer) -> None:
     assert [r[1:] for r in expected.requests] == [r[1:] for r in layout.requests]
     assert (expected.turns, expected.sizes) == (layout.turns, layout.sizes)
     assert digest_opening(model) == digest_opening(found)
-    answers = Answers(found)
+    answers = digest_answers(found)
     assert TURNS == len(answers) == len({answers[at] for at in range(TURNS)})
 
 
@@ -323,7 +318,7 @@ def test_an_element_is_read_once(writer: Writer) -> None:
     counting = writer.wire._replace(read_element=read_counting)
     options = reduce_to(2_400, summary_max_chars=600)
     strategies = Strategies(schema1=SLIDING, reduction=options)
-    changed = change_request(told.body, read_request(told.body, counting), strategies)
+    changed = rewrite_request(read_request(told.body, counting), strategies)
     masked = {changed.conversation.results[place].element for place in changed.masked}
     assert masked
     assert len(told.items) + len(masked) + 1 == count
@@ -346,9 +341,9 @@ def reduce_to(max_input_chars: int, summary_max_chars: int = 1_400) -> Reduction
 def test_redaction_follows_an_answer(writer: Writer) -> None:
     strategies = Strategies(redaction=RedactionPolicy(True, ("shell",), TEMPLATE))
     told = writer.tell(*LONG)
-    assert told.body == change_request(told.body, told.read(), strategies).body
+    assert told.body == rewrite_request(told.read(), strategies).body
     answered = told.then(Model(text="Done."))
-    changed = change_request(answered.body, answered.read(), strategies)
+    changed = rewrite_request(answered.read(), strategies)
     assert ["other_tool", "redacted"] * TURNS == reasons(changed.decisions)
 
 
@@ -357,7 +352,7 @@ def test_words_before_a_call_redact_nothing(writer: Writer) -> None:
     """Even where the words and the call are two elements."""
     strategies = Strategies(redaction=RedactionPolicy(True, ("shell",), TEMPLATE))
     told = writer.tell(User(), *turn("a"), Model((Ask("b"),), "I look.", "Hm."))
-    changed = change_request(told.body, told.read(), strategies)
+    changed = rewrite_request(told.read(), strategies)
     assert ["in_use"] == reasons(changed.decisions)
 
 
@@ -367,7 +362,7 @@ def test_a_redaction_is_new_after_the_first_answer(writer: Writer) -> None:
     strategies = Strategies(redaction=RedactionPolicy(True, ("shell",), TEMPLATE))
     told = writer.tell(User(), *turn("a"), Model((), "Done.", "Hm."))
     for expected in (True, False):
-        (decision,) = change_request(told.body, told.read(), strategies).decisions
+        (decision,) = rewrite_request(told.read(), strategies).decisions
         assert ("redacted", expected) == (decision.reason, decision.is_new)
         told = told.then(User(), Model((), "Yes.", "Hm."))
 
@@ -379,7 +374,7 @@ def test_a_redaction_is_new_after_the_first_answer(writer: Writer) -> None:
 def test_reduction_keeps_what_belongs_together(writer: Writer, budget: int, stage: str) -> None:
     told = writer.tell(*LONG)
     strategies = Strategies(reduction=reduce_to(budget))
-    changed = change_request(told.body, told.read(), strategies)
+    changed = rewrite_request(told.read(), strategies)
     assert changed.plan is not None
     assert stage == changed.plan.stage
     after = read_request(changed.body, writer.wire)
@@ -398,10 +393,10 @@ def test_a_memory_masks_again_what_it_masked(writer: Writer) -> None:
     told = writer.tell(*LONG)
     for end in (at for at in range(1, len(told.items) + 1) if _is_asked(told.until(at))):
         part = told.until(end)
-        occasion = memory.meet(part.read(), float(end), 300.0)
+        context = memory.lookup(part.read(), float(end), 300.0)
         strategies = Strategies(schema1=PRICED)
-        found = change_request(part.body, part.read(), strategies, occasion=occasion)
-        memory.keep(occasion, found.past)
+        found = rewrite_request(part.read(), strategies, context=context)
+        memory.store(context, found.past)
         assert masked <= found.masked
         masked = found.masked
     assert masked
@@ -415,9 +410,9 @@ def test_a_memory_masks_no_result_because_of_another_one(writer: Writer, again: 
     memory = BoundaryMemory()
 
     def send(told: Told, now: int) -> Rewrite:
-        occasion = memory.meet(told.read(), float(now), 300.0)
-        sent = change_request(told.body, told.read(), chosen, occasion=occasion)
-        memory.keep(occasion, sent.past)
+        context = memory.lookup(told.read(), float(now), 300.0)
+        sent = rewrite_request(told.read(), chosen, context=context)
+        memory.store(context, sent.past)
         return sent
 
     for count in range(1, 14):
@@ -425,7 +420,7 @@ def test_a_memory_masks_no_result_because_of_another_one(writer: Writer, again: 
     assert first.masked
     for count in range(1, 14):
         told = writer.tell(*again.tell_second(count))
-        alone = change_request(told.body, told.read(), chosen)
+        alone = rewrite_request(told.read(), chosen)
         assert alone.body == send(told, 20 + count).body
     # The first one goes on as if there had been no other.
     assert first.masked == send(writer.tell(*again.tell_first(13)), 40).masked

@@ -11,15 +11,13 @@ from hypothesis import strategies as st
 from masking.accounting.prompt import read_prompt
 from masking.conversation import Conversation, read_conversation
 from masking.errors import WireError
-from masking.layout import lay_out
-from masking.memory.identity import digest_opening
+from masking.memory import digest_opening
 from masking.model import Path, Replacement, ToolResult, replacements_of
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.rewrite import Rewrite, change_request, read_request
-from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy
+from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter
+from masking.window import MaskPolicy, lay_out
 from tests.builders import (
     HOLE,
     TEMPLATE,
@@ -33,6 +31,7 @@ from tests.builders import (
     unchanged,
 )
 from tests.made_up_format import MADE_UP
+from tests.priced import rewrite_request
 from tests.wire_conversations import (
     WRITERS,
     Ask,
@@ -202,7 +201,7 @@ WHERE: Mapping[str, Where] = {
 
 
 def rewrite(conversation: Conversation, body: bytes, chosen: MaskPolicy) -> Rewrite:
-    return change_request(body, conversation, Strategies(schema1=chosen))
+    return rewrite_request(conversation, Strategies(schema1=chosen))
 
 
 @EVERY
@@ -270,7 +269,7 @@ def test_calls_words_and_the_order_of_results_stay(
 
 
 def _name(result: ToolResult) -> tuple[object, ...]:
-    return result.at, result.slots, result.call_id, result.tool, result.turn, result.kind
+    return result.path, result.slots, result.call_id, result.tool, result.turn, result.kind
 
 
 def _punch(document: Mapping[str, Any], replaced: tuple[Replacement, ...]) -> Any:  # noqa: ANN401
@@ -323,7 +322,7 @@ def test_every_result_has_a_size_and_is_read_where_it_stands(
     for result in conversation.results:
         tails = result.tails or ("",) * len(result.texts)
         for text, tail, slot in zip(result.texts, tails, result.slots, strict=True):
-            assert text + tail == _at(conversation.document, (*result.at, *slot))
+            assert text + tail == _at(conversation.document, (*result.path, *slot))
     digest_opening(conversation)
 
 
@@ -343,7 +342,7 @@ def test_whatever_is_in_a_request_the_strategies_leave_a_request(
     )
     body = request.body
     try:
-        changed = change_request(body, request.read(), strategies)
+        changed = rewrite_request(request.read(), strategies)
     except WireError:
         return
     before, after = json.loads(body), json.loads(changed.body)

@@ -11,9 +11,8 @@ import pytest
 from masking.mcp import PayloadPolicy
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.rewrite import Rewrite, change_request, read_request
-from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy
+from masking.rewrite import Rewrite, Strategies, read_request
+from masking.window import MaskPolicy
 from tests.builders import MASK_ALL, OLD, policy
 from tests.fuzz import mcp
 from tests.fuzz.billing import Piece, Prompt, find_worst
@@ -24,6 +23,7 @@ from tests.fuzz.play import Processes, play
 from tests.fuzz.process import Sent, compare
 from tests.fuzz.reduced import find_reduction_fault
 from tests.places import ROOT
+from tests.priced import rewrite_request
 from tests.wire_conversations import WRITERS, Ask, Give, Model, Told, Tools, User, turn, turns
 
 CHAT = WRITERS[0]
@@ -55,7 +55,7 @@ def tell() -> Told:
 
 def rewritten(strategies: Strategies = STRATEGIES) -> tuple[bytes, Rewrite]:
     body = tell().body
-    return body, change_request(body, read_request(body), strategies)
+    return body, rewrite_request(read_request(body), strategies)
 
 
 def test_the_oracle_finds_nothing_in_what_is_right() -> None:
@@ -119,7 +119,7 @@ def test_the_oracle_finds_an_error_that_was_masked() -> None:
     items[2] = {**items[2], "is_error": True}
     told = told._replace(items=items)
     masks_errors = Strategies(schema1=policy(STRATEGIES.schema1, keep_errors=False))
-    wrong = change_request(told.body, told.read(), masks_errors)
+    wrong = rewrite_request(told.read(), masks_errors)
     keeps = Strategies(schema1=policy(STRATEGIES.schema1, keep_errors=True))
     assert "masked, not error" in str(find_fault("chat", told.body, wrong, keeps))
 
@@ -148,7 +148,7 @@ def test_the_oracle_judges_a_reduction(budget: int, stage: str) -> None:
             enabled=True, max_input_chars=budget, preserve_recent_raw_turns=2, summary_max_chars=100
         ),
     )
-    sent = change_request(body, read_request(body), Strategies(reduction=right))
+    sent = rewrite_request(read_request(body), Strategies(reduction=right))
     assert sent.plan is not None
     assert sent.plan.stage == stage
     settled = [False] * len(sent.decisions)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.conversation import read_conversation
-from masking.elements import UNKNOWN, Call, Element
 from masking.errors import WireError
+from masking.model import UNKNOWN, Call, Element
 from masking.tokens import estimate_tokens
 from masking.wire.formats import find_format
 from masking.wire.gemini import (

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from masking.memory.holdout import is_held_out
+from masking.memory import is_held_out
 
 OPENINGS = [random.Random(number).randbytes(16) for number in range(10_000)]
 

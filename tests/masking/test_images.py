@@ -7,21 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from addon.replay.first_masked import find_first_behind
 from masking.accounting.prompt import measure, read_prompt
 from masking.conversation import follow
-from masking.layout import lay_out
-from masking.memory.boundary_memory import BoundaryMemory
-from masking.model import Decision, Maskable, describe_image, describes_image
-from masking.reasons import Reason
+from masking.memory import BoundaryMemory
+from masking.model import Decision, Reason, describe_image, describes_image
 from masking.redaction import RedactionPolicy
-from masking.rewrite import Rewrite, change_request, rewrite_request
-from masking.strategies.boundary_fold import Boundary
-from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy
-from masking.strategies.ripening import Ripening
-from masking.strategies.window import find_maskable, judge
+from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter
+from masking.window import BoundaryPosition, Candidate, MaskPolicy, lay_out
+from masking.window.eligible import EligibleResults
 from masking.wire.chat import CHAT
 from masking.wire.converse import CONVERSE
 from masking.wire.gemini import GEMINI
@@ -30,7 +24,9 @@ from masking.wire.messages import MESSAGES
 from masking.wire.responses import RESPONSES
 from masking.wire_format import WireFormat
 from tests.builders import OLD, TEMPLATE, policy
+from tests.first_behind import find_first_behind
 from tests.images import png
+from tests.priced import PricedPolicy, evaluate, measure_candidates, rewrite_request
 from tests.wire_conversations import (
     WRITERS,
     Ask,
@@ -49,7 +45,7 @@ WITH_IMAGES = [writer for writer in WRITERS if writer.has_images]
 EVERY_FORMAT = in_each(WITH_IMAGES)
 
 WINDOW = 2
-SLIDING = MaskPolicy(
+SLIDING = PricedPolicy(
     True, WINDOW, True, None, TEMPLATE, mask_text_parts=True, mask_images=True, keep_last_images=0
 )
 PRICED = policy(SLIDING, cache_read_ratio=0.1, cache_write_ratio=1.25)
@@ -209,9 +205,9 @@ def test_an_error_keeps_its_images(writer: Writer) -> None:
 def test_the_boundary_counts_images(writer: Writer) -> None:
     conversation = browse(writer).read()
     layout = lay_out(conversation)
-    judged = judge(conversation, SLIDING)
-    with_images = find_maskable(judged, layout)
-    without = find_maskable(judge(conversation, policy(SLIDING, mask_images=False)), layout)
+    judged = evaluate(conversation, SLIDING)
+    with_images = measure_candidates(judged, layout)
+    without = measure_candidates(evaluate(conversation, policy(SLIDING, mask_images=False)), layout)
     for result, more, less in zip(conversation.results, with_images, without, strict=True):
         (image,) = result.images
         assert 1_000 < image.tokens < 1_500
@@ -249,19 +245,19 @@ def test_what_is_ripe_is_what_holds_none_of_the_last_images(
     found: list[tuple[int, bool]], keep: int, window: int
 ) -> None:
     rule = policy(SLIDING, keep_last_images=keep, window_turns=window)
-    ripening = Ripening(rule)
-    results: list[Maskable] = []
+    results: list[Candidate] = []
+    eligible = EligibleResults(results, rule)
     for turn, (images, is_bound) in enumerate(found):
-        results.append(Maskable(turn if is_bound else None, turn, 2.0**turn, None, None, images))
-        ripening.advance(turn + 1)
-        ripening.receive(results[-1:])
+        results.append(Candidate(turn if is_bound else None, turn, 2.0**turn, None, None, images))
+        edge = rule.edge(turn + 1)
+        eligible.advance(edge)
+        eligible.receive(len(results))
         last = _find_last(results, keep)
-        edge = rule.find_edge(turn + 1)
         ripe = [r for n, r in enumerate(results) if r.turn in range(edge) and n not in last]
-        assert sum(result.saving for result in ripe) == ripening.saving
+        assert sum(result.saving for result in ripe) == eligible.saving
 
 
-def _find_last(results: list[Maskable], keep: int) -> list[int]:
+def _find_last(results: list[Candidate], keep: int) -> list[int]:
     """Return the results that hold the last images."""
     later = [sum(result.images for result in results[n + 1 :]) for n in range(len(results))]
     return [n for n, result in enumerate(results) if result.images and later[n] < keep]
@@ -277,11 +273,11 @@ def test_a_replay_masks_each_result_when_it_holds_none_of_the_last_images(
 ) -> None:
     rule = policy(SLIDING, keep_last_images=keep, window_turns=window)
     results = [
-        Maskable(turn if is_bound else None, 0.0, 1.0, None, None, images)
+        Candidate(turn if is_bound else None, 0.0, 1.0, None, None, images)
         for turn, (images, is_bound) in enumerate(found)
     ]
     counts = range(1, len(results) + 1)
-    boundaries = [Boundary(rule.find_edge(count), count) for count in counts]
+    boundaries = [BoundaryPosition(rule.edge(count), count) for count in counts]
     first = find_first_behind(results, boundaries, counts, rule)
     for request, boundary in enumerate(boundaries):
         last = _find_last(results[: boundary.results], keep)
@@ -297,9 +293,9 @@ def test_a_memory_masks_in_the_same_words(writer: Writer) -> None:
 
     def send(told: Told, rule: MaskPolicy) -> Rewrite:
         conversation = told.read()
-        occasion = memory.meet(conversation, 0.0, 300.0)
-        found = change_request(told.body, conversation, Strategies(schema1=rule), occasion=occasion)
-        memory.keep(occasion, found.past)
+        context = memory.lookup(conversation, 0.0, 300.0)
+        found = rewrite_request(conversation, Strategies(schema1=rule), context=context)
+        memory.store(context, found.past)
         return found
 
     first = policy(SLIDING, mask_text_parts=False)
@@ -319,12 +315,11 @@ def test_a_redacted_result_loses_its_old_images_too(writer: Writer) -> None:
     steps = [*shot("a", png(mark="a")), Model(text="Done."), User(), *shot("b"), *shot("c")]
     told = writer.tell(User(), *steps)
     strategies = Strategies(redaction=redaction, schema1=SLIDING)
-    once = change_request(told.body, told.read(), strategies)
+    once = rewrite_request(told.read(), strategies)
     assert ["redacted", "in_window", "in_window"] == reasons(once.decisions)
     assert told.document == put_back(once)
     assert ["<gone>", SHOWN] == [r.placeholder for r in once.edits.replacements]
-    again = Told(writer, _items(json.loads(once.body), told))
-    twice = change_request(once.body, again.read(), strategies)
+    twice = rewrite_request(read_request(once.body, writer.wire, writer.path), strategies)
     assert once.body is twice.body
 
 
@@ -338,8 +333,7 @@ def test_an_image_of_a_placeholder_redacted_before_goes_alone(writer: Writer) ->
         *shot("c"),
     ]
     told = writer.tell(User(), *steps)
-    found = change_request(
-        told.body,
+    found = rewrite_request(
         told.read(),
         Strategies(redaction=redaction, schema1=policy(SLIDING, placeholder_template="<gone>")),
     )

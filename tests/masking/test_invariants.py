@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking import ChatMessage, MaskPolicy, mask_old_tool_results, rewrite_request
-from masking.chat_messages import edit_messages
+from masking import ChatMessage, MaskPolicy
+from masking.messages_api import edit_messages
 from masking.model import Edits, replacements_of
-from masking.strategies.asked_again import find_asked_again
-from masking.strategies.window import decide, judge
+from masking.window.decide import find_asked_again
 from tests.builders import (
     HOLE,
     MASK_ALL,
@@ -26,6 +25,7 @@ from tests.builders import (
     read_body,
     spellings,
 )
+from tests.priced import decide, evaluate, mask_old_tool_results, rewrite_request
 
 Pair = tuple[object, object]
 """The same place before and after."""
@@ -108,7 +108,7 @@ def test_a_growing_conversation_never_unmasks(
 def test_what_was_asked_for_again_stays_so(messages: list[ChatMessage]) -> None:
     found: set[int] = set()
     for n in range(len(messages) + 1):
-        now = {*find_asked_again(judge(read(messages[:n]), MASK_ALL), MASK_ALL.window_turns)}
+        now = {*find_asked_again(evaluate(read(messages[:n]), MASK_ALL), MASK_ALL.window_turns)}
         results = len(read(messages[: n - 1]).results) if n else 0
         assert found == {place for place in now if place < results}
         found = now

@@ -2,7 +2,7 @@
 
 import pytest
 
-from masking.memory.lifetime import find_lifetime
+from masking.memory import estimate_lifetime
 from tests.builders import read_body
 
 HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
@@ -28,4 +28,4 @@ def test_it_is_the_longest_that_is_known_and_a_fifth_for_doubt(
     body: dict[str, object], seconds: float
 ) -> None:
     marks = read_body({"messages": [], **body}).marks
-    assert find_lifetime(marks, 300.0) == pytest.approx(1.2 * seconds)
+    assert estimate_lifetime(marks, 300.0) == pytest.approx(1.2 * seconds)

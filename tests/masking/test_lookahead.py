@@ -1,11 +1,24 @@
 """A plan is the cheapest schedule of all, on small cases where all can be tried."""
 
 import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.strategies.lookahead import Outlook, pays_now
+from masking.window.boundary import pays_now
+
+
+class Outlook(NamedTuple):
+    """What a plan knows, as in `pays_now`."""
+
+    requests: int
+    read: float
+    write: float
+    price: float
+    savings: Sequence[float]
+    tails: Sequence[float]
 
 
 def cost(outlook: Outlook, moves: dict[int, int]) -> float:
@@ -64,4 +77,4 @@ def test_it_agrees_with_the_best_of_all_schedules(outlook: Outlook) -> None:
     now = min(paid for moves_now, paid in costs if moves_now)
     later = min(paid for moves_now, paid in costs if not moves_now)
     if abs(now - later) > 1e-6:
-        assert (now < later) is pays_now(outlook)
+        assert (now < later) is pays_now(**outlook._asdict())

@@ -6,9 +6,16 @@ import pytest
 
 from masking import ChatMessage, Conversation
 from masking.conversation import read_conversation
-from masking.memory.boundary_memory import Anchor, BoundaryMemory, Move, Past
-from masking.memory.identity import Answers, ResultIds, digest_opening
-from masking.strategies.boundary_fold import Boundary
+from masking.memory import (
+    Anchor,
+    BoundaryMemory,
+    Move,
+    Past,
+    ResultIds,
+    digest_answers,
+    digest_opening,
+)
+from masking.window import BoundaryPosition
 from masking.window.placeholder import Rendering
 from masking.wire.messages import MESSAGES
 from tests.builders import assistant, call, parts, read, result, turn
@@ -26,13 +33,13 @@ def body(messages: list[ChatMessage]) -> Conversation:
 
 
 def anchor(count: int, messages: list[ChatMessage] = TALK) -> Anchor:
-    answers = Answers(body(messages))
+    answers = digest_answers(body(messages))
     return Anchor(count, answers[count - 1] if count else b"")
 
 
 def move(count: int, messages: list[ChatMessage] = TALK) -> Move:
     results = (ResultIds(body(messages))[0],)
-    return Move(anchor(count, messages), Boundary(1, 1), results, Rendering("<…>", True))
+    return Move(anchor(count, messages), BoundaryPosition(1, 1), results, Rendering("<…>", True))
 
 
 def past(count: int, *moves: Move, messages: list[ChatMessage] = TALK, sent: float = 0.0) -> Past:
@@ -40,7 +47,7 @@ def past(count: int, *moves: Move, messages: list[ChatMessage] = TALK, sent: flo
 
 
 def keep(memory: BoundaryMemory, what: Past, messages: list[ChatMessage]) -> None:
-    memory.keep(memory.meet(body(messages), 0.0, 300.0), what)
+    memory.store(memory.lookup(body(messages), 0.0, 300.0), what)
 
 
 # Which conversation
@@ -106,7 +113,7 @@ def test_an_opening_without_a_user_stays_the_same_as_well() -> None:
     ],
 )
 def test_messages_of_the_assistant_are_told_apart(answer: ChatMessage) -> None:
-    one, other = Answers(body(TALK)), Answers(body([*OPENING, answer]))
+    one, other = digest_answers(body(TALK)), digest_answers(body([*OPENING, answer]))
     assert one[0] != other[0]
     assert len(other) == 1
 
@@ -124,19 +131,19 @@ def test_answers_with_arguments_that_are_objects(one: object, other: object, ali
     def answers(arguments: object) -> bytes:
         use = {"type": "tool_use", "id": "a", "name": "shell", "input": arguments}
         message = {"role": "assistant", "content": [use]}
-        return Answers(read_conversation({"messages": [message]}, MESSAGES))[0]
+        return digest_answers(read_conversation({"messages": [message]}, MESSAGES))[0]
 
     assert alike == (answers(one) == answers(other))
 
 
 def test_a_message_of_the_assistant_is_known_with_all_those_before_it() -> None:
-    one, other = Answers(body(TALK)), Answers(body([*OPENING, *turn("x"), *TALK[4:]]))
+    one, other = digest_answers(body(TALK)), digest_answers(body([*OPENING, *turn("x"), *TALK[4:]]))
     assert one[2] != other[2]
 
 
 def test_a_marker_on_an_answer_changes_nothing() -> None:
     marked = [{**message, "cache_control": {"type": "ephemeral"}} for message in TALK]
-    one, other = Answers(body(TALK)), Answers(body(marked))
+    one, other = digest_answers(body(TALK)), digest_answers(body(marked))
     assert [one[n] for n in range(3)] == [other[n] for n in range(3)]
 
 
@@ -238,29 +245,29 @@ def test_a_place_that_the_request_does_not_have_has_no_result() -> None:
 
 
 def test_what_is_not_known_is_first_met() -> None:
-    occasion = BoundaryMemory().meet(body(TALK), 5.0, 300.0)
-    assert (None, "first met", anchor(3)) == (occasion.past, occasion.state, occasion.place)
+    context = BoundaryMemory().lookup(body(TALK), 5.0, 300.0)
+    assert (None, "first met", anchor(3)) == (context.past, context.state, context.anchor)
 
 
 @pytest.mark.parametrize(("now", "state"), [(300.0, "warm"), (301.0, "cold"), (-9.0, "warm")])
 def test_after_a_longer_pause_the_prefix_is_taken_for_forgotten(now: float, state: str) -> None:
     memory = BoundaryMemory()
     keep(memory, past(3), TALK)
-    assert state == memory.meet(body([*TALK, *turn("d")]), now, 300.0).state
+    assert state == memory.lookup(body([*TALK, *turn("d")]), now, 300.0).state
 
 
 def test_a_request_continues_its_conversation_with_all_its_moves() -> None:
     memory = BoundaryMemory()
     known = past(3, move(1), move(3))
     keep(memory, known, TALK)
-    assert known == memory.meet(body([*TALK, *turn("d")]), 0.0, 300.0).past
+    assert known == memory.lookup(body([*TALK, *turn("d")]), 0.0, 300.0).past
 
 
 def test_where_a_user_went_back_the_later_moves_are_gone() -> None:
     memory = BoundaryMemory()
     keep(memory, past(3, move(1), move(3)), TALK)
     other = [*TALK[:4], *turn("x"), *turn("y")]
-    found = memory.meet(body(other), 0.0, 300.0).past
+    found = memory.lookup(body(other), 0.0, 300.0).past
     assert found is not None
     assert (move(1),) == found.moves
 
@@ -271,17 +278,17 @@ def test_another_conversation_with_the_same_opening_does_not_take_its_place() ->
     first, second = past(3, move(2)), past(2, move(1, other), messages=other)
     keep(memory, first, TALK)
     keep(memory, second, other)
-    assert first == memory.meet(body(TALK), 0.0, 300.0).past
-    assert second == memory.meet(body(other), 0.0, 300.0).past
+    assert first == memory.lookup(body(TALK), 0.0, 300.0).past
+    assert second == memory.lookup(body(other), 0.0, 300.0).past
 
 
 def test_a_conversation_met_in_its_middle_is_not_taken_for_one_with_the_same_opening() -> None:
     memory = BoundaryMemory()
     late = Past(met=anchor(2), last=anchor(3), sent=0.0)
     keep(memory, late, TALK)
-    assert memory.meet(body([*OPENING, *turn("x"), *turn("y")]), 0.0, 300.0).past is None
-    assert memory.meet(body(OPENING), 0.0, 300.0).past is None
-    assert late == memory.meet(body(TALK), 0.0, 300.0).past
+    assert memory.lookup(body([*OPENING, *turn("x"), *turn("y")]), 0.0, 300.0).past is None
+    assert memory.lookup(body(OPENING), 0.0, 300.0).past is None
+    assert late == memory.lookup(body(TALK), 0.0, 300.0).past
 
 
 def edited(messages: list[ChatMessage], place: int) -> list[ChatMessage]:
@@ -294,7 +301,7 @@ def test_only_the_very_same_results_are_known() -> None:
     memory = BoundaryMemory()
     both = move(3)._replace(results=tuple(ResultIds(body(TALK))[n] for n in range(2)))
     keep(memory, past(3, move(2, edited(TALK, 0)), both), TALK)
-    found = memory.meet(body(edited(TALK, 1)), 0.0, 300.0).past
+    found = memory.lookup(body(edited(TALK, 1)), 0.0, 300.0).past
     assert found is not None
     assert (both._replace(results=both.results[:1]),) == found.moves
 
@@ -306,8 +313,8 @@ def test_of_two_conversations_with_the_same_answers_that_with_the_same_results_i
     second = past(2, move(2)._replace(results=(ResultIds(body(other))[1],)), messages=other)
     keep(memory, first, TALK)
     keep(memory, second, other)
-    assert first == memory.meet(body(TALK), 0.0, 300.0).past
-    assert second == memory.meet(body(other), 0.0, 300.0).past
+    assert first == memory.lookup(body(TALK), 0.0, 300.0).past
+    assert second == memory.lookup(body(other), 0.0, 300.0).past
 
 
 def test_what_is_read_late_comes_before_what_was_met_since() -> None:
@@ -328,7 +335,7 @@ def test_what_is_sent_whole_is_forgotten() -> None:
     keep(memory, past(3, move(1)), TALK)
     memory.forget(body([*TALK, *turn("d")]))
     memory.forget(body(TALK))
-    assert memory.meet(body(TALK), 0.0, 300.0).past is None
+    assert memory.lookup(body(TALK), 0.0, 300.0).past is None
     assert [(digest_opening(body(TALK)), 1), (digest_opening(body(TALK)), 0)] == changes
 
 
@@ -336,7 +343,7 @@ def test_forgetting_one_conversation_leaves_others() -> None:
     memory = BoundaryMemory()
     keep(memory, past(3, move(1)), TALK)
     memory.forget(body([{"role": "user", "content": "Something else."}]))
-    assert memory.meet(body(TALK), 0.0, 300.0).past == past(3, move(1))
+    assert memory.lookup(body(TALK), 0.0, 300.0).past == past(3, move(1))
 
 
 def test_the_longest_unused_are_forgotten_first() -> None:
@@ -346,7 +353,7 @@ def test_the_longest_unused_are_forgotten_first() -> None:
     ]
     for n in (0, 1, 0, 2):
         keep(memory, past(1, messages=talks[n]), talks[n])
-    known = [memory.meet(body(talk), 0.0, 300.0).past is not None for talk in talks]
+    known = [memory.lookup(body(talk), 0.0, 300.0).past is not None for talk in talks]
     assert [True, False, True] == known
 
 
@@ -372,7 +379,7 @@ def test_so_they_are_where_the_results_of_all_become_too_many() -> None:
         made = move(1, talks[n])
         made = made._replace(results=made.results * places)
         keep(memory, past(1, made, messages=talks[n]), talks[n])
-    known = [memory.meet(body(talk), 0.0, 300.0).past is not None for talk in talks]
+    known = [memory.lookup(body(talk), 0.0, 300.0).past is not None for talk in talks]
     assert [False, True, True] == known
     assert (digest_opening(body(talks[0])), 0) == changes[-1]
     keep(memory, past(1, move(1)._replace(results=move(1).results * 7)), TALK)
@@ -399,4 +406,4 @@ def test_the_branches_of_one_opening_are_bounded() -> None:
 def test_what_was_remembered_before_can_be_loaded() -> None:
     memory = BoundaryMemory()
     memory.load([(digest_opening(body(TALK)), (past(3, move(1)),))])
-    assert past(3, move(1)) == memory.meet(body(TALK), 0.0, 300.0).past
+    assert past(3, move(1)) == memory.lookup(body(TALK), 0.0, 300.0).past

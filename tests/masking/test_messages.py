@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from masking.elements import Call, Element
+from masking.model import Call, Element
 from masking.tokens import estimate_tokens
 from masking.wire.messages import (
     MESSAGES,

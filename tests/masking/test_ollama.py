@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from masking.elements import UNKNOWN, Call, Element
+from masking.model import UNKNOWN, Call, Element
 from masking.tokens import estimate_tokens
 from masking.wire.formats import find_format
 from masking.wire.ollama import (

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import pytest
 
-from masking.elements import Call, Element, Result
+from masking.conversation import bind, find_target
 from masking.history import History
-from masking.pairing import bind, find_target
+from masking.model import Call, Element, ToolResult
 from masking.wire.gemini import GEMINI
 
 
@@ -23,8 +23,8 @@ def results(*named: str) -> Element:
     return Element("user", results=tuple(_result(tool, call_id) for tool, _, call_id in pairs))
 
 
-def _result(tool: str, call_id: str | None) -> Result:
-    return Result(call_id, "string", ("out",), (("out",),), tool=None if tool == "-" else tool)
+def _result(tool: str, call_id: str | None) -> ToolResult:
+    return ToolResult(call_id, "string", ("out",), (("out",),), tool=None if tool == "-" else tool)
 
 
 SAYS = Element("user", ("Go on.",))

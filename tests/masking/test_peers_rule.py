@@ -7,8 +7,8 @@ from addon.replay.replay import ReplaySettings
 from addon.replay.reread import Rereads
 from addon.replay.session_index import index_session
 from addon.replay.tune.fast_replay import FastReplay
-from masking.strategies.policy import MaskPolicy
 from masking.tokens import TokenCounter
+from masking.window import MaskPolicy
 from tests.benchmarks.peers_rule import (
     WINDOWS,
     Sum,

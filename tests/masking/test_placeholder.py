@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from masking.config import parse_settings
 from masking.errors import ConfigError
-from masking.strategies.policy import DEFAULT_TEMPLATE
 from masking.tokens import TokenCounter, estimate_tokens
+from masking.window import DEFAULT_TEMPLATE
 from masking.window.placeholder import (
     DEFAULT_ARGUMENTS_CHARS,
     MAX_NAME_CHARS,

@@ -20,10 +20,9 @@ from masking.prices import (
     find_cache_rules,
     find_pricing,
 )
-from masking.strategies.policy import apply_pricing
+from masking.window import FREE, price_boundary
 from masking.wire.chat import find_marks
 from masking.wire.usage import Usage
-from tests.builders import MASK_ALL
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 OPEN_AI = ("api.openai.com", "gpt-4o")
@@ -198,11 +197,11 @@ def test_the_boundary_is_drawn_by_what_is_billed_unless_it_is_to_slide(
     settings: PriceSettings, ratios: tuple[float, float], expected: tuple[float, float]
 ) -> None:
     pricing = Pricing(*ratios, source="config", steps=STEPS)
-    policy = apply_pricing(MASK_ALL, pricing, slides=settings.slides)
-    assert expected == (policy.cache_read_ratio, policy.cache_write_ratio)
-    assert (() if settings is NONE else STEPS) == policy.price_steps
-    assert (expected == PLAIN) == policy.slides
-    assert MASK_ALL == apply_pricing(policy, pricing, slides=True)
+    prices = price_boundary(pricing, slides=settings.slides)
+    assert expected == (prices.read, prices.write)
+    assert (() if settings is NONE else STEPS) == prices.steps
+    assert (expected == PLAIN) == prices.slides
+    assert price_boundary(pricing, slides=True) == FREE
 
 
 MARKED = {"messages": [{"role": "user", "cache_control": {"type": "ephemeral"}}]}

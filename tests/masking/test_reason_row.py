@@ -1,7 +1,7 @@
 import pytest
 
 from masking.accounting.prompt import render_reasons
-from masking.reasons import REASONS, Reason
+from masking.model import REASONS, Reason
 
 
 @pytest.mark.parametrize(

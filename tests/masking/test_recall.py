@@ -7,9 +7,8 @@ import pytest
 
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.rewrite import change_request, read_request
-from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy
+from masking.rewrite import Strategies, read_request
+from masking.window import MaskPolicy
 from masking.window.placeholder import (
     encode_text,
     is_recall_id,
@@ -20,6 +19,7 @@ from masking.window.placeholder import (
 )
 from tests.builders import OLD, policy
 from tests.images import png
+from tests.priced import rewrite_request
 from tests.wire_conversations import (
     IN_EVERY_FORMAT,
     WRITERS,
@@ -42,7 +42,7 @@ def mask(writer: Writer, steps: Sequence[Step], strategies: Strategies) -> tuple
     """Return the body that leaves, and the texts that are to be kept."""
     items = [item for step in steps for item in writer.spell(step)]
     body = json.dumps(writer.wrap(items)).encode()
-    rewrite = change_request(body, read_request(body, writer.wire, writer.path), strategies)
+    rewrite = rewrite_request(read_request(body, writer.wire, writer.path), strategies)
     return rewrite.body.decode(), [*masked_texts(rewrite.decisions)]
 
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking import ChatMessage, ConfigError, MaskPolicy, mask_old_tool_results, should_redact
-from masking.chat_messages import redact_tool_results
 from masking.edit.json_text import decode
 from masking.edit.splice import splice
+from masking.messages_api import redact_tool_results
 from masking.model import Edits, replacements_of
 from masking.redaction import RedactionPolicy, Redactions, decide_redactions
 from masking.redaction_switch import apply_switch

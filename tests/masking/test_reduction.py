@@ -4,8 +4,8 @@ from typing import NamedTuple
 import pytest
 
 from masking import ChatMessage, reduction
-from masking.chat_messages import edit_messages, reduce_history
 from masking.history_summary import BEGIN, END, LABEL, OUTCOMES
+from masking.messages_api import edit_messages, reduce_history
 from masking.reduction import ReductionOptions, ReductionPlan, count_chars, plan_reduction
 from masking.wire.chat import CHAT
 from tests.builders import IMAGE, OLD, assistant, call, parts, read, result, turn, unanswered

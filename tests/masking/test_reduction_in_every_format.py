@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from addon.recordings.provider.dialects import DIALECTS
 from masking.conversation import Conversation, find_answers
-from masking.elements import Element
 from masking.history_summary import LABEL
+from masking.model import Element
 from masking.reduction import ReductionOptions, count_chars
-from masking.rewrite import Rewrite, change_request, read_request
-from masking.strategies.order import Strategies
+from masking.rewrite import Rewrite, Strategies, read_request
 from masking.wire.converse import CONVERSE
 from tests.builders import OLD
 from tests.made_up_format import MADE_UP
+from tests.priced import rewrite_request
 from tests.wire_conversations import (
     WRITERS,
     Ask,
@@ -62,7 +62,7 @@ def find_problem_of_converse(messages: Sequence[Mapping[str, Any]]) -> str | Non
 
 
 def reduce(told: Told, options: ReductionOptions) -> Rewrite:
-    return change_request(told.body, told.read(), Strategies(reduction=options))
+    return rewrite_request(told.read(), Strategies(reduction=options))
 
 
 # What is kept so that the order of speakers stays one that the provider takes.

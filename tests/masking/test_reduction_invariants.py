@@ -6,8 +6,8 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from masking import ChatMessage
-from masking.chat_messages import edit_messages, reduce_history
 from masking.history_summary import BEGIN, END, find_blocks
+from masking.messages_api import edit_messages, reduce_history
 from masking.reduction import (
     ReductionOptions,
     ReductionPlan,

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking import ChatMessage, MaskPolicy
-from masking.memory.boundary_memory import BoundaryMemory
-from masking.rewrite import Rewrite, change_request
-from masking.strategies.order import Strategies
-from tests.builders import IMAGE, conversations, examples, parts, policies, read, turn
+from masking.memory import BoundaryMemory
+from masking.rewrite import Rewrite, Strategies, read_request
+from tests.builders import IMAGE, conversations, examples, parts, policies, turn
 from tests.images import png
+from tests.priced import PricedPolicy, at_prices, rewrite_request
 
 LIFETIME = 300.0
-TENTH = MaskPolicy(
+TENTH = PricedPolicy(
     True,
     3,
     placeholder_template="<{tool_name} {original_chars}>",
@@ -46,15 +46,14 @@ class Session:
         self.memory = memory
 
     def send(self, messages: list[ChatMessage], now: float = 0.0, *, held: bool = False) -> Rewrite:
-        body = json.dumps({"messages": messages}).encode()
-        conversation = read(messages)
+        conversation = read_request(json.dumps({"messages": messages}).encode())
         strategies = Strategies(schema1=self.policy)
         only = frozenset[int]() if held else None
         if self.memory is None:
-            return change_request(body, conversation, strategies, only)
-        occasion = self.memory.meet(conversation, now, LIFETIME)
-        outcome = change_request(body, conversation, strategies, only, occasion)
-        self.memory.keep(occasion, outcome.past)
+            return rewrite_request(conversation, strategies, only=only)
+        context = self.memory.lookup(conversation, now, LIFETIME)
+        outcome = rewrite_request(conversation, strategies, only=only, context=context)
+        self.memory.store(context, outcome.past)
         return outcome
 
     def play(self, messages: list[ChatMessage] = TALK) -> list[frozenset[int]]:
@@ -76,7 +75,7 @@ def answers(messages: list[ChatMessage]) -> list[int]:
 def test_a_conversation_known_from_its_start_is_masked_as_without_a_memory(
     messages: list[ChatMessage], policy: MaskPolicy
 ) -> None:
-    priced = dataclasses.replace(policy, cache_write_ratio=1.0)
+    priced = at_prices(policy, cache_write_ratio=1.0)
     known, stateless = remembering(priced), Session(priced, None)
     for end in [*answers(messages), len(messages)]:
         assert stateless.send(messages[:end]).body == known.send(messages[:end]).body
@@ -361,4 +360,4 @@ def test_a_text_that_was_too_short_beside_a_masked_image_stays() -> None:
 
 
 def test_with_masking_off_nothing_is_remembered() -> None:
-    assert remembering(MaskPolicy()).send(TALK).past is None
+    assert remembering(PricedPolicy()).send(TALK).past is None

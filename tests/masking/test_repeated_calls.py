@@ -3,8 +3,7 @@
 import pytest
 
 from masking.accounting.rereads import Places, count_masked_repeats, find_repeated
-from masking.known_table import KnownTable
-from masking.rewrite import read_request
+from masking.request_cache import RequestCache
 from tests.builders import read
 from tests.wire_conversations import (
     IN_EVERY_FORMAT,
@@ -89,12 +88,12 @@ def ask(number: int) -> Ask:
 
 @IN_EVERY_FORMAT
 def test_a_process_that_remembers_requests_finds_the_same(writer: Writer) -> None:
-    table, found = KnownTable(), []
+    table, found = RequestCache(), []
     for turns in range(1, 30):
         told = writer.tell(User(), *(step for n in range(turns) for step in done(ask(n))))
         cold, warm = (
-            find_repeated(read_request(told.body, writer.wire, writer.path, each))
-            for each in (None, table)
+            find_repeated(each.read(told.body, writer.wire, writer.path))
+            for each in (RequestCache(0), table)
         )
         assert cold == warm
         found.append(warm)

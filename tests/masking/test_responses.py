@@ -7,14 +7,12 @@ import pytest
 
 from addon.recordings.provider.received import Received
 from addon.recordings.provider.responses_check import check
-from masking.elements import Call, Element, Result
 from masking.errors import WireError
-from masking.layout import lay_out
-from masking.model import Path
+from masking.model import Call, Element, Path, ToolResult
 from masking.reduction import ReductionOptions
-from masking.rewrite import change_request, read_request
-from masking.strategies.order import Strategies
+from masking.rewrite import Strategies, read_request
 from masking.tokens import estimate_tokens
+from masking.window import lay_out
 from masking.wire.reasoning import find_responses_binding
 from masking.wire.request_fields import asks_for_stream, find_model
 from masking.wire.responses import (
@@ -31,6 +29,7 @@ from masking.wire.responses import (
 )
 from masking.wire.responses_sizes import measure_item, measure_prompt_head
 from masking.wire_format import HeadSize, Marks
+from tests.priced import rewrite_request
 
 IMAGE = {"type": "input_image", "image_url": "data:,", "detail": "high"}
 FAILED = {"type": "exit", "exit_code": 2}
@@ -216,7 +215,7 @@ def say(role: object, content: object, **others: object) -> dict[str, object]:
         ),
         pytest.param(
             {"type": "tool_search_output", "call_id": "a", "tools": []},
-            Element("assistant", (), (), (Result("a", "other", (), ()),)),
+            Element("assistant", (), (), (ToolResult("a", "other", (), ()),)),
             id="tools that the client found",
         ),
         pytest.param(
@@ -226,7 +225,7 @@ def say(role: object, content: object, **others: object) -> dict[str, object]:
         ),
         pytest.param(
             {"type": "program_output", "call_id": "a", "result": "x"},
-            Element("assistant", (), (), (Result("a", "other", (), ()),)),
+            Element("assistant", (), (), (ToolResult("a", "other", (), ()),)),
             id="what a program gave",
         ),
         pytest.param(
@@ -236,7 +235,7 @@ def say(role: object, content: object, **others: object) -> dict[str, object]:
         ),
         pytest.param(
             {"type": "mcp_approval_response", "approval_request_id": "m", "approve": True},
-            Element("user", (), (), (Result("m", "other", (), ()),)),
+            Element("user", (), (), (ToolResult("m", "other", (), ()),)),
             id="its answer",
         ),
         pytest.param(
@@ -442,7 +441,7 @@ def test_a_reduced_history_is_one_that_the_provider_takes(recent: int, budget: i
         preserve_recent_raw_turns=recent,
         observation_masking=False,
     )
-    found = change_request(body, read_request(body, RESPONSES), Strategies(reduction=options))
+    found = rewrite_request(read_request(body, RESPONSES), Strategies(reduction=options))
     assert found.plan is not None
     assert found.plan.dropped
     after = json.loads(found.body)

@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking import ChatMessage, MaskPolicy, Rewrite, WireError, rewrite_request
+from masking import ChatMessage, MaskPolicy, Rewrite, WireError
 from masking.edit.splice import apply
 from masking.model import Decision, Edits, places_masked, replacements_of
-from masking.rewrite import change_request, read_request
-from masking.strategies.order import Strategies
+from masking.rewrite import Strategies, read_request
 from tests.builders import (
     IMAGE,
     MASK_ALL,
@@ -24,6 +23,7 @@ from tests.builders import (
     turn,
     unanswered,
 )
+from tests.priced import rewrite_request
 
 CONVERSATION = [{"role": "user", "content": "go"}, *turn("a"), *turn("b"), *turn("a")]
 
@@ -183,7 +183,7 @@ def test_fifty_megabytes(escape: str) -> None:
 
 
 def mask_only(body: bytes, only: frozenset[int] | None, chosen: MaskPolicy = MASK_ALL) -> Rewrite:
-    return change_request(body, read_request(body), Strategies(schema1=chosen), only)
+    return rewrite_request(read_request(body), Strategies(schema1=chosen), only=only)
 
 
 HELD = encode([*turn("a"), result("orphan"), *turn("b"), *turn("c"), *turn("a")])

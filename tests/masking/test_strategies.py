@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.accounting.prompt import read_prompt
-from masking.chat_messages import mask_old_tool_results, redact_tool_results, reduce_history
 from masking.errors import WireError
+from masking.messages_api import redact_tool_results, reduce_history
 from masking.model import ChatMessage
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.rewrite import Rewrite, change_request, read_request, rewrite_request
-from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy
+from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter
+from masking.window import MaskPolicy
 from tests.builders import MASK_ALL, OLD, TEMPLATE, documents, policies, turn, unanswered
+from tests.priced import mask_old_tool_results, prices_of, rewrite_request
 
 OFF = Strategies()
 ANSWER: ChatMessage = {"role": "assistant", "content": "So it is."}
@@ -29,7 +29,7 @@ REDUCE = ReductionOptions(enabled=True, max_input_chars=700, preserve_recent_raw
 
 def change(messages: list[ChatMessage], strategies: Strategies) -> Rewrite:
     body = json.dumps({"model": "m", "messages": messages}, indent=1).encode()
-    return change_request(body, read_request(body), strategies)
+    return rewrite_request(read_request(body), strategies)
 
 
 def reasons(found: Rewrite) -> list[str]:
@@ -172,8 +172,8 @@ def test_what_is_off_or_has_nothing_to_do_leaves_the_very_same_bytes(
     strategies: Strategies,
 ) -> None:
     body = json.dumps({"messages": TALK}).encode()
-    assert change_request(body, read_request(body), strategies).body is body
-    assert strategies.change == strategies.reduction.reduces
+    assert rewrite_request(read_request(body), strategies).body is body
+    assert strategies.can_change == strategies.reduction.reduces
 
 
 redactions = st.builds(
@@ -204,13 +204,13 @@ def test_bytes_and_messages_agree_whatever_is_on(
     strategies = Strategies(redaction=redaction, schema1=policy, reduction=reduction)
     decoded = read_request(body)
     try:
-        found = change_request(body, decoded, strategies)
+        found = rewrite_request(decoded, strategies)
     except WireError:
         return
     messages, arrived = (json.loads(data)["messages"] for data in (body, found.body))
     if not reduction.enabled:
         assert len(messages) == len(arrived)
-    if not redaction.redacts and not reduction.enabled and policy.slides:
+    if not redaction.redacts and not reduction.enabled and prices_of(policy).slides:
         assert repr(mask_old_tool_results(messages, policy)) == repr(arrived)
     if not policy.masks and not reduction.enabled:
         assert repr(redact_tool_results(messages, redaction)) == repr(arrived)
@@ -226,9 +226,7 @@ def test_redaction_never_makes_the_window_unmask(
 ) -> None:
     body = json.dumps(document).encode()
     alone = rewrite_request(body, policy)
-    together = change_request(
-        body, read_request(body), Strategies(redaction=redaction, schema1=policy)
-    )
+    together = rewrite_request(read_request(body), Strategies(redaction=redaction, schema1=policy))
     for one, both in zip(alone.decisions, together.decisions, strict=True):
         settled = both.reason in ("redacted", "already_masked")
         assert one.reason == both.reason or settled or one.reason == "off"

@@ -9,21 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking import ChatMessage, MaskPolicy
-from masking.layout import lay_out
-from masking.memory.boundary_memory import BoundaryMemory
+from masking.memory import BoundaryMemory
+from masking.model import REASONS
 from masking.prices import Pricing, ReadsAt
-from masking.reasons import REASONS
 from masking.redaction import RedactionPolicy
-from masking.rewrite import Rewrite, change_request, read_request
-from masking.strategies.boundary import allows_whole
-from masking.strategies.boundary_fold import Made
-from masking.strategies.order import Strategies
+from masking.rewrite import Rewrite, Strategies, read_request
+from masking.window import SentMoves, lay_out
 from masking.window.signs import is_summary_request
 from masking.wire.messages import MESSAGES
 from masking.wire.responses import RESPONSES
 from tests.builders import OLD, TEMPLATE, parts, policy, read, turn
 from tests.masking.test_boundary import conversations, converse
 from tests.masking.test_boundary import policy as exact
+from tests.priced import PricedPolicy, allows_whole, rewrite_request
 from tests.schedules import Conversation, bills, costs_at_entries, masks_of_rule
 from tests.wire_conversations import (
     IN_EVERY_FORMAT,
@@ -200,7 +198,7 @@ def test_a_provider_is_asked_for_a_history_in_short(
 
 # What becomes of it.
 
-TENTH = MaskPolicy(
+TENTH = PricedPolicy(
     True, 3, placeholder_template=TEMPLATE, cache_read_ratio=0.1, cache_write_ratio=1.25
 )
 SUMMARY: ChatMessage = {"role": "user", "content": SUMMARISE}
@@ -221,12 +219,12 @@ class Agent:
         self.memory = BoundaryMemory() if remembers else None
 
     def send(self, messages: list[ChatMessage]) -> Rewrite:
-        body, conversation = json.dumps({"messages": messages}).encode(), read(messages)
+        conversation = read_request(json.dumps({"messages": messages}).encode())
         if self.memory is None:
-            return change_request(body, conversation, self.strategies)
-        occasion = self.memory.meet(conversation, 0.0, 300.0)
-        outcome = change_request(body, conversation, self.strategies, occasion=occasion)
-        self.memory.keep(occasion, outcome.past)
+            return rewrite_request(conversation, self.strategies)
+        context = self.memory.lookup(conversation, 0.0, 300.0)
+        outcome = rewrite_request(conversation, self.strategies, context=context)
+        self.memory.store(context, outcome.past)
         return outcome
 
     def work(self, messages: list[ChatMessage]) -> list[bytes]:
@@ -299,8 +297,7 @@ def test_what_is_redacted_stays_redacted() -> None:
     strategies = Strategies(
         schema1=TENTH, redaction=RedactionPolicy(enabled=True, tool_names=("shell",))
     )
-    body = json.dumps({"messages": messages}).encode()
-    asked = change_request(body, read(messages), strategies)
+    asked = rewrite_request(json.dumps({"messages": messages}).encode(), strategies)
     assert asked.left_whole
     assert {"redacted"} == {decision.reason for decision in asked.decisions}
 
@@ -322,7 +319,7 @@ def test_the_promise_holds_with_the_whole_request_billed(
     made = None
     if remembers:
         new = [now - before for before, now in zip([frozenset(), *masks], masks, strict=False)]
-        made = Made({n: sorted(places) for n, places in enumerate(new[:-1]) if places})
+        made = SentMoves({n: sorted(places) for n, places in enumerate(new[:-1]) if places})
     if allows_whole(conversation.requests, conversation.results, rule, made):
         paid = bills(conversation, [*masks[:-1], frozenset()], prices)[-1]
         full = bills(conversation, [frozenset()] * len(masks), prices)[-1]
@@ -347,7 +344,7 @@ def test_it_holds_where_a_cache_is_read_at_entries_alone(
 
 def test_a_prefix_that_is_too_short_to_be_cached_is_paid_for_in_full() -> None:
     conversation = converse([(100, [2_000])] * 12, opening=900)
-    made = Made({11: range(9)})  # nothing was saved by it yet
+    made = SentMoves({11: range(9)})  # nothing was saved by it yet
     losses = [number / 100 for number in range(200)]
     allowed = [
         sum(

@@ -8,11 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from addon.commands.sessions import read_sessions
-from addon.replay.first_masked import find_first_behind
-from masking import model
 from masking.prices import PriceStep
-from masking.strategies.boundary import find_boundaries
-from masking.strategies.policy import MaskPolicy
+from masking.window import Candidate, RequestSize
 from tests.benchmarks.assumed import read_shipped
 from tests.benchmarks.marked import CASES, MARGIN, Case, compare_case
 from tests.block_schedules import (
@@ -24,7 +21,9 @@ from tests.block_schedules import (
     move_at,
     send_all,
 )
+from tests.first_behind import find_first_behind
 from tests.places import MESSAGES_CONVERSATIONS
+from tests.priced import PricedPolicy, find_boundaries
 from tests.vendor_caches import (
     FIVE_MINUTES,
     HOUR,
@@ -153,18 +152,18 @@ def follow_the_rule(talk: BlockConversation, prices: Prices, max_loss: float) ->
     """Return the request at which the boundary's rule masks each result first."""
     offsets = [0, *accumulate(talk.tokens)]
     window = talk.results[0].ripe - _find_turn(talk, talk.results[0]) - 1 if talk.results else 1
-    policy = MaskPolicy(
+    policy = PricedPolicy(
         True, window,
         cache_read_ratio=prices.read, cache_write_ratio=prices.write, max_loss=max_loss,
         price_steps=tuple(PriceStep(*step) for step in prices.steps),
         shortest_prefix=prices.least, reads_at="request ends" if talk.ends else "marks",
     )  # fmt: skip
     maskable = [
-        model.Maskable(_find_turn(talk, result), offsets[result.block], result.saving, None)
+        Candidate(_find_turn(talk, result), offsets[result.block], result.saving, None)
         for result in talk.results
     ]
     requests = [
-        model.Request(
+        RequestSize(
             offsets[request.blocks], number,
             sum(result.block < request.blocks for result in talk.results),
         )

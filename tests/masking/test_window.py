@@ -4,9 +4,8 @@ from typing import NamedTuple
 import pytest
 
 from masking import ChatMessage, MaskPolicy, mask_old_tool_results
-from masking.layout import lay_out
-from masking.strategies.window import decide, find_maskable, judge
 from masking.tokens import estimate_tokens
+from masking.window import lay_out
 from tests.builders import (
     IMAGE,
     MASK_ALL,
@@ -22,6 +21,7 @@ from tests.builders import (
     unanswered,
 )
 from tests.kinds import make_text
+from tests.priced import decide, evaluate, measure_candidates
 
 NO_SHORTER = "x" * len("<a|shell|15>")
 """As long as its placeholder."""
@@ -473,8 +473,8 @@ def test_a_template_with_a_digit_beside_the_count_is_recognised() -> None:
 def test_what_a_placeholder_saves_is_in_estimated_tokens_and_never_less_than_nothing() -> None:
     texts = ("x", NO_SHORTER, make_text("Python", 9_000), make_text("padded table", 9_000))
     messages = [m for n, text in enumerate(texts) for m in turn(f"call_{n}", content=text)]
-    judged = judge(read(messages), MASK_ALL)
-    found = find_maskable(judged, lay_out(read(messages)))
+    judged = evaluate(read(messages), MASK_ALL)
+    found = measure_candidates(judged, lay_out(read(messages)))
     saved = [
         estimate_tokens(text) - estimate_tokens(masked(f"call_{n}", chars=len(text)))
         for n, text in enumerate(texts)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from masking.errors import WireError
-from masking.reasons import REASONS
+from masking.model import REASONS
 from masking.rewrite import read_request
 from masking.wire.chat import CHAT
 from masking.wire.converse import CONVERSE

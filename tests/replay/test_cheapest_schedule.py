@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from addon.replay.first_masked import NEVER, find_first_behind
+from addon.replay.first_masked import NEVER
 from masking.prices import Pricing
-from masking.strategies.boundary_fold import Boundary
-from masking.strategies.policy import MaskPolicy
+from masking.window import BoundaryPosition, MaskPolicy
 from tests.benchmarks.cheapest_schedule import (
     ConversationSizes,
     add_up_bills,
@@ -19,6 +18,7 @@ from tests.benchmarks.cheapest_schedule import (
     apply_moves,
     find_cheapest,
 )
+from tests.first_behind import find_first_behind
 from tests.masking.test_boundary import PRICES, conversations, converse
 from tests.schedules import (
     Conversation,
@@ -48,7 +48,9 @@ def sizes_of(conversation: Conversation, window: int = WINDOW) -> ConversationSi
 
 def first_masked(conversation: Conversation, edges: list[int]) -> list[int]:
     requests, results = conversation
-    boundaries = [Boundary(edge, r.results) for edge, r in zip(edges, requests, strict=True)]
+    boundaries = [
+        BoundaryPosition(edge, r.results) for edge, r in zip(edges, requests, strict=True)
+    ]
     turns = [request.turns for request in requests]
     first = find_first_behind(results, boundaries, turns, MaskPolicy())
     return [at if r.saving else NEVER for at, r in zip(first, results, strict=True)]

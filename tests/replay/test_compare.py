@@ -14,8 +14,8 @@ from addon.replay.tune.fast_replay import FastReplay
 from masking.model import ChatMessage
 from masking.prices import PriceSettings
 from masking.reduction import ReductionOptions
-from masking.strategies.policy import MaskPolicy
 from masking.tokens import TokenCounter
+from masking.window import MaskPolicy
 from tests.builders import MASK_ALL, OLD, assistant, policy, result, turn
 from tests.replays import add_up
 from tests.sessions import CHATS, Talk, grow, read_chat, write_body

@@ -19,8 +19,8 @@ from addon.replay.session_index import index_session
 from addon.replay.tune.fast_replay import BilledSession, FastReplay
 from masking.model import ChatMessage
 from masking.prices import CachePricing, PriceSettings
-from masking.strategies.policy import MaskPolicy
 from masking.tokens import TokenCounter
+from masking.window import MaskPolicy
 from tests.builders import MASK_ALL, OLD, conversations, examples, policies, policy
 from tests.marking import (
     MARKERS,

@@ -11,8 +11,8 @@ from addon.replay.replay import ReplaySettings, Session, replay
 from addon.shared.shipped import recordings
 from masking.model import ChatMessage
 from masking.prices import PriceSettings, Pricing
-from masking.strategies.policy import MaskPolicy
 from masking.tokens import TokenCounter
+from masking.window import MaskPolicy
 from tests.benchmarks.boundary import PRICES, read_conversations
 from tests.benchmarks.cheapest_schedule import ConversationSizes
 from tests.benchmarks.max_loss_front import draw

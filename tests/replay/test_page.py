@@ -21,8 +21,8 @@ from addon.replay.compare import Comparison
 from addon.replay.report.origin import Origin
 from addon.replay.report.page import bills_by_policy, render_chart, render_charts, render_report
 from masking.accounting.cost import Bill
+from masking.model import REASONS, ChangeReason, KeepReason
 from masking.prices import CachePricing
-from masking.reasons import REASONS, ChangeReason, KeepReason
 from masking.wire.usage import Usage
 from tests.builders import OLD
 from tests.replays import NOON, Talk, add_up, in_dollars, in_tokens, replayed, settings

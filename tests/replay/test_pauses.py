@@ -9,8 +9,8 @@ from addon.commands.sessions import read_sessions
 from addon.replay.pauses import Pause, PausedSession
 from addon.replay.replay import ReplaySettings, Session, replay
 from masking.prices import PriceSettings
-from masking.strategies.policy import MaskPolicy
 from masking.tokens import TokenCounter
+from masking.window import MaskPolicy
 from tests.places import RECORDINGS
 from tests.sessions import grow, work
 

@@ -23,8 +23,8 @@ from addon.replay.tune.recommend import (
     tuning_of,
 )
 from masking.prices import PriceSettings
-from masking.strategies.policy import MaskPolicy
 from masking.tokens import TokenCounter
+from masking.window import MaskPolicy
 from tests.sessions import Talk, grow, work, write_body
 
 SHIPPED = MaskPolicy(True, 8, skip_if_not_shorter=True)

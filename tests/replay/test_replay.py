@@ -23,11 +23,12 @@ from masking.accounting.prompt import measure, read_prompt
 from masking.config import Rule
 from masking.model import ChatMessage
 from masking.prices import CachePricing, PriceSettings
-from masking.strategies.order import Strategies
+from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.wire.usage import Usage
 from tests.builders import MASK_ALL, OLD, policies, policy, turn
 from tests.marking import MarkedSession, mark_as_pi
+from tests.priced import at_prices
 from tests.replay.test_fast_replay import say_in_messages
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -74,7 +75,7 @@ def play(session: Session, settings: ReplaySettings = AUTO) -> list[ReplayedRequ
 
 
 def test_each_request_is_masked_as_the_addon_would() -> None:
-    ratios = dataclasses.replace(SHARED, cache_read_ratio=0.5)
+    ratios = at_prices(SHARED, cache_read_ratio=0.5)
     for recorded, request in zip(LONG.recorded, play(LONG), strict=True):
         expected = rewrite_request(recorded.body, ratios)
         prompt = read_prompt(expected, COUNTER)

@@ -27,7 +27,7 @@ from addon.replay.totals import CostUnit, Summary, Totals, add_all, summarize
 from masking.config import Schema1Table, list_keys
 from masking.errors import printable
 from masking.prices import CachePricing
-from masking.strategies.policy import MaskPolicy
+from masking.window import BoundaryPrices, MaskPolicy
 from masking.wire.usage import Usage
 from tests.replays import NOON, Talk, add_up, in_tokens, replayed, settings
 
@@ -219,12 +219,15 @@ def test_the_settings_have_the_names_of_files_and_options() -> None:
 
 def test_the_settings_are_those_that_a_file_can_have() -> None:
     replay = settings("auto")
-    full = dataclasses.replace(replay.policy, keep_last_k_per_tool=2, model_window=128_000)
+    full = dataclasses.replace(replay.policy, keep_last_k_per_tool=2)
     replay = dataclasses.replace(replay, policy=full)
     origin = Origin(created=NOON, version="1", sources=("a",), settings=replay)
     policy = {field.name for field in dataclasses.fields(MaskPolicy)}
     in_files = policy & list_keys(Schema1Table).keys()
-    assert in_files == policy & dict(origin.list_settings()).keys()
+    shown = dict(origin.list_settings()).keys()
+    assert in_files == policy == policy & shown
+    # What host and model charge is no setting, whatever the replay was billed by.
+    assert shown.isdisjoint(field.name for field in dataclasses.fields(BoundaryPrices))
 
 
 def test_what_is_not_set_is_left_out() -> None:

@@ -9,8 +9,8 @@ from addon.replay.compare import Comparison, compare
 from addon.replay.replay import ReplayedRequest, ReplaySettings
 from addon.replay.totals import BilledPrice, ConversationTotals, Totals, add_all, summarize
 from masking.accounting.cost import Bill, WorstBill, worst_bill
-from masking.strategies.policy import MaskPolicy
 from masking.tokens import TokenCounter
+from masking.window import MaskPolicy
 from tests.replays import Talk, add_up, replayed
 from tests.sessions import grow, work
 

@@ -10,13 +10,9 @@ from typing import NamedTuple
 from addon.replay.pauses import Pause
 from addon.replay.replay import ReplaySettings
 from addon.replay.totals import BilledPrice, Totals
-from masking.strategies.policy import MaskPolicy
+from masking.window import MaskPolicy
 
-_GIVEN_BY_PRICES = (
-    *("cache_read_ratio", "cache_write_ratio", "price_steps", "shortest_prefix"),
-    *("reads_at", "model_window"),
-)
-_SETTINGS = [field.name for field in fields(MaskPolicy) if field.name not in _GIVEN_BY_PRICES]
+_SETTINGS = [field.name for field in fields(MaskPolicy)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

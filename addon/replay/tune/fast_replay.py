@@ -17,9 +17,9 @@ from addon.replay.replay import ReplaySettings
 from addon.replay.reread import Rereads, count_rereads
 from addon.replay.session_index import Segment, SessionIndex
 from masking.accounting import Piece, PrefixCache, SentPrompt, count_writable, mean_price
-from masking.strategies.policy import MaskPolicy, apply_pricing
-from masking.strategies.window import may_be_whole
+from masking.history import History
 from masking.tokens import TokenCounter
+from masking.window import Boundary, BoundaryPrices, MaskPolicy, price_boundary
 
 
 class BilledRequest(NamedTuple):
@@ -59,7 +59,7 @@ class FastReplay:
     def __init__(self, index: SessionIndex, counter: TokenCounter) -> None:
         self._index = index
         self._counter = counter
-        self._judged: dict[tuple[int, MaskPolicy], Judged] = {}
+        self._judged: dict[tuple[int, bool, MaskPolicy], Judged] = {}
         self.plain = self._send([_mask_nothing(segment) for segment in index.segments])
 
     def replay(
@@ -88,24 +88,28 @@ class FastReplay:
         segment = self._index.segments[number]
         read, write = believed or segment.pricing.ratios
         pricing = dataclasses.replace(segment.pricing, read=read, write=write)
-        policy = apply_pricing(
-            settings.policy,
-            pricing,
-            slides=settings.boundary_slides,
-            marks=segment.conversation.marks,
-        )
+        policy = settings.policy
         if not policy.masks:
             return _mask_nothing(segment)
-        judged = self._judge(number, policy)
-        if segment.asks_summary and may_be_whole(segment.layout, judged.maskable, policy):
+        prices = price_boundary(
+            pricing, slides=settings.boundary_slides, marks=segment.conversation.marks
+        )
+        judged = self._judge(number, policy, prices)
+        if (
+            segment.asks_summary
+            and Boundary.at_last(
+                segment.layout, judged.candidates, policy, prices, None, History()
+            ).allows_whole()
+        ):
             return _mask_nothing(segment)
-        return FirstMasked(find_first_masked(segment, judged, policy), judged.pieces)
+        return FirstMasked(find_first_masked(segment, judged, policy, prices), judged.pieces)
 
-    def _judge(self, number: int, policy: MaskPolicy) -> Judged:
+    def _judge(self, number: int, policy: MaskPolicy, prices: BoundaryPrices) -> Judged:
         # Policies that differ in nothing but when the boundary moves judge alike, but for what was
         # asked for again, which depends on the window.
         key = (
             number,
+            prices.slides,
             dataclasses.replace(
                 policy,
                 window_turns=policy.window_turns if policy.keep_rereads else 1,
@@ -117,7 +121,7 @@ class FastReplay:
         )
         if key not in self._judged:
             segment = self._index.segments[number]
-            self._judged[key] = judge_segment(segment, policy, self._counter)
+            self._judged[key] = judge_segment(segment, policy, prices, self._counter)
         return self._judged[key]
 
     def _send(self, masks: Sequence[FirstMasked]) -> tuple[BilledRequest, ...]:

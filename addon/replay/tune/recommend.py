@@ -22,8 +22,8 @@ from addon.replay.reread import Rereads
 from addon.replay.session_index import SessionIndex, index_session
 from addon.replay.tune.fast_replay import BilledRequest, BilledSession, FastReplay
 from masking.accounting.cost import AS_MUCH, worst_bill
-from masking.strategies.policy import MaskPolicy
 from masking.tokens import TokenCounter
+from masking.window import MaskPolicy
 
 # What is tried
 

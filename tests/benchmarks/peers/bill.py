@@ -11,8 +11,8 @@ from addon.replay.replay import RecordedRequest, ReplaySettings
 from addon.replay.session_index import index_session
 from addon.replay.tune.fast_replay import FastReplay
 from masking.prices import PriceSettings
-from masking.strategies.policy import MaskPolicy
 from masking.tokens import TokenCounter
+from masking.window import MaskPolicy
 from tests.benchmarks.assumed import TRUE_PRICES
 from tests.benchmarks.peers_rule import set_price
 

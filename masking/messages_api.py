@@ -14,8 +14,7 @@ from masking.reduction import (
     count_chars,
     plan_reduction,
 )
-from masking.strategies.policy import MaskPolicy
-from masking.strategies.window import decide
+from masking.window import FREE, BoundaryPrices, MaskPolicy, decide
 from masking.wire.chat import CHAT
 
 
@@ -56,17 +55,19 @@ def edit_messages(conversation: Conversation, edits: Edits) -> list[ChatMessage]
     return cast(list[ChatMessage], edited["messages"])
 
 
-def mask_old_tool_results(messages: list[ChatMessage], policy: MaskPolicy) -> list[ChatMessage]:
+def mask_old_tool_results(
+    messages: list[ChatMessage], policy: MaskPolicy, prices: BoundaryPrices = FREE
+) -> list[ChatMessage]:
     """Return the messages with old tool results replaced by placeholders.
 
     No message is added, removed, moved or mutated. The very same list comes back if the policy is
-    off or nothing is masked; otherwise a new list, which shares the unmasked messages.
-    Source: Schéma 1, tech spec.
+    off or nothing is masked; otherwise a new list, which shares the unmasked messages. By default
+    masking never has a price, and the window slides. Source: Schéma 1, tech spec.
     """
     if not policy.masks:
         return messages
     conversation = with_targets(read_messages(messages), policy.wanted_arguments)
-    replacements = replacements_of(decide(conversation, policy))
+    replacements = replacements_of(decide(conversation, policy, prices).decisions)
     return edit_messages(conversation, Edits(replacements)) if replacements else messages
 
 

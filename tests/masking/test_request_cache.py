@@ -14,27 +14,22 @@ from hypothesis import strategies as st
 
 from masking.accounting.prompt import read_prompt
 from masking.conversation import Conversation, find_answers, follow
-from masking.edit.element_splice import splice_elements
 from masking.errors import WireError
-from masking.frames import make_frame
 from masking.history import History
-from masking.known_table import KnownTable
-from masking.layout import lay_out
-from masking.memory.boundary_memory import BoundaryMemory
-from masking.memory.identity import Answers
-from masking.model import Maskable, Replacement, Request
+from masking.memory import BoundaryMemory, digest_answers
+from masking.model import Replacement
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.rewrite import Rewrite, change_request, read_request
-from masking.strategies.boundary import find_boundary
-from masking.strategies.order import Strategies
-from masking.strategies.policy import MaskPolicy
+from masking.request_cache import CachedRequest, RequestCache, make_frame
+from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter
+from masking.window import Candidate, MaskPolicy, RequestSize, lay_out
 from masking.wire.chat import CHAT
 from masking.wire.gemini import GEMINI
 from tests.builders import MASK_ALL, OLD, Spelling, examples, policies, policy, spellings
 from tests.images import png
 from tests.masking.test_every_format_invariants import REAL, requests
+from tests.priced import find_boundary, rewrite_request
 from tests.wire_conversations import (
     IN_EVERY_FORMAT,
     WRITERS,
@@ -60,16 +55,27 @@ POLICIES = {"sliding": SLIDING, "priced": PRICED, "keeping": KEEPING}
 
 TEXT = "A line of output.\n" * 40
 
+NOTHING = RequestCache(max_bytes=0)
+"""Remembers no request."""
+
 
 def outcome(
-    body: bytes, writer: Writer, strategies: Strategies, table: KnownTable | None
+    body: bytes, writer: Writer, strategies: Strategies, table: RequestCache | None
 ) -> Rewrite | str:
     """Return what becomes of a request, or why it goes out as it came."""
     try:
-        found = read_request(body, writer.wire, writer.path, table)
-        return change_request(body, found, strategies)
+        found = (table or NOTHING).read(body, writer.wire, writer.path)
+        return rewrite_request(found, strategies)
     except WireError as error:
         return f"{error.path}: {error.problem}"
+
+
+def is_cached(cache: RequestCache, body: bytes) -> bool:
+    """Whether the cache reads the elements of a body one by one, and remembers them."""
+    try:
+        return isinstance(cache.decode(body, CHAT), CachedRequest)
+    except WireError:
+        return False
 
 
 def grow(writer: Writer) -> Iterator[Told]:
@@ -98,7 +104,7 @@ def grow(writer: Writer) -> Iterator[Told]:
 def test_a_session_is_masked_as_by_a_process_that_remembers_nothing(
     writer: Writer, name: str
 ) -> None:
-    table, strategies = KnownTable(), Strategies(schema1=POLICIES[name])
+    table, strategies = RequestCache(), Strategies(schema1=POLICIES[name])
     masked = 0
     for told in grow(writer):
         found = outcome(told.body, writer, strategies, table)
@@ -110,18 +116,18 @@ def test_a_session_is_masked_as_by_a_process_that_remembers_nothing(
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize("name", POLICIES)
 def test_so_it_is_where_its_past_is_remembered(writer: Writer, name: str) -> None:
-    def play(table: KnownTable | None) -> Iterator[Rewrite]:
+    def play(table: RequestCache | None) -> Iterator[Rewrite]:
         memory = BoundaryMemory()
         for now, told in enumerate(grow(writer)):
-            request = read_request(told.body, writer.wire, writer.path, table)
-            seen = memory.meet(request, 400.0 * now if now > 20 else now, 300.0)
+            request = (table or NOTHING).read(told.body, writer.wire, writer.path)
+            seen = memory.lookup(request, 400.0 * now if now > 20 else now, 300.0)
             chosen = POLICIES[name] if now % 5 else policy(POLICIES[name], min_chars=9)
             strategies = Strategies(schema1=chosen)
-            found = change_request(told.body, request, strategies, occasion=seen)
-            memory.keep(seen, found.past)
+            found = rewrite_request(request, strategies, context=seen)
+            memory.store(seen, found.past)
             yield found
 
-    assert [*play(None)] == [*play(KnownTable())]
+    assert [*play(None)] == [*play(RequestCache())]
 
 
 @IN_EVERY_FORMAT
@@ -144,7 +150,7 @@ def test_so_it_is_where_its_past_is_remembered(writer: Writer, name: str) -> Non
     ],
 )
 def test_so_it_is_with_the_other_strategies(writer: Writer, strategies: Strategies) -> None:
-    table = KnownTable()
+    table = RequestCache()
     for told in grow(writer):
         found = outcome(told.body, writer, strategies, table)
         assert outcome(told.body, writer, strategies, None) == found
@@ -154,7 +160,7 @@ def test_so_it_is_with_the_other_strategies(writer: Writer, strategies: Strategi
 def test_so_it_is_where_a_user_goes_back_or_something_in_the_middle_changes(
     writer: Writer,
 ) -> None:
-    table, strategies = KnownTable(), Strategies(schema1=PRICED)
+    table, strategies = RequestCache(), Strategies(schema1=PRICED)
     whole = [*grow(writer)]
     half, full = whole[len(whole) // 2], whole[-1]
     other = half.then(*turn("other", f"other {TEXT}"), *turns(3, "again"))
@@ -172,7 +178,7 @@ def test_so_it_is_where_a_user_goes_back_or_something_in_the_middle_changes(
 def test_so_it_is_with_any_request_however_odd(
     writer: Writer, sent: st.DataObject, spelling: Spelling, chosen: MaskPolicy, begins: str
 ) -> None:
-    table, strategies = KnownTable(), Strategies(schema1=chosen)
+    table, strategies = RequestCache(), Strategies(schema1=chosen)
     document = sent.draw(requests(writer))
     bodies = [f"{begins}{spelling.spell(each)}".encode() for each in _grow(writer, document)]
     for body in (*bodies, bodies[0]):
@@ -248,7 +254,7 @@ READ = {
 
 @pytest.mark.parametrize("case", [*ODD, *READ])
 def test_any_body_is_read_as_by_a_process_that_remembers_nothing(case: str) -> None:
-    table, strategies = KnownTable(), Strategies(schema1=PRICED)
+    table, strategies = RequestCache(), Strategies(schema1=PRICED)
     body = {**ODD, **READ}[case]
     before = [chat(USER), chat(USER, *TURN), b'{"messages": [{"role":"user"}]}']
     for each in (*before, body, body, *before, body):
@@ -258,48 +264,46 @@ def test_any_body_is_read_as_by_a_process_that_remembers_nothing(case: str) -> N
 
 @pytest.mark.parametrize("case", ODD)
 def test_an_odd_body_is_not_remembered(case: str) -> None:
-    table = KnownTable()
+    table = RequestCache()
     table.decode(chat(USER), CHAT)
-    assert None is table.decode(ODD[case], CHAT)
+    assert not is_cached(table, ODD[case])
 
 
 @pytest.mark.parametrize("case", READ)
 def test_all_others_are(case: str) -> None:
-    table = KnownTable()
+    table = RequestCache()
     first, second = table.decode(READ[case], CHAT), table.decode(READ[case], CHAT)
-    assert first is not None
-    assert second is not None
     assert first.document == second.document == orjson.loads(READ[case])
-    assert first.cut is not None
-    assert second.cut is not None
-    assert [*map(id, first.cut.known)] == [*map(id, second.cut.known)]
+    assert isinstance(first, CachedRequest)
+    assert isinstance(second, CachedRequest)
+    assert [*map(id, first.parse_elements(()))] == [*map(id, second.parse_elements(()))]
 
 
 @IN_EVERY_FORMAT
 def test_what_is_known_of_an_element_is_the_same_object_in_later_requests(writer: Writer) -> None:
-    table = KnownTable()
+    table = RequestCache()
     before: Conversation | None = None
     for told in grow(writer):
-        request = read_request(told.body, writer.wire, writer.path, table)
-        assert [*request.items] == [each.item for each in request.known]
-        assert [*request.elements] == [each.element for each in request.known]
+        request = table.read(told.body, writer.wire, writer.path)
+        assert [*request.items] == [each.item for each in request.parsed]
+        assert [*request.elements] == [each.element for each in request.parsed]
         if before is not None:
-            assert [*map(id, before.known)] == [*map(id, request.known[: len(before.known)])]
+            assert [*map(id, before.parsed)] == [*map(id, request.parsed[: len(before.parsed)])]
         before = request
 
 
 def test_an_element_is_known_wherever_it_stood_before() -> None:
-    table = KnownTable()
-    first = read_request(chat(USER, *TURN), table=table)
-    second = read_request(chat({"role": "system"}, *TURN, USER), table=table)
-    assert [id(first.known[n]) for n in (1, 2, 0)] == [*map(id, second.known[1:])]
+    table = RequestCache()
+    first = table.read(chat(USER, *TURN), CHAT)
+    second = table.read(chat({"role": "system"}, *TURN, USER), CHAT)
+    assert [id(first.parsed[n]) for n in (1, 2, 0)] == [*map(id, second.parsed[1:])]
 
 
 def test_formats_do_not_share_elements() -> None:
-    table = KnownTable()
+    table = RequestCache()
     for writer in WRITERS:
         told = writer.tell(User("Hi."), *turn())
-        found = read_request(told.body, writer.wire, writer.path, table)
+        found = table.read(told.body, writer.wire, writer.path)
         assert told.read() == found
 
 
@@ -320,11 +324,11 @@ def test_elements_that_stand_out_are_all_that_a_function_of_a_document_looks_for
     for each in marked:
         told = writer.tell(User("One."), User("Two."))
         body = told._replace(items=[told.items[0], each, told.items[1]]).body
-        warm = read_request(body, writer.wire, writer.path, KnownTable())
+        warm = RequestCache().read(body, writer.wire, writer.path)
         cold = read_request(body, writer.wire, writer.path)
         assert cold.marks == warm.marks
         wire, model = writer.wire, "claude-opus-5-5"
-        found = wire.find_binding(warm.outline, model)
+        found = wire.find_binding(warm.request.envelope, model)
         assert wire.find_binding(cold.document, model) == found
         assert cold.binding == warm.binding
 
@@ -334,25 +338,25 @@ def test_an_item_that_refers_to_the_provider_is_found() -> None:
     told = writer.tell(User("Hi."))
     body = told._replace(items=[*told.items, {"type": "item_reference", "id": "x"}]).body
     problem = "body: the provider holds a part of the history (item_reference)"
-    assert problem == outcome(body, writer, Strategies(), KnownTable())
+    assert problem == outcome(body, writer, Strategies(), RequestCache())
 
 
 def test_lists_are_forgotten_beyond_a_bound_the_longest_unused_first() -> None:
-    table = KnownTable(max_bytes=100_000)
+    table = RequestCache(max_bytes=100_000)
     talks = [chat({"role": "user", "content": f"{n} " + "x" * 10_000}, *TURN) for n in range(9)]
-    known = [read_request(each, table=table).known[0].item for each in talks[:2]]
+    known = [table.read(each, CHAT).parsed[0].item for each in talks[:2]]
     for each in talks[2:]:
-        read_request(each, table=table)
-        read_request(talks[0], table=table)
-    assert known[0] is read_request(talks[0], table=table).known[0].item
-    assert known[1] == read_request(talks[1], table=table).known[0].item
-    assert known[1] is not read_request(talks[1], table=table).known[0].item
+        table.read(each, CHAT)
+        table.read(talks[0], CHAT)
+    assert known[0] is table.read(talks[0], CHAT).parsed[0].item
+    assert known[1] == table.read(talks[1], CHAT).parsed[0].item
+    assert known[1] is not table.read(talks[1], CHAT).parsed[0].item
 
 
 def test_what_is_larger_than_the_bound_is_not_remembered() -> None:
-    assert None is KnownTable().decode(b'{"messages": [%b {}]}' % (b"{}," * 20_000), CHAT)
-    assert None is KnownTable(max_bytes=1_000).decode(chat({"content": "x" * 600}), CHAT)
-    assert KnownTable(max_bytes=1_000).decode(chat({"content": "x" * 300}), CHAT) is not None
+    assert not is_cached(RequestCache(), b'{"messages": [%b {}]}' % (b"{}," * 20_000))
+    assert not is_cached(RequestCache(max_bytes=1_000), chat({"content": "x" * 600}))
+    assert is_cached(RequestCache(max_bytes=1_000), chat({"content": "x" * 300}))
 
 
 WEIGHED = {
@@ -422,16 +426,16 @@ def test_a_table_holds_at_most_half_as_much_again_as_it_weighs(
 
 def measure_table(kind: str, place: str, size: int, count: int) -> tuple[int, int]:
     """Return the bytes that a table of such requests holds, and those that it says it weighs."""
-    table: KnownTable | None = KnownTable()
+    table: RequestCache | None = RequestCache()
     assert table is not None
     counter = TokenCounter(1)
     bodies = [WEIGHED_IN[place](spell_many(kind, size, n)).encode() for n in range(count)]
     tracemalloc.start()
     try:
         for body in bodies:
-            request = read_request(body, GEMINI, GEMINI_WRITER.path, table)
-            assert request.cut is not None
-            read_prompt(change_request(body, request, Strategies(schema1=SLIDING)), counter)
+            request = table.read(body, GEMINI, GEMINI_WRITER.path)
+            assert isinstance(request.request, CachedRequest)
+            read_prompt(rewrite_request(request, Strategies(schema1=SLIDING)), counter)
             del request
         weight = table._bytes
         gc.collect()
@@ -446,7 +450,7 @@ def measure_table(kind: str, place: str, size: int, count: int) -> tuple[int, in
 def test_what_was_edited_of_an_element_weighs_as_well() -> None:
     """A long text beside results that are masked stands in the element as it is sent, too."""
     writer = next(each for each in WRITERS if each.name == "messages")
-    table, sent = KnownTable(), 0
+    table, sent = RequestCache(), 0
     for number in range(4):
         told = writer.tell(*(step for n in range(5) for step in turn(f"c{n}", f"{number} {OLD}")))
         items = [json.loads(json.dumps(item)) for item in told.items]
@@ -454,9 +458,9 @@ def test_what_was_edited_of_an_element_weighs_as_well() -> None:
             if item["role"] == "user":
                 item["content"].append({"type": "text", "text": f"{number} " + "漢" * 9_000})
         body = json.dumps(writer.wrap(items)).encode()
-        request = read_request(body, writer.wire, writer.path, table)
-        assert request.cut is not None
-        sent += len(change_request(body, request, Strategies(schema1=SLIDING)).body)
+        request = table.read(body, writer.wire, writer.path)
+        assert isinstance(request.request, CachedRequest)
+        sent += len(rewrite_request(request, Strategies(schema1=SLIDING)).body)
     decoded = 4 * 5 * 2 * 9_000
     assert table._bytes > 2 * sent + decoded - 3 * len(body)
 
@@ -485,65 +489,66 @@ def test_a_word_that_changes_around_the_list_is_weighed_by_itself(
 
 @pytest.mark.parametrize("odd", ["1", "[]", "null", '"{"'])
 def test_a_list_with_something_else_in_it_costs_no_more_than_to_cut_it(odd: str) -> None:
-    table = KnownTable()
+    table = RequestCache()
     body = b'{"messages": [{"role": "user"}, {"role": "assistant"}, %b]}' % odd.encode()
-    assert table.decode(body, CHAT) is None
+    assert not is_cached(table, body)
     assert {} == table._by_sample
 
 
 def test_a_list_that_is_too_heavy_alone_is_not_remembered() -> None:
-    table = KnownTable(max_bytes=20_000_000)
+    table = RequestCache(max_bytes=20_000_000)
     light, heavy = (chat({"role": "user", "content": [{}] * n}) for n in (200_000, 400_000))
     for body, is_remembered in ((light, True), (heavy, False), (light, True)):
-        assert read_request(body, table=table).cut is not None
+        assert is_cached(table, body)
         assert is_remembered == (len(table._lists) == 1)
 
 
 def test_a_table_weighs_as_much_as_the_lists_in_it() -> None:
-    table = KnownTable(max_bytes=300_000)
+    table = RequestCache(max_bytes=300_000)
     for writer in WRITERS:
         for told in grow(writer):
             for body in (told.body, told.body.replace(b'"Mend it."', b'"Mend all."')):
-                read_request(body, writer.wire, writer.path, table)
+                table.read(body, writer.wire, writer.path)
                 lists = [*table._lists]
                 weights = [
-                    4_000 + each.frame.weight + sum(k.weight for k in each.known) for each in lists
+                    4_000 + each.frame.weight + sum(k.weight for k in each.elements)
+                    for each in lists
                 ]
                 assert weights == [each.weight for each in lists]
                 assert sum(weights) == table._bytes
 
 
 def test_elements_are_known_wherever_they_stood_however_many_there_were() -> None:
-    table = KnownTable(max_bytes=20_000_000)
+    table = RequestCache(max_bytes=20_000_000)
     for start in range(0, 24_000, 2_000):
         messages = [{"role": "user", "content": str(start + n)} for n in range(2_000)]
-        known = read_request(chat(*messages), table=table).known
-        turned = read_request(chat(*messages[::-1]), table=table).known
+        known = table.read(chat(*messages), CHAT).parsed
+        turned = table.read(chat(*messages[::-1]), CHAT).parsed
         assert [*map(id, known)] == [*map(id, turned[::-1])]
 
 
 def test_a_list_that_parts_from_another_leaves_that_one_known() -> None:
-    table = KnownTable()
+    table = RequestCache()
     opening = [USER, *(message for _ in range(6) for message in TURN)]
     one, two = ([*opening, {"role": "user", "content": text}, *TURN] for text in ("1", "2"))
-    first = read_request(chat(*one), table=table).known
+    first = table.read(chat(*one), CHAT).parsed
     for _ in range(3):
-        read_request(chat(*two), table=table)
-    assert [*map(id, first)] == [*map(id, read_request(chat(*one), table=table).known)]
+        table.read(chat(*two), CHAT)
+    assert [*map(id, first)] == [*map(id, table.read(chat(*one), CHAT).parsed)]
 
 
 def test_more_conversations_may_part_after_one_element_than_are_kept_there() -> None:
-    table = KnownTable()
+    table = RequestCache()
     for _ in range(2):
         for n in range(300):
             body = chat(USER, {"role": "user", "content": str(n)})
-            assert json.loads(body) == read_request(body, table=table).document
+            assert json.loads(body) == table.read(body, CHAT).document
 
 
 def test_a_mark_that_moves_on_leaves_the_rest_known() -> None:
     """As it is with claude-code: the last message has the mark, and has it no more."""
     writer = next(each for each in WRITERS if each.name == "messages")
-    table, mark = KnownTable(), {"cache_control": {"type": "ephemeral"}}
+    table, mark = RequestCache(), {"cache_control": {"type": "ephemeral"}}
     strategies = Strategies(schema1=PRICED)
     known = 0
     for told in grow(writer):
@@ -555,20 +560,20 @@ def test_a_mark_that_moves_on_leaves_the_rest_known() -> None:
         assert isinstance(found, Rewrite)
         request = found.conversation
         assert request.marks.in_list
-        assert sum(each.size is not None for each in request.known) >= known
-        known = len(request.known) - 1
+        assert sum(each.size is not None for each in request.parsed) >= known
+        known = len(request.parsed) - 1
 
 
 @IN_EVERY_FORMAT
 def test_the_answers_and_sizes_of_a_session_are_those_of_each_of_its_requests(
     writer: Writer,
 ) -> None:
-    table = KnownTable()
+    table = RequestCache()
     for told in grow(writer):
-        warm = read_request(told.body, writer.wire, writer.path, table)
+        warm = table.read(told.body, writer.wire, writer.path)
         cold = told.read()
         assert lay_out(cold) == lay_out(warm)
-        expected, found = Answers(cold), Answers(warm)
+        expected, found = digest_answers(cold), digest_answers(warm)
         answers = find_answers(cold.elements, in_runs=writer.wire.answers_in_runs)
         assert len([*answers]) == len(expected) == len(found)
         assert [expected[at] for at in range(len(expected))] == [
@@ -577,21 +582,19 @@ def test_the_answers_and_sizes_of_a_session_are_those_of_each_of_its_requests(
 
 
 def test_what_is_worked_out_is_kept_once_however_often_settings_and_head_change() -> None:
-    table, messages = KnownTable(), [USER, *TURN, {"role": "tool", "tool_call_id": "a"}]
+    table, messages = RequestCache(), [USER, *TURN, {"role": "tool", "tool_call_id": "a"}]
     kept = []
     for n in range(9):
         body = chat(*messages, tools=[{"name": "x" * 50 * n}])
-        request = read_request(body, CHAT, WRITERS[0].path, table)
+        request = table.read(body, CHAT, WRITERS[0].path)
         strategies = Strategies(schema1=policy(PRICED, window_turns=n + 1))
-        assert outcome(body, WRITERS[0], strategies, None) == change_request(
-            body, request, strategies
-        )
+        assert outcome(body, WRITERS[0], strategies, None) == rewrite_request(request, strategies)
         kept.append(len(request.history))
     assert [kept[0]] * 9 == kept
 
 
 def test_threads_share_a_table() -> None:
-    table, strategies = KnownTable(max_bytes=200_000), Strategies(schema1=PRICED)
+    table, strategies = RequestCache(max_bytes=200_000), Strategies(schema1=PRICED)
     told = [told for writer in WRITERS[:4] for told in grow(writer)]
     found = [outcome(each.body, each.writer, strategies, None) for each in told]
     with ThreadPoolExecutor(4) as pool:
@@ -603,18 +606,18 @@ def test_threads_share_a_table() -> None:
 
 
 def test_elements_are_edited_in_their_order() -> None:
-    request = read_request(chat(USER, *TURN, {**TURN[1], "content": OLD}), table=KnownTable())
-    assert request.cut is not None
+    request = RequestCache().decode(chat(USER, *TURN, {**TURN[1], "content": OLD}), CHAT)
+    assert isinstance(request, CachedRequest)
     edits = [Replacement(("messages", at, "content"), OLD, "new") for at in (3, 0)]
     with pytest.raises(WireError, match="not in order"):
-        splice_elements(b"", request.cut, edits, 1)
+        request.splice_elements(edits, 1)
 
 
 def test_a_boundary_is_not_gone_on_with_from_other_results() -> None:
-    requests = [Request(1_000.0 * n, n, n) for n in range(30)]
+    requests = [RequestSize(1_000.0 * n, n, n) for n in range(30)]
     history = History()
     for saving in (100.0, 900.0):
-        results = [Maskable(n, 1_000.0 * n + 50, saving, None) for n in range(30)]
+        results = [Candidate(n, 1_000.0 * n + 50, saving, None) for n in range(30)]
         found = find_boundary(requests, results, PRICED, history=history)
         assert find_boundary(requests, results, PRICED) == found
 
@@ -640,7 +643,7 @@ def test_a_branch_with_equal_arguments_has_its_own_spelling_in_placeholders(
         said = [*turns(4, "early"), asked, Tools((Give("n", TEXT),)), *turns(later)]
         return writer.tell(User(), *said).body.replace(b'{"n" : "here"}', arguments.encode())
 
-    table = KnownTable()
+    table = RequestCache()
     outcome(spell(before, 2), writer, strategies, table)
     found = outcome(spell(now, 9), writer, strategies, table)
     assert isinstance(found, Rewrite)
@@ -661,7 +664,7 @@ def test_a_lone_surrogate_changes_nothing_of_what_precedes_it(writer: Writer, la
     assert plain.body != told[0].body
     assert plain.edits == odd.edits
     assert lay_out(plain.conversation).offsets == lay_out(odd.conversation).offsets
-    before, after = Answers(plain.conversation), Answers(odd.conversation)
+    before, after = digest_answers(plain.conversation), digest_answers(odd.conversation)
     assert [before[at] for at in range(len(before))] == [after[at] for at in range(len(after))]
 
 
@@ -672,7 +675,7 @@ def test_a_text_that_occurs_twice_is_replaced_where_it_was_given() -> None:
     told += [{"role": "tool", "tool_call_id": long, "content": long}]
     body = chat({"role": "user", "content": long}, *told, *TURN, *TURN)
     strategies = Strategies(schema1=SLIDING)
-    table = KnownTable()
+    table = RequestCache()
     for _ in range(2):
         found = outcome(body, WRITERS[0], strategies, table)
         assert isinstance(found, Rewrite)
@@ -682,7 +685,10 @@ def test_a_text_that_occurs_twice_is_replaced_where_it_was_given() -> None:
 
 def test_old_texts_are_escaped_to_ascii_as_long_as_the_whole_body_is() -> None:
     messages = [USER, *TURN[:1], {**TURN[1], "content": OLD * 9}, *TURN, *TURN]
-    strategies, table = Strategies(schema1=policy(SLIDING, placeholder_template="é")), KnownTable()
+    strategies, table = (
+        Strategies(schema1=policy(SLIDING, placeholder_template="é")),
+        RequestCache(),
+    )
     ascii_only = outcome(chat(*messages), WRITERS[0], strategies, table)
     assert isinstance(ascii_only, Rewrite)
     assert ascii_only.body.isascii()

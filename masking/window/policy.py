@@ -1,12 +1,11 @@
-"""What may be masked: one frozen policy, every default in one place."""
+"""What a user sets about the window: one frozen policy, every default in one place."""
 
 import math
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from masking.errors import ConfigError
 from masking.patterns import check_globs
-from masking.prices import PriceStep, Pricing, ReadsAt
 from masking.window.placeholder import (
     DEFAULT_ARGUMENTS_CHARS,
     MAX_ARGUMENTS_CHARS,
@@ -14,28 +13,16 @@ from masking.window.placeholder import (
     Template,
     parse_template,
 )
-from masking.wire_format import Marks
 
 DEFAULT_TEMPLATE = (
     "[Observation masquée: résultat d’outil ancien "  # noqa: RUF001 - the template's own spelling
     "(tool_call_id={tool_call_id}, outil={tool_name}, chars={original_chars})]"
 )
 
-
 BoundReasoning = Literal["keep", "drop"]
 
-_EVERYWHERE = Marks(in_head=True, in_list=True)
-
-_FROM_ZERO = (
-    "min_chars",
-    "error_words_max_chars",
-    "cache_read_ratio",
-    "cache_write_ratio",
-    "max_loss",
-)
-
+_NOT_NEGATIVE = ("min_chars", "error_words_max_chars", "max_loss")
 _GLOBS = ("keep_tools", "mask_tools", "keep_arguments")
-
 
 CERTAIN = 0.95
 """Part of the promise that estimates may spend. Of 158 sessions with texts of every kind the worst
@@ -45,6 +32,8 @@ request then stands at 1.105 where 1.1 is promised (`python -m tests.benchmarks.
 @dataclass(frozen=True, slots=True)
 class MaskPolicy:
     """The five settings of Schéma 1, in its order, and those that were added since.
+
+    What host and model charge is no setting: see `BoundaryPrices`.
 
     enabled: off, nothing is ever masked.
     window_turns: how many of the last tool turns keep their results; 0 or less is off.
@@ -67,12 +56,6 @@ class MaskPolicy:
     keep_latest_turns: keep the latest result of each target (same tool, same path-like argument)
         this many turns after its call; older ones of the target follow the window; 0 is off.
     target_arguments: the names of such arguments; the first that a call has is its target.
-    price_steps: the sizes, in tokens, from which on every token of a prompt costs more, lowest
-        first. Like the ratios, it is not a key of a file: prices give it.
-    shortest_prefix: a prefix of fewer tokens is not cached. Prices give it, too.
-    reads_at: where a cached prompt can be read from. Prices give it, too.
-    model_window: the tokens of the model's context window; None if it is not known. It is found
-        with the prices.
     mask_images: also mask the images of old results, each with a text that says what it was.
     keep_last_images: keep the results that hold the last K images, however old; 0 or less is off.
     bound_reasoning: "keep": mask nothing that reasoning of the model is bound to; "drop": do so
@@ -100,15 +83,9 @@ class MaskPolicy:
     mask_text_parts: bool = False
     min_chars: int = 0
     error_words_max_chars: int = 2_000
-    cache_read_ratio: float = 1.0
-    cache_write_ratio: float = 1.0
     max_loss: float = 0.10
     keep_latest_turns: int = 0
     target_arguments: tuple[str, ...] = ("file_path", "path", "filename", "filePath")
-    price_steps: tuple[PriceStep, ...] = ()
-    shortest_prefix: int = 0
-    reads_at: ReadsAt = "any prefix"
-    model_window: int | None = None
     bound_reasoning: BoundReasoning = "keep"
     mask_images: bool = False
     keep_last_images: int = 3
@@ -123,7 +100,7 @@ class MaskPolicy:
         if not 0 <= self.placeholder_arguments_chars <= MAX_ARGUMENTS_CHARS:
             problem = f"must be from 0 to {MAX_ARGUMENTS_CHARS}"
             raise ConfigError(problem, "placeholder_arguments_chars")
-        for name in _FROM_ZERO:
+        for name in _NOT_NEGATIVE:
             if not 0 <= getattr(self, name) < math.inf:  # a NaN is no such number either
                 raise ConfigError("must be a number from 0 up", name)
         for name in _GLOBS:
@@ -135,12 +112,7 @@ class MaskPolicy:
         return self.enabled and self.window_turns > 0
 
     @property
-    def names_results(self) -> bool:
-        """Whether it says by name which results stay."""
-        return bool(self.keep_tools or self.mask_tools or self.keep_arguments)
-
-    @property
-    def protects(self) -> bool:
+    def pins(self) -> bool:
         """Whether it keeps results because of the others: the last of a tool, the latest."""
         last_k = self.keep_last_k_per_tool or 0
         return last_k > 0 or self.kept_images > 0 or self.keep_latest_turns > 0
@@ -156,57 +128,33 @@ class MaskPolicy:
         return max(0, self.keep_last_images) if self.mask_images else 0
 
     @property
-    def rendering(self) -> Rendering:
-        """How this policy writes placeholders."""
-        return Rendering(
-            self.placeholder_template,
-            self.must_shrink,
-            self.mask_text_parts,
-            self.mask_images,
-            self.placeholder_arguments_chars,
-            max(0, self.min_chars),
-        )
-
-    @property
     def template(self) -> Template:
         """The template of the placeholders, parsed."""
         return parse_template(self.placeholder_template, self.placeholder_arguments_chars)
-
-    @property
-    def slides(self) -> bool:
-        """Whether moving the boundary never costs anything, so that it moves at every turn."""
-        return self.cache_read_ratio >= self.cache_write_ratio
 
     @property
     def estimated_loss(self) -> float:
         """How much may be lost in estimated tokens, so that `max_loss` holds in real ones."""
         return CERTAIN * self.max_loss
 
-    @property
-    def must_shrink(self) -> bool:
-        """Whether a text is left alone where its placeholder would not be shorter."""
-        return self.skip_if_not_shorter or not self.slides
+    def must_shrink(self, *, slides: bool) -> bool:
+        """Whether a text stays unless its placeholder is shorter.
 
-    def find_edge(self, turns: int) -> int:
-        """Return the first turn that is in the window when there are so many turns."""
+        Where moving the boundary has a price, what costs more has no place in the promise.
+        """
+        return self.skip_if_not_shorter or not slides
+
+    def rendering(self, *, slides: bool) -> Rendering:
+        """Return how this policy writes placeholders, for a window that `slides` or does not."""
+        return Rendering(
+            self.placeholder_template,
+            self.must_shrink(slides=slides),
+            self.mask_text_parts,
+            self.mask_images,
+            self.placeholder_arguments_chars,
+            max(0, self.min_chars),
+        )
+
+    def edge(self, turns: int) -> int:
+        """Return the first turn that is in the window after this many turns."""
         return max(0, turns - self.window_turns)
-
-
-def apply_pricing(
-    policy: MaskPolicy, pricing: Pricing, *, slides: bool = False, marks: Marks = _EVERYWHERE
-) -> MaskPolicy:
-    """Return the policy with the prices that draw its boundary; with none where it slides.
-
-    `marks` are those of the request: where a cache is read at marks and there is none among the
-    messages, no message is cached, and masking breaks nothing.
-    """
-    slides = slides or (pricing.cache.reads_at == "marks" and not marks.in_list)
-    return replace(
-        policy,
-        cache_read_ratio=1.0 if slides else pricing.read,
-        cache_write_ratio=1.0 if slides else pricing.write,
-        price_steps=() if slides else pricing.steps,
-        shortest_prefix=0 if slides else pricing.cache.minimum,
-        reads_at="any prefix" if slides else pricing.cache.reads_at,
-        model_window=pricing.window,
-    )

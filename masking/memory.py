@@ -11,15 +11,40 @@ results, where calls have no ids or a task is run again.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Literal, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
 
 from masking.conversation import Conversation
-from masking.memory.identity import Answers, ResultId, ResultIds, digest_opening
-from masking.strategies.boundary_fold import Boundary
-from masking.window.placeholder import Rendering
+from masking.window.past import (
+    Anchor,
+    ConversationContext,
+    Move,
+    Past,
+    PrefixState,
+    ResultId,
+    ResultIds,
+    digest_answers,
+    digest_opening,
+)
+from masking.wire_format import Marks
+
+__all__ = [
+    "MAX_CONVERSATIONS",
+    "Anchor",
+    "BoundaryMemory",
+    "Branches",
+    "ConversationContext",
+    "Move",
+    "Past",
+    "PrefixState",
+    "ResultId",
+    "ResultIds",
+    "digest_answers",
+    "digest_opening",
+    "estimate_lifetime",
+    "is_held_out",
+]
 
 MAX_CONVERSATIONS = 2_000
 _MAX_RESULTS = 200_000
@@ -28,150 +53,8 @@ _MAX_RESULTS = 200_000
 _MAX_BRANCHES = 32
 """Conversations with the same opening: agents given one task several times, or in parallel."""
 
-
-class Digests(Protocol):
-    """A digest for each message of the assistant, together with all before it; oldest first."""
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-
-    def __getitem__(self, at: int, /) -> bytes:
-        """Return one of them."""
-
-
-class Anchor(NamedTuple):
-    """A place in a conversation: the number of messages of the assistant, and their digest.
-
-    What follows the last of them decides nothing. So a request that was cancelled and is sent with
-    another end stands at the same place.
-    """
-
-    answers: int
-    digest: bytes
-
-    def is_on(self, answers: Digests) -> bool:
-        """Whether a request with these messages of the assistant passes through this place."""
-        if self.answers > len(answers):
-            return False
-        return not self.answers or self.digest == answers[self.answers - 1]
-
-
-Fields = Mapping[str, object]
-"""Fields of a record, by name, as JSON has them."""
-
-_NO_FIELDS: Fields = MappingProxyType({})
-
-
-class Move(NamedTuple):
-    """A move of the boundary: the request that made it, what it masked, and how.
-
-    results: those that it masked first.
-    unknown: what a later version has written of it, carried along.
-    """
-
-    anchor: Anchor
-    boundary: Boundary
-    results: tuple[ResultId, ...]
-    rendering: Rendering
-    unknown: Fields = _NO_FIELDS
-
-    @property
-    def names_results(self) -> bool:
-        """Whether it says which results it masked, not only where; files once did no more."""
-        return not self.results or self.results[0].digest is not None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
-    """A conversation as it was sent: where it was first met, its moves, and its last request.
-
-    `sent` is when that request left, in seconds of any clock that does not go back. `unknown` is
-    what a later version has written of it, carried along.
-    """
-
-    met: Anchor
-    moves: tuple[Move, ...] = ()
-    last: Anchor
-    sent: float
-    unknown: Fields = field(default_factory=dict)
-
-    def is_part_of(self, later: "Past", answers: Digests) -> bool:
-        """Whether `later`, a request with these answers, covers all that this one masked, and how.
-
-        It does not if the user went back, more was masked there, and the old end then went on.
-        """
-        if not self.last.is_on(answers):
-            return False
-        if later.moves[: len(self.moves)] == self.moves:  # as a rule, and quickly found
-            return True
-        return self._find_words(self.last) <= later._find_words(self.last)
-
-    def _find_words(self, until: Anchor) -> set[tuple[ResultId, Rendering]]:
-        known = (move for move in self.moves if move.anchor.answers <= until.answers)
-        return {
-            (result, move.rendering)
-            for move in known
-            for result in move.results
-            if result.digest is not None
-        }
-
-    def follow(self, answers: Digests) -> "Past | None":
-        """Return the part of it that a request shares; None if there is none.
-
-        If the user has gone back in the conversation, the moves after that place are gone, too.
-        """
-        if not self.met.is_on(answers):
-            return None
-        moves = tuple(move for move in self.moves if move.anchor.is_on(answers))
-        return replace(self, moves=moves)
-
-    def without_others(self, results: ResultIds) -> "Past":
-        """Return what it masked of these very results; the same object if that is everything."""
-        if all(results.has(result) for move in self.moves for result in move.results):
-            return self
-        left = (
-            move._replace(results=tuple(filter(results.has, move.results))) for move in self.moves
-        )
-        return replace(self, moves=tuple(move for move in left if move.results))
-
-
 Branches = tuple[Past, ...]
 """Conversations with the same opening, the latest first."""
-
-
-PrefixState = Literal["first met", "warm", "cold"]
-"""Whether a provider's cache most likely holds a conversation, by what is remembered of it."""
-
-
-class Occasion(NamedTuple):
-    """What is known of a request besides its messages: its conversation, and the past of that.
-
-    `past` is None if the conversation is first met. Of what it masked it has this request's own
-    `results`, and those of which a file says no more than the place. `now` and `lifetime` are in
-    seconds; after a longer time without a request the provider has most likely forgotten the
-    prefix. `continued` is what was remembered of a conversation that the request goes on with at
-    its very end; None where it is a fork, or another one with the same answers.
-    """
-
-    opening: bytes
-    answers: Digests
-    results: ResultIds
-    past: Past | None
-    now: float
-    lifetime: float
-    continued: Past | None = None
-
-    @property
-    def place(self) -> Anchor:
-        """The request's place in its conversation."""
-        return Anchor(len(self.answers), self.answers[-1] if len(self.answers) else b"")
-
-    @property
-    def state(self) -> PrefixState:
-        """Whether the provider has most likely forgotten the prefix."""
-        if self.past is None:
-            return "first met"
-        return "cold" if self.now - self.past.sent > self.lifetime else "warm"
 
 
 class BoundaryMemory:
@@ -208,9 +91,11 @@ class BoundaryMemory:
                     self._on_change(opening, self._branches[opening])
             self._forget_oldest()
 
-    def meet(self, conversation: Conversation, now: float, lifetime: float) -> Occasion:
+    def lookup(
+        self, conversation: Conversation, now: float, lifetime: float
+    ) -> ConversationContext:
         """Return what is known of the conversation that a request continues."""
-        opening, answers = digest_opening(conversation), Answers(conversation)
+        opening, answers = digest_opening(conversation), digest_answers(conversation)
         results = ResultIds(conversation)
         with self._lock:
             branches = self._branches.get(opening, ())
@@ -223,21 +108,21 @@ class BoundaryMemory:
                 if best is None or rank > best:
                     goes_on = rank.has_nearly_all and branch.last.is_on(answers)
                     best, past, continued = rank, own, branch if goes_on else None
-        return Occasion(opening, answers, results, past, now, lifetime, continued)
+        return ConversationContext(opening, answers, results, past, now, lifetime, continued)
 
-    def keep(self, occasion: Occasion, past: Past | None) -> None:
+    def store(self, context: ConversationContext, past: Past | None) -> None:
         """Remember a conversation in place of the one it continues; None changes nothing.
 
         If the user went back, the longer conversation stays known: it may be sent again.
         """
         if past is None:
             return
-        opening, answers = occasion.opening, occasion.answers
+        opening, answers = context.opening, context.answers
         with self._lock:
             others = (
                 other
                 for other in self._branches.get(opening, ())
-                if other is not occasion.continued and not other.is_part_of(past, answers)
+                if other is not context.continued and not other.is_part_of(past, answers)
             )
             self._put(opening, (past, *others))
 
@@ -245,7 +130,7 @@ class BoundaryMemory:
         """Forget the conversation that a request continues, because it is sent whole."""
         if not self._branches:
             return
-        opening, answers = digest_opening(conversation), Answers(conversation)
+        opening, answers = digest_opening(conversation), digest_answers(conversation)
         with self._lock:
             branches = self._branches.get(opening, ())
             left = tuple(past for past in branches if past.follow(answers) is None)
@@ -296,7 +181,7 @@ class _Rank(NamedTuple):
     has_nearly_all: bool
 
 
-def _rank(followed: Past, own: Past, answers: Digests) -> _Rank:
+def _rank(followed: Past, own: Past, answers: Sequence[bytes]) -> _Rank:
     """Rank a conversation by what it has masked so far, and by what of that the request has."""
     is_at_end, has_all = own.last.is_on(answers), own is followed
     same, masked = (sum(len(move.results) for move in each.moves) for each in (own, followed))
@@ -313,3 +198,33 @@ def _rank(followed: Past, own: Past, answers: Digests) -> _Rank:
         sent=own.sent,
         has_nearly_all=4 * same >= 3 * masked,
     )
+
+
+_SECONDS = {"5m": 300.0, "1h": 3_600.0, "24h": 86_400.0}
+"""As requests spell it. `in_memory` and all other spellings ask for nothing longer."""
+
+_DOUBT = 1.2
+"""How many times the provider's time a pause must last: that a prefix is cold is only a guess."""
+
+
+def estimate_lifetime(marks: Marks, usual: float) -> float:
+    """Return the seconds after which a request's prompt has most likely been forgotten.
+
+    `usual` is the provider's own time. What the request's marks ask for holds if it is longer.
+    """
+    asked = (_SECONDS.get(spelling, 0.0) for spelling in marks.lifetimes)
+    return _DOUBT * max([usual, *asked])
+
+
+_RANGE = 1 << 64
+
+
+def is_held_out(opening: bytes, percent: float, salt: str) -> bool:
+    """Whether a conversation belongs to the share of `percent`, by what `digest_opening` returns.
+
+    A larger percentage only adds conversations. Another salt chooses anew.
+    """
+    if percent <= 0:
+        return False
+    digest = blake2b(opening + salt.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < percent / 100 * _RANGE

@@ -1,1 +1,0 @@
-"""What is remembered of a conversation from one request to the next."""

@@ -1,0 +1,564 @@
+"""When the boundary of what is masked moves, given the price of a broken prompt cache.
+
+A provider sells a prompt's cached prefix at a discount. Masking another result breaks that prefix
+from there on, which is paid once. Leaving it costs rent, at every request. So the boundary stays
+where it is until moving pays, and then moves to the edge of the window.
+
+`Boundary` is all of it. It goes through a conversation request by request: `begin`, `decide`,
+`send`. It is derived anew from the messages of every request, because all earlier requests are in
+them. There is no state: a restart, a retry and a second replica render the same bytes. Where the
+moves that were really sent are remembered, they replace those that the rule would have made, and
+only the last request is decided.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
+
+from masking.conversation import Conversation, ParsedElement
+from masking.history import UNSTABLE_TAIL, Copyable, Fold, History
+from masking.prices import LATEST_ENDS, PriceStep, Pricing, ReadsAt, fits_window
+from masking.window.eligible import Candidate, EligibleResults
+from masking.window.policy import MaskPolicy
+from masking.wire_format import Marks, WireFormat
+
+_RENT_FORCES = 1.5
+"""The boundary moves once the rent is this many prices, whatever the plan says: where results
+arrive evenly, a plan waits too long."""
+
+_RENT_ALLOWS = 0.5
+"""The boundary stays while the rent is less than this many prices. That bounds the worst case."""
+
+_PLANNED_TURNS = 16
+"""How many turns of the window a plan looks at; its time grows with their square."""
+
+_SMALL_LEAST = 1_024
+"""The least cacheable prompt, in tokens, that costs next to nothing where it is not cached."""
+
+_MOST_NEW = 150_000
+"""How many new tokens a request may have: that many may lift it over a price step."""
+
+_MARKED_EVERYWHERE = Marks(in_head=True, in_list=True)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundaryPrices:
+    """What host and model charge for a request, as far as the boundary depends on it.
+
+    read, write: the prices of a cached and of a written token, relative to a plain input token. If
+        they are equal, the window slides at every turn.
+    steps: the sizes, in tokens, from which on every token of a prompt costs more, lowest first.
+    shortest_prefix: a prefix of fewer tokens is not cached.
+    reads_at: where a cached prompt can be read from.
+    model_window: the tokens of the model's context window; None if it is not known.
+    """
+
+    read: float = 1.0
+    write: float = 1.0
+    steps: tuple[PriceStep, ...] = ()
+    shortest_prefix: int = 0
+    reads_at: ReadsAt = "any prefix"
+    model_window: int | None = None
+
+    @property
+    def slides(self) -> bool:
+        """Whether moving the boundary never costs anything, so that it moves at every turn."""
+        return self.read >= self.write
+
+
+FREE = BoundaryPrices()
+"""The prices where nothing is cached, or nobody knows: the window slides."""
+
+
+def price_boundary(
+    pricing: Pricing, *, slides: bool = False, marks: Marks = _MARKED_EVERYWHERE
+) -> BoundaryPrices:
+    """Return the prices by which the boundary of a request moves; free ones if it `slides`.
+
+    `marks` are those of the request: where a cache is read at marks and there is none among the
+    messages, no message is cached, and masking breaks nothing.
+    """
+    if slides or (pricing.cache.reads_at == "marks" and not marks.in_list):
+        return BoundaryPrices(model_window=pricing.window)
+    return BoundaryPrices(
+        pricing.read,
+        pricing.write,
+        pricing.steps,
+        pricing.cache.minimum,
+        pricing.cache.reads_at,
+        pricing.window,
+    )
+
+
+class RequestSize(NamedTuple):
+    """A request of a conversation: its unmasked size, its tool turns, and its tool results."""
+
+    size: float
+    turns: int
+    results: int
+
+
+class Layout(NamedTuple):
+    """The sizes in a request, in any unit, the same throughout.
+
+    requests: all requests of the conversation so far, oldest first, this one last.
+    offsets: the size of everything before each tool result.
+    turns: the number of tool turns before each tool result.
+    sizes: the size of each tool result's content.
+    marked: the size of what stands before the list, up to the last cache mark in it.
+    """
+
+    requests: tuple[RequestSize, ...]
+    offsets: tuple[int, ...] = ()
+    turns: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
+    marked: int = 0
+
+
+def lay_out(conversation: Conversation) -> Layout:
+    """Return the sizes in a request, in estimated tokens. Each answer stands for a request."""
+    if conversation.head.size is None:
+        conversation.head.size = conversation.wire.measure_head(conversation.body)
+    head = conversation.head.size
+    laid = conversation.history.fold(
+        _Sizes, conversation.parsed, conversation.wire, head.total, unstable_tail=UNSTABLE_TAIL
+    )
+    last = RequestSize(laid.size, laid.turns, len(laid.offsets))
+    return Layout(
+        (*laid.requests, last),
+        tuple(laid.offsets),
+        tuple(laid.turns_before),
+        tuple(laid.sizes),
+        head.marked,
+    )
+
+
+class _Sizes(Fold[ParsedElement]):
+    """The sizes up to an element: those before each answer, and before and in each result."""
+
+    def __init__(self, wire: WireFormat, size: int) -> None:
+        self.size = size
+        self.turns = 0
+        self.requests: list[RequestSize] = []
+        self.offsets: list[int] = []
+        self.turns_before: list[int] = []
+        self.sizes: list[int] = []
+        self._wire = wire
+        self._counts_on = self._has_turn = False
+
+    def take(self, known: ParsedElement) -> None:
+        """Add the next element."""
+        if known.size is None:
+            known.size = self._wire.measure_element(known.item)
+        total, contents = known.size
+        element = known.element
+        if element.speaker == "assistant":
+            if not self._counts_on:
+                self.requests.append(RequestSize(self.size, self.turns, len(self.offsets)))
+                self._has_turn = False
+            self._counts_on = self._wire.answers_in_runs
+            if element.is_turn and not self._has_turn:
+                self.turns += 1
+                self._has_turn = True
+        else:
+            self._counts_on = False
+        for before, own in contents:
+            self.offsets.append(self.size + before)
+            self.turns_before.append(self.turns)
+            self.sizes.append(own)
+        self.size += total
+
+
+class BoundaryPosition(NamedTuple):
+    """Where masking ends: before `turn`, among the first `results` tool results."""
+
+    turn: int
+    results: int
+
+
+class SentMoves(NamedTuple):
+    """The moves that were really sent in a conversation, and what holds at its last request.
+
+    masked: by the number of a request, the places of the results that it masked first.
+    first_seen: the first request that could be masked; the conversation was not known before.
+    expired: the provider has most likely forgotten the prefix.
+    frozen: the boundary must not move.
+    """
+
+    masked: Mapping[int, Sequence[int]]
+    first_seen: int = 0
+    expired: bool = False
+    frozen: bool = False
+
+
+class Boundary(Copyable):
+    """Where masking ends, request by request: `begin` a request, `decide` it, then `send` it.
+
+    It keeps two bills: as the requests are sent, and with everything sent. A price step makes every
+    token of a long prompt dearer, so each request is billed with the factor of its own size.
+
+    The position never goes back while a conversation grows by appending. Where a cached token costs
+    as much as a written one, it is the window's edge. At no request has the bill exceeded
+    `1 + policy.estimated_loss` times that of sending everything, in the unit of the sizes. What is
+    new in a request has no part in its decision. So the decision is the same whatever follows the
+    last message of the assistant, and stands if a request is cancelled and another takes its place.
+
+    `candidates` are the results of the last request, `marked` is the size of what stands before the
+    messages, up to the last cache mark in it. With moves that were `sent`, `begin` bills those, and
+    only the last request is to be decided.
+    """
+
+    def __init__(
+        self,
+        candidates: Sequence[Candidate],
+        policy: MaskPolicy,
+        prices: BoundaryPrices,
+        marked: float = 0.0,
+        sent: SentMoves | None = None,
+    ) -> None:
+        self.position = BoundaryPosition(0, 0)
+        self._candidates = candidates
+        self._policy = policy
+        self._prices = prices
+        self._read, self._write = prices.read, prices.write
+        self._marked = marked
+        self._moves = sent
+        self._eligible = EligibleResults(candidates, policy)
+        self._request = RequestSize(0, 0, 0)
+        self._edge = 0
+        self._number = 0
+        """The number of the request, counted from 0."""
+        self._requests: list[RequestSize] = []
+        """Those that were sent."""
+        self._size = 0.0
+        """The size of the last of them with everything sent."""
+        self._masked = 0.0
+        """What masking takes off each request."""
+        self._first_masked = math.inf
+        """The size of everything before the first result that was ever masked."""
+        self._unmasked_bill = 0.0
+        """The bill of sending everything."""
+        self._saved = 0.0
+        """By how much the bill of what was sent is lower."""
+        self._rent = 0.0
+        """What leaving the eligible results has cost since the last move."""
+        self._price = 0.0
+        """The price of the move that the current request makes."""
+        self._fresh: list[int] = []
+        self._rent_forgotten_at: int | None = None
+        self._billed_moves: dict[int, tuple[int, ...]] = {}
+        """The sent moves that are billed, by the number of the request."""
+
+    @classmethod
+    def at_last(
+        cls,
+        layout: Layout,
+        candidates: Sequence[Candidate],
+        policy: MaskPolicy,
+        prices: BoundaryPrices,
+        sent: SentMoves | None,
+        history: History,
+    ) -> "Boundary":
+        """Return the boundary at the last request of a layout, which has begun.
+
+        Earlier requests were sent with the moves in `sent`, or else with those of the rule. Linear
+        in what the `history` does not know of the conversation.
+        """
+        *earlier, last = layout.requests
+        kept = None if prices.slides else history.recall(cls)
+        if kept is not None and kept._leads_to(layout, candidates, policy, prices, sent):
+            boundary = kept.copy()
+            boundary._continue(candidates, sent)
+        else:
+            boundary = cls(candidates, policy, prices, layout.marked, sent)
+        if prices.slides:  # there is nothing to bill
+            boundary._number = len(earlier)
+        else:
+            for request in earlier[boundary._number :]:
+                boundary.begin(request)
+                if sent is None:
+                    boundary.decide()
+                boundary.send()
+            history.keep(boundary)
+            boundary = boundary.copy()
+        boundary.begin(last)
+        return boundary
+
+    def _leads_to(
+        self,
+        layout: Layout,
+        candidates: Sequence[Candidate],
+        policy: MaskPolicy,
+        prices: BoundaryPrices,
+        sent: SentMoves | None,
+    ) -> bool:
+        """Whether the requests so far are the first of a layout, and would have led here again.
+
+        They would if settings and prices are the same, and so are results and moves so far.
+        """
+        number, moves = self._number, self._moves
+        if (
+            (self._policy, self._prices, self._marked) != (policy, prices, layout.marked)
+            or (*self._requests,) != layout.requests[:-1][:number]
+            or not self._eligible.has_received(candidates)
+            or (moves is None) != (sent is None)
+        ):
+            return False
+        if sent is None:
+            return True
+        first = sent.first_seen if sent.first_seen < number else None
+        masked = {n: (*places,) for n, places in sent.masked.items() if n < number and places}
+        return first == self._rent_forgotten_at and masked == self._billed_moves
+
+    def _continue(self, candidates: Sequence[Candidate], sent: SentMoves | None) -> None:
+        """Go on with the results and the moves of a later request."""
+        self._candidates, self._moves = candidates, sent
+        self._eligible.continue_with(candidates)
+
+    def begin(self, request: RequestSize) -> None:
+        """Add the rent of a request, by what was known before it; bill its move if it was sent."""
+        self._request = request
+        self._edge = self._policy.edge(request.turns)
+        self._price = 0.0
+        if self._prices.slides:
+            return
+        self._eligible.advance(self._edge)
+        # Rent is what would not be paid if all eligible results had been masked by now.
+        without = self._sent - self._eligible.saving
+        self._rent += self._read * (
+            self._factor(self._sent) * self._sent - self._factor(without) * without
+        )
+        moves = self._moves
+        if moves is None:
+            return
+        if moves.first_seen == self._number:  # what was not seen could not be masked
+            self._rent_forgotten_at = self._number
+            self._rent = 0.0
+        if places := moves.masked.get(self._number):
+            # It is billed whatever the rule would have said.
+            self._billed_moves[self._number] = (*places,)
+            saving = sum(self._candidates[place].saving for place in places)
+            first = min(self._candidates[place].offset for place in places)
+            self._move(saving, self._move_price(saving, first), first)
+            self._eligible.mark_sent_masked(places)
+
+    def decide(self) -> bool:
+        """Move to the edge of the window if that pays or costs nothing; return whether it moves."""
+        moves, eligible = self._moves, self._eligible
+        self._fresh = []
+        # A move that was sent with this very request stands, so that a second try sends the same.
+        if moves is not None and (moves.frozen or self._number in moves.masked):
+            return False
+        if self._prices.slides:
+            self.position = BoundaryPosition(self._edge, self._request.results)
+            return True
+        saving, offset = eligible.saving, eligible.offset
+        if not self._number or saving <= 0 or self._would_be_too_short(saving):
+            return False
+
+        # The price of moving is that of one request: with all masked at once, less as it stands.
+        # `flat` is the same in a prompt below every price step, where nothing else changes.
+        flat = self._move_price(saving, offset)
+        stay, go = self._factor(self._sent), self._factor(self._sent - saving)
+        price = go * (self._read * self._sent + flat) - stay * self._read * self._sent
+
+        # Moving pays when it costs nothing; when the prefix must be written anew in any case; when
+        # the rent paid so far forces it (ski rental: buy once the rent has reached the price); and
+        # earlier if no schedule that waits is cheaper. Whatever pays must also keep the promise.
+        is_due = (
+            price <= 0
+            or (moves is not None and moves.expired)
+            or self._rent >= _RENT_FORCES * price
+            or (self._rent >= _RENT_ALLOWS * price and self._plan_moves_now(flat))
+        )
+        if flat > 0 and not (is_due and self._keeps_promise(flat)):
+            return False
+        self._move(saving, flat, offset)
+        self._fresh = eligible.mark_masked()
+        self.position = BoundaryPosition(self._edge, eligible.received)
+        return True
+
+    def newly_masked(self) -> list[int]:
+        """Return the places of the results that the rule masks first at this request, decided."""
+        if self._prices.slides:
+            self._eligible.receive(self._request.results)
+            self._eligible.advance(self._edge)
+            return self._eligible.mark_masked()
+        return self._fresh
+
+    def allows_whole(self) -> bool:
+        """Whether the request may be sent with nothing masked: it fits, at a bearable price.
+
+        The promise of `max_loss` must hold then, too.
+        """
+        request = self._request
+        if not fits_window(request.size, self._prices.model_window):
+            return False
+        if self._prices.slides or self._first_masked == math.inf:
+            return True
+        # The cache then holds what stands before the first result that was ever masked.
+        head = self._sent - self._tail_after(self._first_masked)
+        if self._prices.reads_at == "any prefix":
+            head = min(self._first_masked, self._size)
+        if head < self._prices.shortest_prefix:
+            head = 0.0
+        new, factor = self._write * (request.size - self._size), self._factor(request.size)
+        full = factor * (self._read * self._size + new)
+        paid = factor * (self._read * head + self._write * (self._size - head) + new)
+        saved = self._saved + full - paid - self._price
+        return saved >= -self._policy.estimated_loss * (self._unmasked_bill + full)
+
+    def send(self) -> None:
+        """Bill the request in both ways, and receive its new results."""
+        size = self._request.size
+        if not self._prices.slides:
+            new = self._write * (size - self._size)
+            whole = self._factor(size) * (self._read * self._size + new)
+            part = self._read * self._sent + self._price + new
+            self._unmasked_bill += whole
+            self._saved += whole - self._factor(size - self._masked) * part
+            self._eligible.receive(self._request.results)
+        self._size = size
+        self._requests.append(self._request)
+        self._number += 1
+
+    @property
+    def _sent(self) -> float:
+        """What the cache holds of the current request: the size of the last one, as it was sent."""
+        return self._size - self._masked
+
+    def _factor(self, size: float) -> float:
+        """Return how many times as much each token costs in a prompt of this size."""
+        if not self._prices.steps:  # as with most models, and this is asked at every request
+            return 1.0
+        return max((step.factor for step in self._prices.steps if size > step.above), default=1.0)
+
+    def _would_be_too_short(self, saving: float) -> bool:
+        """Whether the masked prompt is not cached any more: it costs more than a longer one.
+
+        Where any prefix of a thousand tokens is cached that is left to the price of the move, as it
+        is small.
+        """
+        least = self._prices.shortest_prefix
+        is_small = self._prices.reads_at == "any prefix" and least <= _SMALL_LEAST
+        return not is_small and self._sent - saving < least
+
+    def _move_price(self, saving: float, offset: float) -> float:
+        """Return the one-time price of moving, in plain tokens of a prompt below every price step.
+
+        What can be read from the cache before the first newly masked result still is, unless it is
+        too short to be cached.
+        """
+        tail = self._tail_after(offset)
+        head = max(0.0, self._sent - tail)
+        lost = (self._write - self._read) * head if head < self._prices.shortest_prefix else 0.0
+        return self._write * (tail - saving) - self._read * tail + lost
+
+    def _tail_after(self, offset: float) -> float:
+        """Return the size, as sent, of what a change after `offset` makes the provider read anew.
+
+        A cache that is read at marks has one before the messages. Those in the messages are too far
+        behind the window, or were made by earlier requests and with other texts before them. One
+        that is read where requests ended has them only before the first result ever masked.
+        """
+        if self._prices.reads_at == "any prefix":
+            return max(0.0, self._size - offset)
+        if self._prices.reads_at == "marks":
+            return max(0.0, self._sent - self._marked)
+        before = bisect_right(
+            self._requests, min(offset, self._first_masked), key=lambda request: request.size
+        )
+        is_near = before > 0 and self._number - before < LATEST_ENDS
+        return max(0.0, self._sent - (self._requests[before - 1].size if is_near else 0.0))
+
+    def _move(self, saving: float, price: float, offset: float) -> None:
+        self._price = price + self._read * saving
+        self._masked += saving
+        self._first_masked = min(self._first_masked, offset)
+        self._rent = 0.0
+
+    def _keeps_promise(self, price: float) -> bool:
+        """Whether the promise would hold if this were the conversation's last request."""
+        loss = self._policy.estimated_loss
+        sizes = self._size, self._sent - self._eligible.saving
+        # What is new in the request may lift either prompt over a price step. The bills rise then,
+        # and the promise must hold all the same. Between two steps more that is new only makes it
+        # safer, so it is enough to look at nothing new, and at just enough for each step.
+        lifts = (step.above - size for step in self._prices.steps for size in sizes)
+        for new in (0.0, *(lift for lift in lifts if 0 <= lift <= _MOST_NEW)):
+            whole, part = (self._factor(size + new + (new > 0)) for size in sizes)
+            full = whole * (self._read * self._size + self._write * new)
+            paid = part * (self._read * self._sent + price + self._write * new)
+            if self._saved + full - paid < -loss * (self._unmasked_bill + full):
+                return False
+        return True
+
+    def _plan_moves_now(self, price: float) -> bool:
+        turns = self._request.turns
+        savings, tails = self._eligible.look_ahead(
+            min(turns, self._edge + _PLANNED_TURNS), self._size
+        )
+        if self._prices.reads_at != "any prefix":  # whatever is masked later, all is read anew
+            left = self._tail_after(self._eligible.offset) - savings[-1]
+            tails = [max(tail, left) for tail in tails[:-1]] + tails[-1:]
+        return pays_now(
+            requests=max(1, self._number),
+            read=self._read,
+            write=self._write,
+            price=price,
+            savings=savings,
+            tails=tails,
+        )
+
+
+def pays_now(
+    *,
+    requests: int,
+    read: float,
+    write: float,
+    price: float,
+    savings: Sequence[float],
+    tails: Sequence[float],
+) -> bool:
+    """Whether the cheapest schedule that moves now costs no more than the cheapest that waits.
+
+    The results in the window are known, and leave it one turn at a time. Suppose that nothing new
+    arrives, and that as many requests follow as there have been so far.
+
+    requests: how many requests are still expected.
+    read, write: the price of a cached token and of one that is not, relative to a plain token.
+    price: what moving to the edge costs now, once. Sizes are in any unit.
+    savings: what masking saves on each request with the boundary at the edge, and 1, 2, ... turns
+        beyond it.
+    tails: for each of these places, the size from the first result of the turns beyond it that can
+        be masked to the end, with everything masked.
+    """
+    # A dynamic programme over "the boundary stands j turns beyond the edge", from the last place
+    # back. All costs are relative to having everything masked that is eligible at each request.
+    broken = write - read
+    totals = [0.0, *accumulate(savings)]
+    beyond = max(0, requests - len(savings))
+    everything = totals[min(requests, len(savings))] + beyond * savings[-1]
+
+    # `ways_on` has the cost of the cheapest way on from each place visited so far, without what
+    # depends on where the boundary comes from; `later` is the cheapest way on from this place.
+    later = 0.0
+    ways_on: list[tuple[int, float]] = []
+    for place in reversed(range(min(len(savings), requests))):
+        rent = read * savings[place]
+        # Either the boundary stays here to the end, and pays rent for what leaves the window ...
+        staying = read * (everything - totals[place + 1]) - rent * (requests - place - 1)
+        # ... or it leaves for a place further on, and breaks the prefix there.
+        leaving = broken * (tails[place] + savings[-1])
+        leaving += rent * (place + 1) - read * totals[place + 1]
+        later = min([staying, *[leaving + way - rent * further for further, way in ways_on]])
+        ways_on.append((place, read * totals[place] - broken * savings[place] + later))
+
+    # Moving now is moving to place 0. Waiting is never moving, or moving first to a later place:
+    # the last of `ways_on` is place 0 itself.
+    moving = price + read * savings[0]
+    first = moving + broken * savings[0]
+    return moving + later <= min([read * everything, *[first + way for _, way in ways_on[:-1]]])

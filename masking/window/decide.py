@@ -1,0 +1,539 @@
+"""Decides every tool result of a request: old ones become placeholders, unless something keeps it.
+
+`decide` is the one road, with what is remembered of the conversation or without.
+"""
+
+import json
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+import orjson
+
+from masking.conversation import Conversation, find_answers
+from masking.history import History
+from masking.model import Decision, KeepReason, Replacement, ToolResult, parse_arguments
+from masking.patterns import matches
+from masking.tokens import estimate_tokens
+from masking.window.boundary import (
+    FREE,
+    Boundary,
+    BoundaryPosition,
+    BoundaryPrices,
+    Layout,
+    SentMoves,
+    lay_out,
+)
+from masking.window.eligible import Candidate, PinnedResults
+from masking.window.past import ConversationContext, Move, Past
+from masking.window.placeholder import Rendering, Template, is_placeholder, parse_template
+from masking.window.policy import MaskPolicy
+from masking.window.signs import looks_like_error
+
+_SEPARATE_SLIDES = 64
+"""How many turns of a sliding window a user may go back before other settings un-mask a result."""
+
+_AFTER_NAMES = ("last_images", "latest")
+"""The reasons that depend on other results and come after a policy's names."""
+
+
+class Limits(NamedTuple):
+    """What a request forbids, whatever age and price of its results say.
+
+    only: the places of the results that may be masked, at a boundary that does not move; None if
+        any may.
+    keeps_reasoning: reasoning of the model is bound to all that precedes it, and is to be kept.
+    asks_summary: an agent asks for a summary of its history, and gets it of the whole, if possible.
+    """
+
+    only: Container[int] | None = None
+    keeps_reasoning: bool = False
+    asks_summary: bool = False
+
+
+NO_LIMITS = Limits()
+
+
+class WindowDecisions(NamedTuple):
+    """A decision for each tool result of a request, and the past that its next request will have.
+
+    Without a past, what is remembered stays as it is.
+    """
+
+    decisions: tuple[Decision, ...]
+    past: Past | None = None
+
+
+def decide(
+    conversation: Conversation,
+    policy: MaskPolicy,
+    prices: BoundaryPrices = FREE,
+    context: ConversationContext | None = None,
+    limits: Limits = NO_LIMITS,
+) -> WindowDecisions:
+    """Decide every tool result of a request, in order.
+
+    With a `context`, the past of the conversation decides what stays masked: that is masked again,
+    in the same words, whatever the settings say now, and no other result is masked because of what
+    is remembered. Without one, the request alone does.
+
+    If reasoning is to be kept, nothing before reasoning in the request is masked anew, and what was
+    masked when the reasoning was made stays masked; without a past nobody knows what that was, and
+    nothing is masked.
+    """
+    results = conversation.results
+    if not policy.masks:
+        return WindowDecisions(tuple(Decision(result, "off") for result in results))
+    edge = policy.edge(conversation.turns)
+    past = None if context is None else _recall_past(conversation, context, limits)
+    again: Mapping[int, Decision] = {}
+
+    # 1. What each result is, as if it were old enough, and where the boundary stands then.
+    if prices.slides and past is None and not limits.asks_summary:
+        # Nothing has a price, so nothing needs a size, and nobody asks what is in the window.
+        old = results[: _count_before(results, edge)]
+        evaluated = evaluate(old, policy, prices, conversation.history)
+        candidates: Sequence[Candidate] = ()
+        has_moved, position = True, BoundaryPosition(edge, len(results))
+    else:
+        layout = lay_out(conversation)
+        evaluated = evaluate(results, policy, prices, conversation.history)
+        sent = None  # without a past, the moves are those that the rule would have made
+        if past is not None and context is not None:
+            words = policy.rendering(slides=prices.slides)
+            again, masked = _mask_again(results, past, layout, evaluated, words)
+            for place, decision in again.items():
+                evaluated[place] = decision
+            is_cold, is_frozen = context.state == "cold", limits.only is not None
+            sent = SentMoves(masked, past.met.answers, is_cold, is_frozen)
+        candidates = measure_candidates(evaluated, layout, conversation.history)
+        boundary = Boundary.at_last(layout, candidates, policy, prices, sent, conversation.history)
+        if (
+            limits.asks_summary
+            and _leaves_reasoning(conversation, limits, past, again)
+            and boundary.allows_whole()
+        ):
+            return WindowDecisions(tuple(Decision(result, "summary") for result in results))
+        has_moved, position = boundary.decide(), boundary.position
+
+    # 2. What that makes of each result.
+    def apply(position: BoundaryPosition, allowed: Container[int] | None) -> list[Decision]:
+        """Decide by where a result stands, and by what it is only if that leaves it open."""
+        pinned: Mapping[int, KeepReason] = {}
+        if policy.pins:
+            known = candidates if not prices.slides else map(_describe, results)
+            pinned = _compute_pinned(known, position, policy)
+        decisions = []
+        reason: KeepReason | None
+        for place, result in enumerate(results):
+            turn = result.turn
+            if place in again:
+                decisions.append(again[place])
+                continue
+            # The first reason that applies is given, in the contract's order.
+            if result.call_id is None:
+                reason = "bad_id"
+            elif turn is None:
+                reason = "orphan"
+            elif turn >= edge:
+                reason = "in_window"
+            elif turn >= position.turn or place >= position.results:
+                reason = "held"
+            else:
+                reason = pinned.get(place)
+                if reason in _AFTER_NAMES:  # what is named stays so, and that reason comes first
+                    reason = _named(result, policy) or reason
+            if reason is None:
+                decision = evaluated[place]
+                if decision.reason != "masked" or allowed is None or place in allowed:
+                    decisions.append(decision)
+                    continue
+                reason = "held"
+            decisions.append(Decision(result, reason))
+        return decisions
+
+    if past is None or context is None:
+        if not limits.keeps_reasoning:
+            return WindowDecisions(tuple(apply(position, limits.only)))
+        return WindowDecisions(_name_bound(apply(position, ()), len(conversation.elements)))
+
+    # 3. With a past, nothing new is masked where the boundary has not moved, though other settings
+    # would have masked it before; and nothing new before reasoning.
+    last_bound = _find_last_bound(conversation) if limits.keeps_reasoning else -1
+    decisions, fresh = [], []
+    if has_moved:
+        decisions = apply(position, None)
+        fresh = [n for n, d in enumerate(decisions) if d.reason == "masked" and n not in again]
+        has_moved = not fresh or decisions[fresh[0]].result.element >= last_bound
+    if not has_moved:
+        decisions, fresh = apply(past.position, ()), []
+    if fresh:
+        ids = tuple(context.results[place] for place in fresh)
+        move = Move(context.anchor, position, ids, policy.rendering(slides=prices.slides))
+        past = replace(past, moves=_add_move(past.moves, move, slides=prices.slides))
+    past = replace(past, last=context.anchor, sent=context.now)
+    if limits.keeps_reasoning:
+        return WindowDecisions(_name_bound(decisions, last_bound), past)
+    return WindowDecisions(tuple(decisions), past)
+
+
+def evaluate(
+    results: Sequence[ToolResult],
+    policy: MaskPolicy,
+    prices: BoundaryPrices,
+    history: History,
+) -> list[Decision]:
+    """Decide tool results by what they are, as if each were old enough.
+
+    They are all results of a request, or the first of them.
+    """
+    words = policy.rendering(slides=prices.slides)
+    evaluated = history.map_each(
+        _evaluate, results, policy, words, policy.template, is_same=_is_same
+    )
+    if policy.keep_rereads:
+        # None of them is kept by its name: the earlier call would be, too, as it is the same.
+        for place in [*find_asked_again(evaluated, policy.window_turns)]:
+            evaluated[place] = Decision(evaluated[place].result, "reread")
+    return evaluated
+
+
+def _is_same(was: ToolResult, result: ToolResult) -> bool:
+    """Whether what was decided holds; equal arguments may be spelled otherwise in a placeholder."""
+    return was.arguments is result.arguments and was == result
+
+
+def _evaluate(
+    result: ToolResult, policy: MaskPolicy, words: Rendering, template: Template
+) -> Decision:
+    if named := _named(result, policy):
+        return Decision(result, named)
+    is_maskable = _is_maskable(result, words)
+    is_error = policy.keep_errors and (
+        result.is_error
+        or (is_maskable and looks_like_error(result.text, policy.error_words_max_chars))
+    )
+    if is_error:
+        return Decision(result, "error")
+    return _mask(result, words, template) if is_maskable else Decision(result, "not_string")
+
+
+def _masks_texts(result: ToolResult, words: Rendering) -> bool:
+    return result.kind == "string" or (result.kind == "text_parts" and words.in_lists)
+
+
+def _is_maskable(result: ToolResult, words: Rendering) -> bool:
+    return _masks_texts(result, words) or (words.images and bool(result.images))
+
+
+def _mask(result: ToolResult, words: Rendering, template: Template) -> Decision:
+    call_id, tool = result.call_id or "", result.tool
+    must_shrink = words.must_shrink or result.kind == "text_parts"
+    texts = result.texts if _masks_texts(result, words) else ()
+    left = [
+        (place, text)
+        for place, text in enumerate(texts)
+        if not is_placeholder(result, place, template)
+    ]
+    # An image's placeholder makes a result no longer: what is masked twice is masked once.
+    is_short = words.min_chars > 0 and sum(len(text) for _, text in left) < words.min_chars
+    replacements = []
+    reason: KeepReason = "already_masked"
+    for place, text in left:
+        if is_short:
+            reason = "too_short"
+            continue
+        placeholder = template.render(call_id, tool, text, result.arguments)
+        if must_shrink and not _is_shorter(placeholder, text):
+            reason = "not_shorter"
+        else:
+            replacements.append(result.replace(place, placeholder))
+    if words.images and result.images:
+        images = map(result.replace_image, result.images)
+        return Decision(result, "masked", in_order((*replacements, *images)))
+    return Decision(result, "masked" if replacements else reason, tuple(replacements))
+
+
+def _is_shorter(placeholder: str, text: str) -> bool:
+    """Whether it is shorter in characters, which is quickly found, and in estimated tokens."""
+    return len(placeholder) < len(text) and estimate_tokens(placeholder) < estimate_tokens(text)
+
+
+def in_order(replacements: Iterable[Replacement]) -> tuple[Replacement, ...]:
+    """Return the replacements of a result in the order of its parts."""
+
+    def indices(replacement: Replacement) -> list[int]:
+        return [step for step in replacement.path if isinstance(step, int)]
+
+    return tuple(sorted(replacements, key=indices))
+
+
+def _named(result: ToolResult, policy: MaskPolicy) -> KeepReason | None:
+    """Return why a result stays whatever its age; None if the policy does not name it.
+
+    It is a function of the call alone, so it never changes while a conversation goes on. A tool
+    whose name is unknown is named by no glob.
+    """
+    tool = result.tool
+    if tool is not None and policy.keep_tools and matches(tool, policy.keep_tools):
+        return "kept_tool"
+    if policy.mask_tools and (tool is None or not matches(tool, policy.mask_tools)):
+        return "unlisted_tool"
+    if policy.keep_arguments:
+        for value in parse_arguments(result.arguments).values():
+            if isinstance(value, str) and matches(value, policy.keep_arguments):
+                return "kept_argument"
+    return None
+
+
+# What was asked for again
+
+
+def find_asked_again(evaluated: Sequence[Decision], window_turns: int) -> Iterator[int]:
+    """Yield the places of the tool results that were asked for again, in order.
+
+    Their call repeats one whose result had left the window. What precedes a result and its call
+    decides, and nothing later does, so a result that is kept for this stays kept while a
+    conversation goes on. That is why the window counts here, and not the boundary, which depends on
+    prices, and on what is kept.
+
+    `evaluated` are the decisions on all results of a request as if each were old enough: a result
+    that stays whatever its age need not be asked for again. Where several earlier calls are equal,
+    the latest counts.
+    """
+    earlier: defaultdict[CallKey, list[tuple[int, int]]] = defaultdict(list)
+    for place, (result, *_) in enumerate(evaluated):
+        if result.turn is None:
+            continue
+        known = earlier[call_key(result.tool, result.arguments)]
+        # A result may stand before its own call. So calls of later turns may be known already.
+        before = bisect_left(known, (result.turn,))
+        if before:
+            turn, latest = known[before - 1]
+            if turn < result.turn - window_turns and evaluated[latest].reason in _NOT_SEEN:
+                yield place
+        insort(known, (result.turn, place))
+
+
+_NOT_SEEN = ("masked", "already_masked")
+"""The reasons by which a result that has left the window can be a placeholder."""
+
+CallKey = tuple[str, str]
+"""The tool and the arguments of a call; the same for equal calls."""
+
+_DECODED_UP_TO = 1_000
+"""Up to this length arguments in JSON are equal if their values are. Longer ones, such as the text
+of a file that is written, are equal if they are spelled alike: to decode them all at each request
+would cost more than it could tell."""
+
+_REMEMBERED = 2_048
+"""How many arguments are remembered as they are spelled here: some four megabytes at most."""
+
+
+def call_key(tool: str | None, arguments: object) -> CallKey:
+    """Return what is the same for equal calls. The arguments are a JSON text or a decoded value."""
+    if not isinstance(arguments, str):
+        return str(tool), _render_sorted(arguments)
+    if len(arguments) > _DECODED_UP_TO:
+        return str(tool), arguments
+    return str(tool), _render_again(arguments)
+
+
+@lru_cache(_REMEMBERED)
+def _render_again(arguments: str) -> str:
+    """Return a JSON text as it is spelled here; any other text as it is."""
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError):
+        value = arguments
+    return _render_sorted(value)
+
+
+def _render_sorted(value: object) -> str:
+    """Return a value as JSON, the same for equal values; empty if it cannot be written."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    except (TypeError, RecursionError):  # lone surrogates, numbers beyond 64 bits, too deep
+        pass
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    except (ValueError, RecursionError):
+        return ""
+
+
+# Where a result stands
+
+
+def measure_candidates(
+    evaluated: Sequence[Decision], layout: Layout, history: History
+) -> list[Candidate]:
+    """Return the tool results as the boundary sees them, in estimated tokens.
+
+    `evaluated` is what `evaluate` returns for all of them.
+    """
+    seen = [*zip(evaluated, layout.offsets, layout.sizes, layout.turns, strict=True)]
+    return history.map_each(_measure_candidate, seen)
+
+
+def _measure_candidate(seen: tuple[Decision, int, int, int]) -> Candidate:
+    decision, offset, size, turns = seen
+    replaced, result = decision.replacements, decision.result
+    if not replaced or result.kind != "string" or result.images:  # what stays saves nothing
+        saving = sum(r.saves(estimate_tokens) for r in replaced)
+    else:
+        saving = size - sum(estimate_tokens(r.placeholder) for r in replaced)
+    turn, tool, target = result.turn, result.tool, result.target
+    if turn is None or turn >= turns:
+        # The call came after the result. Tool and target were unknown when the boundary last
+        # moved, and what was decided then must stand.
+        tool = target = None
+    return Candidate(turn, offset, max(0, saving), tool, target, len(result.images))
+
+
+def _describe(result: ToolResult) -> Candidate:
+    return Candidate(result.turn, 0, 0, result.tool, result.target, len(result.images))
+
+
+def _count_before(results: Sequence[ToolResult], edge: int) -> int:
+    """Return how many results there are up to the last one of a turn before the edge."""
+    for count in range(len(results), 0, -1):
+        turn = results[count - 1].turn
+        if turn is not None and turn < edge:
+            return count
+    return 0
+
+
+def _compute_pinned(
+    known: Iterable[Candidate], position: BoundaryPosition, policy: MaskPolicy
+) -> Mapping[int, KeepReason]:
+    """Return what stays behind the boundary because of other results, as of when it last moved."""
+    pinned = PinnedResults(policy)
+    for place, result in zip(range(position.results), known, strict=False):
+        pinned.add(place, result.tool, result.images)
+        if result.turn is not None and result.target is not None:
+            pinned.add_latest(place, result.turn, result.target)
+    return pinned.reasons(position.turn)
+
+
+# What was masked before
+
+
+def _recall_past(conversation: Conversation, context: ConversationContext, limits: Limits) -> Past:
+    """Return what is known of the conversation; a new past if that is nothing."""
+    past, anchor = context.past, context.anchor
+    if past is None or (limits.keeps_reasoning and _was_passed_by(conversation, past, context)):
+        return Past(met=anchor, last=anchor, sent=context.now)
+    if all(move.names_results for move in past.moves):
+        return past
+    # It was written before results had digests. A text that comes back before bound reasoning is
+    # refused, so there the places are trusted, once; elsewhere it costs one broken prefix.
+    if not (limits.keeps_reasoning and past.last.is_on(context.answers)):
+        return replace(past, moves=())
+    named = (
+        move._replace(results=tuple(context.results[place] for place, _, _ in move.results))
+        for move in past.moves
+    )
+    return replace(past, moves=tuple(named))
+
+
+def _was_passed_by(conversation: Conversation, past: Past, context: ConversationContext) -> bool:
+    """Whether reasoning was made at requests that did not come through here, and so were whole."""
+    last, answers = past.last, context.answers
+    if not last.is_on(answers) or len(answers) <= last.answers + 1:
+        return False
+    elements = conversation.elements
+    made = find_answers(elements, in_runs=conversation.wire.answers_in_runs)
+    unseen = [*made][last.answers + 1 :]
+    return any(elements[at].is_bound for answer in unseen for at in answer)
+
+
+def _mask_again(
+    results: Sequence[ToolResult],
+    past: Past,
+    layout: Layout,
+    evaluated: Sequence[Decision],
+    words: Rendering,
+) -> tuple[dict[int, Decision], dict[int, list[int]]]:
+    """Return the decisions on what was masked, by place; what can no longer be masked is left out.
+
+    Also return the places that were masked at each request, without those of later results. What
+    is evaluated as masked, in the `words` of today, was masked alike if these were the words.
+    """
+    again: dict[int, Decision] = {}
+    masked: dict[int, list[int]] = {}
+    for move in past.moves:
+        known = layout.requests[move.anchor.answers].results
+        places = [n for n, _, _ in move.results if n < known and n not in again]
+        kept: dict[int, Decision] = {}
+        if move.rendering == words:
+            kept = {n: evaluated[n] for n in places if evaluated[n].reason == "masked"}
+        others = [n for n in places if n not in kept]
+        if others:
+            decisions = _mask_in_words([results[n] for n in others], move.rendering)
+            kept |= {n: d for n, d in zip(others, decisions, strict=True) if d.reason == "masked"}
+        again |= kept
+        masked[move.anchor.answers] = [*masked.get(move.anchor.answers, ()), *kept]
+    return again, masked
+
+
+def _mask_in_words(results: Sequence[ToolResult], words: Rendering) -> list[Decision]:
+    """Mask results in the same words as before, whatever the settings say now.
+
+    A content that has become one which is never masked stays as it is.
+    """
+    template = parse_template(words.template, words.arguments_chars)
+    # A list in which no image was masked was a string then.
+    words = words._replace(in_lists=words.in_lists or not words.images)
+    return [
+        _mask(result, words, template)
+        if _is_maskable(result, words)
+        else Decision(result, "not_string")
+        for result in results
+    ]
+
+
+def _leaves_reasoning(
+    conversation: Conversation, limits: Limits, past: Past | None, again: Iterable[int]
+) -> bool:
+    """Whether nothing that reasoning is bound to changes if a request is sent whole."""
+    if not limits.keeps_reasoning:
+        return True
+    last_bound = _find_last_bound(conversation)
+    return past is not None and all(
+        conversation.results[place].element >= last_bound for place in again
+    )
+
+
+def _find_last_bound(conversation: Conversation) -> int:
+    """Return the position of the last element with bound reasoning; -1 if there is none."""
+    bound = (at for at, element in enumerate(conversation.elements) if element.is_bound)
+    return max(bound, default=-1)
+
+
+def _name_bound(decisions: Sequence[Decision], last_bound: int) -> tuple[Decision, ...]:
+    """Return the decisions; what is held before reasoning is held because that is bound to it.
+
+    `last_bound` is the position of the last element with such reasoning.
+    """
+    return tuple(
+        Decision(decision.result, "bound")
+        if decision.reason == "held" and decision.result.element < last_bound
+        else decision
+        for decision in decisions
+    )
+
+
+def _add_move(moves: tuple[Move, ...], move: Move, *, slides: bool) -> tuple[Move, ...]:
+    """Add a move. A sliding window moves at every turn, so its oldest moves are joined."""
+    if slides and len(moves) >= _SEPARATE_SLIDES:
+        for at, (one, other) in enumerate(pairwise(moves)):
+            if one.rendering == other.rendering:
+                joined = other._replace(
+                    results=(*one.results, *other.results), unknown={**one.unknown, **other.unknown}
+                )
+                return (*moves[:at], joined, *moves[at + 2 :], move)
+    return (*moves, move)
