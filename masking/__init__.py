@@ -24,7 +24,7 @@ from masking.redaction import RedactionPolicy, should_redact
 from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, rewrite_request
 from masking.window import MaskPolicy
-from masking.wire.formats import find_format
+from masking.wire import find_format
 
 __all__ = [
     "ChatMessage",

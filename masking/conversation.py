@@ -24,7 +24,7 @@ from masking.model import (
     ToolResult,
     parse_arguments,
 )
-from masking.wire_format import Binding, HeadSize, Marks, WireFormat
+from masking.wire.format import HeadSize, Marks, OnHistoryEdit, WireFormat, follow
 
 
 class CountedElement(NamedTuple):
@@ -128,7 +128,7 @@ class Request:
     document: as decoded.
     path: that of the URL, without the query.
     envelope: the document, but of its list only the elements that a function of a document must see
-        (see `WireFormat.stands_out`) are sure to be there.
+        (see `WireFormat.is_needed_in_envelope`) are sure to be there.
     head, history: facts about what stands before the list, and what was worked out from the list.
     """
 
@@ -154,9 +154,9 @@ class Request:
         return self.wire.find_marks(self.envelope)
 
     @cached_property
-    def binding(self) -> Binding | None:
+    def binding(self) -> OnHistoryEdit | None:
         """What the provider does with bound reasoning once a text before it has changed."""
-        return self.wire.find_binding(self.envelope, self.model)
+        return self.wire.on_history_edit(self.envelope, self.model)
 
     def parse_elements(self, items: Sequence[object]) -> Sequence[ParsedElement]:
         """Read the elements of the list."""
@@ -209,7 +209,7 @@ class Conversation:
         return self.request.marks
 
     @property
-    def binding(self) -> Binding | None:
+    def binding(self) -> OnHistoryEdit | None:
         """What the provider does with bound reasoning once a text before it has changed."""
         return self.request.binding
 
@@ -480,15 +480,6 @@ class _OpenCalls(Copyable):
             if found := self._open.pop(queue.popleft(), None):
                 return found
         return None
-
-
-def follow(value: object, path: Path) -> object:
-    """Return what a path leads to in a decoded document; None if it leads nowhere."""
-    for key in path:
-        if not isinstance(value, dict) or key not in value:
-            return None
-        value = value[key]
-    return value
 
 
 def _find_list_path(document: Mapping[str, object], paths: Sequence[Path]) -> Path:

@@ -27,7 +27,7 @@ from masking.window.past import (
     digest_answers,
     digest_opening,
 )
-from masking.wire_format import Marks
+from masking.wire.format import Marks
 
 __all__ = [
     "MAX_CONVERSATIONS",

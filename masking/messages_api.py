@@ -15,7 +15,7 @@ from masking.reduction import (
     plan_reduction,
 )
 from masking.window import FREE, BoundaryPrices, MaskPolicy, decide
-from masking.wire.chat import CHAT
+from masking.wire import CHAT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from masking.history import History
 from masking.history_summary import find_blocks, render_summary
 from masking.model import Edits, Element, Replacement, ToolResult
 from masking.window.placeholder import clip
-from masking.wire_format import WireFormat
+from masking.wire.format import WireFormat
 
 ReductionStage = Literal["masking", "summarization", "fallback"]
 InvariantStatus = Literal["ok", "fallback"]

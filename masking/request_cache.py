@@ -28,7 +28,7 @@ from masking.edit.splice import splice
 from masking.errors import WireError
 from masking.history import History
 from masking.model import Edits, Element, Path, Replacement
-from masking.wire_format import WireFormat
+from masking.wire.format import WireFormat
 
 __all__ = ["RequestCache", "decode_request"]
 
@@ -161,7 +161,9 @@ class RequestCache:
             item, weight = _decode_element(data)
             element = wire.read_element(item)
             weight += _ELEMENT_BYTES + _weigh_texts(element) + _weigh_edited(data, element)
-            found = CachedElement(data, item, element, weight, stands_out=wire.stands_out(item))
+            found = CachedElement(
+                data, item, element, weight, is_in_envelope=wire.is_needed_in_envelope(item)
+            )
             self._by_sample[sample] = found.ref
         return found
 
@@ -199,23 +201,29 @@ class CachedElement(ParsedElement):
     """An element that is recognized by its bytes.
 
     weight: about how many bytes of memory it takes, with what is worked out from it.
-    stands_out: as `WireFormat.stands_out` says.
+    is_in_envelope: as `WireFormat.is_needed_in_envelope` says.
     edited: the element as it was last edited.
     followers: what has followed it in a list, the latest first. Whoever remembers a list keeps its
         elements; none of them keeps another, so they refer to each other by `ref`.
     """
 
-    __slots__ = ("data", "edited", "followers", "last_list", "ref", "stands_out", "weight")
+    __slots__ = ("data", "edited", "followers", "is_in_envelope", "last_list", "ref", "weight")
 
     item: dict[str, Any]
 
     def __init__(
-        self, data: bytes, item: dict[str, Any], element: Element, weight: int, *, stands_out: bool
+        self,
+        data: bytes,
+        item: dict[str, Any],
+        element: Element,
+        weight: int,
+        *,
+        is_in_envelope: bool,
     ) -> None:
         super().__init__(item, element)
         self.data = data
         self.weight = weight
-        self.stands_out = stands_out
+        self.is_in_envelope = is_in_envelope
         self.ref = weakref.ref(self)
         self.edited: _Edited | None = None
         self.followers: _Refs = []
@@ -272,8 +280,8 @@ class CachedRequest(Request):
         history: History,
     ) -> None:
         super().__init__(frame.fill([each.item for each in elements]), wire, path, body)
-        standing_out = [each.item for each in elements if each.stands_out]
-        self.envelope = frame.fill(standing_out) if standing_out else frame.document
+        enclosed = [each.item for each in elements if each.is_in_envelope]
+        self.envelope = frame.fill(enclosed) if enclosed else frame.document
         self.head, self.history = frame.facts, history
         self._elements, self._starts = elements, starts
 

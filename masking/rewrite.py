@@ -25,8 +25,7 @@ from masking.window import (
     in_order,
 )
 from masking.window.signs import is_summary_request
-from masking.wire.chat import CHAT
-from masking.wire_format import Binding, WireFormat
+from masking.wire import CHAT, OnHistoryEdit, WireFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +67,7 @@ class Rewrite:
     redactions: Redactions | None = None
     plan: ReductionPlan | None = None
     past: Past | None = None
-    binding: Binding | None = None
+    binding: OnHistoryEdit | None = None
     left_whole: bool = False
 
 
@@ -149,7 +148,7 @@ def rewrite_request(
     )
 
 
-def keeps_reasoning(binding: Binding | None, policy: MaskPolicy) -> bool:
+def keeps_reasoning(binding: OnHistoryEdit | None, policy: MaskPolicy) -> bool:
     """Whether reasoning is bound to what precedes it, and is not to be given up."""
     return binding == "refuses" or (binding == "drops" and policy.bound_reasoning == "keep")
 

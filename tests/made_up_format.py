@@ -8,9 +8,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from masking.model import UNKNOWN, Call, Element, ElementSize, Speaker, ToolResult
+from masking.model import UNKNOWN, Call, Element, Speaker, ToolResult
 from masking.tokens import estimate_tokens
-from masking.wire_format import HeadSize, Marks, WireFormat
+from masking.wire import Charge, HeadSize, WireFormat
 
 _SPEAKERS: Mapping[object, Speaker] = {"model": "assistant", "human": "user", "rules": "system"}
 NOTE = "note"
@@ -42,15 +42,12 @@ def _read_result(at: int, outcome: dict[str, Any]) -> ToolResult:
     return ToolResult(outcome["of"], "string", (json.dumps(value),), (slot,), wrap=NOTE)
 
 
-def measure_element(value: object) -> ElementSize:
+def read_charges(value: object) -> list[Charge]:
     element = read_element(value)
-    size = sum(map(estimate_tokens, element.texts)) + 8 * len(element.calls)
-    places = []
-    for result in element.results:
-        own = estimate_tokens("".join(result.texts))
-        places.append((size, own))
-        size += own + 4
-    return ElementSize(size, tuple(places))
+    charges = [Charge(text) for text in element.texts] + [Charge("", 8)] * len(element.calls)
+    for place, result in enumerate(element.results):
+        charges += (Charge(result.texts[0], 0, place), Charge("", 4))
+    return charges
 
 
 MADE_UP = WireFormat(
@@ -58,17 +55,12 @@ MADE_UP = WireFormat(
     paths=((r"/talk$", "answer"),),
     list_paths=(("request", "contents"),),
     read_element=read_element,
-    measure_element=measure_element,
+    read_charges=read_charges,
     find_model=lambda document, _: str(document.get("model")),
     streams=lambda _document, _path: False,
-    find_obstacle=lambda _: None,
-    find_binding=lambda _document, _model: None,
     find_tools=lambda body: body.get("kit"),
     find_head_texts=lambda body: (str(body["rules"]),) if "rules" in body else (),
     measure_head=lambda body: HeadSize(estimate_tokens(str(body.get("rules", "")))),
-    find_marks=lambda _: Marks(),
-    unmark=lambda value: value,
-    count_parts=lambda value: (read_element(value).all_texts, 4),
     user_message=lambda text: {"by": "human", "pieces": [{"say": text}]},
     answers_in_runs=True,
 )

@@ -22,7 +22,7 @@ from masking.window import (
     SentMoves,
 )
 from masking.wire.chat import CHAT
-from masking.wire_format import WireFormat
+from masking.wire.format import WireFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

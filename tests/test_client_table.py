@@ -9,7 +9,7 @@ import pytest
 from addon.recordings.flows import name_of, read_flows
 from addon.recordings.studio.clients import CLIENTS
 from addon.shared.shipped import recordings
-from masking.wire.formats import FORMATS as WIRE_FORMATS
+from masking.wire import FORMATS as WIRE_FORMATS
 from tests.client_table import FORMATS, read_clients
 from tests.sessions import TALKS
 

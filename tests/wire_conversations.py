@@ -15,11 +15,11 @@ from masking.conversation import Conversation
 from masking.rewrite import read_request
 from masking.wire.chat import CHAT
 from masking.wire.converse import CONVERSE
+from masking.wire.format import WireFormat
 from masking.wire.gemini import GEMINI
 from masking.wire.messages import MESSAGES
 from masking.wire.ollama import OLLAMA
 from masking.wire.responses import RESPONSES
-from masking.wire_format import WireFormat
 from tests.builders import OLD
 from tests.made_up_format import MADE_UP
 

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from addon.proxy.base_urls import VENDOR, Server, behind, is_loopback, read_target
 from addon.proxy.health_check import Address, Health
 from masking.errors import printable
-from masking.wire.reasoning import find_messages_binding
+from masking.wire import find_messages_binding
 
 BASE_URL = "ANTHROPIC_BASE_URL"
 TOOL_SEARCH = "ENABLE_TOOL_SEARCH"

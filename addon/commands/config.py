@@ -25,9 +25,8 @@ from addon.shared.config_places import (
 )
 from addon.shared.regular_file import read_regular, replace_file
 from addon.shared.shipped import shipped
-from masking.config import ConfigValue, list_values
+from masking.config import REDACTION_VARIABLE, ConfigValue, list_values
 from masking.errors import ConfigError, printable
-from masking.redaction_switch import SWITCH
 
 _NAMED = {
     "option": "--config names it",
@@ -66,7 +65,7 @@ def command(context: click.Context, config: str, changes: tuple[str, ...], as_js
     console = open_console()
     console.print(render_table(values, console.width))
     if any(value.source == "environment" for value in values):
-        print(f"${SWITCH} comes before the file and --set.")
+        print(f"${REDACTION_VARIABLE} comes before the file and --set.")
 
 
 @command.command("init")
@@ -169,7 +168,9 @@ def check(file: Path) -> None:
 
 
 def _list_values(found: FoundConfig, config: str, changes: Sequence[str]) -> list[ConfigValue]:
-    values = list_values(open_config(config, changes).data, changes, os.environ.get(SWITCH))
+    values = list_values(
+        open_config(config, changes).data, changes, os.environ.get(REDACTION_VARIABLE)
+    )
     if found.path != shipped(NAME):
         return values
     return [

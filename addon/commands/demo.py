@@ -42,7 +42,7 @@ from addon.shared.config_places import NAME
 from addon.shared.shipped import shipped
 from masking.config import Settings, parse_settings
 from masking.conversation import Conversation, read_conversation
-from masking.wire.usage import Usage, find_usage, read_usage
+from masking.wire import Usage, find_usage, read_usage
 
 
 class Demo(NamedTuple):

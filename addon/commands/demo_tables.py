@@ -22,7 +22,7 @@ from addon.proxy.launch import ADDON, HOST
 from addon.shared.shipped import shipped
 from masking.config import Settings
 from masking.model import CHANGES
-from masking.wire.usage import Usage
+from masking.wire import Usage
 
 _LONGEST_EXAMPLE = 300
 

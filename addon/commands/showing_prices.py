@@ -10,7 +10,7 @@ from addon.proxy.base_urls import is_loopback
 from masking.config import Settings
 from masking.patterns import check_host, normalize_host
 from masking.prices import OwnPrice, Pricing, find_pricing, open_list
-from masking.wire.cache_marks import CACHE_MARK
+from masking.wire import CACHE_MARK
 
 
 def render_list(settings: Settings, uncached: Sequence[str], advice: Advice) -> Iterator[str]:

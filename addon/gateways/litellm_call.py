@@ -17,7 +17,7 @@ from masking.conversation import Conversation
 from masking.edit import apply
 from masking.errors import WireError
 from masking.model import Decision, Edits
-from masking.wire.formats import Match, find_format
+from masking.wire import Match, find_format
 
 PATHS = {
     "acompletion": "/v1/chat/completions",

@@ -9,7 +9,7 @@ from addon.metrics.stages import Answered, Measured, Priced, Received, Rewritten
 from addon.metrics.window_fields import describe_window
 from masking.accounting import Entry, Sizes, count_masked_repeats
 from masking.tokens import ENCODING_NAME, is_exact_for
-from masking.wire.usage import Usage
+from masking.wire import Usage
 
 
 def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:

@@ -40,7 +40,7 @@ from masking.memory import digest_opening
 from masking.prices import PriceSettings, find_pricing
 from masking.rewrite import Rewrite
 from masking.tokens import TokenCounter, load_o200k_base
-from masking.wire.usage import Usage, read_usage
+from masking.wire import Usage, read_usage
 
 Sink = Callable[[RequestRecord], object]
 """Called with each record, in one thread; what it raises is a warning."""

@@ -14,7 +14,7 @@ from masking.accounting import Basis
 from masking.memory import PrefixState
 from masking.prices import Source
 from masking.reduction import InvariantStatus, ReductionStage
-from masking.wire_format import Binding, Purpose
+from masking.wire import OnHistoryEdit, Purpose
 
 
 class RequestRecord(BaseModel):
@@ -92,7 +92,7 @@ class RequestRecord(BaseModel):
         ),
     ] = None
     binding: Annotated[
-        Binding | None,
+        OnHistoryEdit | None,
         means(
             "What the provider does with the model's reasoning once a text before it has changed; "
             "null if that changes nothing."

@@ -14,8 +14,7 @@ from masking.config import RequestFacts, Settings, find_settings
 from masking.memory import PrefixState
 from masking.prices import Pricing
 from masking.window import BoundaryPrices
-from masking.wire.usage import Usage
-from masking.wire_format import Binding, Purpose, WireFormat
+from masking.wire import OnHistoryEdit, Purpose, Usage, WireFormat
 
 Group = Literal["holdout"]
 """The group of a conversation that is observed only, so that the others can be compared with it."""
@@ -109,7 +108,7 @@ class Rewritten:
     bytes_after: int
     priced: Priced | None = None
     prefix: PrefixState | None = None
-    binding: Binding | None = None
+    binding: OnHistoryEdit | None = None
     masked: frozenset[int] = frozenset()
     left_whole: bool = False
     passed_through: str | None = None

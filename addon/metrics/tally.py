@@ -13,8 +13,7 @@ from addon.metrics.record import RequestRecord
 from addon.metrics.stages import Resent
 from addon.metrics.sums import BillSum, RedactionSum, Waits
 from masking.accounting import read_margin
-from masking.wire.usage import is_plausible
-from masking.wire_format import Binding
+from masking.wire import OnHistoryEdit, is_plausible
 
 _PLACE = re.compile(r"\[\d+\]")
 
@@ -54,7 +53,7 @@ class Tally:
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)
     resent: Counter[Resent] = field(default_factory=Counter)
     passed_through: Counter[str] = field(default_factory=Counter)
-    passed_bound: Counter[tuple[str, Binding]] = field(default_factory=Counter)
+    passed_bound: Counter[tuple[str, OnHistoryEdit]] = field(default_factory=Counter)
     results: int = 0
     masked: int = 0
     images: int = 0
@@ -64,7 +63,7 @@ class Tally:
     kept: Counter[str] = field(default_factory=Counter)
     summaries: int = 0
     rereads: int = 0
-    bound: Counter[Binding] = field(default_factory=Counter)
+    bound: Counter[OnHistoryEdit] = field(default_factory=Counter)
     redaction: RedactionSum = field(default_factory=RedactionSum)
     reductions: Counter[str] = field(default_factory=Counter)
     tokens_before: int = 0

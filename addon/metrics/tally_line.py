@@ -10,7 +10,7 @@ from addon.metrics.names import printable
 from addon.metrics.sums import BillSum
 from addon.metrics.tally import Tally
 from masking.model import REASONS
-from masking.wire_format import Binding
+from masking.wire import OnHistoryEdit
 
 _MANY_DOLLARS = 10
 
@@ -232,7 +232,7 @@ _SENTENCES: Mapping[str, str] = {reason: info.sentence for reason, info in REASO
 
 _DROPS = {"schema1.bound_reasoning": "drop"}
 _MASKS_ERRORS = {"schema1.keep_errors": False}
-BOUND: Mapping[Binding, Untouched] = {
+BOUND: Mapping[OnHistoryEdit, Untouched] = {
     "refuses": Untouched("the model binds its reasoning to all that precedes it"),
     "drops": Untouched(
         "the model would lose its reasoning",

@@ -4,7 +4,7 @@ from cachetools import LRUCache
 
 from addon.metrics.advice import Advice
 from addon.metrics.record import RequestRecord
-from masking.wire_format import Binding
+from masking.wire import OnHistoryEdit
 
 _MAX_PLACES = 1_000
 
@@ -14,7 +14,7 @@ _SIGNED = (
     "ANTHROPIC_BASE_URL=http://127.0.0.1:PORT/to/https/{host}"
 )
 
-_BOUND: dict[Binding, str] = {
+_BOUND: dict[OnHistoryEdit, str] = {
     "refuses": (
         "{host}: {model} binds its reasoning to all that precedes it, and a request would be "
         "refused if an older tool result were masked: none is masked that reasoning follows"

@@ -23,7 +23,7 @@ from addon.metrics.stages import Received
 from addon.shared.client import find_client
 from addon.shared.requests import digest_account
 from masking.rewrite import keeps_reasoning
-from masking.wire.reasoning import find_responses_binding
+from masking.wire import find_responses_binding
 
 UPGRADE_REQUIRED = 426
 

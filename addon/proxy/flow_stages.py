@@ -8,7 +8,7 @@ from addon.metrics.stages import Interruption, Received, Run
 from addon.proxy.read_request import ReadRequest
 from addon.shared import received
 from masking.config import Settings
-from masking.wire.formats import Match
+from masking.wire import Match
 
 
 def is_replayed(flow: http.HTTPFlow) -> bool:

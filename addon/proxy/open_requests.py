@@ -24,7 +24,7 @@ from addon.shared.received import read_answer
 from addon.shared.requests import is_event_stream
 from addon.shared.response_copy import ResponseCopy
 from masking.config import Settings
-from masking.wire.formats import Match
+from masking.wire import Match
 
 
 class _Open(NamedTuple):

@@ -46,8 +46,7 @@ from addon.shared.carrier import leave_untouched
 from addon.shared.masker import Masker
 from addon.shared.requests import is_opened, path_of
 from masking.config import Settings
-from masking.wire.formats import Match, find_format
-from masking.wire.responses import RESPONSES
+from masking.wire import RESPONSES, Match, find_format
 
 logger = logging.getLogger("observation_masking")
 

@@ -22,8 +22,7 @@ from addon.recordings.exchanges import find_exchanges
 from addon.recordings.flows import name_of, read_flows, write_flows
 from addon.shared.config_places import NAME
 from addon.shared.shipped import shipped
-from masking.config import ROOT
-from masking.redaction_switch import SWITCH
+from masking.config import REDACTION_VARIABLE, ROOT
 
 _RECORDS = "requests.jsonl"
 _VOLATILE = (
@@ -70,7 +69,7 @@ def replay_recording(recording: Path, config: Path | None = None) -> list[dict[s
                 *("-s", str(ADDON), "--set", f"mask_config={copy}"),
                 *("--set", f"confdir={folder}"),
             ],
-            env={name: value for name, value in os.environ.items() if name != SWITCH},
+            env={name: value for name, value in os.environ.items() if name != REDACTION_VARIABLE},
             capture_output=True,
             text=True,
             errors="replace",

@@ -14,7 +14,7 @@ from addon.replay.replay import RecordedRequest
 from addon.shared.client import find_client
 from addon.shared.requests import digest_account, path_of
 from masking.config import may_hold_credential
-from masking.wire.usage import read_usage
+from masking.wire import read_usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

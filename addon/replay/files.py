@@ -22,8 +22,7 @@ import orjson
 from addon.replay.replay import RecordedRequest
 from masking.conversation import find_answers
 from masking.model import ChatMessage
-from masking.wire.formats import FORMATS
-from masking.wire_format import WireFormat
+from masking.wire import FORMATS, WireFormat
 
 _GZIP = b"\x1f\x8b"
 _NAMES_OF_LINES = frozenset({".jsonl", ".ndjson"})

@@ -19,11 +19,11 @@ from masking.window import (
     BoundaryPrices,
     Candidate,
     MaskPolicy,
+    PinnedResults,
     RequestSize,
     evaluate,
     measure_candidates,
 )
-from masking.window.eligible import PinnedResults
 
 NEVER = sys.maxsize
 """A request that does not come."""

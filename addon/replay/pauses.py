@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from addon.replay.replay import RecordedRequest, Session
-from masking.wire.usage import Usage
+from masking.wire import Usage
 
 
 class Pause(NamedTuple):

@@ -19,9 +19,7 @@ from masking.reduction import ReductionOptions
 from masking.rewrite import Strategies, read_request, rewrite_request
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy, price_boundary
-from masking.wire.chat import CHAT
-from masking.wire.usage import Usage
-from masking.wire_format import WireFormat
+from masking.wire import CHAT, Usage, WireFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,12 @@ from addon.shared.config_places import advise
 from addon.shared.regular_file import FileState, find_state, read_regular
 from addon.shared.stored_prices import find_stored
 from masking.config import (
+    REDACTION_VARIABLE,
     ROOT,
     ConfigValue,
     PageSettings,
     Settings,
+    apply_redaction_variable,
     change_everywhere,
     find_changed,
     list_keys,
@@ -24,7 +26,6 @@ from masking.config import (
     read_override,
 )
 from masking.errors import ConfigError, OverrideError
-from masking.redaction_switch import SWITCH, apply_switch
 
 logger = logging.getLogger("observation_masking")
 
@@ -101,7 +102,7 @@ class ConfigFile:
         return Change(changed)
 
     def _list_values(self, data: bytes) -> list[ConfigValue]:
-        return list_values(data, self._overrides, os.environ.get(SWITCH))
+        return list_values(data, self._overrides, os.environ.get(REDACTION_VARIABLE))
 
     def _parse(self, data: bytes) -> Settings:
         settings = _parse_or_none(self.path, data, self._overrides, self._adapt)
@@ -111,14 +112,14 @@ class ConfigFile:
 
     def _override(self, settings: Settings) -> tuple[Settings, str | None]:
         """Return the settings with the environment and the stored prices, and a warning."""
-        switch = os.environ.get(SWITCH)
+        switch = os.environ.get(REDACTION_VARIABLE)
 
         def change(one: Settings) -> Settings:
-            enabled = apply_switch(one.strategies.redaction, switch)[0].enabled
+            enabled = apply_redaction_variable(one.strategies.redaction, switch)[0].enabled
             redaction = replace(one.redaction, enabled=enabled)
             return replace(one, redaction=redaction, price_list=self._price_list)
 
-        _, warning = apply_switch(settings.strategies.redaction, switch)
+        _, warning = apply_redaction_variable(settings.strategies.redaction, switch)
         return change_everywhere(settings, change), warning
 
 

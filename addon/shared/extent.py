@@ -6,7 +6,7 @@ What a request is decides, never how busy the proxy is.
 from collections.abc import Mapping
 
 from masking.errors import WireError
-from masking.wire_format import WireFormat
+from masking.wire import WireFormat
 
 MAX_ELEMENTS = 1_000_000
 """Of its list. With ten tokens each they would fill a window of ten million."""

@@ -27,7 +27,7 @@ from masking.memory import ConversationContext, PrefixState, digest_opening, is_
 from masking.request_cache import RequestCache
 from masking.rewrite import Rewrite, Strategies, rewrite_request
 from masking.window import FREE
-from masking.wire_format import Binding
+from masking.wire import OnHistoryEdit
 
 
 class WholeRequest(NamedTuple):
@@ -60,7 +60,7 @@ class _Known:
         self._arrived, self.size = arrived, size
         self.priced: Priced | None = None
         self.prefix: PrefixState | None = None
-        self.binding: Binding | None = None
+        self.binding: OnHistoryEdit | None = None
         self.group: Group | None = None
         self.choose_settings(None)
 

@@ -17,7 +17,7 @@ from masking.memory import estimate_lifetime
 from masking.prices import find_pricing
 from masking.rewrite import Strategies
 from masking.window import price_boundary
-from masking.wire_format import Marks
+from masking.wire import Marks
 
 _MOST_PRICED = 64
 _MOST_MARKS = 8

@@ -10,7 +10,7 @@ from addon.shared.decoding import TooLargeError, decode_message
 from addon.shared.http_message import Message, Request
 from addon.shared.requests import digest_account, path_of
 from masking.config import Settings
-from masking.wire.formats import Match
+from masking.wire import Match
 
 
 def read_received(

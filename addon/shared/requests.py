@@ -10,7 +10,7 @@ from addon.shared.http_message import Message, Request
 from masking.config import HostSettings
 from masking.errors import WireError
 from masking.patterns import is_named
-from masking.wire.formats import Match, find_format
+from masking.wire import Match, find_format
 
 _SIGNATURES = (
     ("authorization", re.compile(r"AWS4-", re.IGNORECASE)),

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from masking.accounting.prompt import Prompt
 from masking.prices import Pricing
-from masking.wire.usage import Usage
+from masking.wire import Usage
 
 Basis = Literal["reported", "simulated"]
 """Where the cached tokens of the prompt that was sent come from."""

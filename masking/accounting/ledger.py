@@ -37,7 +37,7 @@ from masking.accounting.prefix_cache import (
 from masking.accounting.prompt import Prompt, digest_elements
 from masking.conversation import Conversation
 from masking.prices import Pricing
-from masking.wire.usage import Usage
+from masking.wire import Usage
 
 _MAX_CONVERSATIONS = 1_000
 

@@ -1,7 +1,7 @@
 """A request as its provider's cache sees it: its tokens before masking and after, piece by piece.
 
 The first piece of a prompt is its head, which is tool schemas and system texts; each element of the
-list is another. Elements are counted once for as long as they are remembered (`masking.conversation`).
+list is another. An element is counted once for as long as it is remembered.
 """
 
 import re
@@ -29,8 +29,8 @@ from masking.model import REASONS, Decision, Element, Reason, Speaker
 from masking.reduction import InvariantStatus, ReductionStage
 from masking.rewrite import Rewrite
 from masking.tokens import TokenCounter, count_tools
-from masking.wire.mark_places import count_blocks, is_marked
-from masking.wire_format import WireFormat
+from masking.wire.format import WireFormat
+from masking.wire.parts import count_blocks, is_marked
 
 Part = Literal["system", "tools", "user", "assistant", "results", "placeholders", "unknown"]
 

@@ -1,11 +1,13 @@
 """The configuration: its tables, what they say of a request, and how a file is read."""
 
 from masking.config.file import (
+    REDACTION_VARIABLE,
     ROOT,
     ConfigValue,
     Override,
     Source,
     apply_overrides,
+    apply_redaction_variable,
     find_changed,
     list_values,
     parse_settings,
@@ -43,6 +45,7 @@ from masking.config.settings import (
 )
 
 __all__ = [
+    "REDACTION_VARIABLE",
     "ROOT",
     "ConfigValue",
     "HostSettings",
@@ -66,6 +69,7 @@ __all__ = [
     "WebsocketSettings",
     "WindowTable",
     "apply_overrides",
+    "apply_redaction_variable",
     "change_everywhere",
     "find_changed",
     "find_first",

@@ -20,7 +20,7 @@ from pydantic_core import to_json
 from masking.config.mistakes import explain
 from masking.config.settings import Settings, Tables
 from masking.errors import ConfigError, OverrideError
-from masking.redaction_switch import apply_switch
+from masking.redaction import RedactionPolicy
 
 ROOT = "observation_masking"
 """The table that all of ours are in."""
@@ -165,7 +165,7 @@ def list_values(
     sources: dict[str, Source] = dict.fromkeys(_flatten(read_document(data)[ROOT]), "file")
     sources |= dict.fromkeys(_flatten(apply_overrides({}, overrides)), "override")
     if switch is not None:
-        enabled = apply_switch(settings.strategies.redaction, switch)[0].enabled
+        enabled = apply_redaction_variable(settings.strategies.redaction, switch)[0].enabled
         settings = replace(settings, redaction=replace(settings.redaction, enabled=enabled))
         sources["redaction.enabled"] = "environment"
     shipped = _dump(Settings())
@@ -196,3 +196,31 @@ def _flatten(tables: _Table) -> Mapping[str, object]:
         for table, inner in tables.items()
         for key, value in (inner.items() if isinstance(inner, Mapping) else [(table, inner)])
     }
+
+
+REDACTION_VARIABLE = "STREAM_REDACTION_ENABLED"
+"""The environment variable that switches redaction on or off."""
+
+_MAX_SHOWN = 40
+"""How many characters of a wrong value the warning repeats."""
+
+_BOOLEANS = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}
+"""As Go's ParseBool reads them, in any case (https://pkg.go.dev/strconv#ParseBool)."""
+
+
+def apply_redaction_variable(
+    policy: RedactionPolicy, value: str | None
+) -> tuple[RedactionPolicy, str | None]:
+    """Return the policy under the value of `REDACTION_VARIABLE` (None if it is unset), and a warning.
+
+    A value that is not a boolean means true, and the warning names it.
+    """
+    if value is None:
+        return policy, None
+    enabled = _BOOLEANS.get(value.lower())
+    if enabled is not None:
+        return replace(policy, enabled=enabled), None
+    warning = (
+        f"{REDACTION_VARIABLE}: expected true or false, got {value[:_MAX_SHOWN]!r}; taken for true"
+    )
+    return replace(policy, enabled=True), warning

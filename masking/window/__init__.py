@@ -21,7 +21,7 @@ from masking.window.decide import (
     in_order,
     measure_candidates,
 )
-from masking.window.eligible import Candidate
+from masking.window.eligible import Candidate, PinnedResults
 from masking.window.placeholder import (
     RECALL_ID_CHARS,
     Rendering,
@@ -48,6 +48,7 @@ __all__ = [
     "Layout",
     "Limits",
     "MaskPolicy",
+    "PinnedResults",
     "Rendering",
     "RequestSize",
     "SentMoves",

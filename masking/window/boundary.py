@@ -23,7 +23,7 @@ from masking.history import UNSTABLE_TAIL, Copyable, Fold, History
 from masking.prices import LATEST_ENDS, PriceStep, Pricing, ReadsAt, fits_window
 from masking.window.eligible import Candidate, EligibleResults
 from masking.window.policy import MaskPolicy
-from masking.wire_format import Marks, WireFormat
+from masking.wire.format import Marks, WireFormat
 
 _RENT_FORCES = 1.5
 """The boundary moves once the rent is this many prices, whatever the plan says: where results

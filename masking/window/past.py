@@ -19,7 +19,7 @@ from masking.history import UNSTABLE_TAIL, Fold
 from masking.model import Element, ToolResult
 from masking.window.boundary import BoundaryPosition
 from masking.window.placeholder import Rendering
-from masking.wire_format import WireFormat
+from masking.wire.format import WireFormat
 
 _BILLING_HEADER = "x-anthropic-billing-header:"
 """claude-code begins a system text with this; the rest of it differs in every request."""

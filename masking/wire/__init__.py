@@ -1,1 +1,84 @@
-"""Reads the tool results of a request, wire format by wire format."""
+"""The table of wire formats: a format is a file in this room and a row here."""
+
+import re
+from typing import NamedTuple
+
+from masking.wire.chat import CHAT
+from masking.wire.converse import CONVERSE
+from masking.wire.format import (
+    Charge,
+    HeadSize,
+    Marks,
+    OnHistoryEdit,
+    Purpose,
+    RoleOrder,
+    WireFormat,
+    follow,
+)
+from masking.wire.gemini import GEMINI
+from masking.wire.messages import BILLING_HEADER, MESSAGES
+from masking.wire.ollama import OLLAMA
+from masking.wire.parts import (
+    CACHE_MARK,
+    count_blocks,
+    find_claude_binding,
+    find_messages_binding,
+    find_responses_binding,
+    is_marked,
+)
+from masking.wire.responses import RESPONSES
+from masking.wire.usage import Usage, find_usage, is_plausible, read_usage
+
+__all__ = [
+    "BILLING_HEADER",
+    "CACHE_MARK",
+    "CHAT",
+    "CONVERSE",
+    "FORMATS",
+    "GEMINI",
+    "MESSAGES",
+    "OLLAMA",
+    "RESPONSES",
+    "Charge",
+    "HeadSize",
+    "Marks",
+    "Match",
+    "OnHistoryEdit",
+    "Purpose",
+    "RoleOrder",
+    "Usage",
+    "WireFormat",
+    "count_blocks",
+    "find_claude_binding",
+    "find_format",
+    "find_messages_binding",
+    "find_responses_binding",
+    "find_usage",
+    "follow",
+    "is_marked",
+    "is_plausible",
+    "read_usage",
+]
+
+FORMATS: tuple[WireFormat, ...] = (CHAT, MESSAGES, RESPONSES, GEMINI, OLLAMA, CONVERSE)
+
+
+class Match(NamedTuple):
+    """The format of a request, and what the request asks for."""
+
+    wire: WireFormat
+    purpose: Purpose
+
+
+_PATHS = [
+    (re.compile(pattern), Match(wire, purpose))
+    for wire in FORMATS
+    for pattern, purpose in wire.paths
+]
+
+
+def find_format(method: str, path: str) -> Match | None:
+    """Return the format of a request, by its method and its path without the query."""
+    if method != "POST":
+        return None
+    return next((match for pattern, match in _PATHS if pattern.search(path)), None)

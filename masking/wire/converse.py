@@ -2,7 +2,8 @@
 
 Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html. The model
 is in the path. A cache mark is a block of its own, `cachePoint`, behind what it marks. As
-everywhere, requests that are signed pass; those with a bearer token are read.
+everywhere, requests that are signed pass; those with a bearer token are read. A prompt is rendered
+in the order tools, system, messages, whatever the order of the keys.
 """
 
 import re
@@ -11,26 +12,38 @@ from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
-from masking.conversation import follow
-from masking.model import UNKNOWN, Call, ContentKind, Element, Image, Path, Speaker, ToolResult
-from masking.wire.cache_marks import find_lifetimes
-from masking.wire.converse_sizes import (
-    BLOCK_TOKENS,
+from masking.model import UNKNOWN, Call, ContentKind, Element, Path, Speaker, ToolResult
+from masking.tokens import count_claude
+from masking.wire import messages
+from masking.wire.format import (
+    CALL_TOKENS,
     MESSAGE_TOKENS,
-    POINT,
-    find_picture,
-    find_value,
-    is_image,
-    is_point,
-    measure_image,
-    measure_message,
-    measure_prompt_head,
+    Charge,
+    Document,
+    HeadSize,
+    Marks,
+    OnHistoryEdit,
+    WireFormat,
+    as_list,
+    charge_call,
+    charge_text,
+    follow,
+    measure_charges,
+    measure_tools,
+    non_empty,
+    objects,
+    render_json,
 )
-from masking.wire.images import offer
-from masking.wire.json_values import non_empty, objects, spell
-from masking.wire.messages import find_binding as find_messages_binding
-from masking.wire.messages import find_obstacle as find_messages_obstacle
-from masking.wire_format import Binding, Marks, WireFormat
+from masking.wire.parts import (
+    CACHE_POINT,
+    UNKNOWN_PART_TOKENS,
+    ImageParts,
+    Picture,
+    find_last_mark,
+    find_lifetimes,
+    read_address,
+    read_picture,
+)
 
 _SPEAKERS: Mapping[object, Speaker] = {"user": "user", "assistant": "assistant"}
 """By role."""
@@ -51,10 +64,10 @@ def read_message(message: object) -> Element:
     """Read one message: its texts, its `toolUse` blocks, its `toolResult` blocks."""
     if not isinstance(message, dict):
         return UNKNOWN
-    role, content = message.get("role"), message.get("content")
+    role = message.get("role")
     speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
     texts, calls, results, is_bound = [], [], [], False
-    for at, block in enumerate(content if isinstance(content, list) else ()):
+    for at, block in enumerate(as_list(message.get("content"))):
         if not isinstance(block, dict):
             continue
         if isinstance(text := block.get("text"), str):
@@ -68,51 +81,180 @@ def read_message(message: object) -> Element:
     return Element(speaker, tuple(texts), tuple(calls), tuple(results), is_bound)
 
 
-def find_model(_: Mapping[str, object], path: str) -> str | None:
+def _read_result(result: Mapping[str, Any], at: Path) -> ToolResult:
+    """Read a result: its texts; if it has none, its only JSON value.
+
+    Beside texts a JSON value stays, as an image does.
+    """
+    call_id, is_error = non_empty(result.get("toolUseId")), result.get("status") == "error"
+    parts = as_list(result.get("content"))
+    images = _IMAGES.find_all(at, parts)
+    places = [n for n, part in enumerate(parts) if _has_text(part)]
+    if places:
+        kind: ContentKind = "string" if len(parts) == 1 else "text_parts"
+        texts = tuple(str(parts[place]["text"]) for place in places)
+        slots = tuple((*at, place, "text") for place in places)
+        return ToolResult(call_id, kind, texts, slots, is_error, images=images)
+    if len(parts) == 1 and isinstance(parts[0], dict) and "json" in parts[0]:
+        return _read_json(call_id, parts[0]["json"], (*at, 0, "json"), is_error=is_error)
+    return ToolResult(call_id, "other", (), (), is_error, images=images)
+
+
+def _has_text(part: object) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("text"), str)
+
+
+def _read_json(call_id: str | None, value: object, at: Path, *, is_error: bool) -> ToolResult:
+    match value:
+        case str():
+            return ToolResult(call_id, "string", (value,), (at,), is_error)
+        case {"text": str(text), **others} if not others:
+            return ToolResult(call_id, "string", (text,), ((*at, _NOTE),), is_error)
+        case dict() if text := render_json(value):
+            return ToolResult(call_id, "string", (text,), (at,), is_error, wrap=_NOTE)
+    return ToolResult(call_id, "other", (), (), is_error)
+
+
+def read_charges(message: object) -> list[Charge]:
+    """Return what of a message is tokens: its frame, then block by block.
+
+    Texts are those of its blocks and of results, reasoning, and the names and inputs of calls. 4
+    tokens are the message's own, 8 each call's and each result's.
+    """
+    if not isinstance(message, dict):
+        return []
+    charges, results, is_user = [_FRAME], 0, message.get("role") == "user"
+    for block in as_list(message.get("content")):
+        if isinstance(block, dict) and isinstance(result := block.get("toolResult"), dict):
+            place = results if is_user else None
+            results += is_user
+            inner = [_charge_block(part, place) for part in as_list(result.get("content"))]
+            charges += (_RESULT_FRAME, *(inner or [Charge("", 0, place)]))
+        else:
+            charges.append(_charge_block(block))
+    return charges
+
+
+_FRAME = Charge("", MESSAGE_TOKENS)
+_RESULT_FRAME = Charge("", CALL_TOKENS)
+
+
+def _charge_block(block: object, result: int | None = None) -> Charge:
+    if isinstance(block, dict):
+        if CACHE_POINT in block:
+            return Charge("", 0, result)
+        if (text := _find_text(block)) is not None:
+            return charge_text(text, result)
+        if isinstance(use := block.get("toolUse"), dict):
+            name, text = str(use.get("name", "")), render_json(use.get("input"))
+            return charge_call(text, name, result)
+        if picture := _read_image(block):
+            return Charge("", picture.tokens, result)
+    return Charge("", UNKNOWN_PART_TOKENS, result, is_counted=False)
+
+
+def _find_text(block: Mapping[str, object]) -> str | None:
+    """Return the text of a block: said, thought, or that of a JSON value; None for all others."""
+    if isinstance(text := block.get("text"), str):
+        return text
+    if "json" in block:
+        return render_json(block["json"])
+    thought = follow(block, ("reasoningContent", "reasoningText", "text"))
+    return thought if isinstance(thought, str) else None
+
+
+def _read_image(block: Mapping[str, object]) -> Picture | None:
+    """Return what is known of the image in a block: its bytes, or where they are."""
+    if "image" not in block:
+        return None
+    image = block["image"]
+    source = image.get("source") if isinstance(image, dict) else None
+    if not isinstance(image, dict) or not isinstance(source, dict):
+        return Picture(0)
+    if "bytes" in source:
+        return read_picture(source["bytes"], f"image/{image.get('format')}", count_claude)
+    return read_address(follow(source, ("s3Location", "uri")), count_claude)
+
+
+_IMAGES = ImageParts(_read_image, frozenset(("image",)), {})
+
+
+def measure_head(body: Document) -> HeadSize:
+    """Return the estimated tokens of tools and system prompt, and of those up to the last mark."""
+    schemas = as_list(follow(body, ("toolConfig", "tools")))
+    blocks = as_list(body.get("system"))
+    size = _measure_schemas(schemas)
+    total = size + _measure_blocks(blocks)
+    if last := find_last_mark(blocks, CACHE_POINT):
+        return HeadSize(total, size + _measure_blocks(blocks[:last]))
+    return HeadSize(total, _measure_schemas(schemas[: find_last_mark(schemas, CACHE_POINT)]))
+
+
+def _measure_blocks(blocks: Sequence[object]) -> int:
+    return measure_charges(map(_charge_block, blocks)).total
+
+
+def _measure_schemas(tools: Sequence[object]) -> int:
+    return measure_tools(_without_points(tools) or None)
+
+
+def _without_points(values: Sequence[object]) -> list[object]:
+    return [value for value in values if not (isinstance(value, dict) and CACHE_POINT in value)]
+
+
+def find_model(_: Document, path: str) -> str | None:
     """Return the model, or the profile, that a path names."""
     found = _PATH.search(path)
     return unquote(found[1]) if found else None
 
 
-def asks_for_stream(_: Mapping[str, object], path: str) -> bool:
-    """Whether a request asks for its answer as a stream."""
-    return path.endswith("/converse-stream")
+def find_obstacle(document: Document) -> str | None:
+    """Return why a request must pass unchanged: the provider trims its history."""
+    return messages.find_obstacle(_find_more(document))
 
 
-def find_obstacle(document: Mapping[str, object]) -> str | None:
-    """Return why a request must go out whole: the provider trims its history."""
-    return find_messages_obstacle(_find_more(document))
-
-
-def find_binding(document: Mapping[str, object], model: str | None) -> Binding | None:
+def on_history_edit(document: Document, model: str | None) -> OnHistoryEdit | None:
     """Return what becomes of bound reasoning after a change; the request may allow to drop it."""
-    return find_messages_binding(_find_more(document), model)
+    return messages.on_history_edit(_find_more(document), model)
 
 
-def find_tools(body: Mapping[str, object]) -> object:
+def _find_more(document: Document) -> Document:
+    more = _find_body(document).get(_MORE)
+    return more if isinstance(more, dict) else {}
+
+
+def _find_body(document: Document) -> Document:
+    counted = follow(document, _COUNTED)
+    return counted if isinstance(counted, dict) else document
+
+
+def find_tools(body: Document) -> object:
     """Return the tool schemas of a request, without cache marks."""
     tools = follow(body, ("toolConfig", "tools"))
-    if not isinstance(tools, list):
-        return tools
-    return [tool for tool in tools if not is_point(tool)] or None
+    return (_without_points(tools) or None) if isinstance(tools, list) else tools
 
 
-def find_head_texts(body: Mapping[str, object]) -> Sequence[str]:
+def find_head_texts(body: Document) -> Sequence[str]:
     """Return the texts of the system prompt."""
     texts = (block.get("text") for block in objects(body.get("system")))
     return tuple(text for text in texts if isinstance(text, str))
 
 
-def find_marks(document: Mapping[str, object]) -> Marks:
+def find_marks(document: Document) -> Marks:
     """Return the cache points of tools, system and messages."""
     body = _find_body(document)
     tools = follow(body, ("toolConfig", "tools"))
-    in_head = [*find_lifetimes([*objects(tools), *objects(body.get("system"))], POINT)]
+    in_head = [*find_lifetimes([*objects(tools), *objects(body.get("system"))], CACHE_POINT)]
     in_list = [*_find_lifetimes(body.get("messages"))]
     return Marks(bool(in_head), bool(in_list), (*in_head, *in_list))
 
 
-def stands_out(message: object) -> bool:
+def _find_lifetimes(messages: object) -> Iterator[str]:
+    contents = (objects(message.get("content")) for message in objects(messages))
+    return find_lifetimes(chain.from_iterable(contents), CACHE_POINT)
+
+
+def is_needed_in_envelope(message: object) -> bool:
     """Whether a message has a cache point."""
     return any(True for _ in _find_lifetimes([message]))
 
@@ -121,31 +263,15 @@ def unmark_message(message: object) -> object:
     """Return a message without cache points."""
     if not isinstance(message, dict) or not isinstance(message.get("content"), list):
         return message
-    return {**message, "content": [each for each in message["content"] if not is_point(each)]}
+    return {**message, "content": _without_points(message["content"])}
 
 
-def count_message_parts(message: object) -> tuple[Sequence[str], int]:
-    """Return the texts of a message that are tokens of the prompt, and its other tokens.
-
-    The texts of its blocks, of reasoning and of results, names and inputs of calls; 4 more for the
-    message, 8 more for each call or result, and images. All other blocks are not counted.
-    """
-    if not isinstance(message, dict):
-        return (), 0
-    texts: list[str] = []
-    others = MESSAGE_TOKENS
-    for block in objects(message.get("content")):
-        use, result = block.get("toolUse"), block.get("toolResult")
-        others += BLOCK_TOKENS * (isinstance(use, dict) + isinstance(result, dict))
-        if isinstance(use, dict):
-            texts += (str(use.get("name", "")), spell(use.get("input")))
-        inner = objects(result.get("content")) if isinstance(result, dict) else []
-        texts += [text for part in (block, *inner) if (text := find_value(part)) is not None]
-        others += sum(measure_image(part) for part in (block, *inner) if is_image(part))
-    return texts, others
+def streams(_: Document, path: str) -> bool:
+    """Whether the answer is streamed, as the path says."""
+    return path.endswith("/converse-stream")
 
 
-def say_as_user(text: str) -> object:
+def user_message(text: str) -> object:
     """Return a message in which the user says a text."""
     return {"role": "user", "content": [{"text": text}]}
 
@@ -158,74 +284,17 @@ CONVERSE = WireFormat(
     ),
     list_paths=(("messages",), (*_COUNTED, "messages")),
     read_element=read_message,
-    measure_element=measure_message,
+    read_charges=read_charges,
+    measure_head=measure_head,
     find_model=find_model,
-    streams=asks_for_stream,
+    streams=streams,
     find_obstacle=find_obstacle,
-    find_binding=find_binding,
+    on_history_edit=on_history_edit,
     find_tools=find_tools,
     find_head_texts=find_head_texts,
-    measure_head=measure_prompt_head,
     find_marks=find_marks,
     unmark=unmark_message,
-    count_parts=count_message_parts,
-    user_message=say_as_user,
-    stands_out=stands_out,
+    user_message=user_message,
+    is_needed_in_envelope=is_needed_in_envelope,
     role_order="alternating",
 )
-
-
-def _read_result(result: Mapping[str, Any], at: Path) -> ToolResult:
-    """Read a result: its texts; if it has none, its only JSON value.
-
-    Beside texts a JSON value stays, as an image does.
-    """
-    call_id, is_error = non_empty(result.get("toolUseId")), result.get("status") == "error"
-    parts = result.get("content")
-    parts = parts if isinstance(parts, list) else []
-    images = tuple(i for n, part in enumerate(parts) for i in _find_image((*at, n), part))
-    places = [n for n, part in enumerate(parts) if _has_text(part)]
-    if places:
-        kind: ContentKind = "string" if len(parts) == 1 else "text_parts"
-        texts = tuple(str(parts[place]["text"]) for place in places)
-        slots = tuple((*at, place, "text") for place in places)
-        return ToolResult(call_id, kind, texts, slots, is_error, images=images)
-    if len(parts) == 1 and isinstance(parts[0], dict) and "json" in parts[0]:
-        return _read_json(call_id, parts[0]["json"], (*at, 0, "json"), is_error=is_error)
-    return ToolResult(call_id, "other", (), (), is_error, images=images)
-
-
-def _find_image(slot: Path, part: object) -> tuple[Image, ...]:
-    if not isinstance(part, dict) or part.keys() != {"image"}:
-        return ()
-    return offer(slot, part, find_picture(part), measure_image(part), lambda text: {"text": text})
-
-
-def _read_json(call_id: str | None, value: object, at: Path, *, is_error: bool) -> ToolResult:
-    match value:
-        case str():
-            return ToolResult(call_id, "string", (value,), (at,), is_error)
-        case {"text": str(text), **others} if not others:
-            return ToolResult(call_id, "string", (text,), ((*at, _NOTE),), is_error)
-        case dict() if text := spell(value):
-            return ToolResult(call_id, "string", (text,), (at,), is_error, wrap=_NOTE)
-    return ToolResult(call_id, "other", (), (), is_error)
-
-
-def _find_lifetimes(messages: object) -> Iterator[str]:
-    contents = (objects(message.get("content")) for message in objects(messages))
-    return find_lifetimes(chain.from_iterable(contents), POINT)
-
-
-def _has_text(part: object) -> bool:
-    return isinstance(part, dict) and isinstance(part.get("text"), str)
-
-
-def _find_more(document: Mapping[str, object]) -> Mapping[str, object]:
-    more = _find_body(document).get(_MORE)
-    return more if isinstance(more, dict) else {}
-
-
-def _find_body(document: Mapping[str, object]) -> Mapping[str, object]:
-    counted = follow(document, _COUNTED)
-    return counted if isinstance(counted, dict) else document

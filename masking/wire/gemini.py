@@ -2,39 +2,34 @@
 
 Sources: https://ai.google.dev/api/generate-content and
 https://ai.google.dev/gemini-api/docs/function-calling. Code Assist has the same request one level
-deeper. Thoughts, signatures, media and executed code are never touched.
+deeper. Thoughts, signatures, media and executed code are never touched. Protocol buffers allow
+`functionResponse` and `function_response` alike, and clients write both. The provider caches any
+prefix by itself, without marks. A signature is bound to nothing but its part.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import unquote
 
-from masking.conversation import follow
-from masking.model import (
-    UNKNOWN,
-    Call,
-    ContentKind,
-    Element,
-    ElementSize,
-    Image,
-    Path,
-    Speaker,
-    ToolResult,
+from masking.model import UNKNOWN, Call, ContentKind, Element, Path, Speaker, ToolResult
+from masking.tokens import estimate_tokens
+from masking.wire.format import (
+    MESSAGE_TOKENS,
+    Charge,
+    Document,
+    HeadSize,
+    WireFormat,
+    charge_call,
+    charge_text,
+    follow,
+    measure_tools,
+    never,
+    non_empty,
+    render_json,
 )
-from masking.wire.gemini_parts import (
-    Part,
-    find_call,
-    find_inline_data,
-    find_outputs,
-    find_parts,
-    find_response,
-    find_said,
-)
-from masking.wire.gemini_sizes import count_content, measure_contents, measure_media
-from masking.wire.gemini_sizes import measure_head as measure_tools_and_texts
-from masking.wire.images import offer, read_picture
-from masking.wire.json_values import non_empty
-from masking.wire_format import Binding, HeadSize, Marks, WireFormat
+from masking.wire.parts import ImageParts, Picture, read_picture
+
+Part = Mapping[str, object]
 
 _SPEAKERS: Mapping[str, Speaker] = {
     "user": "user",
@@ -53,39 +48,196 @@ _LIST_PATHS: tuple[Path, ...] = (
 
 _MODEL = re.compile(r"/(?:models|tunedModels|endpoints)/([^/:]+):\w+$")
 
+_NAME = "name"
+"""The AI SDK writes the tool's name into the response, too; providers match it with the call's."""
+
+_MEDIA_TOKENS = 1_120
+"""What an image costs on Gemini 3 unless the request asks for less; older models take 258 a tile.
+
+Source: https://ai.google.dev/gemini-api/docs/media-resolution
+"""
+
+_DATA = ("inlineData", "inline_data")
+_MEDIA = (*_DATA, "fileData", "file_data")
+
+_UNBILLED = frozenset({"text", "thought", "thoughtSignature", "thought_signature", *_MEDIA})
+"""Keys that are measured otherwise, or are no text of the prompt."""
+
 
 def read_content(content: object) -> Element:
     """Read one content: what is said in it, a model's calls, the results for a model."""
     if not isinstance(content, dict):
         return UNKNOWN
-    speaker = _find_speaker(content)
+    speaker = _read_speaker(content)
     texts: list[str] = []
     calls: list[Call] = []
     results: list[ToolResult] = []
-    for place, part in find_parts(content):
-        if text := find_said(part):
+    for place, part in _find_parts(content):
+        if text := _find_said(part):
             texts.append(text)
         if speaker != "assistant":
-            if found := find_response(part):
+            if found := _find_response(part):
                 key, response = found
                 results.append(_read_result(response, (*place, key, "response")))
-            elif results and (images := _find_image(place, part)):
-                joined = (*results[-1].images, *images)
-                results[-1] = results[-1]._replace(images=joined)
-        elif call := find_call(part):
-            fields = (_find_id(call), non_empty(call.get("name")), call.get("args"))
-            calls.append(Call(*fields))
+            elif results and (image := _IMAGES.find(part, place)):
+                # As gemini-cli sends it: behind a response. Images in the `parts` of a response
+                # stay, as nothing but media may stand there
+                # (https://ai.google.dev/api/caching#FunctionResponsePart).
+                results[-1] = results[-1]._replace(images=(*results[-1].images, image))
+        elif call := _find_call(part):
+            name = non_empty(call.get("name"))
+            calls.append(Call(_read_id(call), name, call.get("args")))
     return Element(speaker, tuple(texts), tuple(calls), tuple(results), False)
 
 
-def measure_content(content: object) -> ElementSize:
-    """Return the estimated tokens of a content, and those of the texts in its results."""
+def _read_speaker(content: Part) -> Speaker:
+    """Return who speaks; without a role it is the user."""
+    role = content.get("role") or "user"
+    return _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
+
+
+def _read_id(call: Part) -> str | None:
+    """Return the id of a call or its response, which may have none; None if it is no text."""
+    call_id = call.get("id") or ""
+    return call_id if isinstance(call_id, str) else None
+
+
+def _read_result(response: Part, at: Path) -> ToolResult:
+    outputs, values = _find_outputs(response), response.get("response")
+    kinds: tuple[ContentKind, ...] = ("other", "string", "text_parts")
+    return ToolResult(
+        _read_id(response),
+        kinds[min(2, len(outputs))],
+        tuple(outputs.values()),
+        tuple((*at, key) for key in outputs),
+        # A tool says that it failed; an empty `error` says that it did not.
+        isinstance(values, dict) and bool(values.get("error")),
+        tool=non_empty(response.get("name")),
+    )
+
+
+def _find_parts(content: Part) -> Iterator[tuple[Path, Part]]:
+    """Yield the parts of a content that are objects, each with its path; one may stand alone."""
+    parts = content.get("parts")
+    if isinstance(parts, dict):
+        yield ("parts",), parts
+    for place, part in enumerate(parts) if isinstance(parts, list) else ():
+        if isinstance(part, dict):
+            yield ("parts", place), part
+
+
+def _find_said(part: Part) -> str | None:
+    """Return the text that a part says; None if it has none, or if it is a thought."""
+    text = part.get("text")
+    return text if isinstance(text, str) and not part.get("thought") else None
+
+
+def _find_call(part: Part) -> Part | None:
+    """Return the function call in a part."""
+    found = _find_object(part, "functionCall", "function_call")
+    return found and found[1]
+
+
+def _find_response(part: Part) -> tuple[str, Part] | None:
+    """Return the function response in a part, after its key."""
+    return _find_object(part, "functionResponse", "function_response")
+
+
+def _find_object(part: Part, *keys: str) -> tuple[str, Part] | None:
+    for key in keys:
+        value = part.get(key)
+        if isinstance(value, dict):
+            return key, value
+    return None
+
+
+def _find_outputs(response: Part) -> dict[str, str]:
+    """Return the texts that a tool gave, by their keys: the strings right under `response`."""
+    values = response.get("response")
+    if not isinstance(values, dict):
+        return {}
+    return {key: v for key, v in values.items() if isinstance(v, str) and key != _NAME}
+
+
+def _read_image(part: Part) -> Picture | None:
+    """Return what is known of the image in a part; None for other media."""
+    found = _find_object(part, *_DATA)
+    data = found[1] if found else {}
+    media_type = data.get("mimeType") or data.get("mime_type")
+    if not isinstance(media_type, str) or not media_type.startswith("image/"):
+        return None
+    picture = read_picture(data.get("data"), media_type, lambda _width, _height: _MEDIA_TOKENS)
+    return picture._replace(tokens=_MEDIA_TOKENS)
+
+
+_IMAGES = ImageParts(_read_image, frozenset((*_DATA, "mediaResolution", "media_resolution")), {})
+
+
+def read_charges(content: object) -> list[Charge]:
+    """Return what of a content is tokens: its frame, then part by part.
+
+    Texts are those of its parts, whatever a tool gave, and the names and arguments of calls. 4
+    tokens are the content's own, 8 each call's and each response's, and media have theirs.
+    """
     if not isinstance(content, dict):
-        return ElementSize(0)
-    return measure_contents(content, answers=_find_speaker(content) != "assistant")
+        return []
+    charges, results = [_FRAME], 0
+    gives_results = _read_speaker(content) != "assistant"
+    for _, part in _find_parts(content):
+        found = _find_response(part)
+        if found is None:
+            charges.append(_charge_part(part))
+            continue
+        # What a tool gave comes first, as that is the result; then all else in the response.
+        response, result = found[1], results if gives_results else None
+        results += gives_results
+        outputs = _find_outputs(response)
+        for text in outputs.values() or ("",):
+            charges.append(charge_text(text, result))
+        values = response.get("response")
+        if isinstance(values, dict):
+            values = {key: "" if key in outputs else value for key, value in values.items()}
+        charges.append(charge_call(_read_name(response) + render_json(values)))
+        if "parts" in response:
+            charges += [_charge_part(inner) for _, inner in _find_parts(response)]
+    return charges
 
 
-def find_model(document: Mapping[str, object], path: str) -> str | None:
+_FRAME = Charge("", MESSAGE_TOKENS)
+
+
+def _charge_part(part: Part) -> Charge:
+    if isinstance(text := part.get("text"), str):
+        return charge_text(text)
+    if call := _find_call(part):
+        return charge_call(_read_name(call) + render_json(call.get("args")))
+    # Media, code, its outcome, and whatever is not known here.
+    rest = {key: value for key, value in part.items() if key not in _UNBILLED}
+    has_media = any(key in part for key in _MEDIA)
+    return Charge(render_json(rest) if rest else "", _MEDIA_TOKENS if has_media else 0)
+
+
+def _read_name(call: Part) -> str:
+    name = call.get("name")
+    return name if isinstance(name, str) else ""
+
+
+def measure_head(body: Document) -> HeadSize:
+    """Return the estimated tokens of the tool schemas and of the system instruction."""
+    texts = sum(map(estimate_tokens, find_head_texts(body)))
+    return HeadSize(measure_tools(body.get("tools")) + texts)
+
+
+def find_head_texts(body: Document) -> Sequence[str]:
+    """Return the texts of the system instruction."""
+    instruction = body.get("systemInstruction") or body.get("system_instruction")
+    if isinstance(instruction, str):
+        return (instruction,)
+    parts = _find_parts(instruction) if isinstance(instruction, dict) else ()
+    return tuple(text for _, part in parts if (text := _find_said(part)))
+
+
+def find_model(document: Document, path: str) -> str | None:
     """Return the model, which the path names; for Code Assist the document does."""
     if found := _MODEL.search(unquote(path)):
         return found[1]
@@ -93,13 +245,8 @@ def find_model(document: Mapping[str, object], path: str) -> str | None:
     return model and model.removeprefix("models/")
 
 
-def asks_for_stream(_: Mapping[str, object], path: str) -> bool:
-    """Whether a request asks for its answer as a stream: of events, or as an array in pieces."""
-    return path.endswith("streamGenerateContent")
-
-
-def find_obstacle(document: Mapping[str, object]) -> str | None:
-    """Return why a request must go out whole: its prefix is bought already."""
+def find_obstacle(document: Document) -> str | None:
+    """Return why a request must pass unchanged: its prefix is bought already."""
     for path in _LIST_PATHS:
         body = follow(document, path[:-1])
         if isinstance(body, dict) and (body.get("cachedContent") or body.get("cached_content")):
@@ -107,56 +254,7 @@ def find_obstacle(document: Mapping[str, object]) -> str | None:
     return None
 
 
-def find_binding(_document: Mapping[str, object], _model: str | None) -> Binding | None:
-    """Return what becomes of bound reasoning: a signature is bound to nothing but its part."""
-    return None
-
-
-def find_tools(body: Mapping[str, object]) -> object:
-    """Return the tool schemas of a request."""
-    return body.get("tools")
-
-
-def find_head_texts(body: Mapping[str, object]) -> Sequence[str]:
-    """Return the texts of the system instruction."""
-    instruction = body.get("systemInstruction") or body.get("system_instruction")
-    if isinstance(instruction, str):
-        return (instruction,)
-    parts = find_parts(instruction) if isinstance(instruction, dict) else ()
-    return tuple(text for _, part in parts if (text := find_said(part)))
-
-
-def measure_head(body: Mapping[str, object]) -> HeadSize:
-    """Return the estimated tokens of the tool schemas and of the system instruction."""
-    return measure_tools_and_texts(find_tools(body), find_head_texts(body))
-
-
-def find_marks(_: Mapping[str, object]) -> Marks:
-    """Return the cache marks: the provider caches any prefix by itself."""
-    return Marks()
-
-
-def stands_out(_: object) -> bool:
-    """Whether a content has what a function of a document looks for: never."""
-    return False
-
-
-def unmark(content: object) -> object:
-    """Return a content as a prompt cache sees it: it has no cache marks."""
-    return content
-
-
-def count_parts(content: object) -> tuple[Sequence[str], int]:
-    """Return the texts of a content that are tokens of the prompt, and its other tokens."""
-    return count_content(content) if isinstance(content, dict) else ((), 0)
-
-
-def say_as_user(text: str) -> object:
-    """Return a content in which the user says a text."""
-    return {"role": "user", "parts": [{"text": text}]}
-
-
-def forbids_tools(body: Mapping[str, object]) -> bool:
+def forbids_tools(body: Document) -> bool:
     """Whether the mode of calling functions is `NONE`."""
     config: object = body
     for keys in (
@@ -169,6 +267,16 @@ def forbids_tools(body: Mapping[str, object]) -> bool:
     return isinstance(config, dict) and config.get("mode") == "NONE"
 
 
+def streams(_: Document, path: str) -> bool:
+    """Whether the answer is streamed: as events, or as an array in pieces."""
+    return path.endswith("streamGenerateContent")
+
+
+def user_message(text: str) -> object:
+    """Return a content in which the user says a text."""
+    return {"role": "user", "parts": [{"text": text}]}
+
+
 GEMINI = WireFormat(
     name="gemini",
     paths=(
@@ -177,69 +285,16 @@ GEMINI = WireFormat(
     ),
     list_paths=_LIST_PATHS,
     read_element=read_content,
-    measure_element=measure_content,
-    find_model=find_model,
-    streams=asks_for_stream,
-    find_obstacle=find_obstacle,
-    find_binding=find_binding,
-    find_tools=find_tools,
-    find_head_texts=find_head_texts,
+    read_charges=read_charges,
     measure_head=measure_head,
-    find_marks=find_marks,
-    unmark=unmark,
-    count_parts=count_parts,
-    user_message=say_as_user,
-    stands_out=stands_out,
+    find_model=find_model,
+    streams=streams,
+    find_obstacle=find_obstacle,
+    find_head_texts=find_head_texts,
+    user_message=user_message,
+    is_needed_in_envelope=never,
     answers_in_runs=True,
     pairs_by_order=True,
     role_order="alternating",  # a call must come right after the user or a result
     forbids_tools=forbids_tools,
 )
-
-
-def _find_speaker(content: Part) -> Speaker:
-    """Return who speaks; without a role it is the user."""
-    role = content.get("role") or "user"
-    return _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
-
-
-def _find_id(call: Part) -> str | None:
-    """Return the id of a call or its response, which may have none; None if it is no text."""
-    call_id = call.get("id") or ""
-    return call_id if isinstance(call_id, str) else None
-
-
-def _read_result(response: Part, at: Path) -> ToolResult:
-    outputs = find_outputs(response)
-    kinds: tuple[ContentKind, ...] = ("other", "string", "text_parts")
-    fields = (
-        _find_id(response),
-        kinds[min(2, len(outputs))],
-        tuple(outputs.values()),
-        tuple((*at, key) for key in outputs),
-        _is_error(response.get("response")),
-        None,
-        (),
-        non_empty(response.get("name")),
-        (),
-    )
-    return ToolResult(*fields)
-
-
-def _find_image(place: Path, part: Part) -> tuple[Image, ...]:
-    """Return the image in a part that stands after a response, as gemini-cli sends it.
-
-    Those in the `parts` of a response stay: nothing but media may stand there
-    (https://ai.google.dev/api/caching#FunctionResponsePart).
-    """
-    data = find_inline_data(part)
-    media_type = data and (data.get("mimeType") or data.get("mime_type"))
-    if data is None or not str(media_type).startswith("image/"):
-        return ()
-    picture = read_picture(data.get("data"), media_type)
-    return offer(place, part, picture, measure_media(part), lambda text: {"text": text})
-
-
-def _is_error(values: object) -> bool:
-    """Whether a tool says that it failed; an empty `error` says that it did not."""
-    return isinstance(values, dict) and bool(values.get("error"))

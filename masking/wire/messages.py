@@ -1,28 +1,55 @@
 """Anthropic Messages: a result is a `tool_result` block in what the user says.
 
 Sources: https://platform.claude.com/docs/en/api/messages, and what its clients send. The same body
-goes to Vertex (`rawPredict`) and to Bedrock (`invoke`), with the model in the path.
+goes to Vertex (`rawPredict`) and to Bedrock (`invoke`), with the model in the path. A prompt is
+rendered in the order tools, system, messages, whatever the order of the keys.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
-from masking.conversation import follow
-from masking.model import UNKNOWN, Call, Element, Image, Path, Speaker, ToolResult
-from masking.wire.cache_marks import find_lifetimes, unmark_parts, without_mark
-from masking.wire.images import offer
-from masking.wire.json_values import is_text_part, non_empty, objects, spell
-from masking.wire.messages_sizes import (
-    find_picture,
-    measure_image,
-    measure_message,
-    measure_prompt_head,
+from masking.model import UNKNOWN, Call, Element, Speaker, ToolResult
+from masking.tokens import count_claude, estimate_tokens
+from masking.wire.format import (
+    CALL_TOKENS,
+    MESSAGE_TOKENS,
+    Charge,
+    Document,
+    HeadSize,
+    Marks,
+    OnHistoryEdit,
+    WireFormat,
+    as_list,
+    charge_call,
+    charge_text,
+    follow,
+    is_text_part,
+    measure_charges,
+    measure_tools,
+    non_empty,
+    objects,
+    render_json,
 )
-from masking.wire.reasoning import find_messages_binding
-from masking.wire_format import Binding, Marks, WireFormat
+from masking.wire.parts import (
+    UNKNOWN_PART_TOKENS,
+    ImageParts,
+    Picture,
+    find_last_mark,
+    find_lifetimes,
+    find_messages_binding,
+    read_address,
+    read_picture,
+    unmark_parts,
+    without_mark,
+)
+
+BILLING_HEADER = "x-anthropic-billing-header:"
+"""claude-code begins a system text with this; the rest of it differs in every request."""
+
+_SIGNATURE = re.compile(rf"{BILLING_HEADER}.*\bcch=(?!00000\b)[0-9a-f]", re.DOTALL)
+"""A hash of the body; towards hosts other than Anthropic's it is absent, or all zeros."""
 
 _SPEAKERS: Mapping[object, Speaker] = {"user": "user", "assistant": "assistant", "system": "system"}
 """By role. A system's message can stand anywhere in the list."""
@@ -34,6 +61,11 @@ _UNTOUCHABLE = "tool_reference"
 
 _REMINDER, _REMINDER_END = "<system-reminder>", "</system-reminder>"
 
+_MISMATCH_BEHAVIOR = ("thinking", "block_binding", "prefix_mismatch_behavior")
+
+_MODEL_IN_PATH = re.compile(r"/models?/([^/:]+(?::\d+)?)[:/]")
+_STREAMING_PATH = re.compile(r":streamRawPredict$|/invoke-with-response-stream$")
+
 
 def read_message(message: object) -> Element:
     """Read one message: its texts, its `tool_use` blocks, its `tool_result` blocks."""
@@ -43,9 +75,8 @@ def read_message(message: object) -> Element:
     speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
     if isinstance(content, str):
         return Element(speaker, (content,), (), (), False)
-    blocks = content if isinstance(content, list) else []
     texts, calls, results, is_bound = [], [], [], False
-    for at, block in enumerate(blocks):
+    for at, block in enumerate(as_list(content)):
         kind = block.get("type") if isinstance(block, dict) else None
         if kind == "text" and isinstance(block.get("text"), str):
             texts.append(block["text"])
@@ -56,6 +87,29 @@ def read_message(message: object) -> Element:
             results.append(_read_result(at, block))
         is_bound = is_bound or kind in _THINKING
     return Element(speaker, tuple(texts), tuple(calls), tuple(results), is_bound)
+
+
+def _read_result(at: int, block: Mapping[str, Any]) -> ToolResult:
+    content, slot = block.get("content"), ("content", at, "content")
+    call_id, is_error = non_empty(block.get("tool_use_id")), block.get("is_error") is True
+    if isinstance(content, str):
+        text, tail = split_reminders(content)
+        tails = (tail,) if tail else ()
+        return ToolResult(call_id, "string", (text,), (slot,), is_error, None, tails, None, ())
+    parts = as_list(content)
+    if any(part.get("type") == _UNTOUCHABLE for part in objects(parts)):
+        return ToolResult(call_id, "other", (), (), is_error)
+    places = [place for place, part in enumerate(parts) if is_text_part(part)]
+    split = [split_reminders(parts[place]["text"]) for place in places]
+    return ToolResult(
+        call_id,
+        "text_parts" if places else "other",
+        tuple(text for text, _ in split),
+        tuple((*slot, place, "text") for place in places),
+        is_error,
+        tails=tuple(tail for _, tail in split) if any(tail for _, tail in split) else (),
+        images=_IMAGES.find_all(slot, parts),
+    )
 
 
 def split_reminders(text: str) -> tuple[str, str]:
@@ -74,19 +128,101 @@ def split_reminders(text: str) -> tuple[str, str]:
     return (text, "") if end == tail else (text[:end], text[end:])
 
 
-def find_model(document: Mapping[str, object], path: str) -> str | None:
+def read_charges(message: object) -> list[Charge]:
+    """Return what of a message is tokens: its frame, then block by block.
+
+    Texts are those of its blocks and of results, thinking, and the names and inputs of calls. 4
+    tokens are the message's own, 8 each call's and each result's.
+    """
+    if not isinstance(message, dict):
+        return []
+    content, is_user = message.get("content"), message.get("role") == "user"
+    if isinstance(content, str):
+        return [Charge(content, MESSAGE_TOKENS)]
+    charges, results = [_FRAME], 0
+    for block in as_list(content):
+        if isinstance(block, dict) and block.get("type") == "tool_result":
+            charges += _charge_result(block, results if is_user else None)
+            results += is_user
+        else:
+            charges.append(_charge_block(block))
+    return charges
+
+
+_FRAME = Charge("", MESSAGE_TOKENS)
+_RESULT_FRAME = Charge("", CALL_TOKENS)
+
+
+def _charge_result(block: Mapping[str, object], result: int | None) -> list[Charge]:
+    content = block.get("content")
+    if isinstance(content, str):
+        return [_RESULT_FRAME, charge_text(content, result)]
+    inner = [_charge_block(part, result) for part in as_list(content)]
+    return [_RESULT_FRAME, *(inner or [Charge("", 0, result)])]
+
+
+def _charge_block(block: object, result: int | None = None) -> Charge:
+    kind = block.get("type") if isinstance(block, dict) else None
+    if isinstance(block, dict) and isinstance(kind, str):
+        if isinstance(text := block.get(_TEXT_KEYS.get(kind, "")), str):
+            return charge_text(text, result)
+        if kind == "tool_use":
+            name, text = str(block.get("name", "")), render_json(block.get("input"))
+            return charge_call(text, name, result)
+        if picture := _read_image(block):
+            return Charge("", picture.tokens, result)
+    return Charge("", UNKNOWN_PART_TOKENS, result, is_counted=False)
+
+
+_TEXT_KEYS = {"text": "text", "thinking": "thinking"}
+"""By the type of a block, the key of its text."""
+
+
+def _read_image(block: Mapping[str, object]) -> Picture | None:
+    """Return what is known of the image in a block: its data, its address, or its id."""
+    if block.get("type") != "image":
+        return None
+    source = block.get("source")
+    if not isinstance(source, dict):
+        return Picture(0)
+    if "data" in source:
+        return read_picture(source["data"], source.get("media_type"), count_claude)
+    return read_address(source.get("url", source.get("file_id")), count_claude)
+
+
+_IMAGES = ImageParts(_read_image, frozenset(("type", "source")), {"type": "text"})
+
+
+def measure_head(body: Document) -> HeadSize:
+    """Return the estimated tokens of tools and system prompt, and of those up to the last mark."""
+    tools, system = body.get("tools"), body.get("system")
+    schemas, blocks = as_list(tools), as_list(system)
+    size = measure_tools(tools)
+    total = size + (estimate_tokens(system) if isinstance(system, str) else _measure_blocks(blocks))
+    if last := find_last_mark(blocks):
+        return HeadSize(total, size + _measure_blocks(blocks[:last]))
+    if last := find_last_mark(schemas):
+        return HeadSize(total, size if last == len(schemas) else measure_tools(schemas[:last]))
+    return HeadSize(total)
+
+
+def _measure_blocks(blocks: Sequence[object]) -> int:
+    return measure_charges(map(_charge_block, blocks)).total
+
+
+def find_model(document: Document, path: str) -> str | None:
     """Return the model that a request names in its body, or in its path (Vertex, Bedrock)."""
     found = _MODEL_IN_PATH.search(path)
     return non_empty(document.get("model")) or (unquote(found[1]) if found else None)
 
 
-def asks_for_stream(document: Mapping[str, object], path: str) -> bool:
+def streams(document: Document, path: str) -> bool:
     """Whether a request asks for its answer as a stream."""
     return document.get("stream") is True or bool(_STREAMING_PATH.search(path))
 
 
-def find_obstacle(document: Mapping[str, object]) -> str | None:
-    """Return why a request must go out whole: its history is the provider's, or it is signed."""
+def find_obstacle(document: Document) -> str | None:
+    """Return why a request must pass unchanged: the provider has its history, or it is signed."""
     if isinstance(document.get("thread"), dict):
         return "the provider holds the history (thread)"
     if document.get("compaction"):
@@ -100,14 +236,14 @@ def find_obstacle(document: Mapping[str, object]) -> str | None:
     return None
 
 
-def find_binding(document: Mapping[str, object], model: str | None) -> Binding | None:
+def on_history_edit(document: Document, model: str | None) -> OnHistoryEdit | None:
     """Return what becomes of thinking after a change; the request may allow to drop it."""
     if follow(document, _MISMATCH_BEHAVIOR) == "drop_block":
         return None
     return find_messages_binding(model)
 
 
-def find_tools(body: Mapping[str, object]) -> object:
+def find_tools(body: Document) -> object:
     """Return the tool schemas of a request, without cache marks."""
     tools = body.get("tools")
     if not isinstance(tools, list):
@@ -115,13 +251,22 @@ def find_tools(body: Mapping[str, object]) -> object:
     return [without_mark(tool) if isinstance(tool, dict) else tool for tool in tools]
 
 
-def find_head_texts(body: Mapping[str, object]) -> Sequence[str]:
+def find_head_texts(body: Document) -> Sequence[str]:
     """Return the texts of the system prompt; the billing header is none of them."""
     texts = _find_system_texts(body)
-    return tuple(text for text in texts if not text.startswith(_BILLING_HEADER))
+    return tuple(text for text in texts if not text.startswith(BILLING_HEADER))
 
 
-def find_marks(document: Mapping[str, object]) -> Marks:
+def _find_system_texts(body: Document) -> Iterator[str]:
+    system = body.get("system")
+    if isinstance(system, str):
+        yield system
+    for block in objects(system):
+        if isinstance(text := block.get("text"), str):
+            yield text
+
+
+def find_marks(document: Document) -> Marks:
     """Return the `cache_control` of tools, system and messages; at the top it marks the end."""
     system = objects(document.get("system"))
     in_head = [*find_lifetimes([*objects(document.get("tools")), *system])]
@@ -129,7 +274,14 @@ def find_marks(document: Mapping[str, object]) -> Marks:
     return Marks(bool(in_head), bool(in_list), (*in_head, *in_list))
 
 
-def stands_out(message: object) -> bool:
+def _find_markable(document: Document) -> Iterator[Mapping[str, object]]:
+    for message in objects(document.get("messages")):
+        for block in objects(message.get("content")):
+            yield block
+            yield from objects(block.get("content"))
+
+
+def is_needed_in_envelope(message: object) -> bool:
     """Whether a message has a cache mark."""
     return any(True for _ in find_lifetimes(_find_markable({"messages": [message]})))
 
@@ -142,35 +294,10 @@ def unmark_message(message: object) -> object:
     return {**message, "content": unmark_parts(blocks)}
 
 
-def count_message_parts(message: object) -> tuple[Sequence[str], int]:
-    """Return the texts of a message that are tokens of the prompt, and its other tokens.
-
-    The texts of its blocks and of results, thinking, names and inputs of calls; 4 more for the
-    message, 8 more for each call or result, and images. All other blocks are not counted.
-    """
-    if not isinstance(message, dict):
-        return (), 0
-    content = message.get("content")
-    if isinstance(content, str):
-        return (content,), _MESSAGE_TOKENS
-    texts: list[str] = []
-    others = _MESSAGE_TOKENS
-    for block in objects(content):
-        kind = block.get("type")
-        others += _BLOCK_TOKENS if kind in ("tool_use", "tool_result") else 0
-        if kind == "tool_use":
-            texts += (str(block.get("name", "")), spell(block.get("input")))
-        inner = block.get("content") if kind == "tool_result" else None
-        parts = [block, {"text": inner}, *objects(inner)]
-        found = (part.get(key) for part in parts for key in ("text", "thinking"))
-        texts += [text for text in found if isinstance(text, str)]
-        others += sum(measure_image(part) for part in parts if part.get("type") == "image")
-    return texts, others
-
-
-def say_as_user(text: str) -> object:
-    """Return a message in which the user says a text."""
-    return {"role": "user", "content": text}
+def _unmark_result(block: object) -> object:
+    if not isinstance(block, dict) or not isinstance(block.get("content"), list):
+        return block
+    return {**block, "content": unmark_parts(block["content"])}
 
 
 _BEDROCK = r"/model/[^/]*(?:anthropic|claude|inference-profile)[^/]*(?:/[^/]+)?"
@@ -185,98 +312,16 @@ MESSAGES = WireFormat(
     ),
     list_paths=(("messages",),),
     read_element=read_message,
-    measure_element=measure_message,
+    read_charges=read_charges,
+    measure_head=measure_head,
     find_model=find_model,
-    streams=asks_for_stream,
+    streams=streams,
     find_obstacle=find_obstacle,
-    find_binding=find_binding,
+    on_history_edit=on_history_edit,
     find_tools=find_tools,
     find_head_texts=find_head_texts,
-    measure_head=measure_prompt_head,
     find_marks=find_marks,
     unmark=unmark_message,
-    count_parts=count_message_parts,
-    user_message=say_as_user,
-    stands_out=stands_out,
-    role_order="user first",  # neighbours of one role are joined
+    is_needed_in_envelope=is_needed_in_envelope,
+    role_order="user first",  # neighbors of one role are joined
 )
-
-_MODEL_IN_PATH = re.compile(r"/models?/([^/:]+(?::\d+)?)[:/]")
-_STREAMING_PATH = re.compile(r":streamRawPredict$|/invoke-with-response-stream$")
-
-_BILLING_HEADER = "x-anthropic-billing-header:"
-"""claude-code begins a system text with this; the rest of it differs in every request."""
-
-_SIGNATURE = re.compile(rf"{_BILLING_HEADER}.*\bcch=(?!00000\b)[0-9a-f]", re.DOTALL)
-"""A hash of the body; towards hosts other than Anthropic's it is absent, or all zeros."""
-
-_MISMATCH_BEHAVIOR = ("thinking", "block_binding", "prefix_mismatch_behavior")
-
-_MESSAGE_TOKENS = 4
-_BLOCK_TOKENS = 8
-
-
-def _read_result(at: int, block: Mapping[str, Any]) -> ToolResult:
-    content, slot = block.get("content"), ("content", at, "content")
-    call_id, is_error = non_empty(block.get("tool_use_id")), block.get("is_error") is True
-    if isinstance(content, str):
-        text, tail = split_reminders(content)
-        tails = (tail,) if tail else ()
-        return ToolResult(call_id, "string", (text,), (slot,), is_error, None, tails, None, ())
-    parts = objects(content)
-    if any(part.get("type") == _UNTOUCHABLE for part in parts):
-        return ToolResult(call_id, "other", (), (), is_error)
-    images = [_find_image((*slot, at), part) for at, part in enumerate(_as_list(content))]
-    places = [place for place, part in enumerate(_as_list(content)) if is_text_part(part)]
-    split = [split_reminders(_as_list(content)[place]["text"]) for place in places]
-    return ToolResult(
-        call_id,
-        "text_parts" if places else "other",
-        tuple(text for text, _ in split),
-        tuple((*slot, place, "text") for place in places),
-        is_error,
-        tails=tuple(tail for _, tail in split) if any(tail for _, tail in split) else (),
-        images=tuple(chain.from_iterable(images)),
-    )
-
-
-def _find_image(slot: Path, part: object) -> tuple[Image, ...]:
-    if not isinstance(part, dict) or part.get("type") != "image" or part.keys() != _IMAGE_KEYS:
-        return ()
-    return offer(
-        slot,
-        part,
-        find_picture(part),
-        measure_image(part),
-        lambda text: {"type": "text", "text": text},
-    )
-
-
-_IMAGE_KEYS = {"type", "source"}
-"""An image with any other key stays, such as one with a cache mark."""
-
-
-def _find_system_texts(body: Mapping[str, object]) -> Iterator[str]:
-    system = body.get("system")
-    if isinstance(system, str):
-        yield system
-    for block in objects(system):
-        if isinstance(text := block.get("text"), str):
-            yield text
-
-
-def _find_markable(document: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-    for message in objects(document.get("messages")):
-        for block in objects(message.get("content")):
-            yield block
-            yield from objects(block.get("content"))
-
-
-def _unmark_result(block: object) -> object:
-    if not isinstance(block, dict) or not isinstance(block.get("content"), list):
-        return block
-    return {**block, "content": unmark_parts(block["content"])}
-
-
-def _as_list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []

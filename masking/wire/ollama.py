@@ -2,18 +2,25 @@
 
 A result names its tool, and answers that tool's next open call. Newer servers give ids, which some
 clients drop. Arguments are objects, images stand beside the content, and an answer is streamed
-unless the request says otherwise.
+unless the request says otherwise. The server keeps any prefix by itself, without marks.
 Source: https://github.com/ollama/ollama/blob/main/docs/api.md
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-
-from masking.model import Call, Element, ElementSize
-from masking.tokens import estimate_tokens
+from masking.model import Call, Element
 from masking.wire import chat
-from masking.wire.chat_sizes import PART_TOKENS, measure_tools
-from masking.wire.json_values import non_empty, objects, spell
-from masking.wire_format import Binding, HeadSize, Marks
+from masking.wire.format import (
+    Charge,
+    Document,
+    HeadSize,
+    WireFormat,
+    charge_text,
+    measure_tools,
+    never,
+    non_empty,
+    objects,
+    render_json,
+)
+from masking.wire.parts import UNKNOWN_PART_TOKENS
 
 
 def read_message(message: object) -> Element:
@@ -31,75 +38,50 @@ def read_message(message: object) -> Element:
     return Element(speaker, texts, calls, results, is_bound)
 
 
-def measure_message(message: object) -> ElementSize:
-    """Return the estimated tokens of a message, and those of a tool result's content."""
-    size = chat.measure_message(message)
-    if not isinstance(message, dict):
-        return size
-    images = message.get("images")
-    beside = PART_TOKENS * len(images) if isinstance(images, list) else 0
-    beside += sum([estimate_tokens(text) for text in _find_texts_beside(message)])
-    return ElementSize(size.total + beside, size.results) if beside else size
-
-
-def asks_for_stream(document: Mapping[str, object], _path: str) -> bool:
-    """Whether the answer is streamed, as lines of JSON: unless the request says no."""
-    return document.get("stream") is not False
-
-
-def find_binding(_document: Mapping[str, object], _model: str | None) -> Binding | None:
-    """Return what becomes of bound reasoning: there is none."""
-    return None
-
-
-def measure_head(body: Mapping[str, object]) -> HeadSize:
-    """Return the estimated tokens of the tool schemas; a system prompt is a message."""
-    return HeadSize(measure_tools(chat.find_tools(body)))
-
-
-def find_marks(_: Mapping[str, object]) -> Marks:
-    """Return the cache marks: the server keeps any prefix by itself."""
-    return Marks()
-
-
-def stands_out(_: object) -> bool:
-    """Whether a message has what a function of a document looks for: never."""
-    return False
-
-
-def count_parts(message: object) -> tuple[Sequence[str], int]:
-    """Return the texts of a message that are tokens of the prompt, and its other tokens."""
-    texts, others = chat.count_message_parts(message)
-    beside = _find_texts_beside(message) if isinstance(message, dict) else ()
-    return (*texts, *beside), others
-
-
-OLLAMA = chat.CHAT._replace(
-    name="ollama",
-    paths=((r"/api/chat$", "answer"),),
-    read_element=read_message,
-    measure_element=measure_message,
-    streams=asks_for_stream,
-    find_binding=find_binding,
-    measure_head=measure_head,
-    find_marks=find_marks,
-    count_parts=count_parts,
-    stands_out=stands_out,
-    pairs_by_order=True,
-)
-
-
 def _allow_no_id(call: Call) -> Call:
     call_id, tool, arguments = call
     return Call("", tool, arguments) if call_id is None and tool else call
 
 
-def _find_texts_beside(message: Mapping[str, object]) -> Iterator[str]:
-    """Yield the texts of a message that Chat does not have: arguments as objects, and thoughts."""
+def read_charges(message: object) -> list[Charge]:
+    """Return what of a message is tokens, as Chat does, and what Chat does not have.
+
+    These are arguments that are objects, thoughts, and images beside the content.
+    """
+    charges = chat.read_charges(message)
+    if not isinstance(message, dict):
+        return charges
     for call in objects(message.get("tool_calls")):
         function = call.get("function")
         arguments = function.get("arguments") if isinstance(function, dict) else None
         if isinstance(arguments, dict):
-            yield spell(arguments)
+            charges.append(charge_text(render_json(arguments)))
     if thinking := non_empty(message.get("thinking")):
-        yield thinking
+        charges.append(charge_text(thinking))
+    if isinstance(images := message.get("images"), list):
+        charges.append(Charge("", UNKNOWN_PART_TOKENS * len(images), is_counted=False))
+    return charges
+
+
+def streams(document: Document, _path: str) -> bool:
+    """Whether the answer is streamed, as lines of JSON: unless the request says no."""
+    return document.get("stream") is not False
+
+
+def measure_head(body: Document) -> HeadSize:
+    """Return the estimated tokens of the tool schemas; a system prompt is a message."""
+    return HeadSize(measure_tools(body.get("tools")))
+
+
+OLLAMA = WireFormat(
+    name="ollama",
+    paths=((r"/api/chat$", "answer"),),
+    list_paths=(("messages",),),
+    read_element=read_message,
+    read_charges=read_charges,
+    measure_head=measure_head,
+    streams=streams,
+    unmark=chat.unmark_message,
+    is_needed_in_envelope=never,
+    pairs_by_order=True,
+)

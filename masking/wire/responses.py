@@ -5,24 +5,35 @@ and what codex, opencode, pi and the Agents SDK send. All that a model makes for
 run of items: its reasoning, its words, its calls.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from masking.model import UNKNOWN, Call, Element, Speaker, ToolResult
-from masking.wire.json_values import is_text_part, non_empty, objects
-from masking.wire.reasoning import find_responses_binding
-from masking.wire.request_fields import asks_for_stream, find_model
-from masking.wire.responses_results import TEXT_TYPES, read_result
-from masking.wire.responses_sizes import (
-    OUTPUT,
-    PAIRED_BY,
-    count_image_tokens,
-    find_item_texts,
-    holds_result,
-    measure_item,
-    measure_prompt_head,
+from masking.model import UNKNOWN, Call, ContentKind, Element, Path, Speaker, ToolResult
+from masking.tokens import LOW_DETAIL_TOKENS, count_openai, estimate_tokens
+from masking.wire.format import (
+    CALL_TOKENS,
+    MESSAGE_TOKENS,
+    Charge,
+    Document,
+    HeadSize,
+    Marks,
+    OnHistoryEdit,
+    WireFormat,
+    as_list,
+    charge_text,
+    is_text_part,
+    measure_tools,
+    non_empty,
+    objects,
+    render_json,
 )
-from masking.wire_format import Binding, Marks, WireFormat
+from masking.wire.parts import (
+    UNKNOWN_PART_TOKENS,
+    ImageParts,
+    Picture,
+    find_responses_binding,
+    read_address,
+)
 
 _SPEAKERS: Mapping[object, Speaker] = {
     **dict.fromkeys(("system", "developer"), "system"),
@@ -43,7 +54,33 @@ give out belongs to the model's answer. A compaction stands for a history that i
 _CALL = "_call"
 """How the types of calls end. Of the others only what the client runs has a `call_id`."""
 
+_OUTPUT = "_output"
+"""How the types of results end."""
+
+_PAIRED_BY: Mapping[str, str] = {
+    **dict.fromkeys(("program", "program_output", "tool_search_output"), "call_id"),
+    "mcp_approval_request": "id",
+    "mcp_approval_response": "approval_request_id",
+}
+"""Where items that are neither calls nor results of a client's tools name what they belong to."""
+
+_ANSWERS = ("program_output", "tool_search_output", "mcp_approval_response")
+
+_CLIENTS_CALLS = frozenset(
+    ("function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call")
+)
+"""The calls that a client runs; one without an id is a call all the same."""
+
+_ARGUMENTS = ("arguments", "input", "action", "operation")
+
+_OUTPUT_SLOT: tuple[Path, ...] = (("output",),)
+
+_TEXT_TYPES = ("input_text", "output_text")
+
 _BREAKPOINT = "prompt_cache_breakpoint"
+
+_NOTES = frozenset(("id", "status", "internal_chat_message_metadata_passthrough"))
+"""Keys of an item that a model does not see."""
 
 
 def read_item(item: object) -> Element:
@@ -58,18 +95,200 @@ def read_item(item: object) -> Element:
     if not isinstance(kind, str):
         return UNKNOWN
     if kind == "reasoning":
-        return Element("assistant", (), (), (), True)
+        return Element("assistant", is_bound=True)
     if kind in _OTHERS:
         return Element(_OTHERS[kind], (), *_read_pair(kind, item))
     if kind.endswith(_CALL):
         return Element("assistant", (), _read_call(kind, item), (), False)
-    if kind.endswith(OUTPUT):
-        return Element("tool", (), (), (read_result(kind, item),), False)
+    if kind.endswith(_OUTPUT):
+        return Element("tool", (), (), (_read_result(kind, item),), False)
     return UNKNOWN
 
 
-def find_obstacle(document: Mapping[str, object]) -> str | None:
-    """Return why a request must go out whole: the provider holds its history, or trims it."""
+def _find_texts(content: object) -> tuple[str, ...]:
+    if isinstance(content, str):
+        return (content,)
+    parts = content if isinstance(content, list) else ()
+    return tuple([part["text"] for part in parts if is_text_part(part, _TEXT_TYPES)])
+
+
+def _read_pair(
+    kind: str, item: Mapping[str, Any]
+) -> tuple[tuple[Call, ...], tuple[ToolResult, ...]]:
+    """Return the call or the result in an item that is never touched: pairs stay together."""
+    call_id = non_empty(item.get(_PAIRED_BY.get(kind, "")))
+    if call_id is None:
+        return (), ()
+    if _holds_result(item):
+        return (), (ToolResult(call_id, "other", (), ()),)
+    return (Call(call_id, kind, None),), ()
+
+
+def _holds_result(item: Mapping[str, Any]) -> bool:
+    """Whether an item answers a call."""
+    kind = item.get("type")
+    if not isinstance(kind, str):
+        return False
+    if kind in _PAIRED_BY:
+        return kind in _ANSWERS and non_empty(item.get(_PAIRED_BY[kind])) is not None
+    return kind.endswith(_OUTPUT)
+
+
+def _read_call(kind: str, item: Mapping[str, Any]) -> tuple[Call, ...]:
+    call_id = non_empty(item.get("call_id"))
+    if call_id is None and kind not in _CLIENTS_CALLS:  # one of the provider's own tools
+        return ()
+    tool = non_empty(item.get("name")) or kind.removesuffix(_CALL)
+    arguments = next((item[key] for key in _ARGUMENTS if key in item), None)
+    return (Call(call_id, tool, arguments),)
+
+
+def _read_result(kind: str, item: Mapping[str, Any]) -> ToolResult:
+    """Read an item of the type `kind` that is a result, and which of its texts may be replaced."""
+    call_id = non_empty(item.get("call_id"))
+    caller = item.get("caller")
+    read = _RESULTS.get(kind)
+    is_replayed = isinstance(caller, dict) and caller.get("type") == "program"
+    if read is None or is_replayed:  # a program is run again, and must find what it found
+        return ToolResult(call_id or non_empty(item.get("id")), "other", (), ())
+    return read(call_id, item)
+
+
+def _read_output(call_id: str | None, item: Mapping[str, Any]) -> ToolResult:
+    """Read a text, or a list of parts, of which the texts may go."""
+    output = item.get("output")
+    is_error = item.get("status") == "failed"
+    if isinstance(output, str):
+        return ToolResult(call_id, "string", (output,), _OUTPUT_SLOT, is_error)
+    parts = as_list(output)
+    places = [place for place, part in enumerate(parts) if is_text_part(part, _TEXT_TYPES)]
+    texts = tuple([parts[place]["text"] for place in places])
+    slots = tuple([("output", place, "text") for place in places])
+    images = _IMAGES.find_all(("output",), parts)
+    return ToolResult(
+        call_id, "text_parts" if places else "other", texts, slots, is_error, images=images
+    )
+
+
+def _read_shell_output(call_id: str | None, item: Mapping[str, Any]) -> ToolResult:
+    """Read what commands printed: a list of `stdout`, `stderr` and how each command ended."""
+    texts: list[str] = []
+    slots: list[Path] = []
+    is_error = False
+    for place, piece in enumerate(as_list(item.get("output"))):
+        if not isinstance(piece, dict):
+            continue
+        is_error = is_error or _has_failed(piece.get("outcome"))
+        for key in ("stdout", "stderr"):
+            if text := non_empty(piece.get(key)):
+                texts.append(text)
+                slots.append(("output", place, key))
+    kind: ContentKind = "text_parts" if texts else "other"
+    return ToolResult(call_id, kind, tuple(texts), tuple(slots), is_error)
+
+
+def _has_failed(outcome: object) -> bool:
+    if not isinstance(outcome, dict):
+        return False
+    return outcome.get("type") == "timeout" or outcome.get("exit_code", 0) != 0
+
+
+_RESULTS: Mapping[str, Callable[[str | None, Mapping[str, Any]], ToolResult]] = {
+    **dict.fromkeys(
+        ("function_call_output", "custom_tool_call_output", "apply_patch_call_output"),
+        _read_output,
+    ),
+    "shell_call_output": _read_shell_output,
+}
+"""The results whose texts may be replaced, by their type; all others stay as they are."""
+
+
+def read_charges(item: object) -> list[Charge]:
+    """Return what of an item is tokens: its frame, then its content.
+
+    4 tokens are a message's own, 8 any other item's. Of an item that is neither a message nor a
+    result, all is text but its frame and what is encrypted; arguments are compact JSON.
+    """
+    if not isinstance(item, dict):
+        return []
+    if item.get("type", "message") == "message":
+        return [_MESSAGE_FRAME, *_charge_content(item.get("content"), None)]
+    if _holds_result(item):
+        return [_ITEM_FRAME, *(_charge_content(item.get("output"), 0) or [_EMPTY_RESULT])]
+    charges = [_ITEM_FRAME]
+    for key, value in item.items():
+        if key not in _FRAME and value is not None:
+            charges.append(charge_text(value if isinstance(value, str) else render_json(value)))
+    if isinstance(encrypted := item.get("encrypted_content"), str):
+        tokens = len(encrypted) // _ENCRYPTED_CHARS_PER_TOKEN
+        charges.append(Charge("", tokens, is_counted=False))
+    return charges
+
+
+_MESSAGE_FRAME = Charge("", MESSAGE_TOKENS)
+_ITEM_FRAME = Charge("", CALL_TOKENS)
+_EMPTY_RESULT = Charge("", 0, 0)
+
+_ENCRYPTED_CHARS_PER_TOKEN = 6
+"""Base64 takes four characters for three, and a token of English has some four and a half. How much
+reasoning an encrypted text holds is a guess."""
+
+_FRAME = frozenset(
+    (
+        *("id", "type", "status", "call_id", "caller", "fingerprint", "encrypted_content"),
+        *("result", "summary", "internal_chat_message_metadata_passthrough"),
+    )
+)
+"""Keys whose values are no text of the prompt."""
+
+_TEXTS = ("text", "refusal", "stdout", "stderr")
+
+
+def _charge_content(content: object, result: int | None) -> list[Charge]:
+    """Return the charges of a text, of a list of parts, or of a screenshot."""
+    if isinstance(content, str):
+        return [charge_text(content, result)]
+    parts = [content] if isinstance(content, dict) else as_list(content)
+    return [charge for part in parts for charge in _charge_part(part, result)]
+
+
+def _charge_part(part: object, result: int | None) -> list[Charge]:
+    if isinstance(part, dict):
+        texts = [text for key in _TEXTS if isinstance(text := part.get(key), str)]
+        if texts:
+            return [charge_text(text, result) for text in texts]
+        if picture := _read_image(part):
+            return [Charge("", picture.tokens, result)]
+    return [Charge("", UNKNOWN_PART_TOKENS, result, is_counted=False)]
+
+
+def _read_image(part: Mapping[str, object]) -> Picture | None:
+    """Return what is known of the image in an `input_image`, or of a screenshot."""
+    if part.get("type") not in ("input_image", "computer_screenshot"):
+        return None
+    picture = read_address(part.get("image_url") or part.get("file_id"), count_openai)
+    return picture._replace(tokens=LOW_DETAIL_TOKENS) if part.get("detail") == "low" else picture
+
+
+_IMAGES = ImageParts(
+    _read_image, frozenset(("type", "image_url", "detail", "file_id")), {"type": "input_text"}
+)
+
+
+def measure_head(body: Document) -> HeadSize:
+    """Return the estimated tokens of tool schemas and instructions, which have no breakpoints."""
+    texts = sum(map(estimate_tokens, find_head_texts(body)))
+    return HeadSize(texts + measure_tools(body.get("tools")))
+
+
+def find_head_texts(body: Document) -> Sequence[str]:
+    """Return the text beside the list: `instructions`."""
+    instructions = body.get("instructions")
+    return (instructions,) if isinstance(instructions, str) else ()
+
+
+def find_obstacle(document: Document) -> str | None:
+    """Return why a request must pass unchanged: the provider holds its history, or trims it."""
     for key in ("previous_response_id", "conversation"):
         if document.get(key):
             return f"the provider holds the history ({key})"
@@ -83,23 +302,17 @@ def find_obstacle(document: Mapping[str, object]) -> str | None:
     return None
 
 
-def find_binding(document: Mapping[str, object], model: str | None) -> Binding | None:
+def on_history_edit(document: Document, model: str | None) -> OnHistoryEdit | None:
     """Return what becomes of reasoning after a change; that of older models is not bound."""
     return find_responses_binding(model, is_encrypted=_has_encrypted_reasoning(document))
 
 
-def find_tools(body: Mapping[str, object]) -> object:
-    """Return the tool schemas of a request; codex has others in items (`additional_tools`)."""
-    return body.get("tools")
+def _has_encrypted_reasoning(document: Document) -> bool:
+    items = objects(document.get("input"))
+    return any(i.get("type") == "reasoning" and bool(i.get("encrypted_content")) for i in items)
 
 
-def find_head_texts(body: Mapping[str, object]) -> Sequence[str]:
-    """Return the text beside the list: `instructions`."""
-    instructions = body.get("instructions")
-    return (instructions,) if isinstance(instructions, str) else ()
-
-
-def find_marks(document: Mapping[str, object]) -> Marks:
+def find_marks(document: Document) -> Marks:
     """Return the `prompt_cache_breakpoint` of parts of items, and how long the prompt is kept.
 
     The latter is `ttl` in `prompt_cache_options`, or `prompt_cache_retention`; neither is a mark.
@@ -114,7 +327,13 @@ def find_marks(document: Mapping[str, object]) -> Marks:
     return Marks(in_list=is_marked, lifetimes=lifetimes)
 
 
-def stands_out(item: object) -> bool:
+def _find_parts(document: Document) -> Iterator[Mapping[str, object]]:
+    for item in objects(document.get("input")):
+        yield from objects(item.get("content"))
+        yield from objects(item.get("output"))
+
+
+def is_needed_in_envelope(item: object) -> bool:
     """Whether an item has a breakpoint, is encrypted reasoning, or refers to the provider's."""
     document = {"input": [item]}
     return (
@@ -138,34 +357,34 @@ def unmark_item(item: object) -> object:
     return seen
 
 
-def count_item_parts(item: object) -> tuple[Sequence[str], int]:
-    """Return the texts of an item that are tokens of the prompt, and its other tokens.
+def _unmark_parts(parts: Sequence[object]) -> object:
+    unmarked = [
+        {key: value for key, value in part.items() if key != _BREAKPOINT}
+        if isinstance(part, dict)
+        else part
+        for part in parts
+    ]
+    match unmarked:
+        case [{"type": kind, "text": str(text), **others}] if kind in _TEXT_TYPES and not others:
+            return text
+    return unmarked
 
-    4 more for a message, 8 more for any other item, and images. Files and what is encrypted are
-    not counted.
-    """
-    if not isinstance(item, dict):
-        return (), 0
-    is_message = item.get("type", "message") == "message"
-    frame = _MESSAGE_TOKENS if is_message else _ITEM_TOKENS
-    return find_item_texts(item), frame + count_image_tokens(item)
+
+def compacts(document: Document, path: str) -> bool:
+    """Whether a request asks for its history in short: by its path, or by codex's last item."""
+    items = document.get("input")
+    last = items[-1] if isinstance(items, list) and items else None
+    is_trigger = isinstance(last, dict) and last.get("type") == "compaction_trigger"
+    return is_trigger or path.endswith("/compact")
 
 
-def say_as_user(text: str) -> object:
+def user_message(text: str) -> object:
     """Return a message in which the user says a text."""
     return {
         "type": "message",
         "role": "user",
         "content": [{"type": "input_text", "text": text}],
     }
-
-
-def compacts(document: Mapping[str, object], path: str) -> bool:
-    """Whether a request asks for its history in short: by its path, or by codex's last item."""
-    items = document.get("input")
-    last = items[-1] if isinstance(items, list) and items else None
-    is_trigger = isinstance(last, dict) and last.get("type") == "compaction_trigger"
-    return is_trigger or path.endswith("/compact")
 
 
 RESPONSES = WireFormat(
@@ -177,85 +396,15 @@ RESPONSES = WireFormat(
     ),
     list_paths=(("input",),),
     read_element=read_item,
-    measure_element=measure_item,
-    find_model=find_model,
-    streams=asks_for_stream,
+    read_charges=read_charges,
     find_obstacle=find_obstacle,
-    find_binding=find_binding,
-    find_tools=find_tools,
+    on_history_edit=on_history_edit,
     find_head_texts=find_head_texts,
-    measure_head=measure_prompt_head,
+    measure_head=measure_head,
     find_marks=find_marks,
     unmark=unmark_item,
-    count_parts=count_item_parts,
-    user_message=say_as_user,
-    stands_out=stands_out,
+    user_message=user_message,
+    is_needed_in_envelope=is_needed_in_envelope,
     answers_in_runs=True,
     compacts=compacts,
 )
-
-_NOTES = frozenset(("id", "status", "internal_chat_message_metadata_passthrough"))
-"""Keys of an item that a model does not see."""
-
-_MESSAGE_TOKENS = 4
-_ITEM_TOKENS = 8
-
-
-def _read_pair(
-    kind: str, item: Mapping[str, Any]
-) -> tuple[tuple[Call, ...], tuple[ToolResult, ...]]:
-    """Return the call or the result in an item that is never touched: pairs stay together."""
-    call_id = non_empty(item.get(PAIRED_BY.get(kind, "")))
-    if call_id is None:
-        return (), ()
-    if holds_result(item):
-        return (), (ToolResult(call_id, "other", (), ()),)
-    return (Call(call_id, kind, None),), ()
-
-
-def _read_call(kind: str, item: Mapping[str, Any]) -> tuple[Call, ...]:
-    call_id = non_empty(item.get("call_id"))
-    if call_id is None and kind not in _CLIENTS_CALLS:  # one of the provider's own tools
-        return ()
-    tool = non_empty(item.get("name")) or kind.removesuffix(_CALL)
-    arguments = next((item[key] for key in _ARGUMENTS if key in item), None)
-    return (Call(call_id, tool, arguments),)
-
-
-_CLIENTS_CALLS = frozenset(
-    ("function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call")
-)
-"""The calls that a client runs; one without an id is a call all the same."""
-
-_ARGUMENTS = ("arguments", "input", "action", "operation")
-
-
-def _find_texts(content: object) -> tuple[str, ...]:
-    if isinstance(content, str):
-        return (content,)
-    parts = content if isinstance(content, list) else ()
-    return tuple([part["text"] for part in parts if is_text_part(part, TEXT_TYPES)])
-
-
-def _has_encrypted_reasoning(document: Mapping[str, object]) -> bool:
-    items = objects(document.get("input"))
-    return any(i.get("type") == "reasoning" and bool(i.get("encrypted_content")) for i in items)
-
-
-def _find_parts(document: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-    for item in objects(document.get("input")):
-        yield from objects(item.get("content"))
-        yield from objects(item.get("output"))
-
-
-def _unmark_parts(parts: Sequence[object]) -> object:
-    unmarked = [
-        {key: value for key, value in part.items() if key != _BREAKPOINT}
-        if isinstance(part, dict)
-        else part
-        for part in parts
-    ]
-    match unmarked:
-        case [{"type": kind, "text": str(text), **others}] if kind in TEXT_TYPES and not others:
-            return text
-    return unmarked

@@ -3,17 +3,19 @@
 How providers differ is data. What a provider does not say stays None.
 """
 
+import binascii
 import contextlib
 import functools
 import itertools
 import json
 import re
+import struct
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from masking.wire.aws_events import find_payloads, is_event_stream
-from masking.wire.sse import find_data
+import orjson
 
 _Step = str | int | tuple[str, str]
 """A key, a place in a list, or what the wanted object of a list has: its key and its value."""
@@ -279,3 +281,79 @@ def _at(value: object, path: _Path) -> object:
 def _find(items: Iterable[object], key: str, value: str) -> object:
     """Return the first of these items that has this value. Raises TypeError if they are none."""
     return next((item for item in items if isinstance(item, dict) and item.get(key) == value), None)
+
+
+_BLANK_LINE = re.compile(rb"(?:\n|\r(?!\n))(?P<blank>\r\n?|\n)")
+_VALUE = re.compile(rb"(?<![^\r\n])data(?::\x20?|(?=[\r\n]))([^\r\n]*)")
+
+_BLANK_LINES = (b"\n\n", b"\n\r", b"\r\r")
+"""How the end of a line and the blank line after it may begin."""
+
+
+def find_data(stream: bytes, words: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the data of those events of a whole stream that have one of some words in them.
+
+    The last event counts even without its blank line. A word is not empty, and has no line end.
+    """
+    hits = [found.start() for word in words for found in re.finditer(re.escape(word), stream)]
+    end = 0
+    for at in sorted(hits):
+        if at < end:
+            continue  # in an event that has been found
+        begin = _find_begin(stream, end, at)
+        blank = _BLANK_LINE.search(stream, at)
+        end = len(stream) if blank is None else blank.end()
+        if values := [found[1] for found in _VALUE.finditer(stream, begin, end)]:
+            yield b"\n".join(values)
+
+
+def _find_begin(stream: bytes, after: int, at: int) -> int:
+    """Return where the event begins that `at` is in: behind a blank line, or at `after`."""
+    last = max(stream.rfind(each, after, at) for each in _BLANK_LINES)
+    return after if last < 0 else last + 2
+
+
+_PRELUDE = struct.Struct(">III")
+_CHECKSUM = 4
+_LEAST = _PRELUDE.size + _CHECKSUM
+
+
+def is_event_stream(data: bytes) -> bool:
+    """Whether these bytes begin as a stream of Bedrock's does.
+
+    It is `application/vnd.amazon.eventstream`. An event is its length, that of its headers, a
+    checksum of these two, the headers, a payload, and a checksum of it all
+    (docs.aws.amazon.com/transcribe/latest/dg/streaming-setting-up.html).
+    """
+    return len(data) >= _PRELUDE.size and _read_lengths(data, 0) is not None
+
+
+def find_payloads(stream: bytes) -> Iterator[bytes]:
+    """Yield the payload of each whole event, up to the first that is damaged.
+
+    `invoke-with-response-stream` wraps a model's own events: `{"bytes": "<base64>"}`. Then these
+    are yielded.
+    """
+    at = 0
+    while at + _LEAST <= len(stream) and (lengths := _read_lengths(stream, at)) is not None:
+        total, headers = lengths
+        if total < _LEAST or at + total > len(stream):
+            return
+        yield _unwrap(stream[at + _PRELUDE.size + headers : at + total - _CHECKSUM])
+        at += total
+
+
+def _read_lengths(stream: bytes, at: int) -> tuple[int, int] | None:
+    """Return the lengths of an event and of its headers; None if their checksum is wrong."""
+    total, headers, checksum = _PRELUDE.unpack_from(stream, at)
+    is_right = zlib.crc32(stream[at : at + _PRELUDE.size - _CHECKSUM]) == checksum
+    return (total, headers) if is_right else None
+
+
+def _unwrap(payload: bytes) -> bytes:
+    try:
+        document = orjson.loads(payload)
+        wrapped = document.get("bytes") if isinstance(document, dict) else None
+        return binascii.a2b_base64(wrapped) if isinstance(wrapped, str) else payload
+    except ValueError:
+        return payload

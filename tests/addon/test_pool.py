@@ -11,8 +11,8 @@ import pytest
 from addon.shared.extent import MAX_ELEMENTS, MAX_VALUES, check_elements, check_values
 from addon.shared.pool import Pool
 from masking.errors import WireError
+from masking.wire import FORMATS
 from masking.wire.chat import CHAT
-from masking.wire.formats import FORMATS
 from masking.wire.gemini import GEMINI
 
 LARGE, SMALL = 2_000_000, 1_999_999

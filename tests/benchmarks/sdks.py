@@ -32,7 +32,7 @@ from addon.recordings.provider.provider import Provider
 from addon.recordings.provider.received import Received
 from addon.recordings.provider.script import Reply, call
 from masking.conversation import read_conversation
-from masking.wire.formats import find_format
+from masking.wire import find_format
 from tests.benchmarks.beside_plain import running_side
 from tests.differences import compare
 from tests.images import png

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from masking.prices import LATEST_ENDS
-from masking.wire_format import WireFormat
+from masking.wire.format import WireFormat
 from tests.fuzz.spoken import Where
 from tests.priced import PricedPolicy
 

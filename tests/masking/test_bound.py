@@ -303,7 +303,7 @@ def test_other_strategies_stand_back() -> None:
 def test_reasoning_that_is_only_dropped_may_be_given_up(
     setting: BoundReasoning, masked: int
 ) -> None:
-    wire = MESSAGES._replace(find_binding=lambda _document, _model: "drops")
+    wire = MESSAGES._replace(on_history_edit=lambda _document, _model: "drops")
     session = Session()
     for _ in range(5):
         session.take(THINKS._replace(way="direct"))

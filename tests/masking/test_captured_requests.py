@@ -13,8 +13,8 @@ import pytest
 from masking.config import parse_settings
 from masking.errors import WireError
 from masking.window import MaskPolicy
-from masking.wire.formats import find_format
-from masking.wire_format import WireFormat
+from masking.wire import find_format
+from masking.wire.format import WireFormat
 from tests.places import CAPTURED, CONFIG
 from tests.priced import rewrite_request
 

@@ -6,7 +6,7 @@ import pytest
 from masking.tokens import TokenCounter, count_tools, estimate_tokens
 from masking.window import RequestSize, lay_out
 from masking.wire.chat import CHAT
-from masking.wire.chat_sizes import measure_content, measure_frame, measure_tools
+from masking.wire.format import measure_tools
 from tests.builders import read, read_body
 from tests.kinds import KINDS, make_text, make_tools
 
@@ -16,7 +16,7 @@ CALL = {"id": "call_1", "type": "function", "function": {"name": "shell", "argum
 
 
 def measure_message(message: dict[str, Any]) -> int:
-    return measure_content(message.get("content")) + measure_frame(message)
+    return CHAT.measure_element(message).total
 
 
 MESSAGES: list[tuple[str, dict[str, Any], int]] = [

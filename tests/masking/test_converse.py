@@ -10,18 +10,17 @@ from masking.rewrite import read_request
 from masking.tokens import estimate_tokens
 from masking.wire.converse import (
     CONVERSE,
-    count_message_parts,
-    find_binding,
     find_head_texts,
     find_marks,
     find_model,
     find_obstacle,
     find_tools,
+    measure_head,
+    on_history_edit,
     read_message,
     unmark_message,
 )
-from masking.wire.converse_sizes import measure_message, measure_prompt_head
-from masking.wire_format import HeadSize, Marks
+from masking.wire.format import HeadSize, Marks
 from tests.builders import MASK_ALL, OLD
 from tests.priced import rewrite_request
 
@@ -167,7 +166,7 @@ def test_what_the_provider_trims_goes_out_whole() -> None:
 def test_what_becomes_of_bound_reasoning(
     more: dict[str, Any], model: str, expected: str | None
 ) -> None:
-    assert find_binding({"additionalModelRequestFields": {"thinking": more}}, model) == expected
+    assert on_history_edit({"additionalModelRequestFields": {"thinking": more}}, model) == expected
 
 
 BODY: dict[str, Any] = {
@@ -201,34 +200,37 @@ def test_tools_and_texts_before_the_list() -> None:
 def test_the_head_is_measured_up_to_its_last_cache_point() -> None:
     tools = estimate_tokens(json.dumps([TOOL], separators=(",", ":")))
     brief, really = estimate_tokens("Be brief."), estimate_tokens("Really.")
-    assert measure_prompt_head(BODY) == HeadSize(tools + brief + really, tools + brief)
+    assert measure_head(BODY) == HeadSize(tools + brief + really, tools + brief)
     plain = BODY | {"system": "no list"}
-    assert measure_prompt_head(plain) == HeadSize(tools, tools)
-    assert measure_prompt_head({"system": [{"text": "Be brief."}]}) == HeadSize(brief)
+    assert measure_head(plain) == HeadSize(tools, tools)
+    assert measure_head({"system": [{"text": "Be brief."}]}) == HeadSize(brief)
 
 
 def test_a_message_is_measured_by_its_blocks() -> None:
     out = estimate_tokens("out")
     thought = {"reasoningContent": {"reasoningText": {"text": "out"}}}
     use = {"toolUse": {"toolUseId": "a", "name": "ou", "input": "t"}}
-    assert measure_message(said({"text": "out"}, result({"text": "out"}), POINT)) == ElementSize(
-        4 + out + 8 + out, ((4 + out + 8, out),)
+    assert CONVERSE.measure_element(
+        said({"text": "out"}, result({"text": "out"}), POINT)
+    ) == ElementSize(4 + out + 8 + out, ((4 + out + 8, out),))
+    assert CONVERSE.measure_element(said(thought)) == ElementSize(4 + out)
+    assert CONVERSE.measure_element(said(use)) == ElementSize(4 + 8 + estimate_tokens('ou"t"'))
+    assert CONVERSE.measure_element(said(IMAGE)) == CONVERSE.measure_element(said(None))
+    assert CONVERSE.measure_element(said(result(content=None))) == ElementSize(12, ((12, 0),))
+    assert (CONVERSE.measure_element(7), CONVERSE.measure_element({})) == (
+        ElementSize(0),
+        ElementSize(4),
     )
-    assert measure_message(said(thought)) == ElementSize(4 + out)
-    assert measure_message(said(use)) == ElementSize(4 + 8 + estimate_tokens('ou"t"'))
-    assert measure_message(said(IMAGE)) == measure_message(said(None))
-    assert measure_message(said(result(content=None))) == ElementSize(12, ((12, 0),))
-    assert (measure_message(7), measure_message({})) == (ElementSize(0), ElementSize(4))
 
 
 def test_texts_that_are_tokens() -> None:
     use = {"toolUse": {"name": "shell", "input": {"a": 1}}}
     given = result({"text": "out"}, {"json": [1]}, IMAGE)
-    assert count_message_parts(said({"text": "Go."}, use, given)) == (
+    assert CONVERSE.count_parts(said({"text": "Go."}, use, given)) == (
         ["Go.", "shell", '{"a":1}', "out", "[1]"],
         4 + 2 * 8 + 1_600,
     )
-    assert count_message_parts(7) == ((), 0)
+    assert CONVERSE.count_parts(7) == ([], 0)
 
 
 def test_an_old_object_gives_way_to_a_placeholder_and_stays_so() -> None:

@@ -9,21 +9,16 @@ from masking.conversation import read_conversation
 from masking.errors import WireError
 from masking.model import UNKNOWN, Call, Element
 from masking.tokens import estimate_tokens
-from masking.wire.formats import find_format
+from masking.wire import find_format
+from masking.wire.format import HeadSize
 from masking.wire.gemini import (
     GEMINI,
-    asks_for_stream,
-    count_parts,
     find_head_texts,
     find_model,
     find_obstacle,
-    measure_content,
     measure_head,
     read_content,
-    say_as_user,
-    unmark,
 )
-from masking.wire_format import HeadSize
 
 MODELS = "/v1beta/models/gemini-3-pro-preview"
 VERTEX = "/v1beta1/projects/p/locations/global/publishers/google/models/gemini-2.5-pro"
@@ -178,7 +173,7 @@ def test_a_part_may_stand_alone() -> None:
 def test_what_a_path_says(path: str, model: str, stream: bool, purpose: str | None) -> None:
     document = {"model": "models/gemini-3-flash"}
     assert model == find_model(document, path)
-    assert stream == asks_for_stream(document, path)
+    assert stream == GEMINI.streams(document, path)
     assert (None if purpose is None else (GEMINI, purpose)) == find_format("POST", path)
 
 
@@ -281,13 +276,13 @@ SIZES: list[tuple[str, dict[str, Any], int, tuple[tuple[int, int], ...]]] = [
 def test_size_of_a_content(
     content: dict[str, Any], total: int, results: tuple[tuple[int, int], ...]
 ) -> None:
-    assert (total, results) == measure_content(content)
+    assert (total, results) == GEMINI.measure_element(content)
 
 
 @pytest.mark.parametrize("content", [None, "x", 7, []])
 def test_what_is_no_content_has_no_size(content: object) -> None:
-    assert (0, ()) == measure_content(content)
-    assert ((), 0) == count_parts(content)
+    assert (0, ()) == GEMINI.measure_element(content)
+    assert ([], 0) == GEMINI.count_parts(content)
 
 
 def test_texts_that_are_tokens() -> None:
@@ -306,18 +301,18 @@ def test_texts_that_are_tokens() -> None:
         'read{"output":"","code":0}',
         '{"executableCode":{"code":"1"}}',
     ]
-    assert (texts, 4 + 8 + 8 + 2 * 1_120) == count_parts(content)
+    assert (texts, 4 + 8 + 8 + 2 * 1_120) == GEMINI.count_parts(content)
 
 
 def test_how_a_summary_is_spelled() -> None:
-    assert Element("user", ("Done.",)) == read_content(say_as_user("Done."))
+    assert Element("user", ("Done.",)) == read_content(GEMINI.user_message("Done."))
 
 
 def test_a_cache_sees_a_content_as_it_is() -> None:
     content = said({"text": "Go."})
-    assert content is unmark(content)
+    assert content is GEMINI.unmark(content)
     assert (False, False, ()) == GEMINI.find_marks({"contents": [content]})
-    assert None is GEMINI.find_binding({}, "gemini-3-pro")
+    assert None is GEMINI.on_history_edit({}, "gemini-3-pro")
 
 
 KEYS = st.sampled_from(
@@ -336,7 +331,7 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_whatever_is_in_a_content_it_is_read(content: object) -> None:
     found = read_content(content)
-    sizes = measure_content(content)
+    sizes = GEMINI.measure_element(content)
     assert len(found.results) == len(sizes.results)
     for result, (before, own) in zip(found.results, sizes.results, strict=True):
         assert 0 <= before + own <= sizes.total
@@ -347,5 +342,5 @@ def test_whatever_is_in_a_content_it_is_read(content: object) -> None:
             assert text == value
             assert slot[-2:] == ("response", slot[-1])
             assert slot[-1] != "name"
-    count_parts(content)
+    GEMINI.count_parts(content)
     find_head_texts({"systemInstruction": content})

@@ -8,21 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from masking.accounting.prompt import measure, read_prompt
-from masking.conversation import follow
 from masking.memory import BoundaryMemory
 from masking.model import Decision, Reason, describe_image, describes_image
 from masking.redaction import RedactionPolicy
 from masking.rewrite import Rewrite, Strategies, read_request
-from masking.tokens import TokenCounter
+from masking.tokens import TokenCounter, count_openai
 from masking.window import BoundaryPosition, Candidate, MaskPolicy, lay_out
 from masking.window.eligible import EligibleResults
 from masking.wire.chat import CHAT
 from masking.wire.converse import CONVERSE
+from masking.wire.format import WireFormat, follow
 from masking.wire.gemini import GEMINI
-from masking.wire.images import Picture, read_address, read_picture
 from masking.wire.messages import MESSAGES
+from masking.wire.parts import Picture, read_address, read_picture
 from masking.wire.responses import RESPONSES
-from masking.wire_format import WireFormat
 from tests.builders import OLD, TEMPLATE, policy
 from tests.first_behind import find_first_behind
 from tests.images import png
@@ -412,24 +411,39 @@ def test_only_texts_and_images_of_old_results_change(
 @pytest.mark.parametrize(
     ("picture", "placeholder"),
     [
-        pytest.param(read_picture(png(12, 34), "image/webp"), "png 12x34", id="by its header"),
-        pytest.param(read_picture("a" * 40, "image/WebP"), "webp", id="by its type"),
-        pytest.param(read_picture("a" * 40, "text/plain"), None, id="of another type"),
-        pytest.param(read_picture("a" * 40, "image/" + "x" * 99), None, id="of an odd type"),
-        pytest.param(read_picture("a" * 40, 7), None, id="of no type"),
-        pytest.param(read_picture(7, "image/png"), None, id="no data"),
-        pytest.param(read_address(f"data:image/png;base64,{png(1, 2)}"), "png 1x2", id="data URL"),
         pytest.param(
-            read_address("data:image/gif;x=y;base64,aaaa"), "gif", id="data URL with more"
+            read_picture(png(12, 34), "image/webp", count_openai), "png 12x34", id="by its header"
         ),
-        pytest.param(read_address("data:image/png,aaaa"), None, id="data URL that is no base64"),
-        pytest.param(read_address("https://example.com/a.png"), None, id="another URL"),
-        pytest.param(read_address(None), None, id="no URL"),
+        pytest.param(read_picture("a" * 40, "image/WebP", count_openai), "webp", id="by its type"),
+        pytest.param(
+            read_picture("a" * 40, "text/plain", count_openai), None, id="of another type"
+        ),
+        pytest.param(
+            read_picture("a" * 40, "image/" + "x" * 99, count_openai), None, id="of an odd type"
+        ),
+        pytest.param(read_picture("a" * 40, 7, count_openai), None, id="of no type"),
+        pytest.param(read_picture(7, "image/png", count_openai), None, id="no data"),
+        pytest.param(
+            read_address(f"data:image/png;base64,{png(1, 2)}", count_openai),
+            "png 1x2",
+            id="data URL",
+        ),
+        pytest.param(
+            read_address("data:image/gif;x=y;base64,aaaa", count_openai),
+            "gif",
+            id="data URL with more",
+        ),
+        pytest.param(
+            read_address("data:image/png,aaaa", count_openai), None, id="data URL that is no base64"
+        ),
+        pytest.param(
+            read_address("https://example.com/a.png", count_openai), None, id="another URL"
+        ),
+        pytest.param(read_address(None, count_openai), None, id="no URL"),
     ],
 )
 def test_what_is_known_of_an_image(picture: Picture, placeholder: str | None) -> None:
-    size = picture.header and (picture.header.width, picture.header.height)
-    text = describe_image(picture.kind, size)
+    text = describe_image(picture.kind, picture.size)
     assert ("[image masked]" if placeholder is None else f"[image: {placeholder} masked]") == text
     assert describes_image(text)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from masking.wire.mark_places import count_blocks, is_marked
+from masking.wire.parts import count_blocks, is_marked
 from tests.builders import call
 
 MARK = {"cache_control": {"type": "ephemeral"}}

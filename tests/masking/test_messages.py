@@ -6,20 +6,20 @@ import pytest
 
 from masking.model import Call, Element
 from masking.tokens import estimate_tokens
+from masking.wire.format import HeadSize, Marks
 from masking.wire.messages import (
     MESSAGES,
-    find_binding,
     find_head_texts,
     find_marks,
     find_model,
     find_obstacle,
+    measure_head,
+    on_history_edit,
     read_message,
     split_reminders,
     unmark_message,
 )
-from masking.wire.messages_sizes import measure_message, measure_prompt_head
-from masking.wire.reasoning import find_claude_binding, find_messages_binding
-from masking.wire_format import HeadSize, Marks
+from masking.wire.parts import find_claude_binding, find_messages_binding
 
 MARK = {"type": "ephemeral"}
 HOUR = {"type": "ephemeral", "ttl": "1h"}
@@ -240,7 +240,7 @@ def test_which_claude_models_bind_their_thinking(model: str | None, expected: st
 def test_a_request_may_allow_thinking_to_be_dropped(
     document: dict[str, object], model: str | None, expected: str | None
 ) -> None:
-    assert find_binding(document, model) == expected
+    assert on_history_edit(document, model) == expected
 
 
 def test_an_alias_may_be_claude() -> None:
@@ -350,20 +350,22 @@ LONG = "a line of output\n" * 40
     ],
 )  # fmt: skip
 def test_sizes_of_the_head(body: dict[str, object], total: int, marked: int) -> None:
-    assert measure_prompt_head(body) == HeadSize(total, marked)
+    assert measure_head(body) == HeadSize(total, marked)
 
 
 def test_tools_come_first_whatever_the_order_of_keys() -> None:
     tool, other = {"name": LONG}, {"name": "b"}
     marked = {"system": LONG, "tools": [{**tool, "cache_control": MARK}, other]}
     last = {"system": LONG, "tools": [tool, {**other, "cache_control": MARK}]}
-    size = measure_prompt_head(marked)
-    assert 0 < size.marked < measure_prompt_head(last).marked < size.total
+    size = measure_head(marked)
+    assert 0 < size.marked < measure_head(last).marked < size.total
 
 
 def test_sizes_of_results_stand_beside_what_comes_before_them() -> None:
     long = estimate_tokens(LONG)
-    total, results = measure_message(said(text(LONG), result(LONG), result([text(LONG), IMAGE])))
+    total, results = MESSAGES.measure_element(
+        said(text(LONG), result(LONG), result([text(LONG), IMAGE]))
+    )
     assert results == ((4 + long + 8, long), (4 + 2 * long + 16, long + 1_600))
     assert total == 4 + 3 * long + 16 + 1_600
 
@@ -379,7 +381,7 @@ def test_sizes_of_results_stand_beside_what_comes_before_them() -> None:
 )  # fmt: skip
 def test_what_is_odd_is_passed_by(message: object) -> None:
     read = read_message(message)
-    total, results = measure_message(message)
+    total, results = MESSAGES.measure_element(message)
     texts, others = MESSAGES.count_parts(message)
     assert len(results) == len(read.results)
     assert total >= 0
@@ -393,7 +395,7 @@ def test_what_counts_as_tokens() -> None:
     call = {"type": "tool_use", "id": "a", "name": "shell", "input": {"command": "ls"}}
     answer = {"role": "assistant", "content": [thinking, text("I look."), call]}
     assert MESSAGES.count_parts(answer) == (["Hm.", "I look.", "shell", '{"command":"ls"}'], 12)
-    assert MESSAGES.count_parts({"role": "user", "content": "Go."}) == (("Go.",), 4)
+    assert MESSAGES.count_parts({"role": "user", "content": "Go."}) == (["Go."], 4)
     listed = said(result("out"), result([text("a"), IMAGE]), text("b"))
     assert MESSAGES.count_parts(listed) == (["out", "a", "b"], 20 + 1_600)
 

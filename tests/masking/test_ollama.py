@@ -4,16 +4,13 @@ import pytest
 
 from masking.model import UNKNOWN, Call, Element
 from masking.tokens import estimate_tokens
-from masking.wire.formats import find_format
+from masking.wire import find_format
+from masking.wire.format import HeadSize
 from masking.wire.ollama import (
     OLLAMA,
-    asks_for_stream,
-    count_parts,
     measure_head,
-    measure_message,
     read_message,
 )
-from masking.wire_format import HeadSize
 
 
 def call(name: object = "read", **others: object) -> dict[str, Any]:
@@ -91,13 +88,13 @@ SIZES: list[tuple[str, object, int, tuple[tuple[int, int], ...]]] = [
 def test_size_of_a_message(
     message: object, total: int, results: tuple[tuple[int, int], ...]
 ) -> None:
-    assert (total, results) == measure_message(message)
+    assert (total, results) == OLLAMA.measure_element(message)
 
 
 def test_texts_that_are_tokens() -> None:
     message = {**assistant(call()), "content": "I look.", "thinking": "Hm."}
-    assert (("I look.", "read", '{"path":"a.py"}', "Hm."), 4 + 8) == count_parts(message)
-    assert ((), 0) == count_parts(None)
+    assert (["I look.", "read", '{"path":"a.py"}', "Hm."], 4 + 8) == OLLAMA.count_parts(message)
+    assert ([], 0) == OLLAMA.count_parts(None)
 
 
 def test_tools_are_all_of_the_head() -> None:
@@ -105,7 +102,7 @@ def test_tools_are_all_of_the_head() -> None:
     expected = HeadSize(estimate_tokens('[{"type":"function","function":{"name":"read"}}]'))
     assert expected == measure_head({"tools": tools})
     assert (False, False, ()) == OLLAMA.find_marks({"messages": []})
-    assert None is OLLAMA.find_binding({}, "claude-opus-5-5")
+    assert None is OLLAMA.on_history_edit({}, "claude-opus-5-5")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +111,7 @@ def test_tools_are_all_of_the_head() -> None:
 def test_an_answer_is_streamed_unless_the_request_says_no(
     document: dict[str, object], expected: bool
 ) -> None:
-    assert expected == asks_for_stream(document, "/api/chat")
+    assert expected == OLLAMA.streams(document, "/api/chat")
 
 
 @pytest.mark.parametrize(

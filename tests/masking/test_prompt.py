@@ -12,8 +12,8 @@ from masking.model import Decision, Replacement, replacements_of
 from masking.rewrite import Rewrite, read_request
 from masking.tokens import TokenCounter, count_tools
 from masking.wire.chat import CHAT
+from masking.wire.format import WireFormat
 from masking.wire.messages import MESSAGES
-from masking.wire_format import WireFormat
 from tests.builders import (
     IMAGE,
     MASK_ALL,

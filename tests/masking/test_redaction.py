@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking import ChatMessage, ConfigError, MaskPolicy, mask_old_tool_results, should_redact
+from masking.config import apply_redaction_variable
 from masking.edit.json_text import decode
 from masking.edit.splice import splice
 from masking.messages_api import redact_tool_results
 from masking.model import Edits, replacements_of
 from masking.redaction import RedactionPolicy, Redactions, decide_redactions
-from masking.redaction_switch import apply_switch
 from tests.builders import (
     IMAGE,
     MASK_ALL,
@@ -331,7 +331,7 @@ every_switch = pytest.mark.parametrize("given", SWITCHES, ids=lambda given: repr
 @every_switch
 @pytest.mark.parametrize("enabled", [True, False])
 def test_the_switch_overrides_the_file(given: Switch, enabled: bool) -> None:
-    switched, warning = apply_switch(redaction(enabled=enabled), given.value)
+    switched, warning = apply_redaction_variable(redaction(enabled=enabled), given.value)
     assert redaction(enabled=given.expected is not False) == switched
     assert (warning is None) == (given.expected is not None)
     assert warning is None or repr(given.value) in warning
@@ -340,11 +340,11 @@ def test_the_switch_overrides_the_file(given: Switch, enabled: bool) -> None:
 @pytest.mark.parametrize("enabled", [True, False])
 def test_an_unset_switch_leaves_the_files_value(enabled: bool) -> None:
     chosen = redaction(enabled=enabled)
-    assert (chosen, None) == apply_switch(chosen, None)
+    assert (chosen, None) == apply_redaction_variable(chosen, None)
 
 
 def test_a_mistaken_value_is_named_on_one_line_and_not_at_length() -> None:
-    _, warning = apply_switch(NAMED, "no\n\x1b" + "x" * 1_000)
+    _, warning = apply_redaction_variable(NAMED, "no\n\x1b" + "x" * 1_000)
     assert warning is not None
     assert "STREAM_REDACTION_ENABLED" in warning
     assert "\\n\\x1bxxx" in warning

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.accounting.prompt import read_prompt
-from masking.conversation import Conversation, find_answers, follow
+from masking.conversation import Conversation, find_answers
 from masking.errors import WireError
 from masking.history import History
 from masking.memory import BoundaryMemory, digest_answers
@@ -25,6 +25,7 @@ from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter
 from masking.window import Candidate, MaskPolicy, RequestSize, lay_out
 from masking.wire.chat import CHAT
+from masking.wire.format import follow
 from masking.wire.gemini import GEMINI
 from tests.builders import MASK_ALL, OLD, Spelling, examples, policies, policy, spellings
 from tests.images import png
@@ -320,7 +321,7 @@ def test_elements_that_stand_out_are_all_that_a_function_of_a_document_looks_for
         {"type": "message", "role": "user", "content": [{"prompt_cache_breakpoint": True}]},
         {"type": "reasoning", "encrypted_content": "abc"},
     ]
-    assert not writer.wire.stands_out("Hi.")
+    assert not writer.wire.is_needed_in_envelope("Hi.")
     for each in marked:
         told = writer.tell(User("One."), User("Two."))
         body = told._replace(items=[told.items[0], each, told.items[1]]).body
@@ -328,8 +329,8 @@ def test_elements_that_stand_out_are_all_that_a_function_of_a_document_looks_for
         cold = read_request(body, writer.wire, writer.path)
         assert cold.marks == warm.marks
         wire, model = writer.wire, "claude-opus-5-5"
-        found = wire.find_binding(warm.request.envelope, model)
-        assert wire.find_binding(cold.document, model) == found
+        found = wire.on_history_edit(warm.request.envelope, model)
+        assert wire.on_history_edit(cold.document, model) == found
         assert cold.binding == warm.binding
 
 

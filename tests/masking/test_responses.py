@@ -13,22 +13,18 @@ from masking.reduction import ReductionOptions
 from masking.rewrite import Strategies, read_request
 from masking.tokens import estimate_tokens
 from masking.window import lay_out
-from masking.wire.reasoning import find_responses_binding
-from masking.wire.request_fields import asks_for_stream, find_model
+from masking.wire.format import HeadSize, Marks
+from masking.wire.parts import find_responses_binding
 from masking.wire.responses import (
     RESPONSES,
-    count_item_parts,
-    find_binding,
     find_head_texts,
     find_marks,
     find_obstacle,
-    find_tools,
+    measure_head,
+    on_history_edit,
     read_item,
-    say_as_user,
     unmark_item,
 )
-from masking.wire.responses_sizes import measure_item, measure_prompt_head
-from masking.wire_format import HeadSize, Marks
 from tests.priced import rewrite_request
 
 IMAGE = {"type": "input_image", "image_url": "data:,", "detail": "high"}
@@ -254,7 +250,7 @@ def say(role: object, content: object, **others: object) -> dict[str, object]:
 )
 def test_what_an_item_is(item: object, expected: Element) -> None:
     assert expected == read_item(item)
-    assert len(expected.results) == len(measure_item(item).results)
+    assert len(expected.results) == len(RESPONSES.measure_element(item).results)
 
 
 def test_an_answer_is_a_run_of_items_and_one_turn() -> None:
@@ -329,7 +325,7 @@ def test_which_models_bind_their_reasoning(
     assert expected == find_responses_binding(model, is_encrypted=is_encrypted)
     content = "gAAA" if is_encrypted else None
     items = [say("user", "Go."), {"type": "reasoning", "encrypted_content": content}]
-    assert expected == find_binding({"input": items}, model)
+    assert expected == on_history_edit({"input": items}, model)
 
 
 @pytest.mark.parametrize(
@@ -353,14 +349,17 @@ def test_marks(fields: dict[str, object], expected: Marks) -> None:
 def test_what_stands_beside_the_list() -> None:
     tools = [{"type": "function", "name": "run"}]
     body = {"model": "gpt-5", "instructions": "Be kind.", "tools": tools, "stream": True}
-    assert (find_model(body, ""), find_model({"model": 5}, "")) == ("gpt-5", None)
-    assert (asks_for_stream(body, ""), asks_for_stream({"stream": 1}, "")) == (True, False)
-    assert (find_tools(body), find_head_texts(body)) == (tools, ("Be kind.",))
+    assert (RESPONSES.find_model(body, ""), RESPONSES.find_model({"model": 5}, "")) == (
+        "gpt-5",
+        None,
+    )
+    assert (RESPONSES.streams(body, ""), RESPONSES.streams({"stream": 1}, "")) == (True, False)
+    assert (RESPONSES.find_tools(body), find_head_texts(body)) == (tools, ("Be kind.",))
     assert find_head_texts({"instructions": None}) == ()
     spelled = json.dumps(tools, separators=(",", ":"))
     expected = estimate_tokens("Be kind.") + estimate_tokens(spelled)
-    assert HeadSize(expected) == measure_prompt_head(body)
-    assert HeadSize(0) == measure_prompt_head({"instructions": []})
+    assert HeadSize(expected) == measure_head(body)
+    assert HeadSize(0) == measure_head({"instructions": []})
 
 
 def test_a_cache_sees_the_same_item_however_it_is_spelled() -> None:
@@ -409,20 +408,20 @@ def tokens(*texts: str) -> int:
     ],
 )
 def test_sizes(item: object, total: int, own: int | None) -> None:
-    found = measure_item(item)
+    found = RESPONSES.measure_element(item)
     assert (total, () if own is None else ((8, own),)) == (found.total, found.results)
 
 
 def test_texts_that_are_tokens() -> None:
-    assert (["Go."], 4 + 1_600) == count_item_parts(say("user", [text("Go."), IMAGE]))
-    assert (["out"], 8) == count_item_parts(output("out", id="f"))
+    assert (["Go."], 4 + 1_600) == RESPONSES.count_parts(say("user", [text("Go."), IMAGE]))
+    assert (["out"], 8) == RESPONSES.count_parts(output("out", id="f"))
     call = {"type": "function_call", "call_id": "a", "name": "run", "arguments": "{}"}
-    assert (["run", "{}"], 8) == count_item_parts(call)
-    assert ((), 0) == count_item_parts(None)
+    assert (["run", "{}"], 8) == RESPONSES.count_parts(call)
+    assert ([], 0) == RESPONSES.count_parts(None)
 
 
 def test_a_summary_is_what_the_user_says() -> None:
-    assert Element("user", ("So far.",)) == read_item(say_as_user("So far."))
+    assert Element("user", ("So far.",)) == read_item(RESPONSES.user_message("So far."))
 
 
 @pytest.mark.parametrize("recent", [1, 2, 3, 4])

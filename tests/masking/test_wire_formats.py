@@ -8,12 +8,12 @@ import pytest
 from masking.errors import WireError
 from masking.model import REASONS
 from masking.rewrite import read_request
+from masking.wire import FORMATS, find_format
 from masking.wire.chat import CHAT
 from masking.wire.converse import CONVERSE
-from masking.wire.formats import FORMATS, find_format
+from masking.wire.format import Purpose, WireFormat
 from masking.wire.messages import MESSAGES
 from masking.wire.responses import RESPONSES
-from masking.wire_format import Purpose, WireFormat
 from tests.made_up_format import MADE_UP
 
 VERTEX = "/v1/projects/p/locations/global/publishers"

@@ -18,7 +18,7 @@ from addon.replay.replay import (
     Session,
     replay,
 )
-from masking import MaskPolicy, rewrite_request
+from masking import MaskPolicy
 from masking.accounting.prompt import measure, read_prompt
 from masking.config import Rule
 from masking.model import ChatMessage
@@ -28,7 +28,7 @@ from masking.tokens import TokenCounter
 from masking.wire.usage import Usage
 from tests.builders import MASK_ALL, OLD, policies, policy, turn
 from tests.marking import MarkedSession, mark_as_pi
-from tests.priced import at_prices
+from tests.priced import at_prices, rewrite_request
 from tests.replay.test_fast_replay import say_in_messages
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

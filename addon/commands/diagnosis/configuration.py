@@ -13,9 +13,8 @@ from addon.metrics.advice import Advice
 from addon.metrics.toml_values import render_toml
 from addon.shared.config_file import ConfigFile
 from addon.shared.config_places import ENVIRONMENT, NAME, Place, describe_local, locate_config
-from masking.config import ConfigValue, Settings, find_shadowed, list_values
+from masking.config import REDACTION_VARIABLE, ConfigValue, Settings, find_shadowed, list_values
 from masking.errors import ConfigError
-from masking.redaction_switch import SWITCH
 
 _LONG = 3
 """A list with more items than this is not written out."""
@@ -65,7 +64,7 @@ def read_configuration(option: str, changes: Sequence[str] = ()) -> Configuratio
             file = ConfigFile(path, changes)
         except ConfigError as error:
             return Configuration(path, place, mistake=str(error))
-    values = list_values(file.data, changes, os.environ.get(SWITCH))
+    values = list_values(file.data, changes, os.environ.get(REDACTION_VARIABLE))
     changed = tuple(value for value in values if value.value != value.shipped)
     return Configuration(path, place, file.settings, "", changed, tuple(warnings))
 

@@ -28,8 +28,7 @@ from addon.replay.report.tables import (
     pluralize,
 )
 from addon.replay.totals import ConversationTotals, CostUnit, add_all, assumed_prices, summarize
-from masking.accounting.cost import Bill
-from masking.accounting.prompt import label_reasons, render_reasons
+from masking.accounting import Bill, label_reasons, render_reasons
 from masking.errors import printable
 
 _STYLES = ("uPlot.min.css", "report.css")

@@ -21,7 +21,7 @@ from addon.replay.replay import ReplaySettings, Session
 from addon.replay.reread import Rereads
 from addon.replay.session_index import SessionIndex, index_session
 from addon.replay.tune.fast_replay import BilledRequest, BilledSession, FastReplay
-from masking.accounting.cost import AS_MUCH, worst_bill
+from masking.accounting import AS_MUCH, worst_bill
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 

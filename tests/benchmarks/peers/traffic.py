@@ -12,8 +12,8 @@ from typing import NamedTuple
 from addon.proxy.launch import HOST
 from addon.replay.replay import RecordedRequest
 from masking.wire.chat import CHAT
+from masking.wire.format import WireFormat
 from masking.wire.messages import MESSAGES
-from masking.wire_format import WireFormat
 from tests.benchmarks.peers.processes import Target, settle
 from tests.benchmarks.peers.recorder import Arrival, Recorder
 from tests.benchmarks.peers.sides import KEY

@@ -1,0 +1,232 @@
+"""What more than one format has in its parts: cache marks, images, and reasoning that is bound.
+
+Reasoning is bound to everything before it by the newest models. Claude's are: once a text before a
+thinking block has changed, a request with that block is refused
+(platform.claude.com/docs/en/build-with-claude/preserved-thinking). OpenAI's from GPT-5.6 on are not
+given such reasoning, without a word
+(developers.openai.com/api/docs/guides/keep-prefix-unchanged). It holds for every later model, so a
+version that is not known counts as a new one.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from masking.model import Image, Path, describe_image
+from masking.tokens import UNKNOWN_TOKENS, estimate_tokens, read_header
+from masking.wire.format import OnHistoryEdit, objects
+
+CACHE_MARK = "cache_control"
+"""Anthropic's mark, a key of what it ends a cached prefix with."""
+
+CACHE_POINT = "cachePoint"
+"""Converse's mark, the key of a block of its own behind what it marks."""
+
+_MARKS = (CACHE_MARK, CACHE_POINT)
+
+_USUAL_LIFETIME = "5m"
+"""How long a marked prompt is kept if the mark does not say."""
+
+_LEVELS = 3
+"""An element, the parts of its content, and the parts of a result."""
+
+
+def find_lifetimes(marked: Iterable[Mapping[str, object]], key: str = CACHE_MARK) -> Iterator[str]:
+    """Yield the lifetime that each mark on one of these objects asks for, as spelled."""
+    for mark in (item.get(key) for item in marked):
+        if isinstance(mark, dict):
+            lifetime = mark.get("ttl")
+            yield lifetime if isinstance(lifetime, str) else _USUAL_LIFETIME
+
+
+def find_last_mark(items: Sequence[object], key: str = CACHE_MARK) -> int:
+    """Return how many of these items there are up to the last one with a mark; 0 without any."""
+    for count in range(len(items), 0, -1):
+        item = items[count - 1]
+        if isinstance(item, dict) and isinstance(item.get(key), dict):
+            return count
+    return 0
+
+
+def without_mark(value: Mapping[str, object]) -> Mapping[str, object]:
+    """Return an object without its mark; the very object if it has none."""
+    if CACHE_MARK not in value:
+        return value
+    return {key: item for key, item in value.items() if key != CACHE_MARK}
+
+
+def unmark_parts(parts: Sequence[object]) -> object:
+    """Return a content without marks; a content of one text part becomes a string.
+
+    Agents move the mark to the end of every request, and for that write a string as a list of one
+    part. The mark is not part of the prompt.
+    """
+    unmarked = [without_mark(part) if isinstance(part, dict) else part for part in parts]
+    match unmarked:
+        case [{"type": "text", "text": str(text), **others}] if not others:
+            return text
+    return unmarked
+
+
+def is_marked(value: object) -> bool:
+    """Whether an element, a tool, or a list of these has a cache mark, in its content or beside."""
+    if isinstance(value, dict) and not isinstance(value.get("content"), list):
+        return any(value.get(key) is not None for key in _MARKS)  # as nearly all elements are
+    level = objects([value] if isinstance(value, dict) else value)
+    for _ in range(_LEVELS):
+        if any(item.get(key) is not None for item in level for key in _MARKS):
+            return True
+        level = [inner for item in level for inner in objects(item.get("content"))]
+    return False
+
+
+def count_blocks(element: object) -> int:
+    """Return the blocks of an element as a cache counts them: parts of its content, and calls."""
+    if not isinstance(element, dict):
+        return 1
+    content, calls = element.get("content"), element.get("tool_calls")
+    own = len(content) if isinstance(content, list) else bool(content)
+    return max(1, own + (len(calls) if isinstance(calls, list) else 0))
+
+
+UNKNOWN_PART_TOKENS = UNKNOWN_TOKENS
+"""A guess at a part that has no text and is no image, such as a PDF, or audio."""
+
+_DATA_URL = re.compile(r"data:(image/[\w.+-]*)[^,]{0,64}?;base64,", re.IGNORECASE)
+_MEDIA_TYPE = re.compile(r"image/([\w.+-]{1,16})", re.IGNORECASE | re.ASCII)
+
+
+class Picture(NamedTuple):
+    """What a part tells of its image.
+
+    chars: the length of its data, or of its address.
+    tokens: what it costs; a guess if its size is not known.
+    kind: such as `png`; None if it is not known.
+    size: its width and height in pixels; None if the header cannot be read.
+    """
+
+    chars: int
+    tokens: int = UNKNOWN_TOKENS
+    kind: str | None = None
+    size: tuple[int, int] | None = None
+
+
+_Formula = Callable[[int, int], int]
+"""The tokens of an image by its width and its height, as its vendor counts them."""
+
+
+def read_picture(data: object, media_type: object, formula: _Formula) -> Picture:
+    """Read an image in base64, with its media type; if it is no text, nothing is known of it."""
+    if not isinstance(data, str):
+        return Picture(0)
+    if header := read_header(data):
+        kind, width, height = header
+        return Picture(len(data), formula(width, height), kind, (width, height))
+    found = _MEDIA_TYPE.fullmatch(media_type) if isinstance(media_type, str) else None
+    return Picture(len(data), kind=found[1].lower() if found else None)
+
+
+def read_address(url: object, formula: _Formula) -> Picture:
+    """Read an image that is given by its address, which may hold it, or by an id."""
+    if not isinstance(url, str):
+        return Picture(0)
+    found = _DATA_URL.match(url)
+    if found is None:
+        return Picture(len(url))
+    return read_picture(url[found.end() :], found[1], formula)
+
+
+class ImageParts(NamedTuple):
+    """How a format spells an image among the parts of a result.
+
+    read: returns what a part tells of its image; None if it is none.
+    keys: those that such a part may have; with any other one it stays, such as a cache mark.
+    text_part: what a part with a text has beside the text.
+    """
+
+    read: Callable[[Mapping[str, object]], Picture | None]
+    keys: frozenset[str]
+    text_part: Mapping[str, object]
+
+    def find_all(self, slot: Path, parts: Sequence[object]) -> tuple[Image, ...]:
+        """Return the images among the parts at `slot` that a text can replace."""
+        found = [self.find(part, (*slot, at)) for at, part in enumerate(parts)]
+        return tuple([image for image in found if image is not None])
+
+    def find(self, part: object, slot: Path) -> Image | None:
+        """Return the image in a part, with what can take its place.
+
+        None if there is none, or if the text would be longer, in characters or in tokens.
+        """
+        if not isinstance(part, dict) or not part.keys() <= self.keys:
+            return None
+        picture = self.read(part)
+        if picture is None:
+            return None
+        text = describe_image(picture.kind, picture.size)
+        if picture.chars < len(text) or picture.tokens <= estimate_tokens(text):
+            return None
+        return Image(slot, part, picture.tokens, text, {**self.text_part, "text": text})
+
+
+_CLAUDE = re.compile(r"claude|anthropic|\b(?:opus|sonnet|haiku|fable|mythos)\b", re.IGNORECASE)
+_VERSION = re.compile(
+    r"(?:opus|sonnet|haiku|fable|mythos)-(?P<major>\d{1,2})(?:[-.](?P<minor>\d{1,2}))?(?!\d)"
+    r"|claude-v?(?P<old>[1-4])(?!\d)|claude-(?P<older>instant)",
+    re.IGNORECASE,
+)
+_LAST_FREE = (5, 0)
+
+_OPENAI = re.compile(
+    r"(?:\b|chat)(?:gpt-(?P<major>\d{1,2})(?:\.(?P<minor>\d{1,2}))?|(?P<older>o[1-4]|codex-mini|gpt-oss|"
+    r"computer-use))(?![\d.])",
+    re.IGNORECASE,
+)
+_LAST_FREE_OPENAI = (5, 5)
+
+_NEITHER = (
+    "gemini|gemma|kimi|moonshot|glm|deepseek|qwen|minimax|grok|llama|mistral|devstral|nova|command"
+    "|step|ernie|doubao|seed|mimo|longcat"
+)
+_OTHER_MAKERS = re.compile(rf"\b(?:gpt|o\d|codex|{_NEITHER})", re.IGNORECASE)
+_NOT_OPENAI = re.compile(rf"\b(?:{_NEITHER})", re.IGNORECASE)
+
+
+def find_claude_binding(model: str | None) -> OnHistoryEdit | None:
+    """Return what becomes of bound thinking at a Claude model; None for any other name."""
+    if model is None or not _CLAUDE.search(model):
+        return None
+    found = _VERSION.search(model)
+    if found is None:
+        return "refuses"
+    if found["old"] or found["older"]:
+        return None
+    version = (int(found["major"]), int(found["minor"] or 0))
+    return None if version <= _LAST_FREE else "refuses"
+
+
+def find_messages_binding(model: str | None) -> OnHistoryEdit | None:
+    """Return what becomes of bound thinking where Claude is at home: a name may be an alias.
+
+    A model that is not named at all, as in a file, thinks no more.
+    """
+    if model is not None and _CLAUDE.search(model):
+        return find_claude_binding(model)
+    return None if model is None or _OTHER_MAKERS.search(model) else "refuses"
+
+
+def find_responses_binding(model: str | None, *, is_encrypted: bool) -> OnHistoryEdit | None:
+    """Return what becomes of bound reasoning where OpenAI is at home.
+
+    A name may be an alias. Where the reasoning is not encrypted, nobody can bind it.
+    """
+    if model is not None and _CLAUDE.search(model):
+        return find_claude_binding(model)
+    found = _OPENAI.search(model or "")
+    if found is None:
+        is_other = model is not None and _NOT_OPENAI.search(model)
+        return "drops" if is_encrypted and not is_other else None
+    if found["older"]:
+        return None
+    version = (int(found["major"]), int(found["minor"] or 0))
+    return None if version <= _LAST_FREE_OPENAI else "drops"
