@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from masking.model import UNKNOWN, Call, Element, Path, Speaker, ToolResult
 from masking.tokens import LOW_DETAIL_TOKENS, count_openai
 from masking.wire.format import (
-    CALL_TOKENS,
     MESSAGE_TOKENS,
     Charge,
     Document,
@@ -119,12 +118,13 @@ def read_charges(message: object) -> list[Charge]:
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
-        if isinstance(function, dict):
-            name, arguments = function.get("name"), function.get("arguments")
-            text = arguments if isinstance(arguments, str) else ""
-            charges.append(charge_call(text, name if isinstance(name, str) else ""))
-        else:
-            charges.append(Charge("", CALL_TOKENS, is_counted=isinstance(call, dict)))
+        named = function if isinstance(function, dict) else {}
+        name, text = named.get("name"), named.get("arguments")
+        charges.append(
+            charge_call(
+                text if isinstance(text, str) else "", name if isinstance(name, str) else ""
+            )
+        )
     return charges
 
 
@@ -133,13 +133,11 @@ _FRAME = Charge("", MESSAGE_TOKENS)
 
 def _charge_part(part: object, result: int | None) -> Charge:
     if isinstance(part, dict):
-        if isinstance(text := part.get("text"), str):
+        if isinstance(text := part.get("text", part.get("refusal")), str):
             return charge_text(text, result)
-        if isinstance(text := part.get("refusal"), str):
-            return Charge(text, 0, result, is_counted=False)
         if picture := _read_image(part):
             return Charge("", picture.tokens, result)
-    return Charge("", UNKNOWN_PART_TOKENS, result, is_counted=False)
+    return Charge("", UNKNOWN_PART_TOKENS, result)
 
 
 def _read_image(part: Mapping[str, object]) -> Picture | None:

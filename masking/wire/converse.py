@@ -36,6 +36,7 @@ from masking.wire.format import (
 )
 from masking.wire.parts import (
     CACHE_POINT,
+    ENCRYPTED_CHARS_PER_TOKEN,
     UNKNOWN_PART_TOKENS,
     ImageParts,
     Picture,
@@ -150,17 +151,28 @@ def _charge_block(block: object, result: int | None = None) -> Charge:
             return charge_call(text, name, result)
         if picture := _read_image(block):
             return Charge("", picture.tokens, result)
-    return Charge("", UNKNOWN_PART_TOKENS, result, is_counted=False)
+        redacted = follow(block, ("reasoningContent", "redactedContent"))
+        if isinstance(redacted, str):
+            return Charge("", len(redacted) // ENCRYPTED_CHARS_PER_TOKEN, result)
+    return Charge("", UNKNOWN_PART_TOKENS, result)
 
 
 def _find_text(block: Mapping[str, object]) -> str | None:
-    """Return the text of a block: said, thought, or that of a JSON value; None for all others."""
+    """Return the text of a block: said, thought, of a JSON value, or of a document that is one."""
     if isinstance(text := block.get("text"), str):
         return text
     if "json" in block:
         return render_json(block["json"])
-    thought = follow(block, ("reasoningContent", "reasoningText", "text"))
-    return thought if isinstance(thought, str) else None
+    for path in _TEXT_PATHS:
+        if isinstance(text := follow(block, path), str):
+            return text
+    return None
+
+
+_TEXT_PATHS: tuple[Path, ...] = (
+    ("reasoningContent", "reasoningText", "text"),
+    ("document", "source", "text"),
+)
 
 
 def _read_image(block: Mapping[str, object]) -> Picture | None:

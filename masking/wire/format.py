@@ -61,17 +61,18 @@ class Marks(NamedTuple):
 class Charge(NamedTuple):
     """What of an element is tokens of a prompt: a text, or tokens that no text shows.
 
+    Both sizes of an element are sums of these. The rule estimates the texts, as that is fast, and
+    the bill counts them.
+
     tokens: of what is no text, such as an image or the frame of a message.
     result: whose content this is, as the place of a tool result among those of its element.
     name: of a tool, right before the text. The bill counts it by itself.
-    is_counted: False if the rule takes it into account and the bill does not.
     """
 
     text: str = ""
     tokens: int = 0
     result: int | None = None
     name: str = ""
-    is_counted: bool = True
 
 
 Purpose = Literal["answer", "count", "compact"]
@@ -268,9 +269,7 @@ class WireFormat(NamedTuple):
         """Return the texts of an element that are tokens of the prompt, and its other tokens."""
         texts: list[str] = []
         tokens = 0
-        for text, others, _, name, is_counted in self.read_charges(element):
-            if not is_counted:
-                continue
+        for text, others, _, name in self.read_charges(element):
             if name:
                 texts.append(name)
             if text:
@@ -281,19 +280,19 @@ class WireFormat(NamedTuple):
 
 def charge_text(text: str, result: int | None = None) -> Charge:
     """Return the charge of a text: of a result, or of none."""
-    return Charge(text, 0, result, "", True)
+    return Charge(text, 0, result, "")
 
 
 def charge_call(text: str, name: str = "", result: int | None = None) -> Charge:
     """Return the charge of a call, or of what a result has beside its content."""
-    return Charge(text, CALL_TOKENS, result, name, True)
+    return Charge(text, CALL_TOKENS, result, name)
 
 
 def measure_charges(charges: Iterable[Charge]) -> ElementSize:
     """Return the estimated tokens of all these charges, and of those before and in each result."""
     total = 0
     results: list[tuple[int, int]] = []
-    for text, tokens, result, name, _ in charges:
+    for text, tokens, result, name in charges:
         spelled = name + text
         size = tokens + estimate_tokens(spelled) if spelled else tokens
         if result is not None:

@@ -33,6 +33,7 @@ from masking.wire.format import (
     render_json,
 )
 from masking.wire.parts import (
+    ENCRYPTED_CHARS_PER_TOKEN,
     UNKNOWN_PART_TOKENS,
     ImageParts,
     Picture,
@@ -166,16 +167,41 @@ def _charge_block(block: object, result: int | None = None) -> Charge:
     if isinstance(block, dict) and isinstance(kind, str):
         if isinstance(text := block.get(_TEXT_KEYS.get(kind, "")), str):
             return charge_text(text, result)
-        if kind == "tool_use":
+        if kind in _CALLS:
             name, text = str(block.get("name", "")), render_json(block.get("input"))
             return charge_call(text, name, result)
         if picture := _read_image(block):
             return Charge("", picture.tokens, result)
-    return Charge("", UNKNOWN_PART_TOKENS, result, is_counted=False)
+        if kind in ("document", "search_result"):
+            return _charge_document(block, result)
+        if kind == "redacted_thinking" and isinstance(data := block.get("data"), str):
+            return Charge("", len(data) // ENCRYPTED_CHARS_PER_TOKEN, result)
+    return Charge("", UNKNOWN_PART_TOKENS, result)
 
 
-_TEXT_KEYS = {"text": "text", "thinking": "thinking"}
-"""By the type of a block, the key of its text."""
+def _charge_document(block: Mapping[str, object], result: int | None) -> Charge:
+    """Return the charge of a document: of its title, and of its text; of a file it is a guess.
+
+    Source: https://platform.claude.com/docs/en/build-with-claude/citations
+    """
+    texts = [block.get("title"), block.get("context"), block.get("source")]
+    tokens = 0
+    match block:
+        case {"source": {"type": "text", "data": content}}:
+            texts.append(content)
+        case {"source": {"type": "content", "content": content}} | {"content": content}:
+            charges = [_charge_block(part) for part in as_list(content)]
+            texts += [content, *(charge.text for charge in charges)]
+            tokens = sum([charge.tokens for charge in charges])
+        case _:
+            tokens = UNKNOWN_PART_TOKENS
+    return Charge("".join([text for text in texts if isinstance(text, str)]), tokens, result)
+
+
+_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+
+_TEXT_KEYS = {"text": "text", "thinking": "thinking", _UNTOUCHABLE: "tool_name"}
+"""By the type of a block, the key of its text. A tool that is loaded has its schema in `tools`."""
 
 
 def _read_image(block: Mapping[str, object]) -> Picture | None:

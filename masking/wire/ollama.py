@@ -46,7 +46,8 @@ def _allow_no_id(call: Call) -> Call:
 def read_charges(message: object) -> list[Charge]:
     """Return what of a message is tokens, as Chat does, and what Chat does not have.
 
-    These are arguments that are objects, thoughts, and images beside the content.
+    These are arguments that are objects, thoughts, and images beside the content. What an image
+    costs differs too much between the models that the server runs to be more than a guess.
     """
     charges = chat.read_charges(message)
     if not isinstance(message, dict):
@@ -59,7 +60,7 @@ def read_charges(message: object) -> list[Charge]:
     if thinking := non_empty(message.get("thinking")):
         charges.append(charge_text(thinking))
     if isinstance(images := message.get("images"), list):
-        charges.append(Charge("", UNKNOWN_PART_TOKENS * len(images), is_counted=False))
+        charges.append(Charge("", UNKNOWN_PART_TOKENS * len(images)))
     return charges
 
 

@@ -90,7 +90,15 @@ def count_blocks(element: object) -> int:
 
 
 UNKNOWN_PART_TOKENS = UNKNOWN_TOKENS
-"""A guess at a part that has no text and is no image, such as a PDF, or audio."""
+"""A guess at a part that has no text and is no image, such as a PDF, or audio.
+
+A provider bills it, and a request does not tell for how much. The bill takes the same guess as the
+rule: without it, what masking saves would look like a larger part of the prompt than it is.
+"""
+
+ENCRYPTED_CHARS_PER_TOKEN = 6
+"""Of reasoning that is encrypted, in base64: it takes four characters for three, and a token of
+English has some four and a half."""
 
 _DATA_URL = re.compile(r"data:(image/[\w.+-]*)[^,]{0,64}?;base64,", re.IGNORECASE)
 _MEDIA_TYPE = re.compile(r"image/([\w.+-]{1,16})", re.IGNORECASE | re.ASCII)

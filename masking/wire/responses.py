@@ -28,6 +28,7 @@ from masking.wire.format import (
     render_json,
 )
 from masking.wire.parts import (
+    ENCRYPTED_CHARS_PER_TOKEN,
     UNKNOWN_PART_TOKENS,
     ImageParts,
     Picture,
@@ -207,7 +208,8 @@ def read_charges(item: object) -> list[Charge]:
     """Return what of an item is tokens: its frame, then its content.
 
     4 tokens are a message's own, 8 any other item's. Of an item that is neither a message nor a
-    result, all is text but its frame and what is encrypted; arguments are compact JSON.
+    result, all is text but its frame; arguments are compact JSON, and what is encrypted counts by
+    its length.
     """
     if not isinstance(item, dict):
         return []
@@ -220,8 +222,8 @@ def read_charges(item: object) -> list[Charge]:
         if key not in _FRAME and value is not None:
             charges.append(charge_text(value if isinstance(value, str) else render_json(value)))
     if isinstance(encrypted := item.get("encrypted_content"), str):
-        tokens = len(encrypted) // _ENCRYPTED_CHARS_PER_TOKEN
-        charges.append(Charge("", tokens, is_counted=False))
+        reasoning = max(0, len(encrypted) - _ENVELOPE_CHARS)
+        charges.append(Charge("", reasoning // ENCRYPTED_CHARS_PER_TOKEN))
     return charges
 
 
@@ -229,9 +231,13 @@ _MESSAGE_FRAME = Charge("", MESSAGE_TOKENS)
 _ITEM_FRAME = Charge("", CALL_TOKENS)
 _EMPTY_RESULT = Charge("", 0, 0)
 
-_ENCRYPTED_CHARS_PER_TOKEN = 6
-"""Base64 takes four characters for three, and a token of English has some four and a half. How much
-reasoning an encrypted text holds is a guess."""
+_ENVELOPE_CHARS = 1_100
+"""How much longer an encrypted text is than its reasoning alone.
+
+Measured on recorded requests to gpt-5-nano, gpt-5.5 and gpt-5.6, whose usage tells what nine texts
+of 1,144 to 9,420 characters came to: 2,077 tokens together, by this rule 2,085. gpt-5-nano was not
+billed for reasoning from before the last thing that the user said. An item does not show that.
+"""
 
 _FRAME = frozenset(
     (
@@ -259,7 +265,7 @@ def _charge_part(part: object, result: int | None) -> list[Charge]:
             return [charge_text(text, result) for text in texts]
         if picture := _read_image(part):
             return [Charge("", picture.tokens, result)]
-    return [Charge("", UNKNOWN_PART_TOKENS, result, is_counted=False)]
+    return [Charge("", UNKNOWN_PART_TOKENS, result)]
 
 
 def _read_image(part: Mapping[str, object]) -> Picture | None:

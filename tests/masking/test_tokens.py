@@ -186,12 +186,6 @@ def call(name: object = "read", arguments: object = '{"path": "a"}') -> dict[str
             id="text parts count",
         ),
         pytest.param(
-            {"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]},
-            [],
-            0,
-            id="a file does not count",
-        ),
-        pytest.param(
             {"role": "assistant", "content": None, "tool_calls": [call(), call("write", "{}")]},
             ["read", '{"path": "a"}', "write", "{}"],
             2,
@@ -200,8 +194,8 @@ def call(name: object = "read", arguments: object = '{"path": "a"}') -> dict[str
         pytest.param(
             {"content": 3, "tool_calls": [call(None, {"path": "a"}), {"function": "read"}, "read"]},
             [],
-            2,
-            id="wrong types count as nothing",
+            3,
+            id="calls of wrong types have no texts",
         ),
         pytest.param({"content": {"text": "x"}, "tool_calls": {}}, [], 0, id="so do objects"),
         pytest.param({}, [], 0, id="an empty message is a message"),
