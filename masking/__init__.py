@@ -23,10 +23,11 @@ from masking.model import (
 from masking.redaction import RedactionPolicy, should_redact
 from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, rewrite_request
-from masking.window import MaskPolicy
+from masking.window import BoundaryPrices, MaskPolicy
 from masking.wire import find_format
 
 __all__ = [
+    "BoundaryPrices",
     "ChatMessage",
     "ConfigError",
     "Conversation",

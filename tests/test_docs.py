@@ -131,7 +131,7 @@ def test_every_call_of_the_program_can_be_read(line: str) -> None:
 
 def test_the_python_example_runs() -> None:
     code = re.findall(r"^```python\n(.*?)^```$", PAGES[ROOT / "docs" / "python.md"], re.M | re.S)
-    assert len(code) == 4
+    assert len(code) == 5
     exec("".join(code), {})
 
 

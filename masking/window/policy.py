@@ -48,8 +48,6 @@ class MaskPolicy:
     min_chars: leave a result alone that is shorter than this, in code points; 0 is off.
     error_words_max_chars: up to this length a single word makes an error; at any length, a sign at
         the start of a line and what JSON says do (see `masking.window.signs`).
-    cache_read_ratio, cache_write_ratio: the prices of a cached and of a written token, relative to
-        a plain input token. If they are equal, the window slides at every turn.
     max_loss: at no request of any conversation may the bill, in tokens, have exceeded
         `1 + max_loss` times that of sending everything (see `boundary.py`). Because sizes are
         estimates, this is kept within a percentage point (see `estimated_loss`).
