@@ -1,0 +1,110 @@
+"""Chapter 15: redaction, then the window, then reduction; and what is sent whole.
+
+The chapters before this one say what each strategy does; here they meet. Each may be on alone.
+"""
+
+import json
+
+import pytest
+
+from masking import RedactionPolicy, ReductionOptions, rewrite_request
+from masking.rewrite import Strategies
+from masking.window import BoundaryPrices, is_summary_request
+from tests.spec.talk import CHAT, OUTPUT, SHORT, Proxy, mask, reasons
+from tests.wire_conversations import IN_EVERY_FORMAT, Model, User, Writer, turn
+
+REDACTION = RedactionPolicy(True, ("read",), "(redacted)")
+REDUCTION = ReductionOptions(enabled=True, max_input_chars=1_700, preserve_recent_raw_turns=6)
+TALK = (
+    User("Fix the build."),
+    *turn("a", OUTPUT),
+    *turn("b", OUTPUT, "read"),
+    Model(text="I see."),
+    User("And now?"),
+    *turn("c", OUTPUT, "read"),
+    *turn("d", OUTPUT),
+)
+
+
+@IN_EVERY_FORMAT
+def test_a_result_has_one_decision_that_of_the_first_strategy_which_settles_it(
+    writer: Writer,
+) -> None:
+    strategies = Strategies(redaction=REDACTION, schema1=SHORT)
+    rewrite = mask(writer.tell(*TALK), strategies)
+    assert ["masked", "redacted", "masked", "in_window"] == reasons(rewrite)
+    assert 1 == rewrite.body.count(b"(redacted)")
+    assert mask(writer.tell(*TALK), SHORT).masked == rewrite.masked  # the window does not move
+
+
+@IN_EVERY_FORMAT
+def test_reduction_comes_last_and_sees_what_the_others_have_left(writer: Writer) -> None:
+    told = writer.tell(*TALK)
+    alone = mask(told, Strategies(reduction=REDUCTION))
+    assert alone.plan is not None
+    assert alone.plan.changes
+    after = mask(told, Strategies(redaction=REDACTION, schema1=SHORT, reduction=REDUCTION))
+    assert after.plan is not None
+    assert not after.plan.changes  # what is left is within the budget
+
+
+def test_a_summary_quotes_nothing_that_was_redacted() -> None:
+    """It may quote what the window has masked: the agent still has that."""
+    options = ReductionOptions(
+        enabled=True, max_input_chars=1_000, preserve_recent_raw_turns=2, observation_masking=False
+    )
+    strategies = Strategies(redaction=REDACTION, schema1=SHORT, reduction=options)
+    old = (*turn("s", f"hunter2 {OUTPUT}", "read"), *turn("o", f"public {OUTPUT}"))
+    told = CHAT.tell(User("Fix the build. " * 100), *old, Model(text="I see."), User(), *turn("c"))
+    body = mask(told, strategies).body
+    assert b"Summary of earlier history" in body
+    assert (True, False) == (b"public" in body, b"hunter2" in body)
+
+
+@IN_EVERY_FORMAT
+def test_if_no_strategy_is_on_the_request_is_the_clients(writer: Writer) -> None:
+    told = writer.tell(*TALK)
+    body = told.body
+    rewrite = rewrite_request(body, Strategies(), told.wire, writer.path)
+    assert body is rewrite.body
+    assert not Strategies().can_change
+
+
+# An agent's own request for a summary of its history goes out whole, so that the summary is good.
+
+SUMMARIZE = User("Please write a summary of the conversation so far.")
+
+
+@IN_EVERY_FORMAT
+def test_an_agents_request_for_a_summary_goes_out_whole(writer: Writer) -> None:
+    told = writer.tell(*TALK, SUMMARIZE)
+    assert is_summary_request(told.read())
+    rewrite = mask(told, SHORT)
+    assert ["summary"] * 4 == reasons(rewrite)
+    assert (told.body, True) == (rewrite.body, rewrite.left_whole)
+
+
+@IN_EVERY_FORMAT
+def test_a_request_for_a_summary_changes_nothing_of_what_is_decided_next(writer: Writer) -> None:
+    proxy = Proxy()
+    told = writer.tell(*TALK)
+    before = proxy.send(told)
+    assert ["summary"] * 4 == reasons(proxy.send(told.then(SUMMARIZE)))
+    assert before.body == proxy.send(told).body
+
+
+@IN_EVERY_FORMAT
+@pytest.mark.parametrize(("window", "expected"), [(100_000, "summary"), (100, "masked")])
+def test_a_request_for_a_summary_goes_out_whole_only_where_it_fits_the_models_window(
+    writer: Writer, window: int, expected: str
+) -> None:
+    """The agent compacts by the masked size; the whole history may have outgrown its model."""
+    told = writer.tell(*TALK, SUMMARIZE)
+    assert expected == reasons(mask(told, SHORT, BoundaryPrices(model_window=window)))[0]
+
+
+def test_an_agent_that_still_has_its_tools_goes_on_working() -> None:
+    tools = {"tools": [{"type": "function", "function": {"name": "shell"}}]}
+    document = CHAT.tell(*TALK, SUMMARIZE).document | tools  # an agent that still has its tools
+    rewrite = rewrite_request(json.dumps(document).encode(), SHORT)
+    assert "masked" == reasons(rewrite)[0]
