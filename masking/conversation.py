@@ -21,7 +21,9 @@ from masking.model import (
     Element,
     ElementSize,
     Path,
+    Replacement,
     ToolResult,
+    make,
     parse_arguments,
 )
 from masking.wire.format import HeadSize, Marks, OnHistoryEdit, WireFormat, follow
@@ -58,12 +60,13 @@ class CountedPlaceholders(NamedTuple):
     placeholders: int
 
 
+@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
 class ParsedElement:
     """An element of a request's list as decoded, as its format reads it, and facts about it.
 
     Every fact is a pure function of the element and its format. It is None until somebody asks:
     whoever asks first works it out and assigns it. Threads share an element without a lock, because
-    to work out a fact twice does no harm. A new fact is a slot here that begins as None. It must
+    to work out a fact twice does no harm. A new fact is a field here that begins as None. It must
     not depend on the element's place in a list, nor on settings.
 
     item, element: as decoded, and as the format reads it.
@@ -75,26 +78,12 @@ class ParsedElement:
         is replaced, never changed.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "counted",
-        "element",
-        "item",
-        "placeholders",
-        "result_digests",
-        "size",
-    )
-
-    def __init__(self, item: object, element: Element) -> None:
-        self.item = item
-        self.element = element
-        self.size: ElementSize | None = None
-        self.counted: CountedElement | None = None
-        self.result_digests: tuple[bytes, ...] | None = None
-        self.placeholders: Mapping[Path, CountedPlaceholders] = _NO_PLACEHOLDERS
-
-
-_NO_PLACEHOLDERS: Mapping[Path, CountedPlaceholders] = {}
+    item: Any
+    element: Element
+    size: ElementSize | None = field(default=None, init=False)
+    counted: CountedElement | None = field(default=None, init=False)
+    result_digests: tuple[bytes, ...] | None = field(default=None, init=False)
+    placeholders: Mapping[Path, CountedPlaceholders] | None = field(default=None, init=False)
 
 
 class CountedHead(NamedTuple):
@@ -105,6 +94,7 @@ class CountedHead(NamedTuple):
     texts: int
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class HeadFacts:
     """Facts about what stands before a request's list, such as tools and system texts.
 
@@ -112,13 +102,17 @@ class HeadFacts:
 
     size: what `WireFormat.measure_head` returns.
     counted: its counted tokens.
+    opening: the digest of the opening of a conversation that it begins, with the first elements of
+        that, which decide it.
     """
 
-    __slots__ = ("counted", "size")
+    size: HeadSize | None = field(default=None, init=False)
+    counted: CountedHead | None = field(default=None, init=False)
+    opening: tuple[tuple[Element, ...], bytes] | None = field(default=None, init=False)
 
-    def __init__(self) -> None:
-        self.size: HeadSize | None = None
-        self.counted: CountedHead | None = None
+
+Listed = tuple[Path, Sequence[object], Sequence[ParsedElement]]
+"""Where a request's list is, its elements as decoded, and each as it is read."""
 
 
 class Request:
@@ -133,15 +127,23 @@ class Request:
     """
 
     def __init__(
-        self, document: Mapping[str, object], wire: WireFormat, path: str = "", body: bytes = b""
+        self,
+        document: Mapping[str, object],
+        wire: WireFormat,
+        path: str = "",
+        body: bytes = b"",
+        head: HeadFacts | None = None,
+        history: History | None = None,
+        listed: Listed | None = None,
     ) -> None:
         self.body = body
         self.document = document
         self.wire = wire
         self.path = path
         self.envelope = document
-        self.head = HeadFacts()
-        self.history = History()
+        self.head = HeadFacts() if head is None else head
+        self.history = History() if history is None else history
+        self._listed = listed
 
     @cached_property
     def model(self) -> str | None:
@@ -156,11 +158,22 @@ class Request:
     @cached_property
     def binding(self) -> OnHistoryEdit | None:
         """What the provider does with bound reasoning once a text before it has changed."""
-        return self.wire.on_history_edit(self.envelope, self.model)
+        find_binding = self.wire.on_history_edit
+        return None if find_binding is None else find_binding(self.envelope, self.model)
 
-    def parse_elements(self, items: Sequence[object]) -> Sequence[ParsedElement]:
-        """Read the elements of the list."""
-        return [*map(ParsedElement, items, map(self.wire.read_element, items))]
+    def read_list(self) -> Listed:
+        """Return the list, as far as it is known. Raises WireError if it is missing or no list."""
+        if self._listed is not None:
+            return self._listed
+        # The first place that leads anywhere; if none does, the first says what lacks.
+        paths = self.wire.list_paths
+        path = next((path for path in paths if follow(self.document, path) is not None), paths[0])
+        items = _find_list(self.document, path)
+        return path, items, [*map(ParsedElement, items, map(self.wire.read_element, items))]
+
+    def replace_texts(self, replacements: tuple[Replacement, ...], list_path: Path) -> bytes:
+        """Return the body after replacements in its list, proven as by `splice`."""
+        return self.splice(Edits(replacements), list_path)
 
     def splice(self, edits: Edits, list_path: Path) -> bytes:
         """Return the body after the edits, proven to decode to the document with exactly these.
@@ -174,9 +187,10 @@ class Request:
 class Conversation:
     """A request, read once: its elements in order, its tool turns, its tool results in order.
 
-    `document` and `path` are as in `Request`, `list_path` is where the list is, and `items` are the
-    elements of it as decoded. `parsed` has the facts of each: the same object as in an earlier
-    request, where that is remembered. `head` has facts about what stands before the list, and
+    `document` and `path` are as in `Request`, `list_path` is where the list is, `body` the object
+    that holds it and what stands before it, and `items` are the elements of it as decoded. `parsed`
+    has the facts of each: the same object as in an earlier request, where that is remembered.
+    `head` has facts about what stands before the list, and
     `history` what was worked out from it. `turns` counts turns whether they are answered or not.
     """
 
@@ -185,6 +199,7 @@ class Conversation:
     document: Mapping[str, object]
     path: str
     list_path: Path
+    body: Mapping[str, object] = field(compare=False)
     items: Sequence[object]
     elements: tuple[Element, ...]
     turns: int
@@ -192,11 +207,6 @@ class Conversation:
     parsed: Sequence[ParsedElement] = field(compare=False)
     head: HeadFacts = field(compare=False)
     history: History = field(compare=False)
-
-    @property
-    def body(self) -> Mapping[str, object]:
-        """The object that holds the list, and what stands before it."""
-        return cast(Mapping[str, object], follow(self.document, self.list_path[:-1]))
 
     @property
     def model(self) -> str | None:
@@ -230,12 +240,10 @@ def index_request(request: Request) -> Conversation:
     Raises WireError if the list is missing or is no list, or if the request must go out whole.
     Elements that are no objects, and fields of unexpected types, are ignored.
     """
-    wire, document = request.wire, request.document
-    if obstacle := wire.find_obstacle(request.envelope):
+    find_obstacle = request.wire.find_obstacle
+    if find_obstacle is not None and (obstacle := find_obstacle(request.envelope)):
         raise WireError(obstacle)
-    list_path = _find_list_path(document, wire.list_paths)
-    items = _find_list(document, list_path)
-    return _bind_all(request, list_path, items, request.parse_elements(items))
+    return _bind_all(request, *request.read_list())
 
 
 def read_again(
@@ -255,12 +263,15 @@ def _bind_all(
 ) -> Conversation:
     elements = tuple([each.element for each in parsed])
     turns, results = bind(request.history, elements, request.wire, list_path)
+    *parents, _ = list_path
+    body = follow(request.document, parents) if parents else request.document
     return Conversation(
         request=request,
         wire=request.wire,
         document=request.document,
         path=request.path,
         list_path=list_path,
+        body=cast(Mapping[str, object], body),
         items=items,
         elements=elements,
         turns=turns,
@@ -309,29 +320,6 @@ def find_answers(elements: Sequence[Element], *, in_runs: bool) -> Iterator[rang
             start = at
     if start is not None:
         yield range(start, len(elements))
-
-
-def find_opening(conversation: Conversation) -> list[str]:
-    """Return the texts of a request up to and with the first that the user says.
-
-    If a tool turn comes first, only those before that turn; if there is neither, those before the
-    first answer of the assistant. So a conversation with masked results keeps its opening.
-    """
-    elements = conversation.elements
-    end = answered = len(elements)
-    for at, element in enumerate(elements):
-        if element.speaker == "user":
-            end = at + 1
-            break
-        if element.speaker == "assistant":
-            answered = min(answered, at)
-            if element.is_turn:
-                end = at
-                break
-    else:
-        end = answered
-    head = conversation.wire.find_head_texts(conversation.body)
-    return [*head, *(text for element in elements[:end] for text in element.all_texts)]
 
 
 def bind(
@@ -415,15 +403,9 @@ class _Binder(Fold[Element]):
             turn, tool, arguments = self._declared.get(call_id, _UNDECLARED)
         if turn is None and call_id:
             self._waiting[call_id] = len(self.results), self._waiting.get(call_id)
-        self.results.append(
-            result._replace(
-                tool=tool,
-                element=self._elements,
-                list_path=self._list_path,
-                turn=turn,
-                arguments=arguments,
-            )
-        )
+        before_tool, images = result[:7], result.images
+        bound = (tool, images, self._elements, self._list_path, turn, None, arguments)
+        self.results.append(make(ToolResult, (*before_tool, *bound)))
 
 
 class _OpenCalls(Copyable):
@@ -480,11 +462,6 @@ class _OpenCalls(Copyable):
             if found := self._open.pop(queue.popleft(), None):
                 return found
         return None
-
-
-def _find_list_path(document: Mapping[str, object], paths: Sequence[Path]) -> Path:
-    """Return the first path that leads anywhere; if none does, the first, which says what lacks."""
-    return next((path for path in paths if follow(document, path) is not None), paths[0])
 
 
 def _find_list(document: Mapping[str, object], path: Path) -> list[object]:

@@ -7,6 +7,7 @@ starting over.
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
+from itertools import chain, repeat
 from operator import eq, is_
 from typing import Any, Generic, Self, TypeVar, TypeVarTuple
 
@@ -118,10 +119,13 @@ class History:
         if was != args:
             known = outcomes = ()
         found = [
-            outcome if before is value or is_same(before, value) else function(value, *args)
-            for before, outcome, value in zip(known, outcomes, values, strict=False)
+            outcome
+            if before is value or (before is not _NOTHING and is_same(before, value))
+            else function(value, *args)
+            for value, before, outcome in zip(
+                values, chain(known, repeat(_NOTHING)), chain(outcomes, repeat(None)), strict=False
+            )
         ]
-        found += [function(value, *args) for value in values[len(found) :]]
         self._kept[function] = args, values, found
         return [*found]
 

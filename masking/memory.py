@@ -10,24 +10,28 @@ results, where calls have no ids or a task is run again.
 """
 
 import threading
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import NamedTuple
 
+import orjson
+
 from masking.conversation import Conversation
-from masking.window.past import (
+from masking.history import UNSTABLE_TAIL, Fold
+from masking.model import Element, ToolResult
+from masking.window.decide import (
     Anchor,
     ConversationContext,
     Move,
     Past,
     PrefixState,
     ResultId,
-    ResultIds,
-    digest_answers,
-    digest_opening,
 )
-from masking.wire.format import Marks
+from masking.window.placeholder import Rendering
+from masking.wire.format import Marks, WireFormat
 
 __all__ = [
     "MAX_CONVERSATIONS",
@@ -94,21 +98,33 @@ class BoundaryMemory:
     def lookup(
         self, conversation: Conversation, now: float, lifetime: float
     ) -> ConversationContext:
-        """Return what is known of the conversation that a request continues."""
+        """Return what is known of the conversation that a request continues.
+
+        After more seconds than the `lifetime` without a request the provider has most likely
+        forgotten the prefix.
+        """
         opening, answers = digest_opening(conversation), digest_answers(conversation)
         results = ResultIds(conversation)
         with self._lock:
             branches = self._branches.get(opening, ())
         best: _Rank | None = None
         past = continued = None
+        goes_on = False
         for branch in branches:
-            if followed := branch.follow(answers):
-                own = followed.without_others(results)
-                rank = _rank(followed, own, answers)
+            if followed := _follow(branch, answers):
+                own = _without_others(followed, results)
+                is_at_end = _is_on(branch.last, answers)
+                rank = _rank(followed, own, answers, is_at_end=is_at_end)
                 if best is None or rank > best:
-                    goes_on = rank.has_nearly_all and branch.last.is_on(answers)
-                    best, past, continued = rank, own, branch if goes_on else None
-        return ConversationContext(opening, answers, results, past, now, lifetime, continued)
+                    best, past, goes_on = rank, own, is_at_end
+                    continued = branch if rank.has_nearly_all and is_at_end else None
+        anchor = Anchor(len(answers), answers[-1] if answers else b"")
+        state: PrefixState = "first met"
+        if past is not None:
+            state = "cold" if now - past.sent > lifetime else "warm"
+        return ConversationContext(
+            opening, answers, results.__getitem__, anchor, now, state, past, goes_on, continued
+        )
 
     def store(self, context: ConversationContext, past: Past | None) -> None:
         """Remember a conversation in place of the one it continues; None changes nothing.
@@ -122,7 +138,7 @@ class BoundaryMemory:
             others = (
                 other
                 for other in self._branches.get(opening, ())
-                if other is not context.continued and not other.is_part_of(past, answers)
+                if other is not context.continued and not _covers(past, answers, other)
             )
             self._put(opening, (past, *others))
 
@@ -133,7 +149,7 @@ class BoundaryMemory:
         opening, answers = digest_opening(conversation), digest_answers(conversation)
         with self._lock:
             branches = self._branches.get(opening, ())
-            left = tuple(past for past in branches if past.follow(answers) is None)
+            left = tuple(past for past in branches if _follow(past, answers) is None)
             if left != branches:
                 self._put(opening, left)
 
@@ -160,6 +176,211 @@ def _count_results(branches: Branches) -> int:
     return sum(1 + len(move.results) for past in branches for move in past.moves)
 
 
+# How a conversation and its results are recognized when they are sent again: a conversation by its
+# opening and the assistant's answers, a result by its id, its text and its images; all of them by
+# digests. A cache breakpoint that moves changes nothing, nor does a text that is a string in one
+# request and a list of parts in the next.
+
+_BILLING_HEADER = "x-anthropic-billing-header:"
+"""claude-code begins a system text with this; the rest of it differs in every request."""
+
+_RESULT_DIGEST_BYTES = 8
+"""Enough to tell the results at one place apart."""
+
+
+def digest_opening(conversation: Conversation) -> bytes:
+    """Return the digest of a conversation: of its texts up to the first of the user's, included.
+
+    If a tool turn comes first, only of those before that turn; if there is neither, of those before
+    the first answer of the assistant. So a conversation with masked results keeps its opening.
+    """
+    elements, head = conversation.elements, conversation.head
+    if head.opening is not None:
+        known, digest = head.opening
+        if elements[: len(known)] == known:
+            return digest
+    end = answered = len(elements)
+    decided = None  # how many elements settle where it ends, whatever follows them
+    for at, element in enumerate(elements):
+        if element.speaker == "user":
+            end = decided = at + 1
+            break
+        if element.speaker == "assistant":
+            answered = min(answered, at)
+            if element.is_turn:
+                end, decided = at, at + 1
+                break
+    else:
+        end = answered
+    texts = [*conversation.wire.find_head_texts(conversation.body)]
+    for element in elements[:end]:
+        texts += element.texts
+        for result in element.results:
+            texts += result.texts
+    digest = _digest(text for text in texts if not text.startswith(_BILLING_HEADER))
+    if decided is not None:
+        head.opening = elements[:decided], digest
+    return digest
+
+
+def digest_answers(conversation: Conversation) -> Sequence[bytes]:
+    """Return a digest for each answer of the assistant, together with all before it; oldest first.
+
+    Alone an answer tells little: what is asked twice is often answered alike, and some providers
+    number the calls of every turn anew.
+    """
+    chain = conversation.history.fold(
+        _AnswerChain, conversation.elements, conversation.wire, unstable_tail=UNSTABLE_TAIL
+    )
+    chain.close()
+    return chain.digests
+
+
+class ResultIds:
+    """The ids of a request's tool results, by their places; worked out when they are asked for."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._results = conversation.results
+        self._known = conversation.parsed
+
+    def __getitem__(self, place: int) -> ResultId:
+        return ResultId(place, self._results[place].turn, self._digest_at(place))
+
+    def has(self, result: ResultId) -> bool:
+        """Whether the very same result stands at its place; as far as was written down."""
+        place, turn, digest = result
+        if place >= len(self._results):
+            return False
+        if digest is None:
+            return True
+        is_same = self._results[place].turn == turn and self._digest_at(place) == digest
+        return is_same and digest != _UNKNOWN
+
+    def _digest_at(self, place: int) -> bytes:
+        element = self._results[place].element
+        known = self._known[element]
+        digests = known.result_digests
+        if digests is None:
+            digests = known.result_digests = (*map(_digest_result, known.element.results),)
+        if len(digests) == 1:
+            return digests[0]
+        first = bisect_left(self._results, element, key=lambda result: result.element)
+        return digests[place - first]
+
+
+_UNKNOWN = b""
+"""The digest of a result with an image that cannot be written as JSON: it is never the same."""
+
+
+def _digest_result(result: ToolResult) -> bytes:
+    images = [_spell(image.part) for image in result.images]
+    if "" in images:
+        return _UNKNOWN
+    # The texts are joined, as a client may send a string at one time and a list at another.
+    texts = (result.call_id or "", "".join(result.texts), *images)
+    return _digest(texts)[:_RESULT_DIGEST_BYTES]
+
+
+class _AnswerChain(Fold[Element]):
+    """The digests of the answers so far, and the elements of one that may go on."""
+
+    def __init__(self, wire: WireFormat) -> None:
+        self.digests: list[bytes] = []
+        self._answer: list[Element] = []
+        self._in_runs = wire.answers_in_runs
+
+    def take(self, element: Element) -> None:
+        """Add the next element."""
+        if element.speaker != "assistant" or not self._in_runs:
+            self.close()
+        if element.speaker == "assistant":
+            self._answer.append(element)
+
+    def close(self) -> None:
+        """Digest the answer that has come to its end."""
+        if self._answer:
+            before = self.digests[-1] if self.digests else b""
+            self.digests.append(_digest(_texts_of(self._answer), before))
+            self._answer = []
+
+
+def _texts_of(answer: Iterable[Element]) -> list[str]:
+    """Return what tells an answer from others: texts, and of calls ids, names and arguments."""
+    texts: list[str] = []
+    for element in answer:
+        texts += element.texts
+        for call in element.calls:
+            texts += [each for each in call if isinstance(each, str)]
+            if isinstance(call.arguments, dict):
+                texts.append(_spell(call.arguments))
+    return texts
+
+
+def _spell(arguments: object) -> str:
+    try:
+        return orjson.dumps(arguments).decode()
+    except (TypeError, RecursionError):  # lone surrogates, long numbers, too deep
+        return ""
+
+
+def _digest(texts: Iterable[str], before: bytes = b"") -> bytes:
+    """Return one digest of all texts; their lengths are in it, so that none runs into the next."""
+    pieces = [before]
+    for text in texts:
+        data = text.encode("utf-8", "surrogatepass")
+        pieces += len(data).to_bytes(8, "big"), data
+    return blake2b(b"".join(pieces), digest_size=16).digest()
+
+
+# What a conversation that is remembered shares with a request.
+
+
+def _is_on(anchor: Anchor, answers: Sequence[bytes]) -> bool:
+    """Whether a request with these messages of the assistant passes through this place."""
+    count, digest = anchor
+    return not count or (count <= len(answers) and digest == answers[count - 1])
+
+
+def _follow(past: Past, answers: Sequence[bytes]) -> Past | None:
+    """Return the part of a past that a request shares; None if there is none.
+
+    If the user has gone back in the conversation, the moves after that place are gone, too.
+    """
+    if not _is_on(past.met, answers):
+        return None
+    return replace(past, moves=tuple([m for m in past.moves if _is_on(m.anchor, answers)]))
+
+
+def _without_others(past: Past, results: ResultIds) -> Past:
+    """Return what was masked of these very results; the same object if that is everything."""
+    if all(results.has(result) for move in past.moves for result in move.results):
+        return past
+    left = (move._replace(results=tuple(filter(results.has, move.results))) for move in past.moves)
+    return replace(past, moves=tuple(move for move in left if move.results))
+
+
+def _covers(later: Past, answers: Sequence[bytes], past: Past) -> bool:
+    """Whether `later`, a request with these answers, covers all that a past masked, and how.
+
+    It does not if the user went back, more was masked there, and the old end then went on.
+    """
+    if not _is_on(past.last, answers):
+        return False
+    if later.moves[: len(past.moves)] == past.moves:  # as a rule, and quickly found
+        return True
+    return _masked_words(past, past.last) <= _masked_words(later, past.last)
+
+
+def _masked_words(past: Past, until: Anchor) -> set[tuple[ResultId, Rendering]]:
+    known = (move for move in past.moves if move.anchor.answers <= until.answers)
+    return {
+        (result, move.rendering)
+        for move in known
+        for result in move.results
+        if result.digest is not None
+    }
+
+
 class _Rank(NamedTuple):
     """How well a request fits a conversation that has the same answers; the highest is taken.
 
@@ -181,9 +402,9 @@ class _Rank(NamedTuple):
     has_nearly_all: bool
 
 
-def _rank(followed: Past, own: Past, answers: Sequence[bytes]) -> _Rank:
+def _rank(followed: Past, own: Past, answers: Sequence[bytes], *, is_at_end: bool) -> _Rank:
     """Rank a conversation by what it has masked so far, and by what of that the request has."""
-    is_at_end, has_all = own.last.is_on(answers), own is followed
+    has_all = own is followed
     same, masked = (sum(len(move.results) for move in each.moves) for each in (own, followed))
     has_most = 2 * same >= masked
     shared = [own.met, *(move.anchor for move in own.moves), *([own.last] if is_at_end else [])]
@@ -199,6 +420,8 @@ def _rank(followed: Past, own: Past, answers: Sequence[bytes]) -> _Rank:
         has_nearly_all=4 * same >= 3 * masked,
     )
 
+
+# What else is known of a conversation by its marks and its opening.
 
 _SECONDS = {"5m": 300.0, "1h": 3_600.0, "24h": 86_400.0}
 """As requests spell it. `in_memory` and all other spellings ask for nothing longer."""

@@ -12,6 +12,7 @@ without calls, or a malformed message. A system message counts as the user's.
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from masking.conversation import Conversation, find_answers
@@ -30,7 +31,7 @@ _REDACTED: Collection[Scenario] = (1, 5)
 _SETTLED: Collection[Reason] = ("redacted", "already_masked")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RedactionPolicy:
     """What may be redacted.
 
@@ -56,7 +57,7 @@ class RedactionPolicy:
         if isinstance(self.tool_names, str):  # its letters would be taken as names
             raise ConfigError("expected names, got str", "tool_names")
 
-    @property
+    @cached_property
     def redacts(self) -> bool:
         """Whether this policy can redact anything at all."""
         return self.enabled and bool(self.tool_names)

@@ -11,6 +11,7 @@ with calls, and an element with results of them.
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise, takewhile
 from typing import Literal
 
@@ -28,7 +29,7 @@ _FEWEST = 2
 """Elements that are never reduced, however long."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ReductionOptions:
     """When a history is reduced, and to what. Sizes are in code points.
 
@@ -48,7 +49,7 @@ class ReductionOptions:
     observation_masking: bool = True
     max_observation_chars: int = 80
 
-    @property
+    @cached_property
     def reduces(self) -> bool:
         """Whether these options can reduce anything at all."""
         return self.enabled and self.max_input_chars > 0

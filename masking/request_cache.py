@@ -12,8 +12,9 @@ import secrets
 import threading
 import weakref
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby, pairwise
 from sys import getsizeof
@@ -89,9 +90,16 @@ class RequestCache:
         Raises WireError if it is no JSON object.
         """
         if _LEAST * len(body) <= self._max_bytes:
-            for head in list_starts(body, wire.list_paths):
-                with suppress(ValueError, IndexError, RecursionError):
-                    return self._decode(body, head, wire, path)
+            # The first element may begin, or an empty list end, behind each name of the list.
+            name = b'"%s"' % str(wire.list_paths[0][-1]).encode()
+            at = body.find(name)
+            for _ in range(_MOST_HEADS):
+                if at < 0:
+                    break
+                if found := _OPENS.match(body, at + len(name)):
+                    with suppress(ValueError, IndexError, RecursionError):
+                        return self._decode(body, found.end(), wire, path)
+                at = body.find(name, at + 1)
         return decode_request(body, wire, path)
 
     def _decode(self, body: bytes, head: int, wire: WireFormat, path: str) -> Request:
@@ -159,11 +167,9 @@ class RequestCache:
         found = None if ref is None else ref()
         if found is None or found.data != data:
             item, weight = _decode_element(data)
-            element = wire.read_element(item)
+            element, is_in_envelope = wire.read_element(item), wire.is_needed_in_envelope(item)
             weight += _ELEMENT_BYTES + _weigh_texts(element) + _weigh_edited(data, element)
-            found = CachedElement(
-                data, item, element, weight, is_in_envelope=wire.is_needed_in_envelope(item)
-            )
+            found = CachedElement(item, element, data, weight, is_in_envelope)
             self._by_sample[sample] = found.ref
         return found
 
@@ -197,6 +203,7 @@ class RequestCache:
         return found
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class CachedElement(ParsedElement):
     """An element that is recognized by its bytes.
 
@@ -207,27 +214,16 @@ class CachedElement(ParsedElement):
         elements; none of them keeps another, so they refer to each other by `ref`.
     """
 
-    __slots__ = ("data", "edited", "followers", "is_in_envelope", "last_list", "ref", "weight")
+    data: bytes
+    weight: int
+    is_in_envelope: bool
+    ref: "weakref.ref[CachedElement]" = field(init=False)
+    edited: "_Edited | None" = field(default=None, init=False)
+    followers: "_Refs" = field(default_factory=list, init=False)
+    last_list: "weakref.ref[CachedList] | None" = field(default=None, init=False)
 
-    item: dict[str, Any]
-
-    def __init__(
-        self,
-        data: bytes,
-        item: dict[str, Any],
-        element: Element,
-        weight: int,
-        *,
-        is_in_envelope: bool,
-    ) -> None:
-        super().__init__(item, element)
-        self.data = data
-        self.weight = weight
-        self.is_in_envelope = is_in_envelope
+    def __post_init__(self) -> None:
         self.ref = weakref.ref(self)
-        self.edited: _Edited | None = None
-        self.followers: _Refs = []
-        self.last_list: weakref.ref[CachedList] | None = None
 
 
 _Refs = list[weakref.ref[CachedElement]]
@@ -279,18 +275,16 @@ class CachedRequest(Request):
         frame: "Frame",
         history: History,
     ) -> None:
-        super().__init__(frame.fill([each.item for each in elements]), wire, path, body)
+        items = [each.item for each in elements]
         enclosed = [each.item for each in elements if each.is_in_envelope]
-        self.envelope = frame.fill(enclosed) if enclosed else frame.document
-        self.head, self.history = frame.facts, history
+        envelope = frame.fill(enclosed) if enclosed else frame.document
+        listed = frame.list_path, items, elements
+        super().__init__(frame.fill(items), wire, path, body, frame.facts, history, listed)
+        self.envelope = envelope
         self._elements, self._starts = elements, starts
 
-    def parse_elements(self, items: Sequence[object]) -> Sequence[ParsedElement]:
-        """Return what is known of the elements."""
-        return self._elements
-
-    def splice(self, edits: Edits, list_path: Path) -> bytes:
-        """Return the body after the edits. Raises WireError if it cannot be done or proven.
+    def replace_texts(self, replacements: tuple[Replacement, ...], list_path: Path) -> bytes:
+        """Return the body after replacements. Raises WireError if it cannot be done or proven.
 
         What becomes of an element under the same replacements is the same in every request, so it
         is made and proven once. The body needs no proof of its own: it was proven to be a list of
@@ -298,10 +292,9 @@ class CachedRequest(Request):
         should. It stands where the old one stood, so the body decodes to the document with exactly
         these replacements, and nothing else in it has changed.
         """
-        if not edits.moves:
-            with suppress(WireError):  # what cannot be done to an element may be done to the whole
-                return self.splice_elements(edits.replacements, len(list_path))
-        return super().splice(edits, list_path)
+        with suppress(WireError):  # what cannot be done to an element may be done to the whole
+            return self.splice_elements(replacements, len(list_path))
+        return super().replace_texts(replacements, list_path)
 
     def splice_elements(self, replacements: Sequence[Replacement], depth: int) -> bytes:
         body = self.body
@@ -415,18 +408,6 @@ def make_frame(
                 weight = _weigh(data, document)
             return Frame(head, tail, document, path, weight, HeadFacts())
     raise ValueError("no list there")
-
-
-def list_starts(body: bytes, list_paths: Sequence[Path]) -> Iterator[int]:
-    """Yield where the first element may begin, or the list may end if it is empty."""
-    name = b'"%s"' % str(list_paths[0][-1]).encode()
-    at = body.find(name)
-    for _ in range(_MOST_HEADS):
-        if at < 0:
-            return
-        if found := _OPENS.match(body, at + len(name)):
-            yield found.end()
-        at = body.find(name, at + 1)
 
 
 def _next_start(body: bytes, end: int) -> int | None:

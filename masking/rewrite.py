@@ -109,7 +109,8 @@ def rewrite_request(
     if isinstance(strategies, MaskPolicy):
         strategies = Strategies(schema1=strategies)
     policy = strategies.schema1
-    conversation = with_targets(conversation, policy.wanted_arguments)
+    if policy.wanted_arguments:
+        conversation = with_targets(conversation, policy.wanted_arguments)
     binding = conversation.binding
     binds = keeps_reasoning(binding, policy)
     if binds:  # whatever they changed would stand before reasoning, now or at the next request
@@ -122,9 +123,9 @@ def rewrite_request(
         else None
     )
     limits = Limits(only, binds, policy.masks and is_summary_request(conversation))
-    windowed, past = decide(conversation, policy, prices, context, limits)
+    windowed, past, left_whole = decide(conversation, policy, prices, context, limits)
     decisions = windowed if redactions is None else _settle(windowed, redactions)
-    edits = Edits(replacements_of(decisions))
+    edits, masked = Edits(replacements_of(decisions)), places_masked(windowed)
     plan = None
     if strategies.reduction.reduces:
         plan = _plan(conversation, decisions, strategies)
@@ -132,19 +133,21 @@ def rewrite_request(
             decisions = tuple(_carry_out(decisions, plan))
             edits = plan.edits._replace(replacements=replacements_of(decisions))
     body = conversation.request.body
-    if edits.replacements or edits.moves:
+    if edits.moves:
         body = conversation.request.splice(edits, conversation.list_path)
+    elif edits.replacements:
+        body = conversation.request.replace_texts(edits.replacements, conversation.list_path)
     return Rewrite(
         body=body,
         conversation=conversation,
         decisions=decisions,
         edits=edits,
-        masked=places_masked(windowed),
+        masked=masked,
         redactions=redactions,
         plan=plan,
         past=past,
         binding=binding,
-        left_whole=any(decision.reason == "summary" for decision in windowed),
+        left_whole=left_whole,
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 from masking import messages_api, rewrite, window
 from masking.conversation import Conversation
@@ -25,7 +26,7 @@ from masking.wire.chat import CHAT
 from masking.wire.format import WireFormat
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PricedPolicy(MaskPolicy):
     """A policy, and the prices by which its boundary moves: by default the window slides."""
 
@@ -36,7 +37,7 @@ class PricedPolicy(MaskPolicy):
     reads_at: ReadsAt = "any prefix"
     model_window: int | None = None
 
-    @property
+    @cached_property
     def prices(self) -> BoundaryPrices:
         return BoundaryPrices(
             self.cache_read_ratio,

@@ -23,6 +23,7 @@ from masking.window import (
     RequestSize,
     evaluate,
     measure_candidates,
+    window_edge,
 )
 
 NEVER = sys.maxsize
@@ -107,7 +108,7 @@ def list_masked_sliding(
     each request is looked at by itself; the time is that of requests times results.
     """
     for _, turns, count in requests:
-        edge, pinned = policy.edge(turns), PinnedResults(policy)
+        edge, pinned = window_edge(policy, turns), PinnedResults(policy)
         for place, result in enumerate(candidates[:count]):
             turn = result.turn
             is_called = turn is not None and turn < turns

@@ -432,7 +432,8 @@ def _count_placeholders(
     start = len(result.path)
     edits = tuple([(r.path[start:], r.text, r.placeholder) for r in replacements])
     slot = edits[0][0]
-    found = known.placeholders.get(slot)
+    placeholders = known.placeholders or {}
+    found = placeholders.get(slot)
     if found is not None and found.digest_before == digest and found.edits == edits:
         return found
     if not result.images and result.texts == (replacements[0].text,):
@@ -447,7 +448,7 @@ def _count_placeholders(
         replaced=replaced,
         placeholders=sum([counter.count(r.placeholder) for r in replacements]),
     )
-    known.placeholders = {**known.placeholders, slot: found}
+    known.placeholders = {**placeholders, slot: found}
     return found
 
 

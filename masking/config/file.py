@@ -211,7 +211,7 @@ _BOOLEANS = {"1": True, "t": True, "true": True, "0": False, "f": False, "false"
 def apply_redaction_variable(
     policy: RedactionPolicy, value: str | None
 ) -> tuple[RedactionPolicy, str | None]:
-    """Return the policy under the value of `REDACTION_VARIABLE` (None if it is unset), and a warning.
+    """Return the policy under the value of that variable (None if it is unset), and a warning.
 
     A value that is not a boolean means true, and the warning names it.
     """

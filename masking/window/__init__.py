@@ -5,11 +5,14 @@ from masking.window.boundary import (
     Boundary,
     BoundaryPosition,
     BoundaryPrices,
+    Candidate,
     Layout,
+    PinnedResults,
     RequestSize,
     SentMoves,
     lay_out,
     price_boundary,
+    window_edge,
 )
 from masking.window.decide import (
     CallKey,
@@ -21,7 +24,6 @@ from masking.window.decide import (
     in_order,
     measure_candidates,
 )
-from masking.window.eligible import Candidate, PinnedResults
 from masking.window.placeholder import (
     RECALL_ID_CHARS,
     Rendering,
@@ -68,4 +70,5 @@ __all__ = [
     "price_boundary",
     "recall_id",
     "recall_id_of",
+    "window_edge",
 ]

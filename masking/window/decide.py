@@ -6,11 +6,12 @@
 import json
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 import orjson
 
@@ -24,12 +25,13 @@ from masking.window.boundary import (
     Boundary,
     BoundaryPosition,
     BoundaryPrices,
+    Candidate,
     Layout,
+    PinnedResults,
     SentMoves,
     lay_out,
+    window_edge,
 )
-from masking.window.eligible import Candidate, PinnedResults
-from masking.window.past import ConversationContext, Move, Past
 from masking.window.placeholder import Rendering, Template, is_placeholder, parse_template
 from masking.window.policy import MaskPolicy
 from masking.window.signs import looks_like_error
@@ -39,6 +41,108 @@ _SEPARATE_SLIDES = 64
 
 _AFTER_NAMES = ("last_images", "latest")
 """The reasons that depend on other results and come after a policy's names."""
+
+
+# What is remembered of a conversation; see `masking.memory`.
+
+
+class Anchor(NamedTuple):
+    """A place in a conversation: the number of messages of the assistant, and their digest.
+
+    What follows the last of them decides nothing. So a request that was cancelled and is sent with
+    another end stands at the same place.
+    """
+
+    answers: int
+    digest: bytes
+
+
+class ResultId(NamedTuple):
+    """What tells a tool result from every other one of the conversations with its answers.
+
+    place: its position among the request's results, counted from 0.
+    turn, digest: the tool turn that it belongs to, and the digest of its id, text and images; both
+        are None where they were not written down.
+    """
+
+    place: int
+    turn: int | None
+    digest: bytes | None
+
+
+Fields = Mapping[str, object]
+"""Fields of a record, by name, as JSON has them."""
+
+_NO_FIELDS: Fields = MappingProxyType({})
+
+
+class Move(NamedTuple):
+    """A move of the boundary: the request that made it, what it masked, and how.
+
+    results: those that it masked first.
+    unknown: what a later version has written of it, carried along.
+    """
+
+    anchor: Anchor
+    boundary: BoundaryPosition
+    results: tuple[ResultId, ...]
+    rendering: Rendering
+    unknown: Fields = _NO_FIELDS
+
+    @property
+    def names_results(self) -> bool:
+        """Whether it says which results it masked, not only where; files once did no more."""
+        return not self.results or self.results[0].digest is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """A conversation as it was sent: where it was first met, its moves, and its last request.
+
+    `sent` is when that request left, in seconds of any clock that does not go back. `unknown` is
+    what a later version has written of it, carried along.
+    """
+
+    met: Anchor
+    moves: tuple[Move, ...] = ()
+    last: Anchor
+    sent: float
+    unknown: Fields = field(default_factory=dict)
+
+    @property
+    def position(self) -> BoundaryPosition:
+        """Where the boundary stands since the last move."""
+        return self.moves[-1].boundary if self.moves else BoundaryPosition(0, 0)
+
+
+PrefixState = Literal["first met", "warm", "cold"]
+"""Whether a provider's cache most likely holds a conversation, by what is remembered of it."""
+
+
+class ConversationContext(NamedTuple):
+    """What is known of a request besides its messages: its conversation, and the past of that.
+
+    opening, answers: by what the conversation is recognized.
+    identify: returns what tells the tool result at a place from every other one.
+    anchor: the request's place in its conversation.
+    now: when the request leaves, in seconds.
+    state: whether the provider has most likely forgotten the prefix.
+    past: None if the conversation is seen for the first time. Of what it masked it has this
+        request's own results, and those of which a file says no more than the place.
+    goes_on: whether the request has all answers that the last one of its past had.
+    continued: what was remembered of a conversation that the request continues at its very end;
+        None where it is a fork, or another one with the same answers.
+    """
+
+    opening: bytes
+    answers: Sequence[bytes]
+    identify: Callable[[int], ResultId]
+    anchor: Anchor
+    now: float
+    state: PrefixState
+    past: Past | None = None
+    goes_on: bool = False
+    continued: Past | None = None
 
 
 class Limits(NamedTuple):
@@ -62,10 +166,13 @@ class WindowDecisions(NamedTuple):
     """A decision for each tool result of a request, and the past that its next request will have.
 
     Without a past, what is remembered stays as it is.
+
+    left_whole: whether nothing is masked, because an agent asks for a summary.
     """
 
     decisions: tuple[Decision, ...]
     past: Past | None = None
+    left_whole: bool = False
 
 
 def decide(
@@ -88,8 +195,9 @@ def decide(
     results = conversation.results
     if not policy.masks:
         return WindowDecisions(tuple(Decision(result, "off") for result in results))
-    edge = policy.edge(conversation.turns)
     past = None if context is None else _recall_past(conversation, context, limits)
+    edge = window_edge(policy, conversation.turns)
+    words = policy.rendering if prices.slides else policy.shrinking_rendering
     again: Mapping[int, Decision] = {}
 
     # 1. What each result is, as if it were old enough, and where the boundary stands then.
@@ -104,7 +212,6 @@ def decide(
         evaluated = evaluate(results, policy, prices, conversation.history)
         sent = None  # without a past, the moves are those that the rule would have made
         if past is not None and context is not None:
-            words = policy.rendering(slides=prices.slides)
             again, masked = _mask_again(results, past, layout, evaluated, words)
             for place, decision in again.items():
                 evaluated[place] = decision
@@ -117,7 +224,8 @@ def decide(
             and _leaves_reasoning(conversation, limits, past, again)
             and boundary.allows_whole()
         ):
-            return WindowDecisions(tuple(Decision(result, "summary") for result in results))
+            whole = tuple(Decision(result, "summary") for result in results)
+            return WindowDecisions(whole, left_whole=True)
         has_moved, position = boundary.decide(), boundary.position
 
     # 2. What that makes of each result.
@@ -172,8 +280,8 @@ def decide(
     if not has_moved:
         decisions, fresh = apply(past.position, ()), []
     if fresh:
-        ids = tuple(context.results[place] for place in fresh)
-        move = Move(context.anchor, position, ids, policy.rendering(slides=prices.slides))
+        ids = tuple(map(context.identify, fresh))
+        move = Move(context.anchor, position, ids, words)
         past = replace(past, moves=_add_move(past.moves, move, slides=prices.slides))
     past = replace(past, last=context.anchor, sent=context.now)
     if limits.keeps_reasoning:
@@ -191,7 +299,7 @@ def evaluate(
 
     They are all results of a request, or the first of them.
     """
-    words = policy.rendering(slides=prices.slides)
+    words = policy.rendering if prices.slides else policy.shrinking_rendering
     evaluated = history.map_each(
         _evaluate, results, policy, words, policy.template, is_same=_is_same
     )
@@ -215,7 +323,7 @@ def _evaluate(
     is_maskable = _is_maskable(result, words)
     is_error = policy.keep_errors and (
         result.is_error
-        or (is_maskable and looks_like_error(result.text, policy.error_words_max_chars))
+        or (is_maskable and looks_like_error("".join(result.texts), policy.error_words_max_chars))
     )
     if is_error:
         return Decision(result, "error")
@@ -248,7 +356,10 @@ def _mask(result: ToolResult, words: Rendering, template: Template) -> Decision:
             reason = "too_short"
             continue
         placeholder = template.render(call_id, tool, text, result.arguments)
-        if must_shrink and not _is_shorter(placeholder, text):
+        # Shorter in characters, which is quickly found, and in estimated tokens.
+        if must_shrink and not (
+            len(placeholder) < len(text) and estimate_tokens(placeholder) < estimate_tokens(text)
+        ):
             reason = "not_shorter"
         else:
             replacements.append(result.replace(place, placeholder))
@@ -256,11 +367,6 @@ def _mask(result: ToolResult, words: Rendering, template: Template) -> Decision:
         images = map(result.replace_image, result.images)
         return Decision(result, "masked", in_order((*replacements, *images)))
     return Decision(result, "masked" if replacements else reason, tuple(replacements))
-
-
-def _is_shorter(placeholder: str, text: str) -> bool:
-    """Whether it is shorter in characters, which is quickly found, and in estimated tokens."""
-    return len(placeholder) < len(text) and estimate_tokens(placeholder) < estimate_tokens(text)
 
 
 def in_order(replacements: Iterable[Replacement]) -> tuple[Replacement, ...]:
@@ -383,9 +489,9 @@ def _measure_candidate(seen: tuple[Decision, int, int, int]) -> Candidate:
     decision, offset, size, turns = seen
     replaced, result = decision.replacements, decision.result
     if not replaced or result.kind != "string" or result.images:  # what stays saves nothing
-        saving = sum(r.saves(estimate_tokens) for r in replaced)
+        saving = sum([r.saves(estimate_tokens) for r in replaced])
     else:
-        saving = size - sum(estimate_tokens(r.placeholder) for r in replaced)
+        saving = size - sum([estimate_tokens(r.placeholder) for r in replaced])
     turn, tool, target = result.turn, result.tool, result.target
     if turn is None or turn >= turns:
         # The call came after the result. Tool and target were unknown when the boundary last
@@ -431,10 +537,10 @@ def _recall_past(conversation: Conversation, context: ConversationContext, limit
         return past
     # It was written before results had digests. A text that comes back before bound reasoning is
     # refused, so there the places are trusted, once; elsewhere it costs one broken prefix.
-    if not (limits.keeps_reasoning and past.last.is_on(context.answers)):
+    if not (limits.keeps_reasoning and context.goes_on):
         return replace(past, moves=())
     named = (
-        move._replace(results=tuple(context.results[place] for place, _, _ in move.results))
+        move._replace(results=tuple(context.identify(place) for place, _, _ in move.results))
         for move in past.moves
     )
     return replace(past, moves=tuple(named))
@@ -442,8 +548,8 @@ def _recall_past(conversation: Conversation, context: ConversationContext, limit
 
 def _was_passed_by(conversation: Conversation, past: Past, context: ConversationContext) -> bool:
     """Whether reasoning was made at requests that did not come through here, and so were whole."""
-    last, answers = past.last, context.answers
-    if not last.is_on(answers) or len(answers) <= last.answers + 1:
+    last = past.last
+    if not context.goes_on or len(context.answers) <= last.answers + 1:
         return False
     elements = conversation.elements
     made = find_answers(elements, in_runs=conversation.wire.answers_in_runs)

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from masking.errors import ConfigError, printable
-from masking.model import Decision, ToolResult, describes_image
+from masking.model import IMAGE_PLACEHOLDER, Decision, ToolResult
 from masking.tokens import estimate_tokens
 
 UNKNOWN_TOOL = "inconnu"
@@ -174,7 +174,7 @@ def is_placeholder(result: ToolResult, place: int, template: Template) -> bool:
     if result.tails and result.tails[place].startswith(template.blanks):
         text += template.blanks  # what follows a text takes the blanks before it with it
     is_own = template.could_have_rendered(text, call_id, result.tool, result.arguments)
-    return is_own or describes_image(found)
+    return is_own or IMAGE_PLACEHOLDER.fullmatch(found) is not None
 
 
 # Arguments

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import Literal
 
 from masking.errors import ConfigError
@@ -29,7 +30,7 @@ CERTAIN = 0.95
 request then stands at 1.105 where 1.1 is promised (`python -m tests.benchmarks.promise`)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MaskPolicy:
     """The five settings of Schéma 1, in its order, and those that were added since.
 
@@ -104,55 +105,53 @@ class MaskPolicy:
         for name in _GLOBS:
             check_globs(getattr(self, name), name)
 
-    @property
+    @cached_property
     def masks(self) -> bool:
         """Whether this policy can mask anything at all."""
         return self.enabled and self.window_turns > 0
 
-    @property
+    @cached_property
     def pins(self) -> bool:
         """Whether it keeps results because of the others: the last of a tool, the latest."""
         last_k = self.keep_last_k_per_tool or 0
         return last_k > 0 or self.kept_images > 0 or self.keep_latest_turns > 0
 
-    @property
+    @cached_property
     def wanted_arguments(self) -> tuple[str, ...]:
         """The arguments that tell a call's target, where that matters."""
         return self.target_arguments if self.masks and self.keep_latest_turns > 0 else ()
 
-    @property
+    @cached_property
     def kept_images(self) -> int:
         """How many of the last images stay because they are the last."""
         return max(0, self.keep_last_images) if self.mask_images else 0
 
-    @property
+    @cached_property
     def template(self) -> Template:
         """The template of the placeholders, parsed."""
         return parse_template(self.placeholder_template, self.placeholder_arguments_chars)
 
-    @property
+    @cached_property
     def estimated_loss(self) -> float:
         """How much may be lost in estimated tokens, so that `max_loss` holds in real ones."""
         return CERTAIN * self.max_loss
 
-    def must_shrink(self, *, slides: bool) -> bool:
-        """Whether a text stays unless its placeholder is shorter.
+    @cached_property
+    def shrinking_rendering(self) -> Rendering:
+        """How this policy writes placeholders if moving the boundary has a price.
 
-        Where moving the boundary has a price, what costs more has no place in the promise.
+        What costs more then has no place in the promise.
         """
-        return self.skip_if_not_shorter or not slides
+        return self.rendering._replace(must_shrink=True)
 
-    def rendering(self, *, slides: bool) -> Rendering:
-        """Return how this policy writes placeholders, for a window that `slides` or does not."""
+    @cached_property
+    def rendering(self) -> Rendering:
+        """How this policy writes placeholders in a window that slides."""
         return Rendering(
             self.placeholder_template,
-            self.must_shrink(slides=slides),
+            self.skip_if_not_shorter,
             self.mask_text_parts,
             self.mask_images,
             self.placeholder_arguments_chars,
             max(0, self.min_chars),
         )
-
-    def edge(self, turns: int) -> int:
-        """Return the first turn that is in the window after this many turns."""
-        return max(0, turns - self.window_turns)

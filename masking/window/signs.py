@@ -234,13 +234,14 @@ def is_summary_request(conversation: Conversation) -> bool:
     wire, body = conversation.wire, conversation.body
     if not conversation.results:
         return False
-    if wire.compacts(conversation.document, conversation.path):
+    if wire.compacts is not None and wire.compacts(conversation.document, conversation.path):
         return True
     texts = _last_user_texts(conversation)
     if any(text[:_LOOKED_AT].lstrip().startswith(_SUMMARY_OPENINGS) for text in texts):
         return True
-    can_call = wire.find_tools(body) and not wire.forbids_tools(body)
-    return not can_call and any(map(_asks_for_summary, texts[-_LAST_TEXTS:]))
+    if not any(map(_asks_for_summary, texts[-_LAST_TEXTS:])):
+        return False
+    return not wire.find_tools(body) or wire.forbids_tools(body)
 
 
 def _last_user_texts(conversation: Conversation) -> Sequence[str]:

@@ -6,9 +6,10 @@ providers make of it (`cache_control`, `reasoning`, lists of text parts in resul
 
 from collections.abc import Iterator, Mapping
 
-from masking.model import UNKNOWN, Call, Element, Path, Speaker, ToolResult
+from masking.model import UNKNOWN, Call, Element, Path, Speaker, ToolResult, make
 from masking.tokens import LOW_DETAIL_TOKENS, count_openai
 from masking.wire.format import (
+    CALL_TOKENS,
     MESSAGE_TOKENS,
     Charge,
     Document,
@@ -17,11 +18,8 @@ from masking.wire.format import (
     OnHistoryEdit,
     WireFormat,
     as_list,
-    charge_call,
-    charge_text,
     is_text_part,
     measure_tools,
-    non_empty,
     objects,
 )
 from masking.wire.parts import (
@@ -57,7 +55,7 @@ def read_message(message: object) -> Element:
         return UNKNOWN
     role = message.get("role")
     if role == "tool":
-        return Element("tool", (), (), (_read_result(message),), False)
+        return make(Element, ("tool", (), (), (_read_result(message),), False))
     speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
     content = message.get("content")
     texts: tuple[str, ...] = ()
@@ -68,22 +66,26 @@ def read_message(message: object) -> Element:
     calls = message.get("tool_calls") if speaker == "assistant" else None
     read = tuple([_read_call(call) for call in calls]) if isinstance(calls, list) else ()
     is_bound = bool(message.get(_REASONING))
-    return Element(speaker, texts, read, (), is_bound)
+    return make(Element, (speaker, texts, read, (), is_bound))
 
 
 def _read_call(call: object) -> Call:
     if not isinstance(call, dict):
         return Call(None, None, None)
-    call_id, function = non_empty(call.get("id")), call.get("function")
+    call_id, function = call.get("id"), call.get("function")
+    named = call_id if isinstance(call_id, str) and call_id else None
     if not isinstance(function, dict):
-        return Call(call_id, None, None)
-    return Call(call_id, non_empty(function.get("name")), function.get("arguments"))
+        return Call(named, None, None)
+    tool = function.get("name")
+    tool = tool if isinstance(tool, str) and tool else None
+    return make(Call, (named, tool, function.get("arguments")))
 
 
 def _read_result(message: Mapping[str, object]) -> ToolResult:
     content = message.get("content")
-    call_id = non_empty(message.get("tool_call_id"))
-    is_error = message.get("is_error") is True
+    call_id, is_error = message.get("tool_call_id"), message.get("is_error") is True
+    if not isinstance(call_id, str) or not call_id:
+        call_id = None
     if isinstance(content, str):
         return ToolResult(call_id, "string", (content,), _CONTENT, is_error)
     parts = as_list(content)
@@ -109,7 +111,7 @@ def read_charges(message: object) -> list[Charge]:
     result = 0 if message.get("role") == "tool" else None
     charges: list[Charge] = []
     if isinstance(content, str):
-        charges.append(charge_text(content, result))
+        charges.append(make(Charge, (content, 0, result, "")))
     elif isinstance(content, list):
         charges += [_charge_part(part, result) for part in content]
     if result is not None and not charges:
@@ -120,11 +122,8 @@ def read_charges(message: object) -> list[Charge]:
         function = call.get("function") if isinstance(call, dict) else None
         named = function if isinstance(function, dict) else {}
         name, text = named.get("name"), named.get("arguments")
-        charges.append(
-            charge_call(
-                text if isinstance(text, str) else "", name if isinstance(name, str) else ""
-            )
-        )
+        text, name = text if isinstance(text, str) else "", name if isinstance(name, str) else ""
+        charges.append(make(Charge, (text, CALL_TOKENS, None, name)))
     return charges
 
 
@@ -134,7 +133,7 @@ _FRAME = Charge("", MESSAGE_TOKENS)
 def _charge_part(part: object, result: int | None) -> Charge:
     if isinstance(part, dict):
         if isinstance(text := part.get("text", part.get("refusal")), str):
-            return charge_text(text, result)
+            return Charge(text, 0, result)
         if picture := _read_image(part):
             return Charge("", picture.tokens, result)
     return Charge("", UNKNOWN_PART_TOKENS, result)

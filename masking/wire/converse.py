@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
-from masking.model import UNKNOWN, Call, ContentKind, Element, Path, Speaker, ToolResult
+from masking.model import UNKNOWN, Call, ContentKind, Element, Path, Speaker, ToolResult, make
 from masking.tokens import count_claude
 from masking.wire import messages
 from masking.wire.format import (
@@ -25,8 +25,6 @@ from masking.wire.format import (
     OnHistoryEdit,
     WireFormat,
     as_list,
-    charge_call,
-    charge_text,
     follow,
     measure_charges,
     measure_tools,
@@ -75,11 +73,11 @@ def read_message(message: object) -> Element:
             texts.append(text)
         elif isinstance(use := block.get("toolUse"), dict) and speaker == "assistant":
             names = non_empty(use.get("toolUseId")), non_empty(use.get("name"))
-            calls.append(Call(*names, use.get("input")))
+            calls.append(make(Call, (*names, use.get("input"))))
         elif isinstance(result := block.get("toolResult"), dict) and speaker == "user":
             results.append(_read_result(result, ("content", at, "toolResult", "content")))
         is_bound = is_bound or "reasoningContent" in block
-    return Element(speaker, tuple(texts), tuple(calls), tuple(results), is_bound)
+    return make(Element, (speaker, tuple(texts), tuple(calls), tuple(results), is_bound))
 
 
 def _read_result(result: Mapping[str, Any], at: Path) -> ToolResult:
@@ -145,10 +143,10 @@ def _charge_block(block: object, result: int | None = None) -> Charge:
         if CACHE_POINT in block:
             return Charge("", 0, result)
         if (text := _find_text(block)) is not None:
-            return charge_text(text, result)
+            return Charge(text, 0, result)
         if isinstance(use := block.get("toolUse"), dict):
             name, text = str(use.get("name", "")), render_json(use.get("input"))
-            return charge_call(text, name, result)
+            return Charge(text, CALL_TOKENS, result, name)
         if picture := _read_image(block):
             return Charge("", picture.tokens, result)
         redacted = follow(block, ("reasoningContent", "redactedContent"))
@@ -203,7 +201,7 @@ def measure_head(body: Document) -> HeadSize:
 
 
 def _measure_blocks(blocks: Sequence[object]) -> int:
-    return measure_charges(map(_charge_block, blocks)).total
+    return measure_charges(map(_charge_block, blocks))
 
 
 def _measure_schemas(tools: Sequence[object]) -> int:

@@ -10,14 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from masking.model import Element, ElementSize, Path
+from masking.model import Element, ElementSize, Path, make
 from masking.tokens import estimate_tokens
-
-make = tuple.__new__
-"""Makes a NamedTuple of a tuple of all its fields, in a third of the time that its own name takes.
-
-For what a request has by the hundred and more.
-"""
 
 MESSAGE_TOKENS = 4
 """What a message costs besides its texts: role, separators."""
@@ -96,7 +90,7 @@ Document = Mapping[str, object]
 """A decoded request, or the object in it that holds the list."""
 
 
-def follow(value: object, path: Path) -> object:
+def follow(value: object, path: Iterable[str | int]) -> object:
     """Return what a path leads to in a decoded document; None if it leads nowhere."""
     for key in path:
         if not isinstance(value, dict) or key not in value:
@@ -193,10 +187,6 @@ def no_texts(_body: Document) -> Sequence[str]:
     return ()
 
 
-def nothing(*_: object) -> None:
-    """Return None, whatever is asked."""
-
-
 def always(*_: object) -> bool:
     """Return True, whatever is asked."""
     return True
@@ -223,8 +213,9 @@ class WireFormat(NamedTuple):
     find_model: returns the model that a request names, by its document and its path.
     streams: whether the answer is streamed, by the document and the path.
     find_obstacle: returns why a request must pass unchanged, by its document; None if it need not.
+        None itself if no request must.
     on_history_edit: returns what becomes of signed or encrypted reasoning after an edit before it,
-        by the document and the model; None if it stays.
+        by the document and the model; None if it stays. None itself if it always does.
     find_tools: returns the tool schemas of a body.
     find_head_texts: returns the texts beside the list, such as those of a system prompt.
     find_marks: returns the cache marks of a document.
@@ -236,7 +227,8 @@ class WireFormat(NamedTuple):
     pairs_by_order: whether results without an id answer the calls of the last turn in their order.
     role_order: what the provider asks of the order of the elements.
     forbids_tools: whether a body says that no tool may be called.
-    compacts: whether a request asks for its history in short, by its document and its path.
+    compacts: whether a request asks for its history in short, by its document and its path; None
+        if there is no such request.
     """
 
     name: str
@@ -247,8 +239,8 @@ class WireFormat(NamedTuple):
     measure_head: Callable[[Document], HeadSize]
     find_model: Callable[[Document, str], str | None] = model_in_body
     streams: Callable[[Document, str], bool] = asks_for_stream
-    find_obstacle: Callable[[Document], str | None] = nothing
-    on_history_edit: Callable[[Document, str | None], OnHistoryEdit | None] = nothing
+    find_obstacle: Callable[[Document], str | None] | None = None
+    on_history_edit: Callable[[Document, str | None], OnHistoryEdit | None] | None = None
     find_tools: Callable[[Document], object] = tools_in_body
     find_head_texts: Callable[[Document], Sequence[str]] = no_texts
     find_marks: Callable[[Document], Marks] = no_marks
@@ -259,11 +251,23 @@ class WireFormat(NamedTuple):
     pairs_by_order: bool = False
     role_order: RoleOrder = "any"
     forbids_tools: Callable[[Document], bool] = chooses_no_tool
-    compacts: Callable[[Document, str], bool] = never
+    compacts: Callable[[Document, str], bool] | None = None
 
     def measure_element(self, element: object) -> ElementSize:
         """Return the size of an element in estimated tokens, for the rule."""
-        return measure_charges(self.read_charges(element))
+        total = 0
+        results: list[tuple[int, int]] = []
+        for text, size, result, name in self.read_charges(element):
+            if spelled := name + text:
+                size += estimate_tokens(spelled)
+            if result is not None:
+                if result == len(results):  # its first charge
+                    results.append((total, size))
+                else:
+                    before, own = results[result]
+                    results[result] = (before, own + size)
+            total += size
+        return make(ElementSize, (total, tuple(results)))
 
     def count_parts(self, element: object) -> tuple[list[str], int]:
         """Return the texts of an element that are tokens of the prompt, and its other tokens."""
@@ -278,28 +282,6 @@ class WireFormat(NamedTuple):
         return texts, tokens
 
 
-def charge_text(text: str, result: int | None = None) -> Charge:
-    """Return the charge of a text: of a result, or of none."""
-    return Charge(text, 0, result, "")
-
-
-def charge_call(text: str, name: str = "", result: int | None = None) -> Charge:
-    """Return the charge of a call, or of what a result has beside its content."""
-    return Charge(text, CALL_TOKENS, result, name)
-
-
-def measure_charges(charges: Iterable[Charge]) -> ElementSize:
-    """Return the estimated tokens of all these charges, and of those before and in each result."""
-    total = 0
-    results: list[tuple[int, int]] = []
-    for text, tokens, result, name in charges:
-        spelled = name + text
-        size = tokens + estimate_tokens(spelled) if spelled else tokens
-        if result is not None:
-            if result == len(results):  # its first charge
-                results.append((total, size))
-            else:
-                before, own = results[result]
-                results[result] = (before, own + size)
-        total += size
-    return ElementSize(total, tuple(results))
+def measure_charges(charges: Iterable[Charge]) -> int:
+    """Return the estimated tokens of all these charges."""
+    return sum([tokens + estimate_tokens(name + text) for text, tokens, _, name in charges])

@@ -11,16 +11,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import unquote
 
-from masking.model import UNKNOWN, Call, ContentKind, Element, Path, Speaker, ToolResult
+from masking.model import UNKNOWN, Call, ContentKind, Element, Path, Speaker, ToolResult, make
 from masking.tokens import estimate_tokens
 from masking.wire.format import (
+    CALL_TOKENS,
     MESSAGE_TOKENS,
     Charge,
     Document,
     HeadSize,
     WireFormat,
-    charge_call,
-    charge_text,
     follow,
     measure_tools,
     never,
@@ -86,8 +85,8 @@ def read_content(content: object) -> Element:
                 results[-1] = results[-1]._replace(images=(*results[-1].images, image))
         elif call := _find_call(part):
             name = non_empty(call.get("name"))
-            calls.append(Call(_read_id(call), name, call.get("args")))
-    return Element(speaker, tuple(texts), tuple(calls), tuple(results), False)
+            calls.append(make(Call, (_read_id(call), name, call.get("args"))))
+    return make(Element, (speaker, tuple(texts), tuple(calls), tuple(results), False))
 
 
 def _read_speaker(content: Part) -> Speaker:
@@ -193,11 +192,11 @@ def read_charges(content: object) -> list[Charge]:
         results += gives_results
         outputs = _find_outputs(response)
         for text in outputs.values() or ("",):
-            charges.append(charge_text(text, result))
+            charges.append(Charge(text, 0, result))
         values = response.get("response")
         if isinstance(values, dict):
             values = {key: "" if key in outputs else value for key, value in values.items()}
-        charges.append(charge_call(_read_name(response) + render_json(values)))
+        charges.append(Charge(_read_name(response) + render_json(values), CALL_TOKENS))
         if "parts" in response:
             charges += [_charge_part(inner) for _, inner in _find_parts(response)]
     return charges
@@ -208,9 +207,9 @@ _FRAME = Charge("", MESSAGE_TOKENS)
 
 def _charge_part(part: Part) -> Charge:
     if isinstance(text := part.get("text"), str):
-        return charge_text(text)
+        return Charge(text)
     if call := _find_call(part):
-        return charge_call(_read_name(call) + render_json(call.get("args")))
+        return Charge(_read_name(call) + render_json(call.get("args")), CALL_TOKENS)
     # Media, code, its outcome, and whatever is not known here.
     rest = {key: value for key, value in part.items() if key not in _UNBILLED}
     has_media = any(key in part for key in _MEDIA)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from masking.model import UNKNOWN, Call, Element, Speaker, ToolResult
+from masking.model import UNKNOWN, Call, Element, Speaker, ToolResult, make
 from masking.tokens import count_claude, estimate_tokens
 from masking.wire.format import (
     CALL_TOKENS,
@@ -22,8 +22,6 @@ from masking.wire.format import (
     OnHistoryEdit,
     WireFormat,
     as_list,
-    charge_call,
-    charge_text,
     follow,
     is_text_part,
     measure_charges,
@@ -75,7 +73,7 @@ def read_message(message: object) -> Element:
     role, content = message.get("role"), message.get("content")
     speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
     if isinstance(content, str):
-        return Element(speaker, (content,), (), (), False)
+        return make(Element, (speaker, (content,), (), (), False))
     texts, calls, results, is_bound = [], [], [], False
     for at, block in enumerate(as_list(content)):
         kind = block.get("type") if isinstance(block, dict) else None
@@ -83,11 +81,11 @@ def read_message(message: object) -> Element:
             texts.append(block["text"])
         elif kind == "tool_use" and speaker == "assistant":
             named = non_empty(block.get("id")), non_empty(block.get("name"))
-            calls.append(Call(*named, block.get("input")))
+            calls.append(make(Call, (*named, block.get("input"))))
         elif kind == "tool_result" and speaker == "user":
             results.append(_read_result(at, block))
         is_bound = is_bound or kind in _THINKING
-    return Element(speaker, tuple(texts), tuple(calls), tuple(results), is_bound)
+    return make(Element, (speaker, tuple(texts), tuple(calls), tuple(results), is_bound))
 
 
 def _read_result(at: int, block: Mapping[str, Any]) -> ToolResult:
@@ -157,7 +155,7 @@ _RESULT_FRAME = Charge("", CALL_TOKENS)
 def _charge_result(block: Mapping[str, object], result: int | None) -> list[Charge]:
     content = block.get("content")
     if isinstance(content, str):
-        return [_RESULT_FRAME, charge_text(content, result)]
+        return [_RESULT_FRAME, make(Charge, (content, 0, result, ""))]
     inner = [_charge_block(part, result) for part in as_list(content)]
     return [_RESULT_FRAME, *(inner or [Charge("", 0, result)])]
 
@@ -166,10 +164,10 @@ def _charge_block(block: object, result: int | None = None) -> Charge:
     kind = block.get("type") if isinstance(block, dict) else None
     if isinstance(block, dict) and isinstance(kind, str):
         if isinstance(text := block.get(_TEXT_KEYS.get(kind, "")), str):
-            return charge_text(text, result)
+            return make(Charge, (text, 0, result, ""))
         if kind in _CALLS:
             name, text = str(block.get("name", "")), render_json(block.get("input"))
-            return charge_call(text, name, result)
+            return Charge(text, CALL_TOKENS, result, name)
         if picture := _read_image(block):
             return Charge("", picture.tokens, result)
         if kind in ("document", "search_result"):
@@ -233,7 +231,7 @@ def measure_head(body: Document) -> HeadSize:
 
 
 def _measure_blocks(blocks: Sequence[object]) -> int:
-    return measure_charges(map(_charge_block, blocks)).total
+    return measure_charges(map(_charge_block, blocks))
 
 
 def find_model(document: Document, path: str) -> str | None:

@@ -6,14 +6,13 @@ unless the request says otherwise. The server keeps any prefix by itself, withou
 Source: https://github.com/ollama/ollama/blob/main/docs/api.md
 """
 
-from masking.model import Call, Element
+from masking.model import Call, Element, ToolResult, make
 from masking.wire import chat
 from masking.wire.format import (
     Charge,
     Document,
     HeadSize,
     WireFormat,
-    charge_text,
     measure_tools,
     never,
     non_empty,
@@ -32,15 +31,16 @@ def read_message(message: object) -> Element:
     elif results and isinstance(message, dict):
         (result,) = results
         named = non_empty(message.get("tool_name")) or non_empty(message.get("name"))
-        results = (result._replace(call_id=result.call_id or "", tool=named),)
+        before, after = result[1:7], result[8:]
+        results = (make(ToolResult, (result.call_id or "", *before, named, *after)),)
     else:
         return element
-    return Element(speaker, texts, calls, results, is_bound)
+    return make(Element, (speaker, texts, calls, results, is_bound))
 
 
 def _allow_no_id(call: Call) -> Call:
     call_id, tool, arguments = call
-    return Call("", tool, arguments) if call_id is None and tool else call
+    return make(Call, ("", tool, arguments)) if call_id is None and tool else call
 
 
 def read_charges(message: object) -> list[Charge]:
@@ -56,9 +56,9 @@ def read_charges(message: object) -> list[Charge]:
         function = call.get("function")
         arguments = function.get("arguments") if isinstance(function, dict) else None
         if isinstance(arguments, dict):
-            charges.append(charge_text(render_json(arguments)))
+            charges.append(Charge(render_json(arguments)))
     if thinking := non_empty(message.get("thinking")):
-        charges.append(charge_text(thinking))
+        charges.append(Charge(thinking))
     if isinstance(images := message.get("images"), list):
         charges.append(Charge("", UNKNOWN_PART_TOKENS * len(images)))
     return charges

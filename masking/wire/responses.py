@@ -8,7 +8,7 @@ run of items: its reasoning, its words, its calls.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from masking.model import UNKNOWN, Call, ContentKind, Element, Path, Speaker, ToolResult
+from masking.model import UNKNOWN, Call, ContentKind, Element, Path, Speaker, ToolResult, make
 from masking.tokens import LOW_DETAIL_TOKENS, count_openai, estimate_tokens
 from masking.wire.format import (
     CALL_TOKENS,
@@ -20,7 +20,6 @@ from masking.wire.format import (
     OnHistoryEdit,
     WireFormat,
     as_list,
-    charge_text,
     is_text_part,
     measure_tools,
     non_empty,
@@ -92,7 +91,7 @@ def read_item(item: object) -> Element:
     if kind == "message":
         role = item.get("role")
         speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
-        return Element(speaker, _find_texts(item.get("content")), (), (), False)
+        return make(Element, (speaker, _find_texts(item.get("content")), (), (), False))
     if not isinstance(kind, str):
         return UNKNOWN
     if kind == "reasoning":
@@ -100,9 +99,9 @@ def read_item(item: object) -> Element:
     if kind in _OTHERS:
         return Element(_OTHERS[kind], (), *_read_pair(kind, item))
     if kind.endswith(_CALL):
-        return Element("assistant", (), _read_call(kind, item), (), False)
+        return make(Element, ("assistant", (), _read_call(kind, item), (), False))
     if kind.endswith(_OUTPUT):
-        return Element("tool", (), (), (_read_result(kind, item),), False)
+        return make(Element, ("tool", (), (), (_read_result(kind, item),), False))
     return UNKNOWN
 
 
@@ -141,7 +140,7 @@ def _read_call(kind: str, item: Mapping[str, Any]) -> tuple[Call, ...]:
         return ()
     tool = non_empty(item.get("name")) or kind.removesuffix(_CALL)
     arguments = next((item[key] for key in _ARGUMENTS if key in item), None)
-    return (Call(call_id, tool, arguments),)
+    return (make(Call, (call_id, tool, arguments)),)
 
 
 def _read_result(kind: str, item: Mapping[str, Any]) -> ToolResult:
@@ -220,7 +219,7 @@ def read_charges(item: object) -> list[Charge]:
     charges = [_ITEM_FRAME]
     for key, value in item.items():
         if key not in _FRAME and value is not None:
-            charges.append(charge_text(value if isinstance(value, str) else render_json(value)))
+            charges.append(Charge(value if isinstance(value, str) else render_json(value)))
     if isinstance(encrypted := item.get("encrypted_content"), str):
         reasoning = max(0, len(encrypted) - _ENVELOPE_CHARS)
         charges.append(Charge("", reasoning // ENCRYPTED_CHARS_PER_TOKEN))
@@ -253,7 +252,7 @@ _TEXTS = ("text", "refusal", "stdout", "stderr")
 def _charge_content(content: object, result: int | None) -> list[Charge]:
     """Return the charges of a text, of a list of parts, or of a screenshot."""
     if isinstance(content, str):
-        return [charge_text(content, result)]
+        return [make(Charge, (content, 0, result, ""))]
     parts = [content] if isinstance(content, dict) else as_list(content)
     return [charge for part in parts for charge in _charge_part(part, result)]
 
@@ -262,7 +261,7 @@ def _charge_part(part: object, result: int | None) -> list[Charge]:
     if isinstance(part, dict):
         texts = [text for key in _TEXTS if isinstance(text := part.get(key), str)]
         if texts:
-            return [charge_text(text, result) for text in texts]
+            return [Charge(text, 0, result) for text in texts]
         if picture := _read_image(part):
             return [Charge("", picture.tokens, result)]
     return [Charge("", UNKNOWN_PART_TOKENS, result)]

@@ -39,6 +39,7 @@ from masking.window import (
     measure_candidates,
     price_boundary,
 )
+from masking.window.boundary import window_edge
 from masking.wire.messages import MESSAGES
 from tests.benchmarks.assumed import read_shipped
 from tests.block_schedules import (
@@ -249,7 +250,7 @@ def read_blocks(
                 counter.count(r.text) - counter.count(r.placeholder) for r in decision.replacements
             )
             at = starts[decision.result.element] + int(decision.replacements[0].path[3])
-            ripe = next((n for n, t in enumerate(turns) if turn < policy.edge(t)), NEVER)
+            ripe = next((n for n, t in enumerate(turns) if turn < window_edge(policy, t)), NEVER)
             places.append(place)
             results.append(Maskable(at, saving, ripe))
     ends = frozenset(each.blocks - 1 for each in requests) if is_openai else frozenset()

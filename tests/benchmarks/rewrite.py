@@ -24,7 +24,7 @@ import orjson
 from masking.config import parse_settings
 from masking.memory import BoundaryMemory
 from masking.reduction import ReductionOptions
-from masking.request_cache import RequestCache, cut_elements, list_starts
+from masking.request_cache import RequestCache, cut_elements
 from masking.rewrite import Strategies, read_request
 from masking.tokens.estimate import ESTIMATOR
 from masking.window import MaskPolicy
@@ -198,7 +198,7 @@ def measure_parts(writer: Writer, turns: int, chars: int) -> dict[str, float]:
     No request that is met for the first time takes less than these together.
     """
     wire, body = writer.wire, grow(writer, turns, chars)[0]
-    head = next(list_starts(body, wire.list_paths))
+    head = body.index(b"[", body.index(b'"%s"' % str(wire.list_paths[0][-1]).encode())) + 1
     pieces = cut_elements(body, head, head, wire.list_paths, None)
     items = [orjson.loads(piece) for piece in pieces]
     parts: dict[str, Callable[[], object]] = {

@@ -162,7 +162,7 @@ def _bill(sent: Sent) -> str | None:
     tokens, a prompt that masking makes shorter than that is paid in full, and may exceed it.
     """
     priced = choose_prices(at_prices(sent.strategies.schema1), Random(sent.body))
-    if not priced.must_shrink(slides=priced.prices.slides):
+    if not priced.skip_if_not_shorter and priced.prices.slides:
         return None
     if priced.reads_at == "any prefix" and priced.shortest_prefix <= _SMALL_LEAST:
         priced = replace(priced, shortest_prefix=0)

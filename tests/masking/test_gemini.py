@@ -312,7 +312,7 @@ def test_a_cache_sees_a_content_as_it_is() -> None:
     content = said({"text": "Go."})
     assert content is GEMINI.unmark(content)
     assert (False, False, ()) == GEMINI.find_marks({"contents": [content]})
-    assert None is GEMINI.on_history_edit({}, "gemini-3-pro")
+    assert None is GEMINI.on_history_edit
 
 
 KEYS = st.sampled_from(

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from masking.accounting.prompt import measure, read_prompt
 from masking.memory import BoundaryMemory
-from masking.model import Decision, Reason, describe_image, describes_image
+from masking.model import IMAGE_PLACEHOLDER, Decision, Reason, describe_image
 from masking.redaction import RedactionPolicy
 from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter, count_openai
 from masking.window import BoundaryPosition, Candidate, MaskPolicy, lay_out
-from masking.window.eligible import EligibleResults
+from masking.window.boundary import EligibleResults, window_edge
 from masking.wire.chat import CHAT
 from masking.wire.converse import CONVERSE
 from masking.wire.format import WireFormat, follow
@@ -248,7 +248,7 @@ def test_what_is_ripe_is_what_holds_none_of_the_last_images(
     eligible = EligibleResults(results, rule)
     for turn, (images, is_bound) in enumerate(found):
         results.append(Candidate(turn if is_bound else None, turn, 2.0**turn, None, None, images))
-        edge = rule.edge(turn + 1)
+        edge = window_edge(rule, turn + 1)
         eligible.advance(edge)
         eligible.receive(len(results))
         last = _find_last(results, keep)
@@ -276,7 +276,7 @@ def test_a_replay_masks_each_result_when_it_holds_none_of_the_last_images(
         for turn, (images, is_bound) in enumerate(found)
     ]
     counts = range(1, len(results) + 1)
-    boundaries = [BoundaryPosition(rule.edge(count), count) for count in counts]
+    boundaries = [BoundaryPosition(window_edge(rule, count), count) for count in counts]
     first = find_first_behind(results, boundaries, counts, rule)
     for request, boundary in enumerate(boundaries):
         last = _find_last(results[: boundary.results], keep)
@@ -445,14 +445,14 @@ def test_only_texts_and_images_of_old_results_change(
 def test_what_is_known_of_an_image(picture: Picture, placeholder: str | None) -> None:
     text = describe_image(picture.kind, picture.size)
     assert ("[image masked]" if placeholder is None else f"[image: {placeholder} masked]") == text
-    assert describes_image(text)
+    assert IMAGE_PLACEHOLDER.fullmatch(text)
 
 
 @pytest.mark.parametrize(
     "text", ["", "[image]", "[image: png masked] ", "[image: a b masked]", OLD]
 )
 def test_other_texts_describe_no_image(text: str) -> None:
-    assert not describes_image(text)
+    assert not IMAGE_PLACEHOLDER.fullmatch(text)
 
 
 ADDRESS = "https://example.com/screenshot-of-a-page.png"

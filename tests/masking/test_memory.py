@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import orjson
 import pytest
 
 from masking import ChatMessage, Conversation
@@ -15,8 +16,11 @@ from masking.memory import (
     digest_answers,
     digest_opening,
 )
+from masking.request_cache import RequestCache
+from masking.rewrite import read_request
 from masking.window import BoundaryPosition
 from masking.window.placeholder import Rendering
+from masking.wire.chat import CHAT
 from masking.wire.messages import MESSAGES
 from tests.builders import assistant, call, parts, read, result, turn
 from tests.images import png
@@ -89,6 +93,27 @@ def test_an_opening_is_the_same(messages: list[ChatMessage]) -> None:
 )
 def test_an_opening_is_another_one(messages: list[ChatMessage]) -> None:
     assert digest_opening(body(TALK)) != digest_opening(body(messages))
+
+
+def test_an_opening_is_that_of_the_request_alone_whatever_was_read_before() -> None:
+    said: ChatMessage = {"role": "assistant", "content": "Hi."}
+    other: ChatMessage = {"role": "user", "content": "Break it."}
+    talks: list[list[ChatMessage]] = [
+        OPENING[:1],
+        [OPENING[0], said],
+        [OPENING[0], said, other],
+        TALK,
+        [OPENING[0], other, *turn("a")],
+        [OPENING[0], *turn("a")],
+        [OPENING[0], said, *turn("a"), OPENING[1]],
+        TALK[:5],
+    ]
+    cache = RequestCache()
+    for messages in [*talks, *reversed(talks)]:
+        encoded = orjson.dumps({"messages": messages})
+        known = cache.read(encoded, CHAT)
+        assert digest_opening(read_request(encoded)) == digest_opening(known)
+        assert digest_opening(known) == digest_opening(known)
 
 
 def test_an_opening_without_a_user_stays_the_same_as_well() -> None:

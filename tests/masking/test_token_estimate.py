@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.tokens import TokenCounter, TokenEstimator, cost, estimate_tokens
-from masking.tokens.cost import compute_cost
+from masking.tokens import TokenCounter, TokenEstimator, estimate, estimate_tokens
+from masking.tokens.estimate import compute_cost
 from tests.benchmarks.token_estimate import make_texts, measure_errors, read_texts
 from tests.kinds import KINDS, make_text
 from tests.places import CONVERSATIONS, ROOT
@@ -149,17 +149,17 @@ def test_a_longer_run_never_costs_less(char: str) -> None:
 
 def count_one_by_one(text: str) -> int:
     """Return the cost of a text by the definition: each pattern is counted by itself."""
-    classes = cost.EDGE + text.encode("utf-8", "surrogatepass").translate(
-        cost.CLASSES, cost.CONTINUATIONS
+    classes = estimate.EDGE + text.encode("utf-8", "surrogatepass").translate(
+        estimate.CLASSES, estimate.CONTINUATIONS
     )
-    for run, folded in cost.FOLDED:
+    for run, folded in estimate.FOLDED:
         classes = classes.replace(run, folded)
     total = sum(
         row.cost * classes.translate(row.layer).count(pattern)
-        for row in cost.ROWS
+        for row in estimate.ROWS
         for pattern in row.patterns
     )
-    return max(cost.UNIT, total) if text else 0
+    return max(estimate.UNIT, total) if text else 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
