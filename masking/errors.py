@@ -1,4 +1,4 @@
-"""The errors: a setting or a request that cannot be used. Each names the place."""
+"""Errors for a setting or a request that cannot be used. Each names the place."""
 
 
 def printable(text: str) -> str:
@@ -9,7 +9,7 @@ def printable(text: str) -> str:
 class ConfigError(ValueError):
     """A setting that cannot be used. It names the setting and never repeats a long value.
 
-    It is one line that may stand in a log. Without a path, the problem is the whole sentence.
+    Its message is one line, fit for a log. Without a path, the problem is the whole sentence.
     """
 
     def __init__(self, problem: str, path: str = "") -> None:

@@ -1,8 +1,7 @@
 """A summary of the messages that leave a conversation, made without a model.
 
-It only quotes these messages, one line for each item. Tool outcomes come last, and are skipped
-where a summary is itself summarized, so that what a tool printed never turns into
-something that the user said.
+It only quotes these messages, one line for each item. Tool outcomes come last. They are left out
+when a summary is itself summarized, so that a tool's output never becomes the user's words.
 """
 
 import re
@@ -32,7 +31,7 @@ def render_summary(
         that a later line checks off.
     tool outcomes: how each of the `results` begins; for a dispatch result, its blocks.
 
-    The last three are filled in turns, the newest item first, as long as there is room.
+    The last three take turns, each with its newest item first, as long as there is room.
     """
     objective = _objective(elements)
     head = f"{LABEL}{len(elements)})" + (f"\n{_OBJECTIVE}{objective}" if objective else "")
@@ -63,7 +62,7 @@ _CONSTRAINT = re.compile(
 )
 
 _SIGN = re.compile(r"(?:[-*+]|\d+[.)])[ \t]+")
-"""What may stand before an item of a list."""
+"""What may precede an item of a list."""
 
 _TASK = re.compile(r"(?:\[(?P<mark>[ xX])\]|TODO\b:?)[ \t]+(?P<task>\S.*)")
 
@@ -138,7 +137,7 @@ def _choose(sections: Mapping[str, Iterable[str]], room: int) -> dict[str, list[
     return chosen
 
 
-# Dispatch results: whoever reduces a history keeps them verbatim
+# Dispatch results, which a reduction keeps verbatim.
 
 _MARKER = re.compile(f"{BEGIN}|{END}")
 
@@ -149,7 +148,7 @@ def find_blocks(text: str) -> list[str]:
     A block runs from a BEGIN marker to an END marker with no other marker between them. So of two
     BEGINs the inner one counts, and a BEGIN without an END is prose.
     """
-    marks = list(_MARKER.finditer(text)) if END in text else ()  # nearly none has one
+    marks = list(_MARKER.finditer(text)) if END in text else ()  # few texts have one
     return [
         text[begin.start() : end.end()]
         for begin, end in pairwise(marks)

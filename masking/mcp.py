@@ -22,7 +22,7 @@ from masking.model import Edits, Path, Replacement
 
 RequestId = str | int
 Methods = Mapping[RequestId, str]
-"""The method that was asked for under each id, as far as it is known."""
+"""The method that was requested under each id, where it is known."""
 
 UNKNOWN: Methods = MappingProxyType({})
 
@@ -63,7 +63,7 @@ class PayloadPolicy:
 
     enabled: off, nothing is ever cut.
     max_chars: longer strings are cut; 0 or less is off.
-    head_chars, tail_chars: how much of a string is left at each end; 0 or less is nothing. A
+    head_chars, tail_chars: how much of a string is left at each end; 0 or less for nothing. A
         string that would not get shorter is left alone, so `max_chars` should be at least their
         sum.
     """
@@ -100,7 +100,7 @@ class McpSettings(PayloadPolicy):
 
 
 class MaskedPayload(NamedTuple):
-    """A body as it is to go on, and what was cut. Without cuts it is the object that came in."""
+    """The body to pass on, and what was cut. Without cuts it is the very body that was given."""
 
     body: bytes
     cuts: tuple[Replacement, ...] = ()
@@ -109,7 +109,8 @@ class MaskedPayload(NamedTuple):
 def mask_payload(value: object, policy: PayloadPolicy, methods: Methods = UNKNOWN) -> object:
     """Return a decoded JSON-RPC message, or a batch of them, with its long strings cut.
 
-    `methods` says what was asked for, by id; an answer with another id is judged by its shape.
+    `methods` has the requested methods by id; other answers are recognized by their
+    shape.
     Pure: if nothing is cut the same object comes back; unchanged parts are shared.
     """
     cuts = find_cuts(value, policy, methods)
@@ -119,7 +120,7 @@ def mask_payload(value: object, policy: PayloadPolicy, methods: Methods = UNKNOW
 def mask_payload_bytes(
     body: bytes, policy: PayloadPolicy, methods: Methods = UNKNOWN
 ) -> MaskedPayload:
-    """Do to a JSON text what `mask_payload` does; no byte outside the cut strings changes.
+    """Cut a JSON text as `mask_payload` does; no byte outside the cut strings changes.
 
     Pure. Raises WireError if the body is long enough to be cut and is not JSON.
     """
@@ -150,8 +151,8 @@ def find_cuts(
 def cut_text(text: str, policy: PayloadPolicy) -> str:
     """Return a long text's head and tail around a marker.
 
-    A text that is not long, is already cut like this, or would not get shorter comes back as it
-    is.
+    A text that is not long, is already cut like this, or would not get shorter is returned
+    unchanged.
     """
     head, tail, length = max(0, policy.head_chars), max(0, policy.tail_chars), len(text)
     marker = _MARKER.format(chars=length, head=head, tail=tail)
@@ -162,7 +163,7 @@ def cut_text(text: str, policy: PayloadPolicy) -> str:
 
 
 def _is_cut(text: str, head: int, tail: int) -> bool:
-    """Whether a text is the outcome of a cut to this head and tail."""
+    """Whether a text was already cut to this head and tail."""
     found = _RENDERED.match(text, head)
     if found is None or len(text) - found.end() != tail:
         return False
@@ -170,7 +171,7 @@ def _is_cut(text: str, head: int, tail: int) -> bool:
 
 
 def _payloads(value: object, methods: Methods) -> Iterator[tuple[Path, object]]:
-    """Yield of each answer that may be cut its result, or else the data of its error."""
+    """Yield the result, or else the data of the error, of each answer that may be cut."""
     messages = enumerate(value) if isinstance(value, list) else ((None, value),)
     for place, message in messages:
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or "method" in message:
@@ -213,7 +214,7 @@ def _long_texts(path: Path, payload: object, max_chars: int) -> Iterator[tuple[P
 
 
 def _is_kept(key: str | int, value: object, holder: object) -> bool:
-    """Whether the value at a key is for a program, which could do nothing with a part of it."""
+    """Whether the value at a key is for a program, to which a part of it is useless."""
     if not isinstance(holder, dict) or not isinstance(key, str):
         return False
     if key in _OPAQUE or not _BINARY.get(key, frozenset()).isdisjoint(holder):
@@ -260,10 +261,10 @@ Not `tasks/...`: A2A agents use the same names in JSON-RPC, and MCP's tasks come
 def read_methods(body: bytes) -> Methods | None:
     """Return the methods of the JSON-RPC requests in a body, by id; None if none is MCP's.
 
-    The body may be any bytes. Notifications have no id; a body of nothing else gives an empty
-    mapping.
+    The body may be any bytes. Notifications have no id, so for a body with nothing else the mapping
+    is empty.
     """
-    if b"jsonrpc" not in body:  # nearly all that passes by; a body may be large
+    if b"jsonrpc" not in body:  # nearly always; a body may be large
         return None
     try:
         document = decode(body)

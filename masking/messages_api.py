@@ -45,12 +45,12 @@ class ReductionResult:
 
 
 def read_messages(messages: list[ChatMessage]) -> Conversation:
-    """Read a list of messages as a request that holds nothing else."""
+    """Read a list of messages as a request with nothing else in it."""
     return read_conversation({"messages": messages}, CHAT)
 
 
 def edit_messages(conversation: Conversation, edits: Edits) -> list[ChatMessage]:
-    """Return the messages with the edits carried out; the unchanged ones are shared."""
+    """Return the messages after these edits; the unchanged ones are shared."""
     edited = apply(conversation.document, edits, conversation.list_path)
     return cast(list[ChatMessage], edited["messages"])
 
@@ -61,8 +61,8 @@ def mask_old_tool_results(
     """Return the messages with old tool results replaced by placeholders.
 
     No message is added, removed, moved or mutated. The very same list comes back if the policy is
-    off or nothing is masked; otherwise a new list, which shares the unmasked messages. By default
-    masking never has a price, and the window slides. Source: Schéma 1, tech spec.
+    off or nothing is masked; otherwise a new list, which shares the unmasked messages. Without
+    prices masking is free, and the window slides at every turn. Source: Schéma 1, tech spec.
     """
     if not policy.masks:
         return messages
@@ -72,7 +72,7 @@ def mask_old_tool_results(
 
 
 def redact_tool_results(messages: list[ChatMessage], policy: RedactionPolicy) -> list[ChatMessage]:
-    """Return the messages with the named tools' results replaced that have been answered.
+    """Return the messages with the answered results of the named tools replaced.
 
     No message is added, removed, moved or mutated. The very same list comes back if the policy is
     off or nothing is redacted; otherwise a new list, which shares the other messages.

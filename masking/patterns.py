@@ -1,11 +1,11 @@
-"""Patterns of names in the configuration: globs, and hosts' names.
+"""Patterns of names in the configuration: globs, and patterns of host names.
 
-In a glob `*` matches anything, `?` one character, `[abc]` one of these, and case counts. What
-`fnmatch` makes of it never goes back behind a `*` that has found what follows it, so the time grows
-with the text times the glob and no faster, whatever both are.
+In a glob `*` matches anything, `?` one character, `[abc]` one of these, and case counts. The
+regular expression that `fnmatch` makes of it never backtracks into an earlier `*`, so the time
+grows no faster than the length of the text times that of the glob.
 
-In the pattern of a host `*` matches anything. A name that is not ASCII is compared as it is looked
-up (`xn--...`), by UTS 46, as in browsers.
+In the pattern of a host name `*` matches anything. A name that is not ASCII is compared in the form
+in which browsers look it up (`xn--...`, UTS 46).
 """
 
 import re
@@ -21,7 +21,7 @@ _COMPILED = 256
 
 
 def check_globs(globs: Sequence[str], path: str) -> None:
-    """Raise ConfigError for a glob that is blank, as it would match nothing that is meant."""
+    """Raise ConfigError for a blank glob, which can only be a mistake."""
     for place, glob in enumerate(globs):
         if not glob.strip():
             raise ConfigError("expected a name or a pattern, got a blank", f"{path}[{place}]")
@@ -45,7 +45,7 @@ _MAX_CHARS = 253
 
 
 def check_host(pattern: str, path: str) -> None:
-    """Raise ConfigError for what cannot be a host: an empty name, a URL, a port."""
+    """Raise ConfigError for what cannot be a host name: an empty text, a URL, a port."""
     if not _HOST_PATTERN.fullmatch(pattern):
         raise ConfigError("expected a host name without scheme, port or path", path)
     labels = pattern.split(".")
@@ -58,9 +58,9 @@ def check_host(pattern: str, path: str) -> None:
 
 
 def normalize_host(name: str) -> str:
-    """Return a host's name, or a pattern, in the form in which names are compared.
+    """Return a host name, or a pattern, in the form in which names are compared.
 
-    What cannot be a host's name is only put into lower case.
+    What cannot be a host name is only put in lower case.
     """
     if name.isascii() or len(name) > _MAX_CHARS:
         return name.lower().rstrip(".")
@@ -71,7 +71,7 @@ def normalize_host(name: str) -> str:
 
 
 def is_named(host: str, patterns: tuple[str, ...]) -> bool:
-    """Whether a host's name matches one of these patterns, which are normalized."""
+    """Whether a host name matches one of these normalized patterns."""
     match = _is_named if len(host) <= _MAX_CHARS else _is_named.__wrapped__
     return match(host, patterns)
 

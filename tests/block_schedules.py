@@ -156,7 +156,7 @@ class _Standing:
         hour = any(lifetime > 300 for _, lifetime in marks)
         write = prices.write_for_an_hour if hour else prices.write
         cost = read * prices.read + written * write + (total - read - written)
-        return cost * prices.find_factor(total)
+        return cost * prices.factor_at(total)
 
     def _size(self, blocks: int, masked: int) -> int:
         return self._sizes[blocks] - self._saved[min(masked, bisect_left(self._blocks, blocks))]

@@ -24,7 +24,8 @@ from addon.metrics.mcp_record import McpRecord
 from addon.metrics.record import RequestRecord
 from addon.metrics.record_fields import describe_fields
 from masking.config import ROOT as ROOT_TABLE
-from masking.config import Tables, list_keys
+from masking.config import list_keys
+from masking.config.settings import Tables
 from masking.model import REASONS
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions

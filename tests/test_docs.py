@@ -12,8 +12,7 @@ import pytest
 from pydantic_core import to_json
 
 from addon.commands.main import main, obsmask
-from masking.config import Tables
-from masking.config.settings import RuleTable
+from masking.config.settings import RuleTable, Tables
 from masking.prices import OwnPrice, OwnWindow
 from tests.benchmarks import assumed
 from tests.make_docs import fill, write_config

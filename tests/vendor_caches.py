@@ -46,7 +46,7 @@ class Prices(NamedTuple):
     least: int
     steps: Sequence[tuple[int, float]] = ()
 
-    def find_factor(self, size: int) -> float:
+    def factor_at(self, size: int) -> float:
         """Return how many times as much each token costs in a prompt of this size."""
         return max((factor for above, factor in self.steps if size > above), default=1.0)
 
@@ -91,7 +91,7 @@ class AnthropicCache:
         plain = total - read - long - short
         prices = self._prices
         cost = read * prices.read + short * prices.write + long * prices.write_for_an_hour + plain
-        return Bill(read, short, long, plain, cost * prices.find_factor(total))
+        return Bill(read, short, long, plain, cost * prices.factor_at(total))
 
 
 class OpenAICache:
@@ -111,7 +111,7 @@ class OpenAICache:
         self._kept.add(hashes[-1])
         plain = total - read - written
         cost = read * self._prices.read + written * self._prices.write + plain
-        return Bill(read, written, 0, plain, cost * self._prices.find_factor(total))
+        return Bill(read, written, 0, plain, cost * self._prices.factor_at(total))
 
 
 Cache = AnthropicCache | OpenAICache

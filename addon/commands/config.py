@@ -13,7 +13,7 @@ from addon.commands.config_table import render_table
 from addon.commands.consoles import open_console
 from addon.commands.options import config_option, config_options, open_config
 from addon.metrics.toml_values import render_toml
-from addon.replay.report.tables import pluralize
+from addon.replay.numbers import pluralize
 from addon.shared.config_file import AT_THE_NEXT_START, ConfigFile
 from addon.shared.config_places import (
     ENVIRONMENT,

@@ -14,7 +14,7 @@ from addon.commands.diagnosis.examination import examine
 from addon.commands.diagnosis.finding import Finding, Level
 from addon.commands.diagnosis.surroundings import Surroundings
 from addon.commands.options import config_options
-from addon.replay.report.tables import pluralize
+from addon.replay.numbers import pluralize
 from masking.errors import printable
 
 _STYLES: dict[Level, str] = {"ok": "green", "note": "yellow", "broken": "bold red"}

@@ -14,7 +14,7 @@ from addon.commands.session_work import SessionWork
 from addon.commands.sessions import SessionFile, list_files, read_sources
 from addon.commands.workers import open_workers
 from addon.commands.written_files import check_writable
-from addon.replay.pauses import Pause
+from addon.replay.replay import Pause
 
 _FEW = 8
 """Up to so many sessions are replayed in this process: to start others takes a second or two."""

@@ -12,8 +12,7 @@ import click
 from pydantic.fields import FieldInfo
 
 from addon.metrics.toml_values import dump_toml
-from addon.replay.pauses import Pause
-from addon.replay.replay import ReplaySettings, Ruled
+from addon.replay.replay import Pause, ReplaySettings, Ruled
 from addon.shared.config_file import ConfigFile
 from addon.shared.config_places import NAME, locate_config
 from addon.shared.shipped import shipped

@@ -31,7 +31,7 @@ from addon.commands.replaying import (
     write_report,
 )
 from addon.commands.written_files import check_writable
-from addon.replay.pauses import Pause
+from addon.replay.replay import Pause
 
 
 @click.command("replay", cls=PolicyCommand)

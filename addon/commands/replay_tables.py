@@ -14,8 +14,7 @@ from rich.table import Table
 from addon.commands.replaying import ReplayResult
 from addon.metrics.amounts import render_error
 from addon.replay.replay import ReplaySettings
-from addon.replay.report.tables import UNITS
-from addon.replay.totals import AssumedPrice, CostUnit, Summary, assumed_prices, summarize
+from addon.replay.totals import UNITS, AssumedPrice, CostUnit, Summary, assumed_prices, summarize
 from masking.errors import printable
 
 _MOST_MODELS = 3

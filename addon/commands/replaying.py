@@ -20,10 +20,8 @@ from typing import NamedTuple, TextIO
 from addon.commands.session_work import SessionWork
 from addon.metrics.ledger_fields import describe_entry, describe_pricing
 from addon.replay.compare import ComparedRequest, compare_requests, gather, name_conversations
-from addon.replay.pauses import Pause
-from addon.replay.replay import ReplayedRequest, ReplaySettings, Session
-from addon.replay.report.origin import Origin
-from addon.replay.report.page import render_chart, render_report
+from addon.replay.replay import Pause, ReplayedRequest, ReplaySettings, Session
+from addon.replay.report.page import Origin, render_chart, render_report
 from addon.replay.totals import (
     ConversationSums,
     ConversationTotals,

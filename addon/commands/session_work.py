@@ -18,8 +18,7 @@ from addon.commands.journal import Entry, Journal, digest_files, digest_work
 from addon.commands.sessions import Source, warn
 from addon.commands.work_progress import WorkProgress, show_progress
 from addon.commands.workers import Workers
-from addon.replay.pauses import Pause, add_pause
-from addon.replay.replay import RecordedRequest, Session
+from addon.replay.replay import Pause, PausedSession, RecordedRequest, Session
 
 _Result = TypeVar("_Result")
 
@@ -159,7 +158,8 @@ def _do(
     session, warning = source.open()
     if session is None:
         return Done(None, 0, warning)
-    counted = _CountedSession(add_pause(session, pause), see)
+    paused = session if pause is None else PausedSession(session, pause)
+    counted = _CountedSession(paused, see)
     return Done(function(counted, *arguments), counted.count, warning)
 
 

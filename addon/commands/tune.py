@@ -15,7 +15,7 @@ from addon.commands.options import (
     work_options,
 )
 from addon.commands.tuning import run_tune
-from addon.replay.pauses import Pause
+from addon.replay.replay import Pause
 from addon.shared.config_places import advise, locate_config
 
 

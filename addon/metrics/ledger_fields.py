@@ -26,7 +26,7 @@ def describe_entry(entry: Entry | None) -> Mapping[str, object]:
     return {
         "conversation": entry.conversation,
         "boundary_moved": entry.moved,
-        "move_price_tokens": entry.move_price and round(entry.move_price, _TOKEN_DIGITS),
+        "move_price_tokens": entry.move and round(entry.move.price, _TOKEN_DIGITS),
         "boundary_held": entry.is_frozen,
         "predicted_cached_tokens": cost.predicted,
         "cached_tokens_basis": cost.basis,

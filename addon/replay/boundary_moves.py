@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, zip_longest
 
 from addon.replay.replay import ReplayedRequest
-from masking.accounting import Bill, Cost, price_move
+from masking.accounting import Bill, Cost, MovePrice
 from masking.model import Reason
 
 Value = Callable[[Bill], float]
@@ -48,36 +48,38 @@ class BoundaryMove:
 def find_moves(requests: Sequence[ReplayedRequest], value: Value) -> list[BoundaryMove]:
     """Return the moves of one conversation's boundary, in order."""
     moves = [
-        _describe_move(place, requests[place - 1] if place else None, request, value)
+        _describe_move(place, requests[place - 1].reasons if place else (), request, move, value)
         for place, request in enumerate(requests)
-        if request.entry.moved
+        if (move := request.entry.move) is not None
     ]
-    savings = _share_out([request.entry.cost for request in requests], moves, value)
+    savings = _savings_per_token([request.entry.cost for request in requests], moves, value)
     return [_add_savings(move, savings[move.request :]) for move in moves]
 
 
 def _describe_move(
-    place: int, before: ReplayedRequest | None, request: ReplayedRequest, value: Value
+    place: int,
+    reasons_before: Sequence[Reason],
+    request: ReplayedRequest,
+    move: MovePrice,
+    value: Value,
 ) -> BoundaryMove:
     """Return a move as it stands at its own request."""
-    cost = request.entry.cost
-    priced = price_move(before.entry.cost if before else None, cost, request.pricing)
+    bill = request.entry.cost.after
+    reasons = zip_longest(reasons_before, request.reasons)
     return BoundaryMove(
         request=place,
-        results=_count_new(before.reasons if before else (), request.reasons),
-        removed=priced.removed,
-        uncached=priced.uncached,
-        rewritten=priced.rewritten,
-        price=priced.price,
-        paid=priced.price * value(cost.after) / cost.after.cost if cost.after.cost else 0.0,
+        results=sum(before != "masked" == now for before, now in reasons),
+        removed=move.removed,
+        uncached=move.uncached,
+        rewritten=move.rewritten,
+        price=move.price,
+        paid=move.price * value(bill) / bill.cost if bill.cost else 0.0,
     )
 
 
-def _count_new(before: Sequence[Reason], reasons: Sequence[Reason]) -> int:
-    return sum(then != "masked" == now for then, now in zip_longest(before, reasons))
-
-
-def _share_out(costs: Sequence[Cost], moves: Sequence[BoundaryMove], value: Value) -> list[float]:
+def _savings_per_token(
+    costs: Sequence[Cost], moves: Sequence[BoundaryMove], value: Value
+) -> list[float]:
     """Return what each request has saved, without the price of a move, per token removed so far."""
     by_request = {move.request: move for move in moves}
     total, savings = 0.0, []

@@ -1,4 +1,4 @@
-"""A conversation under three policies: everything sent, the window sliding, and the chosen one."""
+"""A conversation under three policies: everything sent, a sliding window, and the chosen one."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -84,8 +84,8 @@ def compare_requests(
 ) -> Iterator[ComparedRequest]:
     """Replay a session; yield its requests in order.
 
-    The session is read once for an index of it, and then twice at a time. What is held in between
-    is, of each of its conversations, the last request, and of each request what its calls refer to.
+    The session is read once to index it, and then twice at the same time. In between, memory holds
+    the last request of each conversation, and what the calls of each request refer to.
     """
     index = index_session(session, settings, counter)
     order, references = index.order, index.references_by_request()

@@ -1,7 +1,7 @@
 """Conversations in the form of a wire format, read from JSON or JSON lines, gzipped or not.
 
-What tells the formats of such files apart is data; a sign of a format that is not read is an error,
-because its tool calls would not be found. Any mistake in a file is a ValueError that names the
+Tables say how to recognize the format of a file. The sign of a format that is not read is an error,
+because its tool calls would not be found. Any mistake in a file raises a ValueError that names the
 place and never repeats content.
 """
 
@@ -126,13 +126,13 @@ class RecordedConversation:
 def read_conversations(path: Path) -> Iterator[RecordedConversation]:
     """Yield the conversations of a file; those of JSON lines as they are read.
 
-    A conversation is an object with the list of its format, such as `messages`; whether these are
-    of Chat Completions or of Anthropic Messages is told by their parts. Its `tools` are ignored
-    unless they are a list, its `model` and `name` unless they are strings. A JSON document is a
+    A conversation is an object with the list of its format, such as `messages`; their parts show
+    whether these are of Chat Completions or of Anthropic Messages. Its `tools` are ignored unless
+    they are a list, its `model` and `name` unless they are strings. A JSON document is a
     conversation, a list of conversations, or a list of messages. An empty file has no conversation.
 
     A conversation without a name has the file's, with `#n` (from 1) if the file has several. A
-    gzipped file is recognised by its first bytes. A file is read as JSON lines if its name says so,
+    gzipped file is recognized by its first bytes. A file is read as JSON lines if its name says so,
     or if the first of several lines is JSON by itself.
 
     Raises OSError if the file cannot be read, and ValueError, with file and line, for any other

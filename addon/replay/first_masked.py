@@ -1,4 +1,4 @@
-"""The request from which on each tool result of a segment is masked.
+"""For each tool result of a segment, the first request that masks it.
 
 Once masked, a result stays so: one number for each result says what every request looks like.
 """
@@ -27,10 +27,10 @@ from masking.window import (
 )
 
 NEVER = sys.maxsize
-"""A request that does not come."""
+"""The number of a request that never comes."""
 
 
-class Judged(NamedTuple):
+class EvaluatedSegment(NamedTuple):
     """What would be decided about a segment's tool results if all were old enough.
 
     `candidates` has the results as the boundary sees them, `pieces` the prompt with all of them
@@ -42,13 +42,16 @@ class Judged(NamedTuple):
     pieces: list[Piece]
 
 
-def judge_segment(
+def evaluate_segment(
     segment: Segment, policy: MaskPolicy, prices: BoundaryPrices, counter: TokenCounter
-) -> Judged:
-    """Judge a segment's tool results; the same for policies that differ only in the boundary."""
+) -> EvaluatedSegment:
+    """Evaluate a segment's tool results.
+
+    Policies that differ only in when the boundary moves have the same outcome.
+    """
     conversation = segment.conversation
     decisions = tuple(evaluate(conversation.results, policy, prices, History()))
-    return Judged(
+    return EvaluatedSegment(
         decisions,
         measure_candidates(decisions, segment.layout, History()),
         mask_pieces(segment.conversation, decisions, counter),
@@ -56,22 +59,24 @@ def judge_segment(
 
 
 def find_first_masked(
-    segment: Segment, judged: Judged, policy: MaskPolicy, prices: BoundaryPrices
+    segment: Segment, evaluated: EvaluatedSegment, policy: MaskPolicy, prices: BoundaryPrices
 ) -> list[int]:
-    """Return for each tool result the request of the segment from which on it is masked."""
+    """Return, for each tool result, the first request of the segment that masks it."""
     if prices.slides:
-        return find_first_masked_sliding(segment, judged, policy)
+        return find_first_masked_sliding(segment, evaluated, policy)
     layout = segment.layout
-    boundary = Boundary(judged.candidates, policy, prices, layout.marked)
-    # To the boundary each answer of the assistant is a request, and nothing after the last one
-    # decides anything. So it is where it was at the next answer.
+    boundary = Boundary(evaluated.candidates, policy, prices, layout.marked)
+    # The boundary counts each answer of the assistant as a request, and nothing between two answers
+    # moves it. So at each request it stands where it stands at the next answer.
     answers = [request.answers for request in segment.requests]
     newly_masked = list_newly_masked(boundary, layout.requests)
     by_request = ((bisect_left(answers, n), places) for n, places in enumerate(newly_masked))
-    return _find_first_masked(segment, judged, by_request)
+    return _find_first_masked(segment, evaluated, by_request)
 
 
-def find_first_masked_sliding(segment: Segment, judged: Judged, policy: MaskPolicy) -> list[int]:
+def find_first_masked_sliding(
+    segment: Segment, evaluated: EvaluatedSegment, policy: MaskPolicy
+) -> list[int]:
     """Return the same for a boundary that moves to the window's edge at every request."""
     candidates = [
         Candidate(result.turn, 0, 0, result.tool, result.target, len(result.images))
@@ -85,7 +90,7 @@ def find_first_masked_sliding(segment: Segment, judged: Judged, policy: MaskPoli
         found = list_masked_sliding(candidates, requests, policy)
     else:
         found = list_newly_masked(Boundary(candidates, policy, FREE), requests)
-    return _find_first_masked(segment, judged, enumerate(found))
+    return _find_first_masked(segment, evaluated, enumerate(found))
 
 
 def list_newly_masked(
@@ -104,8 +109,8 @@ def list_masked_sliding(
 ) -> Iterator[Sequence[int]]:
     """Yield for each request the places of all results that a sliding window masks.
 
-    A result may stand before its own call, and what it is of is known only when that comes. So
-    each request is looked at by itself; the time is that of requests times results.
+    A result may stand before its own call, and only the call says which tool it is of. So each
+    request is looked at by itself, in a time of requests times results.
     """
     for _, turns, count in requests:
         edge, pinned = window_edge(policy, turns), PinnedResults(policy)
@@ -124,12 +129,12 @@ def list_masked_sliding(
 
 
 def _find_first_masked(
-    segment: Segment, judged: Judged, masked: Iterable[tuple[int, Sequence[int]]]
+    segment: Segment, evaluated: EvaluatedSegment, masked: Iterable[tuple[int, Sequence[int]]]
 ) -> list[int]:
-    """Return the first request for each place, given requests in order and what these mask."""
-    first = [NEVER] * len(judged.decisions)
+    """Return the first request for each place, from requests in order and the places they mask."""
+    first = [NEVER] * len(evaluated.decisions)
     for request, places in masked:
         for place in places:
-            if judged.decisions[place].reason == "masked" and request < len(segment.requests):
+            if evaluated.decisions[place].reason == "masked" and request < len(segment.requests):
                 first[place] = min(first[place], request)
     return first

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from masking.accounting import Entry, Ledger, Sent, Sizes, digest_of, measure, read_prompt
@@ -31,8 +31,8 @@ class RecordedRequest:
     usage: what the provider reported.
     passed_over: why the request cannot be masked; it then has no body. None if it can.
     wire: the format it is in.
-    path: that of its URL, without the query.
-    client, headers: what rules may ask for, where the recording has it; names in lower case.
+    path: the path of its URL, without the query.
+    client, headers: what rules may match, where the recording has it; names in lower case.
     """
 
     body: bytes
@@ -64,6 +64,37 @@ class Session(Protocol):
         """Yield its requests in the order in which they were sent."""
 
 
+class Pause(NamedTuple):
+    """A pause of `seconds` after every `every` requests."""
+
+    every: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PausedSession:
+    """A session whose user was away now and then; itself a `Session`.
+
+    This is for conversations whose times are not known. What the provider reported as cached holds
+    without the pauses, so the cache is simulated instead.
+    """
+
+    session: Session
+    pause: Pause
+
+    @property
+    def name(self) -> str:
+        """The name under which it is shown."""
+        return self.session.name
+
+    def requests(self) -> Iterator[RecordedRequest]:
+        """Yield the requests, each later by the pauses before it."""
+        for number, recorded in enumerate(self.session.requests()):
+            late = timedelta(seconds=number // self.pause.every * self.pause.seconds)
+            counted = recorded.usage and Usage(prompt=recorded.usage.prompt)
+            yield replace(recorded, when=recorded.when + late, usage=counted)
+
+
 class Ruled(NamedTuple):
     """What a rule changes about the requests that it is for."""
 
@@ -80,7 +111,7 @@ class ReplaySettings:
     slides: the boundary moves at every turn, whatever the prices.
     remembers: the boundary that was sent is remembered, as in mitmdump.
     redaction, reduction: the strategies besides the window, whose settings are `policy`.
-    rules: what holds in place of strategies and prices; the first rule that fits does.
+    rules: strategies and prices for some requests; the first rule that fits a request counts.
     """
 
     policy: MaskPolicy
@@ -135,13 +166,13 @@ class ReplaySettings:
         return pricing if self.ttl is None else pricing.forget_after(self.ttl)
 
     def seed(self, recorded: RecordedRequest, conversation: Conversation) -> bytes:
-        """Return what is different for requests of different hosts, models and accounts."""
+        """Return bytes that differ for requests of different hosts, models and accounts."""
         return digest_of([recorded.host, self.model or conversation.model, recorded.account])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedRequest:
-    """What became of one request: its sizes, a reason for each tool result, and its bill.
+    """The outcome of one request: its sizes, a reason for each tool result, and its bill.
 
     `pricing` has the prices by which it was billed.
     """
@@ -159,7 +190,7 @@ def replay(
     counter: TokenCounter,
     passed_over: Counter[str] | None = None,
 ) -> Iterator[ReplayedRequest]:
-    """Yield what becomes of each request of a session.
+    """Yield the outcome of each request of a session.
 
     A request that cannot be masked is skipped, and counted by reason in `passed_over`.
     """

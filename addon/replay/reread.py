@@ -7,7 +7,7 @@ masked results alone. A name is a path, a file name or an identifier of at least
 
 Each may be a coincidence, and a recording made without masking has such calls, too, because the
 model had seen the results. So this is a sign of what a policy may cost, not a count of what it
-broke. A quote is the clearest sign: an agent cannot spell a line that it no longer sees, and has to
+broke. A quote is the clearest sign: an agent cannot write a line that it no longer sees, and has to
 read it again.
 """
 
@@ -15,10 +15,10 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from addon.replay.shown_texts import ShownTexts
 from masking.accounting import Places
 from masking.conversation import Conversation
 from masking.model import Call, Element, ToolResult
@@ -85,12 +85,12 @@ def find_references(
     for at, (element, item) in enumerate(zip(elements, conversation.items, strict=True)):
         if at in answers:
             references += [
-                shown.recall(call, answers[at]) for call in map(_read_call, element.calls)
+                shown.find_reference(call, answers[at]) for call in map(_read_call, element.calls)
             ]
         for place in results_of[at]:
-            shown.take_result(place, conversation.results[place])
+            shown.add_result(place, conversation.results[place])
         if not element.results:
-            shown.take_message(element, item)
+            shown.add_message(element, item)
     return tuple(references)
 
 
@@ -137,16 +137,46 @@ class _Call(NamedTuple):
     lines: frozenset[str]
 
 
+class ShownTexts:
+    """Where a conversation has shown certain names or lines so far.
+
+    What a tool result shows can be masked; what other messages show cannot. So places are kept for
+    tool results only. What is not `wanted` is ignored and takes no memory.
+    """
+
+    def __init__(self, wanted: frozenset[str]) -> None:
+        self._wanted = wanted
+        self._shown: set[str] = set()
+        self._results_with: defaultdict[str, list[int]] = defaultdict(list)
+
+    def show(self, found: Iterable[str]) -> None:
+        """Add what is shown by a message that is never masked."""
+        self._shown |= self._wanted.intersection(found)
+
+    def show_result(self, place: int, found: Iterable[str]) -> None:
+        """Add what the tool result at this place shows."""
+        for each in self._wanted.intersection(found):
+            self._results_with[each].append(place)
+
+    def find_results(self, found: frozenset[str]) -> tuple[Places, ...]:
+        """Return the places of the results that showed each of these, without duplicates.
+
+        What another message showed, and what nothing showed, is left out.
+        """
+        holders = {tuple(self._results_with.get(each, ())) for each in found - self._shown}
+        return tuple(sorted(holders - {()}))
+
+
 class _Shown:
     """Which of the names and lines of its calls a conversation has shown so far."""
 
     def __init__(self, calls: Sequence[_Call]) -> None:
         self._names = ShownTexts(frozenset(name for call in calls for name in call.names))
         self._lines = ShownTexts(frozenset(line for call in calls for line in call.lines))
-        self._asked: dict[str | None, CallKey] = {}
+        self._key_of: dict[str | None, CallKey] = {}
         self._results_of: defaultdict[CallKey, list[int]] = defaultdict(list)
 
-    def recall(self, call: _Call, request: int) -> Reference:
+    def find_reference(self, call: _Call, request: int) -> Reference:
         return Reference(
             request,
             tuple(self._results_of.get(call.key, ())),
@@ -154,19 +184,19 @@ class _Shown:
             self._lines.find_results(call.lines),
         )
 
-    def take_result(self, place: int, result: ToolResult) -> None:
+    def add_result(self, place: int, result: ToolResult) -> None:
         self._names.show_result(place, _find_all_names(result.texts))
         self._lines.show_result(place, find_shown_lines(result.texts))
-        if result.call_id in self._asked:
-            self._results_of[self._asked[result.call_id]].append(place)
+        if result.call_id in self._key_of:
+            self._results_of[self._key_of[result.call_id]].append(place)
 
-    def take_message(self, element: Element, item: object) -> None:
+    def add_message(self, element: Element, item: object) -> None:
         self.show(_leaves(item))
         for call in map(_read_call, element.calls):
             self._names.show(call.names)
             self._lines.show(call.lines)
             if call.call_id is not None:
-                self._asked[call.call_id] = call.key
+                self._key_of[call.call_id] = call.key
 
     def show(self, texts: Iterable[str]) -> None:
         shown = [*texts]
@@ -183,33 +213,25 @@ def _find_names(text: str) -> Iterator[str]:
         parts = run.split("/")
         for name in (run, *parts) if len(parts) > 1 else parts:
             stripped = name.strip(_ENDS)
-            if len(stripped) >= _LEAST_NAME_CHARS and _is_name(stripped):
+            if len(stripped) < _LEAST_NAME_CHARS:
+                continue
+            # A name is more than a word, which is all letters, in lower case after the first.
+            if not stripped.isalpha() or stripped[1:] != stripped[1:].lower():
                 yield stripped
 
 
-def _is_name(text: str) -> bool:
-    """Whether a text is more than a word, which is all letters, in lower case after the first."""
-    return not text.isalpha() or text[1:] != text[1:].lower()
-
-
 def _read_call(call: Call) -> _Call:
-    arguments = call.arguments
-    value = _parse_arguments(arguments) if isinstance(arguments, str) else arguments
+    value = call.arguments
+    if isinstance(value, str):  # JSON, unless the model made a mistake
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
     texts = [*_leaves(value)]
     return _Call(
         call.call_id,
-        call_key(call.tool, arguments),
+        call_key(call.tool, call.arguments),
         frozenset(_find_all_names(texts)),
         frozenset(find_quoted_lines(texts)),
     )
-
-
-def _parse_arguments(text: str) -> object:
-    try:
-        value: object = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return value
 
 
 def _compact(value: object) -> str:

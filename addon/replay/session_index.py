@@ -1,7 +1,7 @@
 """A session, decoded once, so that many policies can be tried on it.
 
-It is cut into segments: requests of which each begins with all messages of the one before, with the
-same tools and at the same prices. What is found in the last request of a segment holds for all of
+It is split into segments: requests of which each begins with all messages of the one before, with
+the same tools and at the same prices. What the last request of a segment shows holds for all of
 them.
 """
 
@@ -52,7 +52,7 @@ class IndexedRequest(NamedTuple):
 class Segment:
     """Requests of which each continues the one before. Most fields are the last request's.
 
-    seed: tells prompts apart that have nothing in common.
+    seed: different for prompts that have nothing in common.
     follows: the segment whose conversation this one continues with other tools or at other prices.
     requests: all requests of the segment.
     pieces: the tool schemas, then the messages.
@@ -120,7 +120,7 @@ def index_session(
             conversation = recorded.read()
         except WireError:
             continue
-        indexer.take(recorded, conversation)
+        indexer.add(recorded, conversation)
     targets = settings.policy.target_arguments
     return SessionIndex(
         segments=tuple(segment.finish(counter, targets) for segment in indexer.segments),
@@ -141,7 +141,7 @@ class _GrowingSegment:
     sent: list[tuple[datetime, int, tuple[int, ...]]] = field(default_factory=list)
     """The requests: when, how many messages, and the places of the marked pieces."""
 
-    def goes_on(self, conversation: Conversation, head: bytes, pricing: Pricing) -> bool:
+    def is_continued_by(self, conversation: Conversation, head: bytes, pricing: Pricing) -> bool:
         """Whether a request has the segment's tools, its prices, and marks in the same parts."""
         was, now = self.conversation.marks, conversation.marks
         is_marked_alike = (was.in_head, was.in_list) == (now.in_head, now.in_list)
@@ -184,7 +184,7 @@ class _GrowingSegment:
 
 
 class _Indexer:
-    """Cuts a session into segments. A request continues the latest conversation it begins with."""
+    """Splits a session into segments. A request continues the latest conversation it extends."""
 
     def __init__(self, settings: ReplaySettings) -> None:
         self.segments: list[_GrowingSegment] = []
@@ -192,7 +192,7 @@ class _Indexer:
         self._settings = settings
         self._latest: LatestRequests[int] = LatestRequests()
 
-    def take(self, recorded: RecordedRequest, conversation: Conversation) -> None:
+    def add(self, recorded: RecordedRequest, conversation: Conversation) -> None:
         """Add the next request of the session."""
         seed = self._settings.seed(recorded, conversation)
         prefixes = chain(seed, digest_elements(conversation))
@@ -201,8 +201,10 @@ class _Indexer:
         head = digest_head(conversation)
         pricing = self._settings.find_pricing(recorded, conversation)
         asks_summary = is_summary_request(conversation)
-        goes_on = found is not None and self.segments[found].goes_on(conversation, head, pricing)
-        if found is None or asks_summary or not goes_on:
+        is_continued = found is not None and self.segments[found].is_continued_by(
+            conversation, head, pricing
+        )
+        if found is None or asks_summary or not is_continued:
             self.segments.append(
                 _GrowingSegment(
                     seed=seed,

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from addon.replay.compare import ComparedRequest
 from addon.replay.reread import NO_REREADS, Rereads
 from masking.accounting import NO_MARGIN, Bill, Margin, WorstBill
-from masking.prices import Pricing, Source
+from masking.prices import Source
 
 NO_BILL = Bill(0.0, 0.0, 0.0, 0.0)
 
@@ -29,11 +29,11 @@ class BilledPrice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Sums over requests; about 2.5 kB, however many these are.
+    """Sums over requests; about 2.5 kB, however many requests there are.
 
     reported: the requests whose cached tokens the provider reported.
     masked_before: the requests with results that were masked already when they were recorded. They
-        are looked for where the window slides, and so judges all results that it has left behind.
+        are looked for where the window slides, because it evaluates all results that have left it.
     before, before_warm, after: the bills of `Cost`. Dollars are None if any price is not known.
     sliding: the bill after masking where the window slides at every turn.
     margin, dollar_margin: by how much what was saved may be off, and below for the sliding window.
@@ -82,7 +82,7 @@ def _add_bills(one: Bill, other: Bill) -> Bill:
     )
 
 
-def _find_worse(one: WorstBill | None, other: WorstBill | None) -> WorstBill | None:
+def _choose_worse(one: WorstBill | None, other: WorstBill | None) -> WorstBill | None:
     known = (bill for bill in (one, other) if bill is not None)
     return max(known, key=lambda bill: bill.part, default=None)
 
@@ -101,7 +101,7 @@ _Add = Callable[[Any, Any], Any]
 _ADD_OTHERS: Mapping[str, _Add] = {
     "window_turns": max,
     **dict.fromkeys(("before", "before_warm", "sliding", "after"), _add_bills),
-    "worst": _find_worse,
+    "worst": _choose_worse,
     "prices": _add_prices,
 }
 _ADDING: Mapping[str, _Add] = {
@@ -111,7 +111,7 @@ _ADDING: Mapping[str, _Add] = {
 
 
 class ConversationTotals(NamedTuple):
-    """A conversation, by its name, and what its requests come to."""
+    """A conversation: its name, and the totals of its requests."""
 
     name: str
     totals: Totals
@@ -136,7 +136,9 @@ class ConversationSums:
 
 def _measure(compared: ComparedRequest, worst: WorstBill | None) -> Totals:
     chosen, slid = compared.chosen, compared.sliding.entry.cost
-    sizes, cost = chosen.sizes, chosen.entry.cost
+    sizes, cost, pricing = chosen.sizes, chosen.entry.cost, chosen.pricing
+    entry = None if pricing.entry is None else str(pricing.entry)
+    price = BilledPrice(chosen.model, *pricing.ratios, pricing.source, entry)
     return Totals(
         requests=1,
         reported=cost.basis == "reported",
@@ -158,16 +160,13 @@ def _measure(compared: ComparedRequest, worst: WorstBill | None) -> Totals:
         worst=worst,
         chosen_rereads=compared.chosen_rereads,
         sliding_rereads=compared.sliding_rereads,
-        prices=((_name_price(chosen.model, chosen.pricing), 1),),
+        prices=((price, 1),),
     )
 
 
-def _name_price(model: str | None, pricing: Pricing) -> BilledPrice:
-    entry = None if pricing.entry is None else str(pricing.entry)
-    return BilledPrice(model, *pricing.ratios, pricing.source, entry)
-
-
 CostUnit = Literal["usd", "input_tokens"]
+
+UNITS: Mapping[CostUnit, str] = {"usd": "US dollars", "input_tokens": "plain input tokens"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +239,7 @@ def summarize(totals: Totals, unit: CostUnit | None = None) -> Summary:
         cost_sliding=price_bill(totals.sliding, unit),
         cost_after=after,
         saved_error=margin.width,
-        delta_percent=_percent(after, before),
+        delta_percent=(after / before - 1) * 100 if before else None,
         worst_percent=None if worst is None else (worst.part - 1) * 100,
         calls=chosen.calls,
         rereads=chosen.either,
@@ -263,10 +262,6 @@ def choose_unit(totals: Totals) -> CostUnit:
 def price_bill(bill: Bill, unit: CostUnit) -> float:
     """Return a bill in this unit."""
     return bill.cost if unit == "input_tokens" else bill.dollars or 0.0
-
-
-def _percent(after: float, before: float) -> float | None:
-    return (after / before - 1) * 100 if before else None
 
 
 class AssumedPrice(NamedTuple):

@@ -14,7 +14,6 @@ from masking.accounting.cost import (
     MovePrice,
     WorstBill,
     mean_price,
-    price_move,
     read_margin,
     worst_bill,
 )
@@ -36,7 +35,6 @@ from masking.accounting.prefix_cache import (
 )
 from masking.accounting.prompt import (
     PARTS,
-    Part,
     Prompt,
     Sizes,
     digest_elements,
@@ -65,7 +63,6 @@ __all__ = [
     "Ledger",
     "Margin",
     "MovePrice",
-    "Part",
     "Piece",
     "Places",
     "PrefixCache",
@@ -88,7 +85,6 @@ __all__ = [
     "mask_pieces",
     "mean_price",
     "measure",
-    "price_move",
     "read_margin",
     "read_pieces",
     "read_prompt",

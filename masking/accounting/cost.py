@@ -474,7 +474,7 @@ def bill_request(
         spared = max(0.0, warm - lost - other_hits) if hit_rate < 1 else 0.0
         variance = broken * broken * min(block * error, block * block / 6)
         margin = Margin(size + prefix + abs(dearer) * spared, variance)
-        margin = margin.scale(pricing.find_factor(other_tokens))
+        margin = margin.scale(pricing.factor_at(other_tokens))
     is_masked = counts.is_masked
     return Cost(
         before=estimated if is_masked else paid,
@@ -515,7 +515,7 @@ def mean_price(tokens: float, written: float, write: float) -> float:
 
 def _bill(prompt: float, cached: float, uncached: float, pricing: Pricing) -> Bill:
     cached = min(prompt, cached)
-    cost = pricing.find_cost(prompt, cached, uncached)
+    cost = pricing.cost_of(prompt, cached, uncached)
     return Bill(float(prompt), float(cached), cost, pricing.in_dollars(cost))
 
 
@@ -546,7 +546,7 @@ def price_move(last: Cost | None, cost: Cost, pricing: Pricing) -> MovePrice:
     warm = min(last.after.prompt * cost.hit_rate, cost.before.cached) if last else 0.0
     uncached = max(0.0, warm - cost.after.cached)
     rewritten = max(0.0, uncached - removed)
-    price = (pricing.write - pricing.read) * pricing.find_factor(cost.after.prompt) * rewritten
+    price = (pricing.write - pricing.read) * pricing.factor_at(cost.after.prompt) * rewritten
     return MovePrice(removed, uncached, rewritten, price)
 
 

@@ -21,6 +21,7 @@ from masking.accounting.cost import (
     Cost,
     Counts,
     Margin,
+    MovePrice,
     PromptTokens,
     bill_request,
     price_move,
@@ -103,8 +104,8 @@ class Entry:
     """A request in the ledger.
 
     savings, total: what has been saved up to it, in its conversation and in all.
-    moved: whether more was masked than in the request before, if that is known.
-    move_price: what that cost, in input-token equivalents; None if nothing moved.
+    move: what it cost to mask more than in the request before; None if no more was masked, or if
+        that request is not known.
     masked_before: what the request before masked, if an answer to it is new in this one; else None.
     is_frozen: whether the boundary of the conversation no longer moves, since its breaker tripped.
     tripped: whether that begins with this request.
@@ -114,11 +115,15 @@ class Entry:
     conversation: int
     savings: Savings
     total: Savings
-    moved: bool
     masked_before: frozenset[int] | None
     is_frozen: bool
     tripped: bool
-    move_price: float | None = None
+    move: MovePrice | None = None
+
+    @property
+    def moved(self) -> bool:
+        """Whether more was masked than in the request before, if that is known."""
+        return self.move is not None
 
 
 @dataclass(slots=True)
@@ -228,7 +233,7 @@ class Ledger:
             pricing,
             conversation.hit_rate,
         )
-        move_price = price_move(conversation.cost, cost, pricing).price if moved else None
+        move = price_move(conversation.cost, cost, pricing) if moved else None
         conversation.hit_rate, conversation.cost = cost.hit_rate, cost
 
         # Whether the cache did as predicted.
@@ -243,11 +248,10 @@ class Ledger:
             conversation=conversation.number,
             savings=replace(conversation.savings),
             total=replace(self.total),
-            moved=moved,
             masked_before=masked_before if is_answered else None,
             is_frozen=conversation.breaker.tripped,
             tripped=tripped,
-            move_price=move_price,
+            move=move,
         )
 
     def frozen_results(self, seed: bytes, request: Conversation) -> frozenset[int] | None:
@@ -333,7 +337,7 @@ class LatestRequests(Generic[_Conversation]):
 
 
 class Chains:
-    """Computes `chain`, anew only from where a request differs from a recent one.
+    """Computes `chain`, from where a request differs from a recent one.
 
     It remembers the digests of at most `max_requests` requests, with different beginnings.
     """
@@ -342,7 +346,7 @@ class Chains:
         self._recent: LRUCache[bytes, tuple[Sequence[bytes], list[bytes]]] = LRUCache(max_requests)
 
     def chain(self, seed: bytes, digests: Sequence[bytes]) -> list[bytes]:
-        """Return what the function of that name does."""
+        """Return what the function `chain` returns."""
         if not digests:
             return []
         beginning = _extend(seed, digests[0])

@@ -312,7 +312,7 @@ class _CountedElements(Fold[ParsedElement]):
 
 
 def _count_elements(conversation: Conversation, counter: TokenCounter) -> _CountedElements:
-    """Count the elements of a request, but for those that are remembered; the caller's own."""
+    """Count the elements of a request that are not remembered; the caller owns the outcome."""
     marks = conversation.marks
     found = conversation.history.fold(
         _CountedElements,
@@ -383,7 +383,7 @@ def _mask_elements(
     decisions: Sequence[Decision],
     counter: TokenCounter,
 ) -> _MaskedElements:
-    """Return what the decisions make of a request. Read-only: the next request continues it."""
+    """Return the elements that the decisions mask. Read-only: the next request continues it."""
     # Between two moves of the boundary the same results are placeholders, and at a move more of
     # them. So where the results of the request before are the first of these, it is extended.
     numbers = [
@@ -409,7 +409,7 @@ def _mask_elements(
 
 
 class _LastMasked(NamedTuple):
-    """The placeholders of a conversation's last request, and what they made of it.
+    """The placeholders of a conversation's last request, and the elements with them.
 
     chosen: the decisions on results that are placeholders.
     wholes: the unmasked pieces of their elements.

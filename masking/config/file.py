@@ -1,9 +1,9 @@
 """From a TOML file and overrides to settings; every error names the key.
 
-Only the tables under `[observation_masking]` are ours, and all of them are. A key that a file
-leaves out has its default. An override is `TABLE.KEY=VALUE`, with the value as TOML has it. The
-table may have its full name, as in the file: `observation_masking.schema1.window_turns=4`. What is
-no TOML is taken for a text: a shell eats the quotes of `websocket.mode="http"`.
+Only the tables under `[observation_masking]` are ours. A key that a file leaves out has its
+default. An override is `TABLE.KEY=VALUE`, and the table may have its full name, as in the file:
+`observation_masking.schema1.window_turns=4`. The value is written as in TOML; anything else is
+taken as a text, because a shell removes the quotes of `websocket.mode="http"`.
 """
 
 import json
@@ -23,12 +23,12 @@ from masking.errors import ConfigError, OverrideError
 from masking.redaction import RedactionPolicy
 
 ROOT = "observation_masking"
-"""The table that all of ours are in."""
+"""The table that holds all of our tables."""
 
 Source = Literal["shipped", "file", "override", "environment"]
 
 _Table = Mapping[str, Any]
-"""A table as TOML has it."""
+"""A decoded TOML table."""
 
 _KEYS = re.compile(r"\s*([\w-]+(?:\.[\w-]+)*)\s*", re.ASCII)
 _SHOWN = 60
@@ -37,9 +37,9 @@ _SHOWN = 60
 def parse_settings(data: bytes, overrides: Sequence[str] = ()) -> Settings | None:
     """Read the settings of a TOML file; None if it has no table of ours.
 
-    Overrides come before rules, too. Raises ConfigError with the key's full path for an unknown
-    key, a wrong type or a bad value, and for a file that is not TOML; OverrideError if the file is
-    right and an override is not.
+    Overrides win over the file and over its rules. Raises ConfigError with the key's full path for
+    an unknown key, a wrong type or a bad value, and for a file that is not TOML; OverrideError if
+    only an override is wrong.
     """
     document = read_document(data)
     if ROOT not in document:
@@ -99,14 +99,14 @@ def _read_tables(table: _Table, path: str) -> Tables:
 
 
 class Override(NamedTuple):
-    """A value, and the keys that lead to it from our table."""
+    """A value, and the keys that lead to it from the table of `ROOT`."""
 
     keys: tuple[str, ...]
     value: object
 
 
 def read_override(text: str) -> Override:
-    """Read `TABLE.KEY=VALUE`. Raises OverrideError if that is not what it is."""
+    """Read `TABLE.KEY=VALUE`. Raises OverrideError for a text of any other form."""
     keys, equals, value = text.partition("=")
     found = _KEYS.fullmatch(keys)
     if not (found and equals):
@@ -128,7 +128,7 @@ def _read_value(text: str) -> object:
 
 
 def apply_overrides(table: Mapping[str, object], texts: Sequence[str]) -> Mapping[str, object]:
-    """Return a table with these overrides; of two of one key, the later one holds."""
+    """Return a table with these overrides; of two for the same key, the later one wins."""
     return reduce(_put, map(read_override, texts), table)
 
 
@@ -142,7 +142,7 @@ def _put(table: Mapping[str, object], override: Override) -> Mapping[str, object
 
 
 class ConfigValue(NamedTuple):
-    """A key with its table, as `schema1.window_turns`; values as JSON has them."""
+    """A setting: its name with its table (`schema1.window_turns`), and JSON values."""
 
     name: str
     value: object
@@ -155,8 +155,8 @@ def list_values(
 ) -> list[ConfigValue]:
     """Return all values in force, in the order of the tables; none if no table is ours.
 
-    `switch` is what the environment says of redaction, None if it says nothing. A key that a file
-    sets is the file's, also where its value is the shipped one. Raises ConfigError as
+    `switch` is the value of `REDACTION_VARIABLE`, None if it is unset. A key that a file sets
+    counts as the file's even if its value is the shipped one. Raises ConfigError as
     `parse_settings` does.
     """
     settings = parse_settings(data, overrides)
@@ -182,7 +182,7 @@ def find_changed(before: Sequence[ConfigValue], after: Sequence[ConfigValue]) ->
 
 
 def _dump(settings: Settings) -> Mapping[str, object]:
-    """Return the values that a file can hold, as JSON has them."""
+    """Return the values of all settings that a file can hold, as JSON values."""
     plain = json.loads(
         to_json({each.name: getattr(settings, each.name) for each in fields(Tables)})
     )
@@ -190,7 +190,7 @@ def _dump(settings: Settings) -> Mapping[str, object]:
 
 
 def _flatten(tables: _Table) -> Mapping[str, object]:
-    """Return the values by `table.key`; what is no table stands under its own name."""
+    """Return the values by `table.key`, those outside of tables by their own names."""
     return {
         f"{table}.{key}" if isinstance(inner, Mapping) else table: value
         for table, inner in tables.items()
@@ -211,9 +211,9 @@ _BOOLEANS = {"1": True, "t": True, "true": True, "0": False, "f": False, "false"
 def apply_redaction_variable(
     policy: RedactionPolicy, value: str | None
 ) -> tuple[RedactionPolicy, str | None]:
-    """Return the policy under the value of that variable (None if it is unset), and a warning.
+    """Return the policy under the value of `REDACTION_VARIABLE`, None if it is unset.
 
-    A value that is not a boolean means true, and the warning names it.
+    A value that is not a boolean means true; then a warning that names it is returned, too.
     """
     if value is None:
         return policy, None

@@ -1,4 +1,4 @@
-"""What is wrong in a configuration: pydantic's finding in our words, with the key's full path."""
+"""Error messages for a configuration: pydantic's errors in plain words, with the full key."""
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
@@ -10,13 +10,13 @@ from masking.config.settings import RULED, RULED_TABLES, Tables, list_keys, name
 from masking.errors import ConfigError
 
 _LISTS = ("prices", "windows", "rules")
-"""Our lists of tables."""
+"""The lists of tables."""
 
 _NAMES = tuple(list_keys(Tables))
 
 
 def explain(mistake: ErrorDetails, table: Mapping[str, Any], path: str) -> ConfigError:
-    """Return pydantic's finding in the table at a path as an error with the key's full path."""
+    """Return the ConfigError for a mistake that pydantic found in the table at a path."""
     keys = mistake["loc"]
     path += "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
     inner = mistake.get("ctx", {}).get("error")
@@ -62,15 +62,10 @@ def _describe_unknown(mistake: ErrorDetails) -> str:
     return f"unknown key ({hint})"
 
 
-def _describe_choice(mistake: ErrorDetails) -> str:
-    """Return the values of a Literal as TOML has them."""
-    return "expected {}".format(mistake["ctx"]["expected"].replace("'", '"'))
-
-
 _PROBLEMS: Mapping[str, Callable[[ErrorDetails], str]] = {
     "extra_forbidden": _describe_unknown,
     "unexpected_keyword_argument": _describe_unknown,
-    "literal_error": _describe_choice,
+    "literal_error": lambda mistake: "expected " + mistake["ctx"]["expected"].replace("'", '"'),
     "finite_number": lambda _: "must be a finite number",
     "missing": lambda _: "missing",
     "greater_than_equal": lambda mistake: f"must be at least {mistake['ctx']['ge']:g}",
@@ -79,7 +74,7 @@ _PROBLEMS: Mapping[str, Callable[[ErrorDetails], str]] = {
 
 
 def _find_inside(outer: Sequence[str | int], key: str | int) -> list[str]:
-    """Return the place of a key that stands in one of the tables here, and in no other."""
+    """Return a key with its table if exactly one of the tables here has it; else nothing."""
     here = {0: [name for name in _NAMES if name not in _LISTS], 2: RULED_TABLES}
     tables = here.get(len(outer), []) if outer[:1] in ([], ["rules"]) else []
     found = [f"{name}.{key}" for name in tables if key in _known_keys([name])]
@@ -87,9 +82,9 @@ def _find_inside(outer: Sequence[str | int], key: str | int) -> list[str]:
 
 
 def _known_keys(path: Sequence[str | int]) -> list[str]:
-    """Return the keys of the table at this path: `schema1`, or `prices` and a number.
+    """Return the keys of the table at a path, such as `schema1`, or `prices` and a number.
 
-    There are none at the path of a key.
+    The path of a key has none.
     """
     table: Any = Tables
     for key in path:

@@ -23,13 +23,13 @@ _CREDENTIAL = re.compile(
     r"(^|[-_])(api-?key|key|auth(orization|entication)?|cookie2?|token|secret|password|"
     r"credentials?|signature)($|[-_])"
 )
-"""A word in the names of headers that hold what no configuration should."""
+"""A word in the names of headers that hold secrets, which no configuration should."""
 
 _MAX_LABEL = 64
 
 
 class RequestFacts(NamedTuple):
-    """What a rule may know of a request; header names are in lower case."""
+    """The facts about a request that rules match; header names are in lower case."""
 
     host: str | None = None
     model: str | None = None
@@ -75,11 +75,14 @@ class Rule:
             and _fits(facts.model and facts.model.lower(), self.model.lower())
             and _fits(facts.path, self.path)
             and _fits(facts.client, self.client)
-            and all(_fits_header(facts.headers.get(name), glob) for name, glob in self.headers)
+            and all(
+                name in facts.headers and matches(facts.headers[name], (glob,))
+                for name, glob in self.headers
+            )
         )
 
     def covers(self, other: "Rule") -> bool:
-        """Whether it is certain that it fits every request that the other fits."""
+        """Whether the rule surely fits every request that the other one fits."""
         names = ("host", "model", "path", "client")
         globs = all(getattr(self, name) in (ANY, getattr(other, name)) for name in names)
         return globs and {*self.headers} <= {*other.headers}
@@ -93,7 +96,7 @@ def find_first(
 
 
 def find_shadowed(rules: Sequence[Rule]) -> list[tuple[int, int]]:
-    """Return the places of the rules that never hold, each with that of an earlier one's."""
+    """Return the places of rules that never apply, each with that of the rule that covers it."""
     return [
         (place, earlier)
         for place, rule in enumerate(rules)
@@ -109,10 +112,6 @@ def may_hold_credential(name: str) -> bool:
 
 def _fits(text: str | None, glob: str) -> bool:
     return glob == ANY or (text is not None and matches(text, (glob,)))
-
-
-def _fits_header(value: str | None, glob: str) -> bool:
-    return value is not None and matches(value, (glob,))
 
 
 def _check_glob(glob: str, path: str) -> None:

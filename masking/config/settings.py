@@ -1,11 +1,11 @@
 """The settings: every key of a configuration file, its type, its default, and what it does.
 
-A key stands here once. `config.toml`, the tables of `docs/settings.md` and the help of the options
-of `obsmask` are written from these fields (`python -m tests.make_docs`).
+This is the only place that describes a key: `config.toml`, the tables of `docs/settings.md` and the
+help of the options of `obsmask` are written from these fields (`python -m tests.make_docs`).
 
 The classes are the tables of the file. Those of the strategies become the policies of the Python
-API, whose own defaults are those of the original specification. A value that no key of its type can
-take is a ConfigError with the path inside the value, as `[0]`.
+API, whose own defaults are those of the original specification. A value that cannot be right raises
+ConfigError with the path inside the value, such as `[0]`.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ TABLE = ConfigDict(extra="forbid")
 
 
 def name_type(value: object) -> str:
-    """Return what a value of TOML is, in the words of a mistake: `a whole number`."""
+    """Return the type of a TOML value as error messages name it: `a whole number`."""
     return _TYPES.get(type(value), f"a {type(value).__name__}")  # a date, a time, a datetime
 
 
@@ -63,7 +63,7 @@ _TYPES: Mapping[type, str] = {
 
 
 def read_prices(value: object) -> tuple[float, float]:
-    """Read a pair of prices. Raises ConfigError, whose path is that of the item, as `[0]`."""
+    """Read a pair of prices. Raises ConfigError with the path of the item, such as `[0]`."""
     if not isinstance(value, (list, tuple)) or len(value) != 2:
         raise ConfigError("expected [read, write]", "")
     for place, price in enumerate(value):
@@ -100,7 +100,7 @@ def _read_host(pattern: str) -> str:
 
 
 def _read_folder(name: str) -> str:
-    """Refuse a relative folder: proxy and command seldom work in the same one."""
+    """Refuse a relative folder: proxy and commands seldom run in the same directory."""
     if name and not name.startswith("~") and not PurePath(name).is_absolute():
         raise ConfigError("must be a full path, or begin with ~", "")
     return name
@@ -114,7 +114,7 @@ def _read_own_address(host: str) -> str:
 
 
 def _read_headers(value: object) -> Mapping[str, str]:
-    """Read the headers of a rule: a name, which must be there, or names with their globs."""
+    """Read a rule's headers: the name of one that must be there, or names with globs."""
     headers = {value: ANY} if isinstance(value, str) else value
     if not isinstance(headers, dict):
         raise ConfigError("expected a header's name, or a table of names and patterns", "")
@@ -279,7 +279,7 @@ class Schema1Table:
     )
 
     def __post_init__(self) -> None:
-        self.to_policy()  # raises what is wrong with it
+        self.to_policy()  # raises ConfigError
 
     def to_policy(self) -> MaskPolicy:
         """Return the policy of the window. Raises ConfigError."""
@@ -293,7 +293,7 @@ class Schema1Table:
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
 class RedactionTable:
-    """Redaction. How `{arguments}` are shortened is said in `schema1`."""
+    """Redaction. `placeholder_arguments_chars` of `schema1` holds here, too."""
 
     enabled: StrictBool = Field(
         default=False,
@@ -309,7 +309,7 @@ class RedactionTable:
     )
 
     def __post_init__(self) -> None:
-        self.to_policy(0)  # raises what is wrong with it
+        self.to_policy(0)  # raises ConfigError
 
     def to_policy(self, placeholder_arguments_chars: int) -> RedactionPolicy:
         """Return the policy. Raises ConfigError."""
@@ -459,7 +459,7 @@ class PageSettings:
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
 class RecordingSettings:
-    """What a mitmproxy recording holds besides what was sent."""
+    """What a mitmproxy recording holds beside what was sent."""
 
     keep_original: StrictBool = Field(
         default=True,
@@ -471,7 +471,7 @@ class RecordingSettings:
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
 class WebsocketSettings:
-    """What becomes of a client that speaks over WebSockets."""
+    """How clients are treated that use WebSockets."""
 
     mode: WebsocketMode = Field(
         default="auto",
@@ -487,9 +487,9 @@ class WebsocketSettings:
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
 class HostSettings:
-    """Patterns of hosts' names, in the form in which they are compared.
+    """Patterns of host names, normalized.
 
-    A name that cannot be a host's is a mistake: an empty one, a URL, a port.
+    Raises ConfigError for what cannot be a host name: an empty text, a URL, a port.
     """
 
     only: Hosts = Field(
@@ -551,7 +551,7 @@ class WindowTable(OwnWindow):
 
 
 RULED_TABLES = ("schema1", "redaction", "reduction")
-"""The tables of which a rule can change keys."""
+"""The tables whose keys a rule can change."""
 
 RULED = ("mode", "holdout_percent", *RULED_TABLES)
 """All that a rule can change; everything else holds for the whole proxy."""
@@ -560,7 +560,7 @@ RULED = ("mode", "holdout_percent", *RULED_TABLES)
 class RuleTable(BaseModel):
     """Which requests a rule is for, their label, and the keys that are different for them.
 
-    Those come in the place of the file's, and are checked there (see `masking.config.file`).
+    `masking.config.file` puts these keys in place of the file's, and checks the outcome.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -598,7 +598,7 @@ class RuleTable(BaseModel):
     )
 
     def model_post_init(self, context: object) -> None:
-        """Raise ConfigError if there can be no such rule."""
+        """Raise ConfigError if the rule cannot be right."""
         self.to_rule()
 
     @model_serializer(mode="wrap")
@@ -624,7 +624,7 @@ class RuleTable(BaseModel):
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
 class Tables:
-    """All that a file can hold: the keys that stand outside of tables, and the tables."""
+    """Everything that a file can hold: some keys outside of tables, and the tables."""
 
     mode: Mode = Field(
         default="on",
@@ -696,7 +696,7 @@ class Tables:
     )
 
     def __post_init__(self) -> None:
-        """See that no placeholder names an id under which nothing is kept."""
+        """Raise ConfigError if placeholders name an id and nothing is kept under it."""
         if self.schema1.to_policy().template.names_recall and not self.recall.enabled:
             raise ConfigError(
                 "{recall} needs recall.enabled = true", "schema1.placeholder_template"
@@ -705,7 +705,7 @@ class Tables:
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
 class Settings(Tables):
-    """What a file says, and what stands in none.
+    """The settings of a file, and those that no file has.
 
     price_list: the path of the price list, unless it is the shipped one.
     label: what records call the requests that these settings are for.
@@ -771,11 +771,12 @@ class Settings(Tables):
 
     @cached_property
     def digest(self) -> str:
-        """12 hex digits, the same for equal settings, whatever is kept where, and the page.
+        """12 hex digits that are the same for equal settings of a request.
 
-        Of the settings of one request: neither rules for others nor its label tell it apart.
+        They leave out what does not matter to one request: where things are kept, the page, the
+        request's label, and the rules for others.
         """
-        nowhere = replace(
+        relevant = replace(
             self,
             recall=RecallSettings(),
             metrics=MetricsSettings(),
@@ -784,7 +785,7 @@ class Settings(Tables):
             rules=(),
             by_rule=(),
         )
-        return hashlib.blake2b(to_json(nowhere), digest_size=6).hexdigest()
+        return hashlib.blake2b(to_json(relevant), digest_size=6).hexdigest()
 
 
 def find_settings(settings: Settings, facts: RequestFacts) -> Settings:
@@ -793,6 +794,6 @@ def find_settings(settings: Settings, facts: RequestFacts) -> Settings:
 
 
 def change_everywhere(settings: Settings, change: Callable[[Settings], Settings]) -> Settings:
-    """Return settings after a change, which their rules' settings have, too."""
+    """Return settings with a change made to them and to their rules' settings."""
     by_rule = tuple((rule, change(own)) for rule, own in settings.by_rule)
     return replace(change(settings), by_rule=by_rule)

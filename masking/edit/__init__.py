@@ -3,7 +3,7 @@
 `splice` is in the module of its name, which a face would hide.
 """
 
-from masking.edit.json_text import StringSpan, decode, edit_strings, find_strings
+from masking.edit.json_text import edit_strings, find_strings
 from masking.edit.splice import apply
 
-__all__ = ["StringSpan", "apply", "decode", "edit_strings", "find_strings"]
+__all__ = ["apply", "edit_strings", "find_strings"]

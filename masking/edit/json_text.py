@@ -1,6 +1,6 @@
-"""JSON as text: decoded as leniently as clients write it, and where its values stand.
+"""JSON as text: decoding as lenient as clients need, and where values stand in a text.
 
-If a key occurs twice in an object, the last one holds, as in every decoder of JSON.
+If a key occurs twice in an object, the last one counts, as in every decoder of JSON.
 """
 
 import json
@@ -20,7 +20,7 @@ BOM = "\ufeff"
 
 
 class Number(NamedTuple):
-    """A number that has no value here, only a spelling."""
+    """A number that is kept as it is spelled, without a value."""
 
     spelling: str
 
@@ -29,7 +29,7 @@ class Number(NamedTuple):
 
 
 def _read_number(spelling: str) -> object:
-    """Return a number as orjson does, so that a lone surrogate elsewhere changes nothing in it."""
+    """Read a number as orjson does: a lone surrogate elsewhere must not change its value."""
     try:
         number: object = orjson.loads(spelling)
     except orjson.JSONDecodeError:  # beyond all that a float can be
@@ -67,7 +67,7 @@ def decode_utf8(body: bytes) -> str:
 
 
 def encode_string(text: str, *, ascii_only: bool) -> bytes:
-    """Return a text's JSON token, in ASCII if that is asked for or cannot be avoided."""
+    """Return a text as a JSON token, in ASCII if `ascii_only` or if UTF-8 cannot encode it."""
     if ascii_only and not text.isascii():
         return json.dumps(text).encode()
     try:
@@ -119,7 +119,7 @@ def find_spans(text: str, paths: Collection[Path], list_path: Path | None = None
     for path, start, end, _ in _walk(text, leading):
         count_met = len(met)
         met.add(path)
-        if len(met) == count_met:  # again, so what was found in this key's earlier value is void
+        if len(met) == count_met:  # a repeated key: drop what was found in its earlier value
             spans.values = {
                 at: span
                 for at, span in spans.values.items()
@@ -137,9 +137,9 @@ def find_spans(text: str, paths: Collection[Path], list_path: Path | None = None
 
 
 def find_strings(text: str) -> Iterator[StringSpan]:
-    """Yield the string values of a JSON text, in its order, those of duplicate keys included.
+    """Yield the string values of a JSON text in order, those of duplicate keys included.
 
-    Raises ValueError if the text is no JSON or nested too deeply.
+    Raises ValueError if the text is not JSON or nested too deeply.
     """
     try:
         _SCANNER.decode(text.removeprefix(BOM))
@@ -154,7 +154,7 @@ def edit_strings(text: str, edit: Callable[[Path, str], str]) -> str:
     """Return the JSON text with each string value as `edit(path, value)` returns it.
 
     A string that stays keeps its spelling. One that changes is escaped to ASCII if the old one was
-    ASCII. Raises ValueError if the text is no JSON.
+    ASCII. Raises ValueError if the text is not JSON.
     """
     pieces = []
     done = 0

@@ -21,7 +21,8 @@ _NEEDLE_BYTES = 48
 """A longer needle makes `bytes.find` slow, and this length is nearly always unique."""
 
 _MAX_NEAR_MISSES = 100
-"""How many places may begin like a token without being it; the exact way is always linear."""
+"""How many places may only begin like a token before the search gives up. The exact way, which is
+then taken, is always linear."""
 
 
 def apply(document: Mapping[str, object], edits: Edits, list_path: Path = ()) -> dict[str, object]:
@@ -69,7 +70,7 @@ def splice(
 ) -> bytes:
     """Return the body with the edits carried out and every other byte as it was.
 
-    New texts are escaped to ASCII if that is asked for, by default if the body is ASCII.
+    New texts are escaped to ASCII if `ascii_only`, by default if the body is ASCII.
 
     `document` is what `decode(body)` returned. An element that is dropped goes with the comma
     before it and the blanks around that; one that is inserted gets a comma as the client writes
@@ -80,14 +81,14 @@ def splice(
         ascii_only = body.isascii()
     try:
         # The fast way looks for the bytes of each text, as most clients would have written them, in
-        # the order of the request, and exchanges them. It parses nothing, so it may find the same
-        # bytes elsewhere: in a key, or in an equal text that is to stay. The proof tells.
+        # the order of the request, and replaces them. It parses nothing, so it may find the same
+        # bytes elsewhere: in a key, or in an equal text that must stay. The proof notices that.
         spliced = None if edits.moves else _cut_quickly(body, edits.replacements, ascii_only)
         if spliced is not None and _is_proven(spliced, document, edits, list_path):
             return spliced
         # The exact way walks the text to the values themselves: where a client escapes otherwise or
-        # repeats a key, and where elements are dropped or inserted. Only edits that were made for
-        # another body can mislead it, or a fault of its own; so it is proven, too.
+        # repeats a key, and where elements are dropped or inserted. Only edits for another body, or
+        # a bug here, can make it fail; so its outcome is proven, too.
         spliced = _cut_exactly(body, edits, list_path, ascii_only)
         if _is_proven(spliced, document, edits, list_path):
             return spliced
@@ -129,7 +130,7 @@ def _is_proven(
 def _cut_quickly(
     body: bytes, replacements: Iterable[Replacement], ascii_only: bool
 ) -> bytes | None:
-    """Exchange the bytes of what is replaced; None if one cannot be found."""
+    """Replace the bytes of each text; None if one cannot be found."""
     pieces: list[bytes] = []
     done = 0
     for replacement in replacements:
@@ -165,12 +166,12 @@ def _find_token(body: bytes, token: bytes, at: int) -> int:
 
 
 def _cut_exactly(body: bytes, edits: Edits, list_path: Path, ascii_only: bool) -> bytes:
-    """Write the text anew, by the spans of what is replaced and of the elements that stay."""
+    """Write the text again, from the spans of what is replaced and of the elements that stay."""
     text = decode_utf8(body)
     at = {replacement.path: replacement for replacement in edits.replacements}
     try:
         spans = find_spans(text, at, list_path if edits.moves else None)
-    except ValueError:  # it is JSON, so there is but one thing it can be
+    except ValueError:  # it is JSON, so nothing else can be wrong
         raise WireError("nested too deeply") from None
     new = sorted(
         (span, _render_json(at[path].value, ascii_only).decode())

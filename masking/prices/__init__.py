@@ -3,18 +3,11 @@
 `find_pricing` answers all of that for a request's host and model.
 """
 
-from masking.prices.cache_rules import (
-    LATEST_ENDS,
-    OPENAI,
-    UNKNOWN_MARKS,
-    CacheRules,
-    ReadsAt,
-    find_cache_rules,
-)
+from masking.prices.cache_rules import LATEST_ENDS, CacheRules, ReadsAt
 from masking.prices.price_list import (
     MAX_MEGABYTES,
+    MAX_PRICE,
     MAX_TEXT,
-    Price,
     PriceList,
     PriceStep,
     load_shipped,
@@ -22,7 +15,6 @@ from masking.prices.price_list import (
     read_list,
 )
 from masking.prices.pricing import (
-    MAX_PRICE,
     CachePricing,
     OwnPrice,
     OwnWindow,
@@ -30,7 +22,6 @@ from masking.prices.pricing import (
     Pricing,
     Source,
     find_pricing,
-    find_window,
     fits_window,
 )
 from masking.prices.published import pack_list
@@ -40,22 +31,17 @@ __all__ = [
     "MAX_MEGABYTES",
     "MAX_PRICE",
     "MAX_TEXT",
-    "OPENAI",
-    "UNKNOWN_MARKS",
     "CachePricing",
     "CacheRules",
     "OwnPrice",
     "OwnWindow",
-    "Price",
     "PriceList",
     "PriceSettings",
     "PriceStep",
     "Pricing",
     "ReadsAt",
     "Source",
-    "find_cache_rules",
     "find_pricing",
-    "find_window",
     "fits_window",
     "load_shipped",
     "open_list",

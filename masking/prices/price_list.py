@@ -49,7 +49,7 @@ second then. The shipped list has 18,000."""
 _MAX_DEPTH = 8
 """How deep clauses may stand in clauses."""
 
-_MAX_PRICE = 1e6
+MAX_PRICE = 1e6
 
 PRICE_NAMES = ("input", "cache_read", "cache_write")
 """The prices of a model, in dollars for a million tokens."""
@@ -295,8 +295,8 @@ def _check_model(model: Object, path: str, patterns: "_Patterns") -> None:
 
 def _check_price(value: object, path: str) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (is_number and 0 <= cast(float, value) < _MAX_PRICE):
-        raise ConfigError(f"expected a number from 0 up and below {_MAX_PRICE:g}", path)
+    if not (is_number and 0 <= cast(float, value) < MAX_PRICE):
+        raise ConfigError(f"expected a number from 0 up and below {MAX_PRICE:g}", path)
 
 
 def _check_clause(clause: object, path: str, patterns: "_Patterns", depth: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""The prices by which a request is masked and billed; this is the one place that finds them.
+"""The prices by which a request is masked and billed.
 
 A pricing depends on the configuration and the request (host, model, cache marks) alone, never on
 an answer. So a restart and a second proxy render the same bytes.
@@ -16,12 +16,10 @@ from typing import Literal
 from masking.errors import ConfigError
 from masking.patterns import check_host, is_named, normalize_host
 from masking.prices.cache_rules import OPENAI, UNKNOWN_MARKS, CacheRules, find_cache_rules
-from masking.prices.price_list import Price, PriceList, PriceStep, open_list
+from masking.prices.price_list import MAX_PRICE, Price, PriceList, PriceStep, open_list
 
 CachePricing = Literal["none", "auto"] | tuple[float, float]
 """Prices of a cached and of a written token, relative to a plain input token, or their source."""
-
-MAX_PRICE = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +108,7 @@ _LONGEST_NAME = 256
 _MILLION = 1_000_000
 
 _LONG = "1h"
-"""An hour, as requests spell it."""
+"""An hour, in the spelling of requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +149,15 @@ class Pricing:
         has_long = self.cache.long_write is not None and self.source != "config"
         return self.write, (self.cache.long_write or self.write) if has_long else self.write
 
-    def find_cost(self, prompt: float, cached: float, uncached: float | None = None) -> float:
+    def cost_of(self, prompt: float, cached: float, uncached: float | None = None) -> float:
         """Return the cost, in plain input tokens, of a prompt with so many `cached` tokens.
 
         `uncached` is the mean price of its other tokens; if it is None, all of them are written.
         """
         each = self.write if uncached is None else uncached
-        return (cached * self.read + (prompt - cached) * each) * self.find_factor(prompt)
+        return (cached * self.read + (prompt - cached) * each) * self.factor_at(prompt)
 
-    def find_factor(self, prompt: float) -> float:
+    def factor_at(self, prompt: float) -> float:
         """Return how many times as much a token costs in a prompt of this many tokens."""
         place = bisect_left(self.steps, prompt, key=lambda step: step.above)
         return self.steps[place - 1].factor if place else 1.0
@@ -170,16 +168,16 @@ class Pricing:
         return None if each is None else cost * each / _MILLION
 
     def ask_for(self, lifetime: str | None) -> "Pricing":
-        """Return it for a request whose last cache mark asks for this lifetime, as spelled.
+        """Return the pricing of a request whose last cache mark has this lifetime.
 
-        What is configured is the price, whatever is asked for.
+        A configured price holds for every lifetime.
         """
         if lifetime != _LONG or self.cache.long_write is None or self.source == "config":
             return self
         return dataclasses.replace(self, write=self.cache.long_write, short_write=self.write)
 
     def forget_after(self, ttl: float | None) -> "Pricing":
-        """Return it with a cache that forgets a prompt after `ttl` seconds; None for never."""
+        """Return the pricing with a cache that forgets after `ttl` seconds; None for never."""
         return dataclasses.replace(self, cache=dataclasses.replace(self.cache, ttl=ttl))
 
 

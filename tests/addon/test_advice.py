@@ -35,7 +35,8 @@ from addon.shared.config_file import ConfigFile
 from addon.shared.config_places import user_config
 from addon.shared.shipped import shipped
 from addon.shared.state_lines import render_no_page, render_recall
-from masking.config import PageSettings, Settings, Tables, list_keys, list_values, parse_settings
+from masking.config import PageSettings, Settings, list_keys, list_values, parse_settings
+from masking.config.settings import Tables
 from tests.findings import record
 from tests.made_up_records import tally
 from tests.pages import find_pages

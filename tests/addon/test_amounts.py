@@ -34,7 +34,6 @@ def entry_of(
         conversation=7,
         savings=savings,
         total=savings,
-        moved=False,
         masked_before=None,
         is_frozen=False,
         tripped=False,

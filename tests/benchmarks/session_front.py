@@ -26,10 +26,10 @@ from rich.table import Table
 from addon.commands.sessions import read_sessions
 from addon.replay.first_masked import (
     NEVER,
-    Judged,
+    EvaluatedSegment,
+    evaluate_segment,
     find_first_masked,
     find_first_masked_sliding,
-    judge_segment,
 )
 from addon.replay.replay import ReplaySettings, Session
 from addon.replay.session_index import Segment, index_session
@@ -121,11 +121,11 @@ def find_session_front(
             marks=segment.conversation.marks,
         )
         prices = dataclasses.replace(priced, steps=())  # the clairvoyant knows none, either
-        judged = judge_segment(segment, settings.policy, prices, counter)
-        sizes = _find_sizes(segment, judged, settings.policy, prices)
+        evaluated = evaluate_segment(segment, settings.policy, prices, counter)
+        sizes = _find_sizes(segment, evaluated, settings.policy, prices)
         schedules = [
             find_first_masked(
-                segment, judged, dataclasses.replace(settings.policy, max_loss=loss), prices
+                segment, evaluated, dataclasses.replace(settings.policy, max_loss=loss), prices
             )
             for loss in losses
         ]
@@ -171,13 +171,13 @@ def _add_up(costs: Sequence[float], whole: Sequence[float]) -> BillTotals:
 
 
 def _find_sizes(
-    segment: Segment, judged: Judged, policy: MaskPolicy, prices: BoundaryPrices
+    segment: Segment, evaluated: EvaluatedSegment, policy: MaskPolicy, prices: BoundaryPrices
 ) -> ConversationSizes:
     sizes = [*accumulate((piece.tokens for piece in segment.pieces), initial=0)]
     places = [result.element + 1 for result in segment.conversation.results]
     requests = [sizes[request.messages + 1] for request in segment.requests]
     offsets = [sizes[at] for at in places]
-    ripe = find_first_masked_sliding(segment, judged, policy)
+    ripe = find_first_masked_sliding(segment, evaluated, policy)
     readable = math.inf
     if prices.reads_at == "marks":
         readable = sizes[1] if segment.conversation.marks.in_head else 0
@@ -187,20 +187,20 @@ def _find_sizes(
     return ConversationSizes(
         requests=requests,
         offsets=offsets,
-        savings=[*_find_savings(segment, judged, places, ripe)],
+        savings=[*_find_savings(segment, evaluated, places, ripe)],
         ripe=ripe,
         readable=readable,
     )
 
 
 def _find_savings(
-    segment: Segment, judged: Judged, places: Sequence[int], ripe: Sequence[int]
+    segment: Segment, evaluated: EvaluatedSegment, places: Sequence[int], ripe: Sequence[int]
 ) -> Iterator[int]:
     """Yield what masking each result saves; of several in one piece, the first saves for all."""
     saved: set[int] = set()
     for at, request in zip(places, ripe, strict=True):
         is_first = request < NEVER and at not in saved
-        yield segment.pieces[at].tokens - judged.pieces[at].tokens if is_first else 0
+        yield segment.pieces[at].tokens - evaluated.pieces[at].tokens if is_first else 0
         if is_first:
             saved.add(at)
 

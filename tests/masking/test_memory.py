@@ -1,5 +1,7 @@
 """What is remembered of a conversation, and which request continues which."""
 
+import itertools
+import random
 from collections.abc import Sequence
 
 import orjson
@@ -15,6 +17,8 @@ from masking.memory import (
     ResultIds,
     digest_answers,
     digest_opening,
+    estimate_lifetime,
+    is_held_out,
 )
 from masking.request_cache import RequestCache
 from masking.rewrite import read_request
@@ -22,7 +26,7 @@ from masking.window import BoundaryPosition
 from masking.window.placeholder import Rendering
 from masking.wire.chat import CHAT
 from masking.wire.messages import MESSAGES
-from tests.builders import assistant, call, parts, read, result, turn
+from tests.builders import assistant, call, parts, read, read_body, result, turn
 from tests.images import png
 
 OPENING: list[ChatMessage] = [
@@ -432,3 +436,70 @@ def test_what_was_remembered_before_can_be_loaded() -> None:
     memory = BoundaryMemory()
     memory.load([(digest_opening(body(TALK)), (past(3, move(1)),))])
     assert past(3, move(1)) == memory.lookup(body(TALK), 0.0, 300.0).past
+
+
+# The hold-out: which conversations are observed only.
+
+
+OPENINGS = [random.Random(number).randbytes(16) for number in range(10_000)]
+
+
+def choose(percent: float, salt: str = "") -> set[bytes]:
+    return {opening for opening in OPENINGS if is_held_out(opening, percent, salt)}
+
+
+@pytest.mark.parametrize("salt", ["", "spring", "é" * 100])
+@pytest.mark.parametrize("percent", [1, 10, 12.5, 50, 99])
+def test_about_as_many_are_held_out_as_are_asked_for(percent: float, salt: str) -> None:
+    deviation = (len(OPENINGS) * percent / 100 * (1 - percent / 100)) ** 0.5
+    assert abs(len(choose(percent, salt)) - len(OPENINGS) * percent / 100) < 4 * deviation
+
+
+def test_none_and_all() -> None:
+    assert set() == choose(0)
+    assert set(OPENINGS) == choose(100)
+
+
+def test_a_larger_percentage_only_adds_conversations() -> None:
+    groups = [choose(percent) for percent in (0, 0.1, 5, 5.5, 20, 80, 100)]
+    assert all(less < more for less, more in itertools.pairwise(groups))
+
+
+def test_another_salt_chooses_others_independently_of_the_first() -> None:
+    first, second = choose(20, "a"), choose(20, "b")
+    assert abs(len(first & second) - 400) < 80
+
+
+def test_the_choice_is_the_same_in_every_version() -> None:
+    openings = [bytes([number] * 16) for number in range(16)]
+    chosen = [number for number, each in enumerate(openings) if is_held_out(each, 25, "salt")]
+    assert [7, 8, 15] == chosen
+
+
+# How long a prompt is taken to be remembered.
+
+
+HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+TEXT = {"type": "text", "text": "Go on."}
+
+
+@pytest.mark.parametrize(
+    ("body", "seconds"),
+    [
+        pytest.param({}, 300, id="the provider's own time"),
+        pytest.param({"messages": [{"content": "Go on.", **HOUR}]}, 3_600, id="a message"),
+        pytest.param({"messages": [{"content": [TEXT, {**TEXT, **HOUR}]}]}, 3_600, id="a part"),
+        pytest.param({"tools": [{"type": "function", **HOUR}]}, 3_600, id="a tool"),
+        pytest.param({"prompt_cache_retention": "24h"}, 86_400, id="the whole request"),
+        pytest.param({"prompt_cache_retention": "in_memory"}, 300, id="nothing longer"),
+        pytest.param({"prompt_cache_retention": 24}, 300, id="no text"),
+        pytest.param({"messages": [{"cache_control": {"type": "ephemeral"}}]}, 300, id="no ttl"),
+        pytest.param({"messages": [{"cache_control": "1h"}, 7, None]}, 300, id="no marker"),
+        pytest.param({"tools": {"a": 1}}, 300, id="no lists"),
+    ],
+)
+def test_it_is_the_longest_that_is_known_and_a_fifth_for_doubt(
+    body: dict[str, object], seconds: float
+) -> None:
+    marks = read_body({"messages": [], **body}).marks
+    assert estimate_lifetime(marks, 300.0) == pytest.approx(1.2 * seconds)

@@ -7,6 +7,7 @@ import pytest
 
 from addon.replay.boundary_moves import Value, find_moves
 from addon.replay.replay import ReplayedRequest
+from masking.accounting.cost import price_move
 from masking.prices import CachePricing
 from masking.wire.usage import Usage
 from tests.builders import policy
@@ -46,13 +47,16 @@ def test_a_moves_price_is_what_writing_anew_costs_beyond_reading() -> None:
     assert move.price == pytest.approx(move.paid)
 
 
-def test_the_ledger_has_the_same_price_at_once() -> None:
+def test_the_ledger_prices_a_move_from_the_bill_before_it() -> None:
     requests = replayed(Talk(), (0.4, 1.25)).chosen
     prices = {move.request: move.price for move in find_moves(requests, in_tokens)}
     assert any(prices.values())
-    assert [prices.get(at) for at in range(len(requests))] == [
-        request.entry.move_price for request in requests
-    ]
+    costs = [None, *(request.entry.cost for request in requests)]
+    assert prices == {
+        at: price_move(costs[at], request.entry.cost, request.pricing).price
+        for at, request in enumerate(requests)
+        if request.entry.moved
+    }
 
 
 def test_without_the_move_that_request_would_have_cost_its_price_less() -> None:
@@ -91,7 +95,9 @@ def test_what_no_cache_held_is_no_price_of_a_move() -> None:
 
 def test_a_first_request_that_is_masked_moves_for_nothing() -> None:
     requests = replayed(Talk()).chosen[-1:]
-    entry = dataclasses.replace(requests[0].entry, moved=True)
+    entry = requests[0].entry
+    price = price_move(None, entry.cost, requests[0].pricing)
+    entry = dataclasses.replace(entry, move=price)
     first: ReplayedRequest = dataclasses.replace(requests[0], entry=entry)
     (move,) = find_moves([first], in_tokens)
     assert (0, sum(r == "masked" for r in first.reasons)) == (move.request, move.results)

@@ -18,9 +18,14 @@ import pytest
 
 from addon.replay.boundary_moves import Value
 from addon.replay.compare import Comparison
-from addon.replay.report.origin import Origin
-from addon.replay.report.page import bills_by_policy, render_chart, render_charts, render_report
-from masking.accounting.cost import Bill
+from addon.replay.report.page import (
+    Origin,
+    bills_by_policy,
+    render_chart,
+    render_charts,
+    render_report,
+)
+from masking.accounting.cost import Bill, price_move
 from masking.model import REASONS, ChangeReason, KeepReason
 from masking.prices import CachePricing
 from masking.wire.usage import Usage
@@ -314,10 +319,11 @@ def test_a_move_that_costs_nothing_has_no_price() -> None:
     nothing = Bill(0.0, 0.0, 0.0, 0.0)
     (request,) = comparison.chosen
     cost = dataclasses.replace(request.entry.cost, before=nothing, after=nothing)
-    entry = dataclasses.replace(request.entry, cost=cost, moved=True)
+    move = price_move(None, cost, request.pricing)
+    entry = dataclasses.replace(request.entry, cost=cost, move=move)
     empty = dataclasses.replace(comparison, chosen=(dataclasses.replace(request, entry=entry),))
-    (move,) = described(empty)["moves"]
-    assert 0 == move["price"] == move["paid"]
+    (described_move,) = described(empty)["moves"]
+    assert 0 == described_move["price"] == described_move["paid"]
 
 
 def spelled_out(row: str) -> str:

@@ -6,21 +6,17 @@ from itertools import accumulate
 import pytest
 
 from addon.replay.compare import Comparison
-from addon.replay.pauses import Pause
-from addon.replay.replay import ReplayedRequest
-from addon.replay.report.origin import Origin, list_prices
-from addon.replay.report.page import bills_by_policy
+from addon.replay.numbers import choose_money_format, pluralize, render_count, render_percent
+from addon.replay.replay import Pause, ReplayedRequest
+from addon.replay.report.page import Origin, bills_by_policy
 from addon.replay.report.tables import (
     Amount,
     ConversationRow,
-    choose_money_format,
     describe_headline,
     describe_saving,
     list_conversations,
     list_policies,
-    pluralize,
-    render_count,
-    render_percent,
+    list_prices,
 )
 from addon.replay.reread import Rereads
 from addon.replay.totals import CostUnit, Summary, Totals, add_all, summarize

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from addon.commands.diagnosis.finding import Finding, broken, note, ok
 from addon.commands.diagnosis.storage import check_room, find_existing, is_open, render_size
-from addon.replay.report.tables import pluralize
+from addon.replay.numbers import pluralize
 from addon.shared.recall_folder import RecallFolder, find_folder
 from masking.config import RecallSettings
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from addon.commands.diagnosis.finding import Finding, broken, note, ok
 from addon.metrics.record_file import BEGINNING
 from addon.metrics.shared_file import begins_as
-from addon.replay.report.tables import pluralize
+from addon.replay.numbers import pluralize
 
 _MEGABYTE = 1_000_000
 _LITTLE = 100 * _MEGABYTE

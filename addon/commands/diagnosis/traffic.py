@@ -9,7 +9,7 @@ from addon.metrics.held import HELD
 from addon.metrics.record import RequestRecord
 from addon.metrics.tally import Tally
 from addon.metrics.tally_line import explain_passed, list_outgrown
-from addon.replay.report.tables import pluralize
+from addon.replay.numbers import pluralize
 from masking.config import RequestFacts, Rule
 
 

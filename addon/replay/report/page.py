@@ -9,7 +9,8 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
 from functools import cache
 from importlib.resources import files
 
@@ -17,30 +18,74 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from addon.replay.boundary_moves import Value, find_moves
 from addon.replay.compare import Comparison
-from addon.replay.report.origin import Origin, list_prices
+from addon.replay.numbers import pluralize
+from addon.replay.replay import Pause, ReplaySettings
 from addon.replay.report.tables import (
     POLICIES,
-    UNITS,
     PolicyKey,
     describe_headline,
     list_conversations,
     list_policies,
-    pluralize,
+    list_prices,
 )
-from addon.replay.totals import ConversationTotals, CostUnit, add_all, assumed_prices, summarize
+from addon.replay.totals import (
+    UNITS,
+    ConversationTotals,
+    CostUnit,
+    add_all,
+    assumed_prices,
+    summarize,
+)
 from masking.accounting import Bill, label_reasons, render_reasons
 from masking.errors import printable
+from masking.window import MaskPolicy
 
 _STYLES = ("uPlot.min.css", "report.css")
 _SCRIPTS = ("uPlot.iife.min.js", "elements.js", "charts.js", "masking_map.js", "report.js")
 
 
+_SETTINGS = [field.name for field in fields(MaskPolicy)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """When a report was made, by which version, from which `sources` (files and folders)."""
+
+    created: datetime
+    version: str
+    sources: tuple[str, ...]
+    settings: ReplaySettings
+    pause: Pause | None = None
+
+    @property
+    def date(self) -> str:
+        """When it was made: `1 June 2026, 12:00 UTC`."""
+        return f"{self.created.day} {self.created:%B %Y, %H:%M %Z}"
+
+    def list_settings(self) -> list[tuple[str, str]]:
+        """Return the settings of the replay, by the names that files and options give them."""
+        policy, settings = self.settings.policy, self.settings
+        known: dict[str, object] = {name: getattr(policy, name) for name in _SETTINGS}
+        known["cache_pricing"] = settings.price_settings.cache_pricing
+        known["redaction.enabled"] = settings.redaction.redacts
+        known["reduction.enabled"] = settings.reduction.reduces
+        known["memory.enabled"] = settings.remembers
+        known["--model"] = settings.model
+        known["--cache-ttl"] = settings.ttl
+        known["--pause"] = self.pause
+        return [
+            (name, json.dumps(value, ensure_ascii=False))
+            for name, value in known.items()
+            if value is not None
+        ]
+
+
 def render_report(
     conversations: Sequence[ConversationTotals], charts: Sequence[str], origin: Origin
 ) -> str:
-    """Return the page, which needs nothing else from the network or the disk.
+    """Return the page, which needs nothing from the network or the disk.
 
-    `charts` has for each conversation what `render_chart` gives.
+    `charts` has the outcome of `render_chart` for each conversation.
 
     A conversation's charts are in US dollars if all of its prices are known, and the rest of the
     page is if the prices of all conversations are. Otherwise costs are in plain input tokens that
@@ -49,6 +94,8 @@ def render_report(
     totals = add_all(conversations)
     summary = summarize(totals)
     style, script = _join(_STYLES), _join(_SCRIPTS)
+    # JSON in ASCII, which can stand in a script element, whatever its strings hold.
+    data = render_charts(charts).replace("<", "\\u003c").replace(">", "\\u003e")
     return (
         _environment()
         .get_template("report.html.jinja")
@@ -57,7 +104,7 @@ def render_report(
             style_hash=_hash(style),
             script=script,
             script_hash=_hash(script),
-            data=_embed(render_charts(charts)),
+            data=data,
             headline=describe_headline(summary, len(conversations)),
             unit=UNITS[summary.cost_unit],
             masked_before=sum(each.totals.masked_before > 0 for each in conversations),
@@ -94,13 +141,8 @@ def _join(names: Sequence[str]) -> str:
 
 
 def _hash(text: str) -> str:
-    """Return how a Content-Security-Policy names an inline script or style sheet."""
+    """Return the name of an inline script or style sheet in a Content-Security-Policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _embed(data: str) -> str:
-    """Return JSON in ASCII that can stand in a script element, whatever its strings hold."""
-    return data.replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 # What the script draws, as one block of JSON: costs, tokens, the masking map, the moves
@@ -113,7 +155,7 @@ _DIGITS: dict[CostUnit, int] = {"usd": 8, "input_tokens": 2}
 
 
 def render_charts(charts: Iterable[str]) -> str:
-    """Return the page's data as JSON, given that of each conversation; requests count from 0."""
+    """Return the page's data as JSON, from that of each conversation; requests count from 0."""
     others = {
         "policies": {policy.key: policy.name for policy in POLICIES},
         "units": UNITS,
@@ -123,7 +165,7 @@ def render_charts(charts: Iterable[str]) -> str:
 
 
 def render_chart(comparison: Comparison) -> str:
-    """Return one conversation's as JSON: in US dollars where all of its own prices are known."""
+    """Return one conversation's data as JSON, in US dollars if all of its prices are known."""
     bills = bills_by_policy(comparison)
     known = all(bill.dollars is not None for bill in bills["chosen"])
     unit: CostUnit = "usd" if known else "input_tokens"

@@ -1,11 +1,14 @@
-"""What a page says of all conversations: a headline, and a row for each policy and conversation."""
+"""The report's headline and tables: a row for each policy, conversation and price."""
 
-import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from addon.replay.numbers import choose_money_format, pluralize, render_count, render_percent
 from addon.replay.totals import (
+    UNITS,
+    BilledPrice,
     ConversationTotals,
     CostUnit,
     Summary,
@@ -14,43 +17,6 @@ from addon.replay.totals import (
     summarize,
 )
 from masking.accounting import AS_MUCH, WorstBill
-
-# Numbers and names as a page shows them
-
-UNITS: dict[CostUnit, str] = {"usd": "US dollars", "input_tokens": "plain input tokens"}
-
-MINUS = "\N{MINUS SIGN}"
-
-
-def render_count(value: float) -> str:
-    """Return a whole number: `12,345`."""
-    return f"{value:,.0f}".replace("-", MINUS)
-
-
-def render_percent(part: float, digits: int = 1) -> str:
-    """Return a part of 1 in percent: `12.3%`."""
-    return f"{100 * part:.{digits}f}%".replace("-", MINUS)
-
-
-def choose_money_format(unit: CostUnit, most: float) -> Callable[[float], str]:
-    """Return a format for amounts up to `most`: of dollars, three of its significant digits."""
-    if unit == "input_tokens":
-        return render_count
-    digits = min(8, max(2, 2 - math.floor(math.log10(most or 1))))
-
-    def render(amount: float) -> str:
-        sign = MINUS if round(amount, digits) < 0 else ""
-        return f"{sign}${abs(amount):,.{digits}f}"
-
-    return render
-
-
-def pluralize(count: int, noun: str) -> str:
-    """Return a count with its noun: `1 request`, `2,000 requests`."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
-
-
-# The tables
 
 PolicyKey = Literal["everything", "sliding", "chosen"]
 
@@ -71,7 +37,7 @@ POLICIES = (
 
 
 class Amount(NamedTuple):
-    """Something saved, as it is spelled."""
+    """A saving in words."""
 
     text: str
     is_loss: bool = False
@@ -115,7 +81,7 @@ class ConversationRow:
 
 
 def describe_headline(summary: Summary, conversations: int) -> Headline:
-    """Return what the chosen settings save, and of what that is a part."""
+    """Return what the chosen settings save, as an amount and as a part of the bill."""
     before, after, unit = summary.cost_before, summary.cost_after, summary.cost_unit
     render, saved = choose_money_format(unit, before), before - after
     prompts = f"the prompts of {pluralize(summary.requests, 'request')} in "
@@ -129,17 +95,14 @@ def describe_headline(summary: Summary, conversations: int) -> Headline:
         sentence += f" What is saved may be off by {render(summary.saved_error)} either way."
     if unit == "input_tokens":
         sentence += " Not all prices are known, so nothing is in dollars here."
-    part = _render_part(abs(saved) / before) if before else "0%"
+    part = abs(saved) / before if before else 0.0
+    percent = render_percent(part, 0 if part >= 0.1 or not part else 1)
     if not saved or abs(saved) <= summary.saved_error:
         return Headline("You save about nothing", sentence)
     verb, more = ("save", "") if saved > 0 else ("pay", " more")
     if unit == "input_tokens":
-        return Headline(f"You {verb} {part}{more}", sentence)
-    return Headline(f"You {verb} {render(abs(saved))}{more}, {part}", sentence)
-
-
-def _render_part(part: float) -> str:
-    return render_percent(part, 0 if part >= 0.1 else 1)
+        return Headline(f"You {verb} {percent}{more}", sentence)
+    return Headline(f"You {verb} {render(abs(saved))}{more}, {percent}", sentence)
 
 
 def list_policies(totals: Totals) -> list[PolicyRow]:
@@ -196,7 +159,7 @@ def _describe(totals: Totals, unit: CostUnit, number: int | None, name: str) -> 
 
 
 def _describe_worst(worst: WorstBill, *, is_one: bool) -> str:
-    """Return how far a bill exceeded that of sending everything; for one, at which request."""
+    """Return how far a bill exceeded that of sending everything; of one conversation, and where."""
     if worst.part <= 1:
         return "never above"
     above = f"+{render_percent(worst.part - 1)}"
@@ -204,7 +167,7 @@ def _describe_worst(worst: WorstBill, *, is_one: bool) -> str:
 
 
 def describe_saving(before: float, after: float, error: float) -> Amount:
-    """Return what was saved, and how far that may be off; `about 0` if it may be nothing."""
+    """Return what was saved and how far that may be off; `about 0` if it may be nothing."""
     if not before or before == after:
         return Amount("0.0%")
     if abs(before - after) <= error:
@@ -215,3 +178,31 @@ def describe_saving(before: float, after: float, error: float) -> Amount:
 
 def _render_share(count: int, calls: int) -> str:
     return render_percent(count / calls) if calls else ""
+
+
+class PriceRow(NamedTuple):
+    """The prices of a model's cached and written tokens, and where they come from."""
+
+    model: str
+    read: str
+    write: str
+    source: str
+    requests: int
+
+
+def list_prices(totals: Totals) -> Sequence[PriceRow]:
+    """Return the prices of all requests, the commonest first."""
+    counts: Counter[tuple[str, float, float, str]] = Counter()
+    for price, requests in totals.prices:
+        shown = (price.model or "unknown", price.read, price.write, _describe_source(price))
+        counts[shown] += requests
+    return [
+        PriceRow(model, f"{read:.3g}", f"{write:.3g}", source, requests)
+        for (model, read, write, source), requests in counts.most_common()
+    ]
+
+
+def _describe_source(price: BilledPrice) -> str:
+    names = {"config": "given", "price list": "price list", "assumed": "assumed"}
+    entry = f", {price.entry}" if price.entry and price.source != "config" else ""
+    return names[price.source] + entry

@@ -1,4 +1,4 @@
-"""What a policy yields on a session: like `addon.replay.replay`, in a hundredth of the time.
+"""What a policy yields on a session: as `addon.replay.replay`, in a hundredth of the time.
 
 Nothing is written, and nothing is decoded again. One pass over a segment gives the boundary at each
 request, and between moves only the end of the prompt changes. The cache is simulated, whatever the
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from addon.replay.first_masked import NEVER, Judged, find_first_masked, judge_segment
+from addon.replay.first_masked import NEVER, EvaluatedSegment, evaluate_segment, find_first_masked
 from addon.replay.replay import ReplaySettings
 from addon.replay.reread import Rereads, count_rereads
 from addon.replay.session_index import Segment, SessionIndex
@@ -59,7 +59,7 @@ class FastReplay:
     def __init__(self, index: SessionIndex, counter: TokenCounter) -> None:
         self._index = index
         self._counter = counter
-        self._judged: dict[tuple[int, bool, MaskPolicy], Judged] = {}
+        self._evaluated: dict[tuple[int, bool, MaskPolicy], EvaluatedSegment] = {}
         self.plain = self._send([_mask_nothing(segment) for segment in index.segments])
 
     def replay(
@@ -67,7 +67,7 @@ class FastReplay:
     ) -> BilledSession:
         """Return what a policy yields, at the prices with which the session was indexed.
 
-        If other prices are `believed`, the boundary is drawn by them.
+        If other prices are `believed`, they decide where the boundary is.
         """
         return self.replay_masks(lambda number, _: self._mask(number, settings, believed))
 
@@ -94,19 +94,21 @@ class FastReplay:
         prices = price_boundary(
             pricing, slides=settings.boundary_slides, marks=segment.conversation.marks
         )
-        judged = self._judge(number, policy, prices)
+        evaluated = self._evaluate(number, policy, prices)
         if (
             segment.asks_summary
             and Boundary.at_last(
-                segment.layout, judged.candidates, policy, prices, None, History()
+                segment.layout, evaluated.candidates, policy, prices, None, History()
             ).allows_whole()
         ):
             return _mask_nothing(segment)
-        return FirstMasked(find_first_masked(segment, judged, policy, prices), judged.pieces)
+        return FirstMasked(find_first_masked(segment, evaluated, policy, prices), evaluated.pieces)
 
-    def _judge(self, number: int, policy: MaskPolicy, prices: BoundaryPrices) -> Judged:
-        # Policies that differ in nothing but when the boundary moves judge alike, but for what was
-        # asked for again, which depends on the window.
+    def _evaluate(
+        self, number: int, policy: MaskPolicy, prices: BoundaryPrices
+    ) -> EvaluatedSegment:
+        # Policies that differ only in when the boundary moves have the same outcome, except for
+        # results that were asked for again: these depend on the window.
         key = (
             number,
             prices.slides,
@@ -119,10 +121,10 @@ class FastReplay:
                 max_loss=0.0,
             ),
         )
-        if key not in self._judged:
+        if key not in self._evaluated:
             segment = self._index.segments[number]
-            self._judged[key] = judge_segment(segment, policy, prices, self._counter)
-        return self._judged[key]
+            self._evaluated[key] = evaluate_segment(segment, policy, prices, self._counter)
+        return self._evaluated[key]
 
     def _send(self, masks: Sequence[FirstMasked]) -> tuple[BilledRequest, ...]:
         cache = PrefixCache(max_prefixes=None)
@@ -161,7 +163,7 @@ class _SegmentPrompt:
             at = result.element + 1
             self._first[at] = min(self._first[at], request)
             self._changes[request] = min(self._changes.get(request, at), at)
-        self._moves = _find_moves(masks.first, followed)
+        self._moves = _moving_requests(masks.first, followed)
         self._counted = sorted(masks.first)
         self._request = -1
         self._pieces: list[Piece] = []
@@ -183,7 +185,7 @@ class _SegmentPrompt:
             if writable is None
             else mean_price(tokens - cached, writable - cached, pricing.write)
         )
-        cost = pricing.find_cost(tokens, cached, uncached)
+        cost = pricing.cost_of(tokens, cached, uncached)
         return BilledRequest(
             tokens=tokens,
             cost=cost,
@@ -203,7 +205,7 @@ class _SegmentPrompt:
         return unchanged
 
 
-def _find_moves(first: Sequence[int], followed: Sequence[int] | None) -> set[int]:
+def _moving_requests(first: Sequence[int], followed: Sequence[int] | None) -> set[int]:
     """Return the requests that mask a result which the conversation's one before did not."""
     moves = {request for request in first if request > 0}
     before = [*(followed or ()), *[NEVER] * len(first)]

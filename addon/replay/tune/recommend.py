@@ -55,8 +55,8 @@ class Tuning(NamedTuple):
     def apply(self, settings: ReplaySettings) -> ReplaySettings:
         """Return the settings with these values in them.
 
-        If the settings let the window slide and these values do not, the boundary is drawn by the
-        price list.
+        If the settings let the window slide and these values do not, the prices of the price list
+        decide where the boundary is.
         """
         price_settings = settings.price_settings
         if price_settings.cache_pricing == "none":
@@ -300,8 +300,8 @@ def add_outcomes(
 ) -> dict[Tuning, Outcome]:
     """Return what each tuning yields on all sessions together.
 
-    `found` has the outcomes of the first session, batch by batch, then those of the next one. In
-    that order, whoever worked on them, the sums are always the same.
+    `found` has the outcomes of the first session, batch by batch, then those of the next one. That
+    order makes the sums the same, whichever process did the work.
     """
     sums = {tuning: Outcome() for tuning in tunings}
     for batch, outcomes in zip(cycle(batches), found, strict=False):

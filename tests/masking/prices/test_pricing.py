@@ -1,3 +1,5 @@
+"""What host and model cost, and how many tokens a model takes."""
+
 import dataclasses
 import json
 from datetime import UTC, datetime
@@ -13,13 +15,16 @@ from masking.accounting.prompt import Prompt
 from masking.errors import ConfigError
 from masking.prices import (
     OwnPrice,
+    OwnWindow,
     PriceSettings,
     PriceStep,
     Pricing,
     Source,
-    find_cache_rules,
     find_pricing,
+    fits_window,
 )
+from masking.prices.cache_rules import find_cache_rules
+from masking.prices.pricing import find_window
 from masking.window import FREE, price_boundary
 from masking.wire.chat import find_marks
 from masking.wire.usage import Usage
@@ -276,8 +281,8 @@ def test_a_prompt_is_read_at_marks_unless_they_are_unknown(
 )
 def test_above_a_price_step_every_token_costs_more(prompt: float, expected: float) -> None:
     pricing = Pricing(*PLAIN, source="config", steps=STEPS)
-    assert expected == pricing.find_factor(prompt)
-    assert find_pricing(AUTO, *OPEN_AI).find_factor(prompt) == 1
+    assert expected == pricing.factor_at(prompt)
+    assert find_pricing(AUTO, *OPEN_AI).factor_at(prompt) == 1
 
 
 @pytest.mark.parametrize(
@@ -293,7 +298,7 @@ def test_a_prompt_costs_what_is_cached_and_what_is_not(
     cached: float, uncached: float | None, expected: float
 ) -> None:
     pricing = Pricing(0.1, 1.25, steps=(PriceStep(99, 2.0),))
-    assert pytest.approx(2 * expected) == pricing.find_cost(100, cached, uncached)
+    assert pytest.approx(2 * expected) == pricing.cost_of(100, cached, uncached)
 
 
 def test_a_cache_that_forgets_changes_nothing_else() -> None:
@@ -366,3 +371,78 @@ def test_whatever_a_host_and_a_model_are_called_there_is_a_price(
     pricing = find_pricing(settings, host, model)
     assert pricing.source == "config" or pricing.read <= pricing.write
     assert (pricing.source == "assumed") <= (pricing.dollars_per_million is None)
+
+
+# How many tokens a model takes, and whether a prompt fits.
+
+
+OPEN_AI_HOST, ANTHROPIC_HOST = "api.openai.com", "api.anthropic.com"
+
+
+@pytest.mark.parametrize(
+    ("host", "model", "expected"),
+    [
+        pytest.param(OPEN_AI_HOST, "gpt-5", 400_000, id="a listed host and model"),
+        pytest.param(ANTHROPIC_HOST, "claude-sonnet-4-5-20250929", 200_000, id="a dated model"),
+        pytest.param("localhost", "gpt-4o", 128_000, id="another host: its maker's"),
+        pytest.param(None, "claude-opus-4-8", 1_000_000, id="no host: its maker's"),
+        pytest.param(
+            "gateway.test", "openrouter/openai/gpt-5-high", 400_000, id="a name with parts added"
+        ),
+        pytest.param(OPEN_AI_HOST, "tts-1", None, id="a listed model without a window"),
+        pytest.param("localhost", "no-such-model", None, id="a model of nobody"),
+        pytest.param(OPEN_AI_HOST, "", None, id="an empty name"),
+        pytest.param(OPEN_AI_HOST, None, None, id="no name"),
+    ],
+)
+def test_a_window_is_found_by_host_and_model_or_else_by_the_models_maker(
+    host: str | None, model: str | None, expected: int | None
+) -> None:
+    assert expected == find_window(host, model)
+    assert expected == find_pricing(PriceSettings(), host, model).window
+
+
+def test_what_costs_nothing_has_a_window_and_a_list_of_ones_own_holds(tmp_path: Path) -> None:
+    model = {"id": "m", "match": {"equals": "m"}, "input": 0, "window": 32_000}
+    shop = {"id": "s", "name": "S", "api_pattern": "https://shop", "models": [model]}
+    path = tmp_path / "prices.json"
+    path.write_text(json.dumps({"date": "2026-11-22", "source": "a test", "providers": [shop]}))
+    settings = PriceSettings(price_list=str(path))
+    assert 32_000 == find_window("shop.test", "m", settings)
+    assert None is find_window(OPEN_AI_HOST, "gpt-5", settings)
+
+
+@pytest.mark.parametrize(
+    ("host", "model", "expected"),
+    [
+        pytest.param("localhost", "qwen3-coder", 32_768, id="by the model"),
+        pytest.param("127.0.0.1", "gpt-5", 9_000, id="by the host"),
+        pytest.param("127.0.0.1", None, 9_000, id="by the host alone"),
+        pytest.param("localhost", "gpt-5", 400_000, id="neither"),
+        pytest.param(None, None, None, id="nothing is known"),
+    ],
+)
+def test_what_a_user_says_of_windows_comes_first(
+    host: str | None, model: str | None, expected: int | None
+) -> None:
+    windows = (OwnWindow(model="Qwen3*", tokens=32_768), OwnWindow(host="127.*", tokens=9_000))
+    settings = PriceSettings(windows=windows)
+    assert expected == find_window(host, model, settings)
+    assert expected == find_pricing(settings, host, model).window
+
+
+@pytest.mark.parametrize(
+    ("tokens", "window", "counted", "expected"),
+    [
+        pytest.param(60_000, 100_000, False, True, id="estimated, three fifths"),
+        pytest.param(60_001, 100_000, False, False, id="estimated, and more"),
+        pytest.param(66_666, 100_000, True, True, id="counted, two thirds"),
+        pytest.param(66_667, 100_000, True, False, id="counted, and more"),
+        pytest.param(1e9, None, False, True, id="a window that is not known"),
+        pytest.param(0, 1, False, True, id="nothing"),
+    ],
+)
+def test_a_prompt_fits_that_leaves_room_for_the_answer(
+    tokens: float, window: int | None, counted: bool, expected: bool
+) -> None:
+    assert expected == fits_window(tokens, window, counted=counted)

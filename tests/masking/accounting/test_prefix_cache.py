@@ -15,7 +15,8 @@ from masking.accounting.prefix_cache import (
     cache_points,
     count_writable,
 )
-from masking.prices import OPENAI, CacheRules, find_cache_rules
+from masking.prices import CacheRules
+from masking.prices.cache_rules import OPENAI, find_cache_rules
 
 ANTHROPIC, DEEPSEEK = find_cache_rules("anthropic"), find_cache_rules("deepseek")
 

@@ -1,4 +1,7 @@
+"""The ledger: which conversation a request continues, what it saved, when its boundary freezes."""
+
 import dataclasses
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +11,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from masking.accounting.ledger import Entry, Ledger, Savings, Sent
+from masking.accounting.ledger import (
+    Breaker,
+    Chains,
+    Continued,
+    Entry,
+    LatestRequests,
+    Ledger,
+    Savings,
+    Sent,
+    chain,
+)
 from masking.accounting.prompt import Prompt, read_prompt
 from masking.model import ChatMessage, Decision, Replacement
 from masking.prices import CacheRules, Pricing
@@ -484,3 +497,172 @@ def test_a_request_that_is_left_whole_changes_nothing_of_its_conversation() -> N
     assert entries[1].cost.before.prompt == entries[1].cost.after.prompt
     alone = Ledger().enter(ask(asks, left_whole=True), PRICING)
     assert (1, False) == (alone.conversation, alone.moved)
+
+
+def spell(names: str) -> list[bytes]:
+    return chain(b"seed", [name.encode() for name in names])
+
+
+@pytest.mark.parametrize(
+    ("requests", "asked", "expected"),
+    [
+        pytest.param([], "ab", None, id="nothing is known"),
+        pytest.param(["ab"], "abc", (0, 2), id="it goes on"),
+        pytest.param(["ab"], "ab", (0, 2), id="the same request again"),
+        pytest.param(["ab"], "a", None, id="it goes back"),
+        pytest.param(["ab"], "xb", None, id="another beginning"),
+        pytest.param(["a", "ab"], "abc", (0, 2), id="the latest request of one conversation"),
+        pytest.param(["a", "ab"], "ax", None, id="not an earlier request of it"),
+        pytest.param(["ab", "a"], "abc", (0, 2), id="the longest of two conversations"),
+        pytest.param(["ab", "a"], "ax", (1, 1), id="the other of two"),
+        pytest.param(["", ""], "", None, id="without messages"),
+        pytest.param(["a", "b", "c", "d"], "ax", None, id="one that was forgotten"),
+        pytest.param(["a", "b", "ax", "c", "d"], "ax", (0, 2), id="one that went on is kept"),
+    ],
+)
+def test_a_request_continues_the_conversation_with_most_of_its_messages(
+    requests: list[str], asked: str, expected: tuple[int, int] | None
+) -> None:
+    latest: LatestRequests[int] = LatestRequests(3)
+    opened = 0
+    for names in requests:
+        continued = latest.find(spell(names))
+        latest.replace(continued, spell(names), continued.conversation if continued else opened)
+        opened += continued is None
+    assert latest.find(spell(asked)) == (expected and Continued(*expected))
+
+
+def test_without_a_bound_none_is_forgotten() -> None:
+    latest: LatestRequests[int] = LatestRequests()
+    names = [chr(ord("A") + number) for number in range(50)]
+    for number, name in enumerate(names):
+        latest.replace(None, spell(name), number)
+    assert [Continued(number, 1) for number in range(50)] == [
+        latest.find(spell(name + "x")) for name in names
+    ]
+
+
+digests = st.lists(st.sampled_from([b"a" * 16, b"b" * 16]), max_size=6)
+
+
+@given(st.sampled_from([b"s", b"t"]), st.sampled_from([b"s", b"t"]), digests, digests)
+def test_chains_are_equal_as_far_as_the_sequences_are(
+    seed: bytes, other_seed: bytes, one: list[bytes], other: list[bytes]
+) -> None:
+    chained, other_chained = chain(seed, one), chain(other_seed, other)
+    assert (len(one), len(other)) == (len(chained), len(other_chained))
+    for end, (a, b) in enumerate(zip(chained, other_chained, strict=False), 1):
+        assert (a == b) == (seed == other_seed and one[:end] == other[:end])
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        pytest.param(["a", "ab", "abcd"], id="it grows"),
+        pytest.param(["abcd", "abcd"], id="it is sent again"),
+        pytest.param(["abcd", "ab", "abx"], id="it goes back"),
+        pytest.param(["abcd", "axcd", "abcd"], id="something in the middle changes"),
+        pytest.param(["ab", "cd", "", "abc", "cde"], id="two take turns, and one is empty"),
+        pytest.param(["ab", "cd", "ef", "gh", "abc"], id="one is forgotten"),
+    ],
+)
+def test_prefixes_are_the_same_whatever_was_chained_before(requests: list[str]) -> None:
+    chains = Chains(2)
+    for names in requests:
+        digests = [name.encode() for name in names]
+        for seed in (b"seed", b"other"):
+            assert chain(seed, digests) == chains.chain(seed, digests)
+
+
+REQUESTS = {
+    "h": (1_000, 900, False),  # a prediction that holds
+    "f": (1_000, 100, False),  # one that fails
+    "m": (200, 200, True),  # a move of the boundary
+    "M": (1_000, 0, True),  # a move, and nothing is cached of it
+    "0": (0, 0, False),  # nothing predicted
+    "c": (0, 500, False),  # nothing predicted, and something cached
+    "?": (1_000, None, False),  # nothing reported
+}
+"""By a letter: what was predicted, what was reported, and whether the boundary moved."""
+
+
+def watch(requests: str) -> list[int]:
+    """Return at which requests the breaker trips."""
+    breaker = Breaker()
+    return [
+        place
+        for place, letter in enumerate(requests)
+        for predicted, cached, moved in [REQUESTS[letter]]
+        if breaker.watch(predicted, cached, moved=moved)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("requests", "expected"),
+    [
+        pytest.param("hhmfff", [5], id="the third failure in a row after a move"),
+        pytest.param("hhmff", [], id="only two"),
+        pytest.param("hhmfffff", [5], id="it trips once"),
+        pytest.param("hhmfffhhmfff", [5], id="and never again"),
+        pytest.param("hhMfff", [5], id="what the move itself costs is no failure"),
+        pytest.param("hh0m?fcf0f", [9], id="what says nothing is ignored"),
+        pytest.param("fffhhmfff", [8], id="after earlier failures that passed"),
+        pytest.param("mhhhhmfff", [8], id="after an earlier move that held"),
+        pytest.param("fffff", [], id="no move"),
+        pytest.param("hhhhfffff", [], id="no move, though it held before"),
+        pytest.param("mfff", [], id="nothing before the move"),
+        pytest.param("hmfff", [], id="one prediction before the move is too few"),
+        pytest.param("hfhmfff", [], id="one failed among those before the move"),
+        pytest.param("hhfmfff", [], id="the last one before the move failed"),
+        pytest.param("fffmfffmfff", [], id="they never held"),
+        pytest.param("hhmhfff", [], id="the first one after the move held"),
+        pytest.param("hhmffhfff", [], id="a late one after the move held"),
+        pytest.param("hhmffhhmfff", [10], id="a later move"),
+        pytest.param("hhmfmff", [6], id="a move in between"),
+        pytest.param("hhmfmfmf", [7], id="a move after each"),
+        pytest.param("hhmfmhfff", [], id="one that held after a second move"),
+        pytest.param("hhfmfmff", [], id="moves, and the one before the first had failed"),
+        pytest.param("00m000", [], id="nothing predicted"),
+        pytest.param("??m???", [], id="nothing reported"),
+        pytest.param("ccmccc", [], id="cached without a prediction"),
+        pytest.param("", [], id="no request"),
+    ],
+)
+def test_it_trips_at_the_third_failure_after_a_move_where_predictions_had_held(
+    requests: str, expected: list[int]
+) -> None:
+    assert expected == watch(requests)
+
+
+@pytest.mark.parametrize(
+    ("cached", "expected"),
+    [
+        pytest.param(0, True, id="nothing"),
+        pytest.param(499, True, id="less than half"),
+        pytest.param(500, False, id="half"),
+        pytest.param(2_000, False, id="more than predicted"),
+    ],
+)
+def test_a_prediction_fails_where_less_than_half_of_it_is_cached(
+    cached: int, expected: bool
+) -> None:
+    breaker = Breaker()
+    for predicted, reported, moved in [(1_000, 900, False)] * 2 + [(0, 0, True)]:
+        breaker.watch(predicted, reported, moved=moved)
+    assert expected == [breaker.watch(1_000, cached, moved=False) for _ in range(3)][-1]
+    assert expected == breaker.tripped
+
+
+TRIPS = re.compile(r"h[0c?]*h[0c?]*[mM][mM0c?]*f[mM0c?]*f[mM0c?]*f")
+letters = st.sampled_from([*REQUESTS, *"hhhfff"])
+
+
+@given(st.lists(letters, max_size=30).map("".join))
+def test_it_trips_once_and_only_so(requests: str) -> None:
+    found = TRIPS.search(requests)
+    assert ([found.end() - 1] if found else []) == watch(requests)
+
+
+@given(st.lists(st.sampled_from("mMfc0?"), max_size=30).map("".join))
+def test_where_nothing_is_cached_as_predicted_it_never_trips(requests: str) -> None:
+    assert [] == watch(requests)
