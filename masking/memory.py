@@ -32,6 +32,7 @@ from masking.window.decide import (
 )
 from masking.window.placeholder import Rendering
 from masking.wire.format import Marks, WireFormat
+from masking.wire.messages import BILLING_HEADER
 
 __all__ = [
     "MAX_CONVERSATIONS",
@@ -181,9 +182,6 @@ def _count_results(branches: Branches) -> int:
 # digests. A cache breakpoint that moves changes nothing, nor does a text that is a string in one
 # request and a list of parts in the next.
 
-_BILLING_HEADER = "x-anthropic-billing-header:"
-"""claude-code begins a system text with this; the rest of it differs in every request."""
-
 _RESULT_DIGEST_BYTES = 8
 """Enough to tell the results at one place apart."""
 
@@ -217,7 +215,7 @@ def digest_opening(conversation: Conversation) -> bytes:
         texts += element.texts
         for result in element.results:
             texts += result.texts
-    digest = _digest(text for text in texts if not text.startswith(_BILLING_HEADER))
+    digest = _digest(text for text in texts if not text.startswith(BILLING_HEADER))
     if decided is not None:
         head.opening = elements[:decided], digest
     return digest
