@@ -24,6 +24,7 @@ from tests.priced import (
     PricedPolicy,
     decide,
     evaluate,
+    find_boundaries,
     find_boundary,
     mask_old_tool_results,
     measure_candidates,
@@ -109,6 +110,15 @@ def test_the_promise_holds_at_every_request(
     assert [
         (p, f) for p, f in zip(paid, full, strict=True) if p > f * (1 + loss) * (1 + 1e-9)
     ] == []
+
+
+def test_what_was_saved_pays_for_a_later_move() -> None:
+    """With a promise of 1%, the last move is affordable only by what the first one saved."""
+    sizes = [1_000, 100, 1_000, 1_000, 1_000, 1_000, 3_000]
+    conversation = converse([(100, [size]) for size in sizes], opening=1_000)
+    rule = policy(Pricing(0.25, 1.0), loss=0.01)
+    positions = find_boundaries(conversation.requests, conversation.results, rule)
+    assert [0, 0, 0, 1, 1, 1, 1, 5] == [position.turn for position in positions]
 
 
 @given(
