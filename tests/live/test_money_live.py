@@ -12,7 +12,6 @@ import pytest
 from addon.commands.main import main
 from addon.shared.config_file import ConfigFile
 from masking.config import Settings
-from masking.prices import OwnPrice
 from tests.live.harness import (
     UNPRICED,
     Live,
@@ -129,7 +128,8 @@ def test_assumed_prices_are_logged_once_for_each_host_with_the_command_that_sets
     assert live.proxy.log.count("no price of cached tokens is known") == 1
     assert "no price of cached tokens is known for gpt-4o at localhost: assumed" in live.proxy.log
     settings = take_over(live.proxy.log)
-    assert (OwnPrice(host="localhost", read=0.5, write=1.0),) == settings.prices
+    (price,) = settings.prices
+    assert ("localhost", "*", 0.5, 1.0) == (price.host, price.model, price.read, price.write)
 
 
 def take_over(log: str) -> Settings:
