@@ -222,18 +222,18 @@ class Masker:
         if known.priced and not (received.replay or observed):
             # No boundary is held because of what was not sent.
             only = self._sent.frozen_results(known.priced.seed, conversation)
-        occasion = _find_occasion(known, conversation, strategies, memories)
-        known.prefix = occasion and occasion.state
+        context = _find_context(known, conversation, strategies, memories)
+        known.prefix = context and context.state
         rewrite = rewrite_request(
-            conversation, strategies, prices=prices, only=only, context=occasion
+            conversation, strategies, prices=prices, only=only, context=context
         )
         opening = _find_resendable(known, conversation)
         if self._goes_whole(opening, known, rewrite):
             rewrite = leave_whole(conversation)
-            occasion = _find_occasion(known, conversation, Strategies(), memories)
+            context = _find_context(known, conversation, Strategies(), memories)
             known.prefix = None
-        if memories is not None and occasion is not None and received.purpose == "answer":
-            memories.keep(occasion, rewrite.past, observed=observed)
+        if memories is not None and context is not None and received.purpose == "answer":
+            memories.keep(context, rewrite.past, observed=observed)
         return rewrite, opening
 
     def _replace(self, carrier: Carrier, received: Received, rewrite: Rewrite, size: int) -> None:
@@ -279,7 +279,7 @@ def _find_group(settings: Settings, conversation: Conversation) -> Group | None:
     return "holdout" if is_held_out(digest_opening(conversation), percent, salt) else None
 
 
-def _find_occasion(
+def _find_context(
     known: _Known,
     conversation: Conversation,
     strategies: Strategies,

@@ -48,11 +48,11 @@ class Memories(NamedTuple):
         was_observed = self.observed.lookup(conversation, now, lifetime)
         return max(was_observed, was_sent, key=_find_time)
 
-    def keep(self, occasion: ConversationContext, past: Past | None, *, observed: bool) -> None:
+    def keep(self, context: ConversationContext, past: Past | None, *, observed: bool) -> None:
         """Remember a request in its conversation."""
         memory = self.observed if observed else self.sent
         if memory is not None:
-            memory.store(occasion, past)
+            memory.store(context, past)
 
     def forget(self, conversation: Conversation) -> None:
         """Forget the conversation that a request continues, because no window is on."""
@@ -104,6 +104,6 @@ class MemoryFiles:
         return self._open[name]
 
 
-def _find_time(occasion: ConversationContext) -> float:
+def _find_time(context: ConversationContext) -> float:
     """Return when a conversation was last met, in seconds; before all times if it never was."""
-    return float("-inf") if occasion.past is None else occasion.past.sent
+    return float("-inf") if context.past is None else context.past.sent
