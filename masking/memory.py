@@ -212,9 +212,7 @@ def digest_opening(conversation: Conversation) -> bytes:
         end = answered
     texts = [*conversation.wire.find_head_texts(conversation.body)]
     for element in elements[:end]:
-        texts += element.texts
-        for result in element.results:
-            texts += result.texts
+        texts += element.all_texts
     digest = _digest(text for text in texts if not text.startswith(BILLING_HEADER))
     if decided is not None:
         head.opening = elements[:decided], digest
