@@ -106,9 +106,11 @@ def _assign(name: str, key: FieldInfo) -> Iterator[str]:
 
 
 def _comment(text: str | None) -> Iterator[str]:
+    """Yield a text as lines of a comment. Code stays on one line, so that it can be copied."""
     assert text is not None
-    for line in textwrap.wrap(text, _WIDTH - 2, break_long_words=False, break_on_hyphens=False):
-        yield f"# {line}"
+    kept = re.sub(r"`[^`]*`", lambda code: code[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+    for line in textwrap.wrap(kept, _WIDTH - 2, break_long_words=False, break_on_hyphens=False):
+        yield f"# {line}".replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _list_example(name: str, example: Mapping[str, object]) -> Iterator[str]:
