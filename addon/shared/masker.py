@@ -176,11 +176,11 @@ class Masker:
     def _change(self, carrier: Carrier, known: _Known, memories: Memories | None) -> Outcome | None:
         """Mask a request; None if a provider might refuse it without what is still being read."""
         original = carrier.read()
-        conversation, strategies = self._read(original, known)
+        conversation = self._read(original, known)
         is_unread = memories is not None and memories.is_being_read
         if is_unread and known.binding is not None and not known.observed:
             return None
-        rewrite, opening = self._decide(conversation, strategies, known, memories)
+        rewrite, opening = self._decide(conversation, known, memories)
         is_changed = rewrite.body is not original
         bytes_after, whole = known.size, None
         if known.observed:
@@ -194,7 +194,7 @@ class Masker:
                 bytes_after = carrier.size
         return Outcome(known.tell(rewrite, bytes_after), rewrite, original, whole)
 
-    def _read(self, original: bytes, known: _Known) -> tuple[Conversation, Strategies]:
+    def _read(self, original: bytes, known: _Known) -> Conversation:
         """Read a request, and find its settings and its prices."""
         wire = known.received.wire
         check_values(original)
@@ -202,22 +202,22 @@ class Masker:
         check_elements(request.document, wire)
         model = None if request.model is None else printable(request.model)
         known.choose_settings(model)
-        _, known.priced, strategies = self._pricer.price(known.received, request.envelope, model)
+        known.priced = self._pricer.price(known.received, request, model)
         known.binding = request.binding
         conversation = index_request(request)
         known.group = _find_group(known.received.settings, conversation)
         known.observed = known.observed or known.group == "holdout"
-        return conversation, strategies
+        return conversation
 
     def _decide(
         self,
         conversation: Conversation,
-        strategies: Strategies,
         known: _Known,
         memories: Memories | None,
     ) -> tuple[Rewrite, bytes | None]:
         """Return what becomes of a request, and what tells a conversation apart that goes whole."""
         received, observed = known.received, known.observed
+        strategies = received.settings.strategies
         only, prices = None, known.priced.prices if known.priced else FREE
         if known.priced and not (received.replay or observed):
             # No boundary is held because of what was not sent.

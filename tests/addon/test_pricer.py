@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
 from addon.metrics.stages import Received, Run
 from addon.shared.pricer import Pricer
 from masking.config import Settings
+from masking.conversation import Request
 from masking.wire.messages import MESSAGES
 
 SETTINGS = Settings()
@@ -29,13 +29,14 @@ ARRIVED = Received(
 MODEL = "claude-sonnet-4-5"
 
 
-def request(*ttls: str, **fields: object) -> dict[str, Any]:
+def request(*ttls: str, **fields: object) -> Request:
     """Return a request with a cache mark for each of these times to live."""
     parts = [
         {"type": "text", "text": "?", "cache_control": {"type": "ephemeral", "ttl": ttl}}
         for ttl in ttls
     ]
-    return {"model": MODEL, "messages": [{"role": "user", "content": parts}], **fields}
+    document = {"model": MODEL, "messages": [{"role": "user", "content": parts}], **fields}
+    return Request(document, MESSAGES)
 
 
 def test_the_prices_of_a_session_are_worked_out_once() -> None:
@@ -43,11 +44,11 @@ def test_the_prices_of_a_session_are_worked_out_once() -> None:
     later = replace(ARRIVED, time=datetime(2026, 1, 2, tzinfo=UTC), client="another program")
     first = pricer.price(ARRIVED, request("5m"), MODEL)
     assert first is pricer.price(later, request("5m"), MODEL)
-    assert (SETTINGS, MODEL, False) == (first.settings, first.priced.model, first.priced.stream)
+    assert (MODEL, False) == (first.model, first.stream)
 
 
 @pytest.mark.parametrize(
-    ("received", "document", "model"),
+    ("received", "asked", "model"),
     [
         pytest.param(replace(ARRIVED, host="example.com"), request("5m"), MODEL, id="host"),
         pytest.param(replace(ARRIVED, account=b"another"), request("5m"), MODEL, id="credential"),
@@ -58,13 +59,13 @@ def test_the_prices_of_a_session_are_worked_out_once() -> None:
         pytest.param(ARRIVED, request("5m"), None, id="no model"),
     ],
 )
-def test_another(received: Received, document: dict[str, Any], model: str | None) -> None:
+def test_another(received: Received, asked: Request, model: str | None) -> None:
     pricer = Pricer()
     remembered = pricer.price(ARRIVED, request("5m"), MODEL)
-    another = pricer.price(received, document, model)
+    another = pricer.price(received, asked, model)
     assert remembered is not another
-    assert another == Pricer().price(received, document, model)
-    assert another is pricer.price(received, document, model)
+    assert another == Pricer().price(received, asked, model)
+    assert another is pricer.price(received, asked, model)
 
 
 @pytest.mark.parametrize(
