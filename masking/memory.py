@@ -293,7 +293,7 @@ class _AnswerChain(Fold[Element]):
             self._answer.append(element)
 
     def close(self) -> None:
-        """Digest the answer that has come to its end."""
+        """End the current answer, if there is one, and add its digest."""
         if self._answer:
             before = self.digests[-1] if self.digests else b""
             self.digests.append(_digest(_texts_of(self._answer), before))

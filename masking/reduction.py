@@ -102,7 +102,7 @@ def plan_reduction(
     settled: Container[int] = frozenset(),
     sources: Conversation | None = None,
 ) -> ReductionPlan:
-    """Decide what becomes of a conversation that is over its budget.
+    """Plan how to bring a conversation within its budget.
 
     Kept are the system's elements, the last of the others, and what is paired with one of them.
     The first stage masks the tool results that are not kept, the second replaces all that is not

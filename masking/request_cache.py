@@ -473,10 +473,10 @@ def _decode_element(data: bytes) -> tuple[dict[str, Any], int]:
 # How much memory it all takes, about.
 
 _ELEMENT_BYTES = 1_500
-"""What an element takes beside its bytes and its values: what was worked out from it."""
+"""The memory for what is computed from an element, besides its bytes and values."""
 
 _LIST_BYTES = 4_000
-"""What a list takes beside its elements and what stands around it."""
+"""The memory for a list itself, besides its elements and its frame."""
 
 _SHALLOW = 200
 """How deep an element may be, and a frame. orjson stops at 1,024 levels of both together, and

@@ -139,7 +139,7 @@ def count_openai(width: int, height: int) -> int:
     """Return the tokens of an image in GPT-4o: 85, and 170 for each tile of 512 x 512 pixels.
 
     An image is first scaled down to fit a square of 2,048 pixels, then to 768 on its short edge.
-    Models that count patches of 32 x 32 pixels come to about as much for a screenshot.
+    Models that count patches of 32 x 32 pixels charge about as much for a screenshot.
     Source: https://platform.openai.com/docs/guides/images-vision#calculating-costs
     """
     scale = min(1.0, _LARGEST_SQUARE / max(width, height))

@@ -224,7 +224,7 @@ def find_obstacle(document: Document) -> str | None:
 
 
 def on_history_edit(document: Document, model: str | None) -> OnHistoryEdit | None:
-    """Return what becomes of bound reasoning after a change; the request may allow to drop it."""
+    """Return what the model does with bound reasoning; the request may allow dropping it."""
     return messages.on_history_edit(_find_more(document), model)
 
 

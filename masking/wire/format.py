@@ -214,8 +214,9 @@ class WireFormat(NamedTuple):
     streams: whether the answer is streamed, by the document and the path.
     find_obstacle: returns why a request must pass unchanged, by its document; None if it need not.
         None itself if no request must.
-    on_history_edit: returns what becomes of signed or encrypted reasoning after an edit before it,
-        by the document and the model; None if it stays. None itself if it always does.
+    on_history_edit: returns what the provider does with signed or encrypted reasoning once a text
+        before it has changed, by the document and the model; None if it accepts it. The field is
+        None if every model of the format does.
     find_tools: returns the tool schemas of a body.
     find_head_texts: returns the texts beside the list, such as those of a system prompt.
     find_marks: returns the cache marks of a document.

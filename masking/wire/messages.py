@@ -261,7 +261,7 @@ def find_obstacle(document: Document) -> str | None:
 
 
 def on_history_edit(document: Document, model: str | None) -> OnHistoryEdit | None:
-    """Return what becomes of thinking after a change; the request may allow to drop it."""
+    """Return what the model does with bound thinking; the request may allow dropping it."""
     if follow(document, _MISMATCH_BEHAVIOR) == "drop_block":
         return None
     return find_messages_binding(model)

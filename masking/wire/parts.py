@@ -201,7 +201,7 @@ _NOT_OPENAI = re.compile(rf"\b(?:{_NEITHER})", re.IGNORECASE)
 
 
 def find_claude_binding(model: str | None) -> OnHistoryEdit | None:
-    """Return what becomes of bound thinking at a Claude model; None for any other name."""
+    """Return what a Claude model does with bound thinking; None for any other model."""
     if model is None or not _CLAUDE.search(model):
         return None
     found = _VERSION.search(model)
@@ -214,9 +214,9 @@ def find_claude_binding(model: str | None) -> OnHistoryEdit | None:
 
 
 def find_messages_binding(model: str | None) -> OnHistoryEdit | None:
-    """Return what becomes of bound thinking where Claude is at home: a name may be an alias.
+    """Return the same for a model at an API of Anthropic's format, where a name may be an alias.
 
-    A model that is not named at all, as in a file, thinks no more.
+    None if no model is named, as in a recorded file: nothing will be sent to one.
     """
     if model is not None and _CLAUDE.search(model):
         return find_claude_binding(model)
@@ -224,9 +224,9 @@ def find_messages_binding(model: str | None) -> OnHistoryEdit | None:
 
 
 def find_responses_binding(model: str | None, *, is_encrypted: bool) -> OnHistoryEdit | None:
-    """Return what becomes of bound reasoning where OpenAI is at home.
+    """Return the same for a model at an API of OpenAI's format, where a name may be an alias.
 
-    A name may be an alias. Where the reasoning is not encrypted, nobody can bind it.
+    An unknown model can only bind reasoning that is encrypted.
     """
     if model is not None and _CLAUDE.search(model):
         return find_claude_binding(model)

@@ -308,7 +308,7 @@ def find_obstacle(document: Document) -> str | None:
 
 
 def on_history_edit(document: Document, model: str | None) -> OnHistoryEdit | None:
-    """Return what becomes of reasoning after a change; that of older models is not bound."""
+    """Return what the model does with bound reasoning; older models do not bind it."""
     return find_responses_binding(model, is_encrypted=_has_encrypted_reasoning(document))
 
 
