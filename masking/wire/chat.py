@@ -154,7 +154,7 @@ _IMAGES = ImageParts(_read_image, frozenset(("type", "image_url")), {"type": "te
 
 
 def on_history_edit(document: Document, model: str | None) -> OnHistoryEdit | None:
-    """Return what becomes of reasoning after a change, where LiteLLM passes on Claude's.
+    """Return what the model does with bound reasoning, where LiteLLM passes on Claude's.
 
     OpenRouter has it not bound (openrouter.ai/docs, Claude 5.5).
     """
