@@ -9,9 +9,7 @@ import addon.proxy.process_memory  # noqa: F401 - it has to be the first
 
 import asyncio
 import contextlib
-import functools
 import logging
-import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,36 +18,28 @@ from mitmproxy import ctx, exceptions, http, tcp
 from mitmproxy.addonmanager import Loader
 from mitmproxy.connection import Client
 
-from addon.metrics.loop_log import LoopLog
-from addon.metrics.metrics import Metrics
+from addon.engine import Engine
 from addon.metrics.names import printable
-from addon.metrics.record_file import default_path
 from addon.metrics.software import describe_software
-from addon.metrics.stages import Run
 from addon.proxy.bulk import is_bulk
 from addon.proxy.cancelled_tasks import leave_out_cancelled
-from addon.proxy.flow_stages import find_interruption
+from addon.proxy.flows import Flows, ReadRequest
 from addon.proxy.health import answer, is_for_proxy
 from addon.proxy.log_lines import leave_out_unread
 from addon.proxy.mcp_responses import Mcp
-from addon.proxy.open_requests import OpenRequests
 from addon.proxy.own_ports import OwnPorts
 from addon.proxy.raw_tcp import RawTcp, find_host
-from addon.proxy.read_request import ReadRequest
 from addon.proxy.standard_output import print_any_character, print_lines_at_once
 from addon.proxy.startup import find_option_mistake, render_recording
 from addon.proxy.tls_passthrough import Passthrough
 from addon.proxy.unserved import Unserved, find_unserved_format
 from addon.proxy.websocket import Websockets, send_messages_whole
-from addon.shared.config_file import Change, ConfigFile
+from addon.shared.config_file import ConfigFile
 from addon.shared.config_places import find_config
-from addon.shared.config_watch import ConfigWatch
-from addon.shared.masker import Masker
-from addon.shared.pool import Pool, share_interpreter
 from addon.shared.recall_folder import find_kept_folder
 from addon.shared.requests import find_wire_format, is_event_stream, is_opened
-from addon.shared.state_lines import render_change, render_no_page, render_recall, render_start
-from masking.config import Settings
+from addon.shared.state_lines import render_no_page, render_recall, render_start
+from addon.threads import share_interpreter
 from masking.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -65,25 +55,15 @@ class ObservationMasking:
     """The hooks: each guards, calls a function, and lets the traffic pass."""
 
     def __init__(self) -> None:
-        self._run = Run(secrets.token_hex(4))
-        self._config: ConfigFile | None = None
-        self._watch: ConfigWatch | None = None
-        self._log = LoopLog()
+        self.engine = Engine()
         self._is_running = False
-        self._pool = Pool()
-        self._masker = Masker(lambda: default_path().parent, self._pool)
-        self._metrics = Metrics(self._masker.enter)
-        self._open = OpenRequests(self._masker, self._metrics)
         self._page: PageServer | None = None
-        self._websockets = Websockets(
-            self._masker, self._metrics, self._read_settings, lambda: self._run
-        )
-        self._passthrough = Passthrough(lambda: self._read_settings().hosts)
+        self._flows = Flows(self.engine)
+        self._websockets = Websockets(self.engine)
+        self._passthrough = Passthrough(lambda: self.engine.settings.hosts)
         self._unserved = Unserved()
         self._raw_tcp = RawTcp()
-        self._mcp = Mcp(
-            lambda record: self._metrics.note(record, self._read_settings(), self._run), self._pool
-        )
+        self._mcp = Mcp(self._note_mcp, self.engine.pool)
         self.own_ports = OwnPorts()
         self.addons = [self._passthrough]
 
@@ -100,13 +80,17 @@ class ObservationMasking:
 
     def configure(self, updated: set[str]) -> None:
         """Validate the options. A mistake stops the start, or undoes a later change."""
+        engine = self.engine
         try:
             if mistake := find_option_mistake(ctx.options):
                 raise ConfigError(*mistake)
-            self._run = self._run._replace(tag=printable(ctx.options.mask_tag) or None)
-            if self._config is None or {"mask_config", "mask_set"} & updated:
+            engine.run = engine.run._replace(tag=printable(ctx.options.mask_tag) or None)
+            if engine.config is None or {"mask_config", "mask_set"} & updated:
                 path = find_config(ctx.options.mask_config, script=Path(__file__))
-                self._use(ConfigFile(path, ctx.options.mask_set))
+                config = ConfigFile(path, ctx.options.mask_set)
+                if engine.config is None:
+                    engine.start()
+                engine.use(config)
         except ConfigError as error:
             if self._is_running:
                 raise exceptions.OptionsError(str(error)) from None
@@ -114,12 +98,13 @@ class ObservationMasking:
 
     def running(self) -> None:
         self._is_running = True
-        if self._config is not None:
-            self._log.start()
-            self._watch_config(self._config)
-            logger.info(render_start(self._config))
-            settings = self._config.settings
-            advice = self._config.advice
+        config = self.engine.config
+        if config is not None:
+            self.engine.log.start()
+            self.engine.watch()
+            logger.info(render_start(config))
+            settings = config.settings
+            advice = config.advice
             lines = (
                 render_recording(settings, ctx.options, advice),
                 render_recall(settings, advice),
@@ -128,7 +113,7 @@ class ObservationMasking:
                 if line:
                     logger.info(line)
             if ctx.options.server:
-                self._open_page(self._config)
+                self._open_page(config)
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Stream uploads that are not requests to a model."""
@@ -138,87 +123,82 @@ class ObservationMasking:
             flow.request.stream = True
 
     async def request(self, flow: http.HTTPFlow) -> None:
-        if self._config is None or flow in self.own_ports:
+        config = self.engine.config
+        if config is None or flow in self.own_ports:
             return
         if is_for_proxy(flow.request):
-            flow.response = answer(flow.request, await self._describe(self._config))
+            flow.response = answer(flow.request, await self._describe(config))
             return
-        request, settings = ReadRequest(flow.request), self._config.settings
-        if found := find_wire_format(request):
-            if is_opened(request.pretty_host, settings.hosts):
-                self._websockets.note_http(flow.request)
-                await self._open.mask(flow, request, found, settings, self._run)
-        elif (name := find_unserved_format(request)) and self._is_masking(flow):
+        request = ReadRequest(flow.request)
+        if (name := find_unserved_format(request)) and self._is_masking(flow):
             self._unserved.note(name, request.pretty_host)
-        else:
-            self._websockets.refuse(flow)
+        self._websockets.request(flow)
+        await self._flows.request(flow)
 
     async def websocket_message(self, flow: http.HTTPFlow) -> None:
-        if self._config is not None:
-            await self._websockets.message(flow)
+        await self._websockets.websocket_message(flow)
 
     def tcp_start(self, flow: tcp.TCPFlow) -> None:
-        host, settings = find_host(flow), self._read_settings()
+        host, settings = find_host(flow), self.engine.settings
         if settings.any_enabled and is_opened(host, settings.hosts):
             self._raw_tcp.note(host)
 
     def websocket_end(self, flow: http.HTTPFlow) -> None:
-        self._websockets.end(flow)
+        self._websockets.websocket_end(flow)
 
     async def responseheaders(self, flow: http.HTTPFlow) -> None:
         """Stream event streams and downloads; keep a copy of those that are to be read."""
         if flow.response is None or flow.response.stream:
             return
-        if flow in self._open:
-            self._open.stream(flow)
+        if flow in self._flows:
+            self._flows.responseheaders(flow)
         elif not await self._masks_response(flow):
             flow.response.stream = is_event_stream(flow.response) or is_bulk(flow.response)
 
     async def response(self, flow: http.HTTPFlow) -> None:
         await self._mcp.response(flow)
-        await self._open.resend(flow)
-        self._open.finish(flow, None)
+        await self._flows.response(flow)
 
     def error(self, flow: http.HTTPFlow) -> None:
         self._mcp.error(flow)
-        self._open.finish(flow, find_interruption(flow))
+        self._flows.error(flow)
 
     def client_disconnected(self, client: Client) -> None:
-        self._open.leave(client)
+        self._flows.client_disconnected(client)
 
     def done(self) -> None:
-        if self._config is None:
+        engine = self.engine
+        if engine.config is None:
             return
-        if self._watch:
-            self._watch.close()
-        self._open.done()
+        self._flows.done()
         self._websockets.done()
         self._mcp.done()
-        self._pool.close()
-        self._masker.close()
-        self._metrics.close()
+        engine.close()
         if self._page:
             self._page.close()
-        self._log.flush()
+        engine.log.flush()
         others = f"{self._unserved.render_total()}{self._passthrough.render_total()}"
-        logger.info(f"{self._metrics.totals}{others}{self._metrics.left_out}")
+        logger.info(f"{engine.recorder.totals}{others}{engine.recorder.left_out}")
         if self._mcp.totals.responses:
             logger.info(str(self._mcp.totals))
 
+    def _note_mcp(self, fields: Mapping[str, object]) -> None:
+        self.engine.recorder.note(fields, self.engine.settings, self.engine.run)
+
     async def _describe(self, config: ConfigFile) -> Mapping[str, object]:
         """Return how the proxy is, once the records of all that came to its end are written."""
-        settings = self._read_settings()
+        settings, recorder = self.engine.settings, self.engine.recorder
         summary = await self._settle()
         return {
             **describe_software(settings),
-            "run": self._run.name,
+            "run": self.engine.run.name,
             "state": render_start(config),
             "is_masking": settings.any_changes,
             "base_urls": True,
             "config": str(config.path),
-            "records": self._metrics.path,
-            "lost_records": self._metrics.lost,
-            "summary": f"{summary or ''}{self._metrics.left_out}",
+            "records": recorder.path,
+            "lost_records": recorder.lost,
+            "summary": f"{summary or ''}{recorder.left_out}",
             "unopened": self._passthrough.passed,
             "unserved": self._unserved.counts.total(),
             "page": self._page.url if self._page else None,
@@ -226,8 +206,8 @@ class ObservationMasking:
         }
 
     async def _settle(self) -> str | None:
-        """Return what the run came to; None if its records do not get on, as on a hanging disk."""
-        settled = asyncio.wrap_future(self._metrics.settle())
+        """Return the run's summary; None if its records do not get on, as on a hanging disk."""
+        settled = asyncio.wrap_future(self.engine.recorder.settle())
         with contextlib.suppress(TimeoutError):
             return await asyncio.wait_for(settled, _SETTLE_SECONDS)
         return None
@@ -239,59 +219,36 @@ class ObservationMasking:
         from addon.dashboard.page_server import PageServer  # a proxy without a page needs none
 
         try:
-            self._page = PageServer(config.settings.page, self._describe_run, self._log.log)
+            self._page = PageServer(config.settings.page, self._describe_run, self.engine.log.log)
         except OSError as error:
             logger.warning(render_no_page(config.settings.page, error, config.advice))
             return
-        self._metrics.sinks.append(self._page.add)
+        self.engine.recorder.sinks.append(self._page.add)
         logger.info(f"page: {self._page.url}")
 
     def _describe_run(self) -> Mapping[str, object]:
         """Return how the proxy is, for its page; any thread may ask."""
-        state = render_start(self._config) if self._config else ""
+        engine = self.engine
         return {
-            "name": self._run.name,
-            "tag": self._run.tag,
-            "state": state,
+            "name": engine.run.name,
+            "tag": engine.run.tag,
+            "state": render_start(engine.config) if engine.config else "",
             "unopened": self._passthrough.passed,
             "unserved": self._unserved.counts.total(),
         }
 
     def _is_masking(self, flow: http.HTTPFlow) -> bool:
         """Whether the configuration has requests to a host masked."""
-        settings = self._read_settings()
+        settings = self.engine.settings
         return settings.any_enabled and is_opened(flow.request.pretty_host, settings.hosts)
 
     async def _masks_response(self, flow: http.HTTPFlow) -> bool:
         """Whether a response comes from an MCP server and is to be masked."""
-        settings = self._read_settings()
+        settings = self.engine.settings
         is_there = is_opened(flow.request.pretty_host, settings.hosts)
         return is_there and await self._mcp.responseheaders(
             flow, settings.mcp, observed=settings.mode == "observe"
         )
-
-    def _use(self, config: ConfigFile) -> None:
-        if self._config is None:
-            self._metrics.start()
-        self._config = config
-        self._metrics.configure(config.settings.metrics, config.advice)
-        if self._is_running:
-            self._watch_config(config)
-
-    def _watch_config(self, config: ConfigFile) -> None:
-        """Take up changes of the file from now on."""
-        if self._watch:
-            self._watch.close()
-        self._watch = ConfigWatch(config, functools.partial(self._note_change, config))
-
-    def _note_change(self, config: ConfigFile, change: Change) -> None:
-        self._metrics.configure(config.settings.metrics, config.advice)
-        level = logging.WARNING if change.problem else logging.INFO
-        self._log.log(level, render_change(config, change))
-
-    def _read_settings(self) -> Settings:
-        """Return the settings that hold now."""
-        return Settings() if self._config is None else self._config.settings
 
 
 _MASKING = ObservationMasking()

@@ -257,7 +257,7 @@ from masking import MaskPolicy, mask_old_tool_results
 from masking.config import Settings
 from addon.metrics.software import describe_software
 describe_software(Settings())
-import addon.gateways.litellm_gateway
+import addon.gateways.litellm
 from addon.shared.config_file import ConfigFile
 from addon.shared.config_places import find_config
 assert ConfigFile(find_config("")).settings.changes

@@ -17,9 +17,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from addon.gateways.litellm_call import Call, Deployment
-from addon.gateways.litellm_gateway import LiteLLMGateway
-from addon.gateways.litellm_usage import find_usage
+from addon.gateways.litellm import Call, Deployment, LiteLLMGateway, find_usage
+from addon.gateways.stateless import without_memory
 from addon.shared.config_file import ConfigFile
 from addon.shared.config_places import find_config
 from addon.shared.state_lines import render_start
@@ -154,7 +153,7 @@ def _log_to_standard_error() -> None:
 def _start() -> ObservationMasking:
     _log_to_standard_error()
     try:
-        config = ConfigFile(find_config(""))
+        config = ConfigFile(find_config(""), adapt=without_memory)
         gateway = LiteLLMGateway(config, all_litellm_params)
     except ConfigError as error:
         sys.exit(f"observation-masking: {error}")

@@ -5,8 +5,8 @@ import dataclasses
 from addon.metrics.ledger_fields import describe_entry, describe_pricing
 from addon.metrics.record import RequestRecord
 from addon.metrics.software import describe_software
-from addon.metrics.stages import Answered, Measured, Priced, Received, Rewritten
 from addon.metrics.window_fields import describe_window
+from addon.stages import Answered, Measured, Priced, Received, Rewritten
 from masking.accounting import Entry, Sizes, count_masked_repeats
 from masking.tokens import ENCODING_NAME, is_exact_for
 from masking.wire import Usage

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict
 
 from addon.metrics.record_fields import Amount, Count, means
-from addon.metrics.stages import Group, Interruption, Resent
+from addon.stages import Group, Interruption, Resent
 from masking.accounting import Basis
 from masking.memory import PrefixState
 from masking.prices import Source

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from cachetools import LRUCache
 
 from addon.metrics.record import RequestRecord
-from addon.metrics.stages import Resent
+from addon.stages import Resent
 
 _MAX_PLACES = 1_000
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from addon.metrics.observed import as_masked, as_sent
 from addon.metrics.record import RequestRecord
-from addon.metrics.stages import Resent
 from addon.metrics.sums import BillSum, RedactionSum, Waits
+from addon.stages import Resent
 from masking.accounting import read_margin
 from masking.wire import OnHistoryEdit, is_plausible
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from addon.metrics.stages import Answered
+from addon.stages import Answered
 from masking.prices import fits_window
 
 

@@ -19,9 +19,9 @@ from mitmproxy import ctx, http
 from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.proxy import events
 
-from addon.metrics.stages import Received
 from addon.shared.client import find_client
 from addon.shared.requests import digest_account
+from addon.stages import Received
 from masking.rewrite import keeps_reasoning
 from masking.wire import find_responses_binding
 

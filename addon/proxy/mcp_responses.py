@@ -11,12 +11,12 @@ from weakref import WeakKeyDictionary
 from mitmproxy import http
 
 from addon.metrics.names import printable
-from addon.proxy.flow_stages import is_replayed
+from addon.proxy.flows import is_replayed
 from addon.proxy.mcp_answer import Answer, AnswerStream, mask_whole
 from addon.proxy.mcp_recognition import find_delivery, find_methods, find_obstacle
 from addon.shared.decoding import estimate_bytes
-from addon.shared.pool import Pool
 from addon.shared.requests import path_of
+from addon.threads import Pool
 from masking.mcp import McpSettings, Methods
 
 logger = logging.getLogger("observation_masking")

@@ -3,7 +3,7 @@
 from mitmproxy.options import Options
 
 from addon.metrics.advice import Advice
-from addon.proxy.original_body import is_recording
+from addon.proxy.marks import is_recording
 from masking.config import Settings
 from masking.errors import printable
 

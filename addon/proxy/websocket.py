@@ -4,49 +4,46 @@ A message of the client asks for one answer. Most hold only what is new, and the
 rest: nothing old is in them, and they pass. One without `previous_response_id`, as after a
 reconnect, holds the whole history, and is masked as a request over HTTP is.
 
-With `mode = "auto"` a client that is known to fall back (`fallback.py`) is sent to HTTP, where it
-posts whole histories: at the first message whose model and settings could have something masked,
-its connection is closed, and it gets a 426 when it asks for another. With `mode = "http"` every
-client gets a 426 at once. Where masking is only observed, none does.
+With `mode = "auto"` a client that is known to fall back is sent to HTTP, where it posts whole
+histories: at the first message whose model and settings could have something masked, its connection
+is closed, and it gets a 426 when it asks for another. With `mode = "http"` every client gets a 426
+at once. Where masking is only observed, none does.
 
 Whatever goes wrong in here, the client's own bytes go out.
 """
 
-import asyncio
 import logging
 import re
 from collections import deque
-from collections.abc import Callable
-from dataclasses import replace
-from time import perf_counter
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import orjson
 from cachetools import LRUCache
 from mitmproxy import ctx, http
+from mitmproxy.addons.proxyserver import Proxyserver
+from mitmproxy.proxy import events
 from mitmproxy.proxy.layers.websocket import Fragmentizer
 from mitmproxy.websocket import WebSocketMessage
 
+from addon.engine import Engine, Exchange
 from addon.metrics.advice import Advice
 from addon.metrics.held import HELD, Held
-from addon.metrics.metrics import Measuring, Metrics
-from addon.metrics.stages import Interruption, Received, Rewritten, Run
-from addon.proxy.carriers import MessageCarrier
-from addon.proxy.fallback import (
-    UPGRADE_REQUIRED,
-    Fallbacks,
-    close_connection,
-    find_known,
-    is_bound,
+from addon.proxy.flows import ReadRequest, is_replayed
+from addon.proxy.marks import (
+    are_flows_kept,
+    is_recording,
+    keep_original_message,
+    mark,
+    was_changed,
 )
-from addon.proxy.flow_stages import read_received
-from addon.proxy.original_body import are_flows_kept
-from addon.shared.carrier import leave_untouched
-from addon.shared.masker import Masker
-from addon.shared.requests import is_opened, path_of
-from masking.config import Settings
-from masking.wire import RESPONSES, Match, find_format
+from addon.shared.client import find_client
+from addon.shared.requests import digest_account, is_opened, path_of
+from addon.stages import Interruption, Received
+from masking.model import Decision
+from masking.rewrite import Rewrite, keeps_reasoning
+from masking.wire import RESPONSES, Match, find_format, find_responses_binding
 
 logger = logging.getLogger("observation_masking")
 
@@ -58,61 +55,42 @@ _PREPARES = re.compile(rb'"generate"\s*:\s*false')
 _ENDS = re.compile(rb'"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"')
 """Inside a text its quotes would be escaped. A match is checked, if that matters."""
 
-_MAX_TOLD = 1_000
-
-
-class _Asked(NamedTuple):
-    """A message that waits for its answer; `started` is `perf_counter` when it came.
-
-    history: of a message with only what is new, the latest on its connection with a history.
-    """
-
-    started: float
-    rewritten: Rewritten
-    measuring: Measuring | None = None
-    history: Measuring | None = None
-    first_chunk_seconds: float | None = None
+_LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 
 
 class Websockets:
-    """The WebSockets of a run. Connections that no model is behind are left alone."""
+    """The hooks for WebSockets. Connections that no model is behind are left alone."""
 
-    def __init__(
-        self,
-        masker: Masker,
-        metrics: Metrics,
-        read_settings: Callable[[], Settings],
-        read_run: Callable[[], Run],
-    ) -> None:
-        self._masker, self._metrics = masker, metrics
-        self._read_settings, self._read_run = read_settings, read_run
-        self._asked: WeakKeyDictionary[http.HTTPFlow, deque[_Asked]] = WeakKeyDictionary()
-        self._histories: WeakKeyDictionary[http.HTTPFlow, Measuring] = WeakKeyDictionary()
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._asked: WeakKeyDictionary[http.HTTPFlow, deque[Exchange]] = WeakKeyDictionary()
+        self._histories: WeakKeyDictionary[http.HTTPFlow, Exchange] = WeakKeyDictionary()
         self._fallbacks = Fallbacks()
-        self._told: LRUCache[tuple[str, str | None, Held | None], bool] = LRUCache(_MAX_TOLD)
+        self._told: LRUCache[tuple[str, str | None, Held | None], bool] = LRUCache(1_000)
 
-    def refuse(self, flow: http.HTTPFlow) -> None:
+    def request(self, flow: http.HTTPFlow) -> None:
         """Answer a request for a WebSocket with 426, if its client is to speak HTTP."""
-        settings = self._read_settings()
+        settings, request = self._engine.settings, flow.request
+        if find_format(request.method, path_of(request)) and is_opened(
+            request.pretty_host, settings.hosts
+        ):
+            self._fallbacks.note_http(request)
+            return
         if flow.response is not None or not settings.any_changes or not self._find_format(flow):
             return
         mode = settings.websocket.mode
-        if mode == "http" or (mode == "auto" and self._fallbacks.refuses(flow.request)):
+        if mode == "http" or (mode == "auto" and self._fallbacks.refuses(request)):
             headers = {"upgrade": "HTTP/1.1", "connection": "Upgrade"}
-            flow.response = http.Response.make(UPGRADE_REQUIRED, b"", headers)
+            flow.response = http.Response.make(426, b"", headers)
 
-    def note_http(self, request: http.Request) -> None:
-        """Take note of a request to a model over HTTP: its client has fallen back, if it was to."""
-        self._fallbacks.note_http(request)
-
-    async def message(self, flow: http.HTTPFlow) -> None:
+    async def websocket_message(self, flow: http.HTTPFlow) -> None:
         """Take the latest message of a connection, whichever side it comes from."""
         match = self._find_format(flow)
-        if match is None or flow.websocket is None:
+        if match is None or flow.websocket is None or self._engine.config is None:
             return
         messages = flow.websocket.messages
         if not messages[-1].from_client:
-            self._finish_answered(flow, messages[-1])
+            self._finish_answered(flow, messages[-1].content)
         elif asks_for_answer(messages[-1].content):
             await self._ask(flow, match, messages[-1], len(messages) - 1)
             if messages[-1].dropped:
@@ -120,7 +98,7 @@ class Websockets:
         if not are_flows_kept(ctx.options):
             del messages[:-1]
 
-    def end(self, flow: http.HTTPFlow) -> None:
+    def websocket_end(self, flow: http.HTTPFlow) -> None:
         """Record what has had no answer when a connection ends."""
         by_client = flow.websocket is not None and flow.websocket.closed_by_client
         self._interrupt(flow, "client left" if by_client else "provider failed")
@@ -131,86 +109,67 @@ class Websockets:
             self._interrupt(flow, "proxy ended")
 
     def _find_format(self, flow: http.HTTPFlow) -> Match | None:
-        """Return the format of what a client says on a connection, if we may read it."""
-        hosts = self._read_settings().hosts
+        """Return the format of what a client says on a connection, if it may be read."""
         match = find_socket_format(flow.request)
+        hosts = self._engine.settings.hosts
         return match if match and is_opened(flow.request.pretty_host, hosts) else None
 
     async def _ask(
         self, flow: http.HTTPFlow, match: Match, message: WebSocketMessage, place: int
     ) -> None:
-        started, content = perf_counter(), message.content
-        if _PREPARES.search(content) and _is_preparing(content):
-            match = match._replace(purpose="count")
-        received = read_received(flow, self._read_settings(), match, self._read_run())
-        held = self._find_why_held(flow.request, received, content)
-        if held is None and not self._asked.get(flow) and await close_connection(flow):
+        """Mask a message that asks for an answer, or have its client speak HTTP instead."""
+        content = message.content
+        if _PREPARES.search(content) and _decode(content).get("generate") is False:
+            match = match._replace(purpose="count")  # it lays the ground for the next one
+        exchange = self._engine.open(
+            ReadRequest(flow.request),
+            match,
+            replay=is_replayed(flow),
+            answers_masked=bool(flow.live) or flow.is_replay == "request",
+        )
+        if exchange is None:
+            return
+        why = self._find_why_held(flow.request, exchange.received, content)
+        if why is None and not self._asked.get(flow) and await _close_connection(flow):
             self._fallbacks.note_closed(flow.request)
             message.drop()
-            self._tell(received, None, None)
+            self._tell(exchange.received, None, None)
             return
+        self._asked.setdefault(flow, deque()).append(exchange)
         carrier = MessageCarrier(flow, message, place)
-        waiting = self._asked.setdefault(flow, deque())
-        waiting.append(_Asked(started, leave_untouched(carrier, received)))
-        rewritten, rewrite, original, _ = await self._masker.mask(carrier, received)
+        await exchange.mask(carrier)
+        rewritten = exchange.rewritten
+        if rewritten is None:
+            return
         if _HELD_BY in (rewritten.passed_through or ""):
-            why = held or "answering"
-            rewritten = replace(rewritten, passed_through=HELD[why])
+            why = why or "answering"
+            exchange.pass_through(carrier, HELD[why])
             model = rewritten.priced.model if rewritten.priced else None
             self._tell(rewritten.received, why, model)
-        rewritten = replace(rewritten, hook_us=int((perf_counter() - started) * 1_000_000))
-        if rewrite:
-            measuring = self._metrics.measure(rewrite, original, observed=rewritten.observed)
-            self._histories[flow] = measuring
-            waiting[-1] = waiting[-1]._replace(rewritten=rewritten, measuring=measuring)
-            if received.replay:
-                await asyncio.wrap_future(measuring)  # as a replayed POST does
-        else:
-            is_held = rewritten.passed_through in HELD.values()
-            history = self._histories.get(flow) if is_held else None
-            waiting[-1] = waiting[-1]._replace(rewritten=rewritten, history=history)
+            if flow in self._histories:
+                exchange.continues(self._histories[flow])
+        elif exchange.is_measured:
+            self._histories[flow] = exchange
 
-    def _finish_answered(self, flow: http.HTTPFlow, message: WebSocketMessage) -> None:
+    def _finish_answered(self, flow: http.HTTPFlow, content: bytes) -> None:
         """Record the oldest message that waits, if this one ends its answer."""
         waiting = self._asked.get(flow)
         if not waiting:
             return
-        if waiting[0].first_chunk_seconds is None:
-            seconds = perf_counter() - waiting[0].started
-            waiting[0] = waiting[0]._replace(first_chunk_seconds=seconds)
-        content = message.content
+        waiting[0].note_first_chunk()
         status = find_end(content)
         if status is not None:
-            self._finish(waiting.popleft(), status=status, read_body=lambda: content)
+            waiting.popleft().finish(status, read_body=lambda: content)
 
-    def _interrupt(self, flow: http.HTTPFlow, error: Interruption) -> None:
-        for asked in self._asked.pop(flow, ()):
-            self._finish(asked, error=error)
-
-    def _finish(
-        self,
-        asked: _Asked,
-        *,
-        status: int | None = None,
-        error: Interruption | None = None,
-        read_body: Callable[[], bytes | None] = lambda: None,
-    ) -> None:
-        self._metrics.finish(
-            asked.rewritten,
-            asked.measuring,
-            history=asked.history,
-            status=status,
-            error=error,
-            first_chunk_seconds=asked.first_chunk_seconds,
-            read_body=read_body,
-        )
+    def _interrupt(self, flow: http.HTTPFlow, interrupted: Interruption) -> None:
+        for exchange in self._asked.pop(flow, ()):
+            exchange.finish(interrupted=interrupted)
 
     def _find_why_held(
         self, request: http.Request, received: Received, content: bytes
     ) -> Held | None:
         """Return why a client keeps its WebSocket; None if it is to speak HTTP instead."""
-        known = find_known(request)
-        if known is None:
+        if find_known(request) is None:
             return "unknown"
         if received.settings.websocket.mode == "pass":
             return "pass"
@@ -221,19 +180,52 @@ class Websockets:
         received = received.choose_settings(model if isinstance(model, str) else None)
         if not received.settings.changes:
             return "unmasked"
-        return "bound" if is_bound(received, document) else None
+        return "bound" if _is_bound(received, document) else None
 
     def _tell(self, received: Received, why: Held | None, model: str | None) -> None:
-        """Say once for each host and client what becomes of its conversations."""
+        """Log once for each host and client what becomes of its conversations."""
         place = (received.host, received.client, why)
         if not received.settings.any_enabled or place in self._told:
             return
         self._told[place] = True
-        client, advice = received.client or "its client", self._metrics.advice
+        client, advice = received.client or "its client", self._engine.recorder.advice
         if why is None:
             logger.info(explain_closed(received.host, client, advice))
         elif line := explain_passed(received.host, client, model, why, advice):
             logger.warning(line)
+
+
+class MessageCarrier:
+    """The message that a client has just sent on a flow's WebSocket."""
+
+    wire_body = None  # it cannot be sent again from here
+
+    def __init__(self, flow: http.HTTPFlow, message: WebSocketMessage, place: int) -> None:
+        self._flow, self._message, self._place = flow, message, place
+
+    @property
+    def size(self) -> int:
+        return len(self._message.content)
+
+    @property
+    def most_bytes(self) -> int:
+        return self.size
+
+    def read(self) -> bytes:
+        return self._message.content
+
+    def measure(self, body: bytes) -> int:
+        return len(body)
+
+    def mark(self, decisions: Sequence[Decision]) -> None:
+        # The mark of a message that was changed stays.
+        if are_flows_kept(ctx.options) and not was_changed(self._flow):
+            mark(self._flow, decisions)
+
+    def replace(self, rewrite: Rewrite, received: Received) -> None:
+        if received.settings.recording.keep_original and is_recording(ctx.options):
+            keep_original_message(self._flow, self._place, self._message.content)
+        self._message.content = rewrite.body
 
 
 def explain_closed(host: str, client: str, advice: Advice) -> str:
@@ -304,11 +296,6 @@ def send_messages_whole() -> None:
     Fragmentizer.FRAGMENT_SIZE = 1 << 40
 
 
-def _is_preparing(content: bytes) -> bool:
-    """Whether a message only lays the ground for the next one, without an answer."""
-    return _decode(content).get("generate") is False
-
-
 def _find_status(event: dict[str, object]) -> int | None:
     """Return the status with which an answer ends; None if the event does not end it."""
     kind = event.get("type")
@@ -318,12 +305,145 @@ def _find_status(event: dict[str, object]) -> int | None:
     return 200 if kind in _LAST_EVENTS else None
 
 
-_LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed")
-
-
 def _decode(content: bytes) -> dict[str, object]:
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError:
         return {}
     return document if isinstance(document, dict) else {}
+
+
+# Clients that go on over HTTP once their WebSocket is closed and the next one is refused.
+#
+# The request for a WebSocket names no model, so the first one passes. What a client then asks for
+# shows whether anything could be masked. If so, the connection is closed before the provider has
+# seen the message, and the client gets a 426 when it comes back. This was tried with each client of
+# the table: codex reconnects without a word, and Copilot CLI does not even ask for a second one.
+#
+# fast-agent is not in the table. Its requests look like those of any program on OpenAI's package.
+# It tries a WebSocket again at every turn, prints a line each time, and fails if it may use nothing
+# else.
+
+_MAX_SESSIONS = 1_000
+_MAX_CLOSED = 3
+"""So often connections of a client are closed without anything coming over HTTP in between."""
+
+_SESSION = ("thread-id", "session-id")
+"""Where codex names the conversation. Its cookies and its token change within one."""
+
+
+class _Client(NamedTuple):
+    """A client that was seen to fall back: its User-Agent, from a version on, and a header."""
+
+    agent: re.Pattern[str]
+    since: tuple[int, int]
+    header: str
+
+
+_CLIENTS: Mapping[str, _Client] = {
+    "codex": _Client(re.compile(r"codex[^/]*/(\d+)\.(\d+)", re.IGNORECASE), (0, 169), "originator"),
+    "Copilot CLI": _Client(re.compile(r"OpenAI/JS (\d+)\.(\d+)"), (5, 20), "x-initiator"),
+}
+
+
+class Session(NamedTuple):
+    """One conversation of a client, as far as its requests tell it apart."""
+
+    host: str
+    client: str | None
+    name: str | bytes
+
+
+class Fallbacks:
+    """How far each session is on its way from a WebSocket to HTTP.
+
+    A client that was refused once and asks again, without anything over HTTP in between, does not
+    fall back. Nor does one whose connections were closed several times and that never came over
+    HTTP. Either is left alone from then on.
+    """
+
+    def __init__(self) -> None:
+        self._was_refused: LRUCache[Session, bool] = LRUCache(_MAX_SESSIONS)
+        self._closed: LRUCache[tuple[str, str | None], int] = LRUCache(_MAX_SESSIONS)
+        self._alone: LRUCache[tuple[str, str | None], bool] = LRUCache(_MAX_SESSIONS)
+
+    def note_closed(self, request: http.Request) -> None:
+        """Note that a connection was closed: the next one of its session is to be refused."""
+        session = find_session(request)
+        self._was_refused[session] = False
+        count = self._closed.get(session[:2], 0) + 1
+        self._closed[session[:2]] = count
+        if count >= _MAX_CLOSED:
+            self._alone[session[:2]] = True
+
+    def refuses(self, request: http.Request) -> bool:
+        """Whether a request for a WebSocket is to be refused; that it is, is noted."""
+        session = find_session(request)
+        was_refused = self._was_refused.get(session)
+        if was_refused is None:
+            return False
+        if was_refused:
+            del self._was_refused[session]
+            self._alone[session[:2]] = True
+            return False
+        self._was_refused[session] = True
+        return True
+
+    def note_http(self, request: http.Request) -> None:
+        """Note a request over HTTP: its session has fallen back."""
+        if not self._was_refused and not self._closed:
+            return
+        session = find_session(request)
+        self._was_refused.pop(session, None)
+        self._closed.pop(session[:2], None)
+
+    def is_left_alone(self, request: http.Request) -> bool:
+        """Whether a client did not fall back when it was to."""
+        return find_session(request)[:2] in self._alone
+
+
+def find_session(request: http.Request) -> Session:
+    """Return what tells the session of a request apart."""
+    named = (request.headers[name] for name in _SESSION if name in request.headers)
+    name = next(named, None) or digest_account(request)
+    return Session(request.pretty_host, find_client(request), name)
+
+
+def find_known(request: http.Request) -> str | None:
+    """Return the name of a client that is known to fall back; None for any other."""
+    agent = request.headers.get("user-agent", "")
+    for name, client in _CLIENTS.items():
+        found = client.agent.match(agent)
+        if found and client.header in request.headers:
+            major, minor = found.groups()
+            return name if (int(major), int(minor)) >= client.since else None
+    return None
+
+
+def _is_bound(received: Received, request: Mapping[str, object]) -> bool:
+    """Whether nothing of a conversation could be masked because of the model's reasoning.
+
+    received: with the settings that hold for the model.
+    request: the first one of the conversation, which has no reasoning in it yet.
+    """
+    model, include = request.get("model"), request.get("include")
+    is_encrypted = isinstance(include, list) and "reasoning.encrypted_content" in include
+    named = model if isinstance(model, str) else None
+    binding = find_responses_binding(named, is_encrypted=is_encrypted)
+    return keeps_reasoning(binding, received.settings.policy)
+
+
+async def _close_connection(flow: http.HTTPFlow) -> bool:
+    """Close a flow's WebSocket as if the provider had hung up; whether that can be done.
+
+    Call it in a hook of the flow: what it causes happens after the hook.
+    """
+    proxy = ctx.master.addons.get("proxyserver")
+    if not isinstance(proxy, Proxyserver) or flow.client_conn.id not in proxy.connections:
+        return False
+    handler = proxy.connections[flow.client_conn.id]
+    # Behind another proxy the flow's server is not what the connection is made to.
+    servers = [each for each in handler.transports if each is not flow.client_conn]
+    for server in servers:
+        await handler.server_event(events.ConnectionClosed(server))
+    return bool(servers)

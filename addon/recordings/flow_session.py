@@ -6,8 +6,7 @@ from pathlib import Path
 
 from mitmproxy import http
 
-from addon.proxy.marks import was_changed
-from addon.proxy.original_body import find_original, has_original_messages
+from addon.proxy.marks import find_original, has_original_messages, was_changed
 from addon.recordings.exchanges import Exchange, find_exchanges
 from addon.recordings.flows import name_of, read_flows
 from addon.replay.replay import RecordedRequest

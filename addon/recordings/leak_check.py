@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mitmproxy import http
 
-from addon.proxy.original_body import find_original, find_original_message
+from addon.proxy.marks import find_original, find_original_message
 from masking.edit import find_strings
 
 _Sign = tuple[tuple[str, ...], re.Pattern[str]]

@@ -15,7 +15,7 @@ from pathlib import Path
 from mitmproxy import connection, flow, http
 from mitmproxy.websocket import WebSocketData, WebSocketMessage
 
-from addon.proxy.original_body import (
+from addon.proxy.marks import (
     find_original,
     find_original_message,
     keep_original,

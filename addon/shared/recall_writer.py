@@ -8,8 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from addon.metrics.worker import Worker
 from addon.shared.recall_folder import RecallFolder, find_folder
+from addon.threads import Worker
 from masking.config import RecallSettings
 from masking.model import Decision
 from masking.window import encode_text, masked_texts, recall_id_of

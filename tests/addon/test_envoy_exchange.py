@@ -19,15 +19,13 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
     ProcessingResponse,
 )
 
-from addon.gateways.envoy import exchange as exchanges
-from addon.gateways.envoy.exchange import MAX_BODY_BYTES
+from addon.gateways.envoy import stream as exchanges
 from addon.gateways.envoy.messages import ask_for_time
-from addon.gateways.envoy.processor import Processor
-from addon.gateways.envoy.request import EnvoyCarrier
+from addon.gateways.envoy.stream import MAX_BODY_BYTES, EnvoyCarrier, Processor
 from addon.gateways.stateless import without_memory
 from addon.metrics.record import RequestRecord
-from addon.metrics.stages import Run
 from addon.shared.config_file import ConfigFile
+from addon.stages import Run
 from tests.live.harness import ON, conversation, encoded, masked
 
 Message = Any

@@ -10,7 +10,7 @@ from mitmproxy.test import tflow, tutils
 from mitmproxy.websocket import WebSocketMessage
 from wsproto.frame_protocol import Opcode
 
-from addon.proxy.original_body import keep_original_message
+from addon.proxy.marks import keep_original_message
 from addon.recordings.exchanges import find_exchanges
 from addon.recordings.flow_session import open_recording
 from addon.recordings.flows import read_flows, write_flows

@@ -10,7 +10,7 @@ import pytest
 
 from addon.commands.main import main
 from addon.proxy.launch import running_proxy
-from addon.proxy.original_body import METADATA, find_original
+from addon.proxy.marks import METADATA_ORIGINAL, find_original
 from addon.recordings.expectations import write_config
 from addon.recordings.flows import read_flows, write_flows
 from addon.recordings.provider.provider import Provider
@@ -82,7 +82,7 @@ def result_counts(capsys: pytest.CaptureFixture[str], path: Path) -> list[tuple[
 def without_originals(path: Path, out: Path) -> Path:
     flows = list(read_flows(path))
     for flow in flows:
-        flow.metadata.pop(METADATA, None)
+        flow.metadata.pop(METADATA_ORIGINAL, None)
     write_flows(out, flows)
     return out
 
@@ -90,8 +90,8 @@ def without_originals(path: Path, out: Path) -> Path:
 def with_damaged_originals(path: Path, out: Path) -> Path:
     flows = list(read_flows(path))
     for flow in flows:
-        if METADATA in flow.metadata:
-            flow.metadata[METADATA] = b"damaged"
+        if METADATA_ORIGINAL in flow.metadata:
+            flow.metadata[METADATA_ORIGINAL] = b"damaged"
     write_flows(out, flows)
     return out
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from addon.shared.going_whole import leave_whole, may_go_whole
+from addon.masker import leave_whole, may_go_whole
 from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, Strategies, read_request, rewrite_request
 from masking.window import MaskPolicy

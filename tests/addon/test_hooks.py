@@ -20,10 +20,10 @@ from mitmproxy.connection import ConnectionState
 from mitmproxy.test import taddons, tflow, tutils
 
 from addon.mask import ObservationMasking
-from addon.metrics import metrics as metrics_module
 from addon.proxy.bulk import is_bulk
 from addon.proxy.launch import ADDON
-from addon.proxy.original_body import find_original
+from addon.proxy.marks import find_original
+from addon.records import recorder as metrics_module
 from addon.shared.requests import find_wire_format, is_event_stream, is_signed, path_of
 from addon.shared.response_copy import ResponseCopy
 from tests.images import png

@@ -10,17 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
-from addon.metrics import large_work as module
-from addon.metrics.large_work import (
-    LARGE_BYTES,
-    FairLock,
-    Wait,
-    _Measuring,
-    check_turn,
-    large_work,
-)
-from addon.metrics.metrics import Metrics
-from addon.shared.pool import Pool
+from addon import threads as module
+from addon.records.recorder import Recorder
+from addon.threads import LARGE_BYTES, FairLock, Pool, Wait, _Measuring, check_turn, large_work
 from masking.config import Settings
 from masking.rewrite import Rewrite, read_request, rewrite_request
 from masking.tokens import TokenCounter
@@ -112,7 +104,7 @@ def test_the_collector_looks_afterwards_at(
 
 
 def test_a_large_body_is_not_measured_while_another_is_masked() -> None:
-    metrics, begun, go = Metrics(lambda _: None), threading.Event(), threading.Event()
+    metrics, begun, go = Recorder(lambda _: None), threading.Event(), threading.Event()
 
     def mask() -> None:
         with large_work(0, is_last=False):
@@ -144,7 +136,7 @@ def test_a_large_body_is_counted_as_long_as_no_request_has_to_wait_too_long(
     most: float, waits: bool, is_counted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_MOST_MEASURING", most)
-    metrics, wait = Metrics(lambda _: None), Wait()
+    metrics, wait = Recorder(lambda _: None), Wait()
     if not waits:
         wait.end()
     measured = metrics.measure(_rewrite(), BODY).result()
@@ -158,7 +150,7 @@ def test_a_large_body_is_counted_as_long_as_no_request_has_to_wait_too_long(
 
 def test_small_bodies_are_counted_whoever_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_MEASURING", 0.0)
-    metrics, wait = Metrics(lambda _: None), Wait()
+    metrics, wait = Recorder(lambda _: None), Wait()
     measured = metrics.measure(_rewrite(SMALL), SMALL).result()
     wait.end()
     metrics.close()
@@ -196,7 +188,12 @@ def test_a_request_that_waits_ends_the_counting_of_another_and_waits_no_more(
     is_cancelled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_MOST_MEASURING", 0.0)
-    metrics, pool, begun, go = Metrics(lambda _: None), Pool(), threading.Event(), threading.Event()
+    metrics, pool, begun, go = (
+        Recorder(lambda _: None),
+        Pool(),
+        threading.Event(),
+        threading.Event(),
+    )
 
     def check() -> None:
         begun.set()
@@ -226,7 +223,7 @@ def test_a_request_that_waits_ends_the_counting_of_another_and_waits_no_more(
 
 
 def test_what_was_measured_is_let_go_of() -> None:
-    metrics, rewrite = Metrics(lambda _: None), _rewrite()
+    metrics, rewrite = Recorder(lambda _: None), _rewrite()
     ref = weakref.ref(rewrite.conversation.parsed[0])
     measuring = metrics.measure(rewrite, BODY)
     del rewrite

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from addon.gateways import litellm_gateway
-from addon.gateways.litellm_call import Call, Deployment
-from addon.gateways.litellm_gateway import LiteLLMGateway
-from addon.gateways.litellm_usage import find_usage
+from addon.gateways import litellm
+from addon.gateways.litellm import Call, Deployment, LiteLLMGateway, find_usage
 from addon.shared.config_file import ConfigFile
 from masking.errors import ConfigError
 
@@ -288,7 +286,7 @@ def test_a_memory_that_is_asked_for_later_changes_nothing(
 def test_a_call_whose_end_is_never_told_makes_room(
     gateway: LiteLLMGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(litellm_gateway, "_MAX_OPEN", 2)
+    monkeypatch.setattr(litellm, "_MAX_OPEN", 2)
     mask(gateway, *(call_of(call_id=call_id) for call_id in "123"))
     gateway.close()
     assert [None, "proxy ended", "proxy ended"] == [r["error"] for r in read_records(tmp_path)]

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from addon.metrics.loop_log import LoopLog
+from addon.threads import LoopLog
 
 
 def read_log(caplog: pytest.LogCaptureFixture) -> list[tuple[str, int | None]]:

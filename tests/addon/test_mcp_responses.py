@@ -18,7 +18,7 @@ from addon.proxy.event_stream import EventStream
 from addon.proxy.mcp_answer import Answer
 from addon.proxy.mcp_recognition import Delivery, find_delivery, find_methods, find_obstacle
 from addon.proxy.mcp_responses import Mcp
-from addon.shared.pool import Pool
+from addon.threads import Pool
 from masking import ConfigError
 from masking.mcp import UNKNOWN, McpSettings, Methods, mask_payload_bytes, read_methods
 

@@ -15,11 +15,11 @@ from addon.metrics.amounts import render_change
 from addon.metrics.log_line import render_line
 from addon.metrics.names import printable
 from addon.metrics.record import RequestRecord
-from addon.metrics.stages import Interruption
 from addon.metrics.totals import Totals
 from addon.proxy.health_check import Address, check_health
-from addon.proxy.original_body import find_original
+from addon.proxy.marks import find_original
 from addon.recordings.flows import read_flows, write_flows
+from addon.stages import Interruption
 from masking.memory import digest_opening
 from masking.prices import load_shipped
 from masking.rewrite import read_request

@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 from addon.shared.extent import MAX_ELEMENTS, MAX_VALUES, check_elements, check_values
-from addon.shared.pool import Pool
+from addon.threads import Pool
 from masking.errors import WireError
 from masking.wire import FORMATS
 from masking.wire.chat import CHAT

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from addon.metrics.stages import Received, Run
-from addon.shared.pricer import Pricer
+from addon.masker import Pricer
+from addon.stages import Received, Run
 from masking.config import Settings
 from masking.conversation import Request
 from masking.wire.messages import MESSAGES

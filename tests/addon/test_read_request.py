@@ -4,7 +4,7 @@ import pytest
 from mitmproxy import http
 from mitmproxy.test import tutils
 
-from addon.proxy.read_request import ReadRequest
+from addon.proxy.flows import ReadRequest
 from addon.shared.client import find_client, is_subscription
 from addon.shared.requests import digest_account, is_signed
 

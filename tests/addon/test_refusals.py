@@ -1,6 +1,6 @@
 """What is remembered of conversations that a provider refused masked."""
 
-from addon.shared.refusals import Refusals
+from addon.masker import Refusals
 
 ONE, OTHER = b"one", b"other"
 

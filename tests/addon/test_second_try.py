@@ -8,7 +8,7 @@ from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.connection import Server
 from mitmproxy.test import taddons, tflow
 
-from addon.proxy.second_try import SecondTry
+from addon.proxy.resend import SecondTry
 
 
 def make_flow(port: int) -> http.HTTPFlow:

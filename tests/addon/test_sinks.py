@@ -12,18 +12,10 @@ from addon.metrics.advice import Advice
 from addon.metrics.hold_warnings import HoldWarnings
 from addon.metrics.log_line import render_line
 from addon.metrics.make_record import make_record
-from addon.metrics.metrics import Metrics
 from addon.metrics.record import RequestRecord
-from addon.metrics.stages import (
-    Answered,
-    Interruption,
-    Measured,
-    Priced,
-    Received,
-    Rewritten,
-    Run,
-)
 from addon.metrics.totals import Totals
+from addon.records.recorder import Recorder
+from addon.stages import Answered, Interruption, Measured, Priced, Received, Rewritten, Run
 from masking.accounting.ledger import Ledger, Sent
 from masking.accounting.prompt import measure, read_prompt
 from masking.config import MetricsSettings, Settings
@@ -41,8 +33,8 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def metrics(tmp_path: Path) -> Iterator[Metrics]:
-    metrics = Metrics(lambda _: None)
+def metrics(tmp_path: Path) -> Iterator[Recorder]:
+    metrics = Recorder(lambda _: None)
     metrics.configure(MetricsSettings(path=str(tmp_path / "requests.jsonl")))
     yield metrics
     metrics.close()
@@ -65,7 +57,7 @@ def priced(model: str | None) -> Priced:
 
 
 def test_each_sink_gets_each_record_and_one_that_fails_is_a_warning(
-    metrics: Metrics, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    metrics: Recorder, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     got: list[RequestRecord] = []
 
@@ -83,7 +75,7 @@ def test_each_sink_gets_each_record_and_one_that_fails_is_a_warning(
     assert caplog.messages == ["something was not recorded: ValueError"] * 2
 
 
-def test_what_comes_after_the_end_is_not_recorded(metrics: Metrics) -> None:
+def test_what_comes_after_the_end_is_not_recorded(metrics: Recorder) -> None:
     metrics.close()
     metrics.finish(rewritten(), status=200)
     metrics.close()
@@ -94,7 +86,7 @@ def test_a_ledger_that_fails_costs_the_record_alone(caplog: pytest.LogCaptureFix
     def enter(answered: Answered) -> None:
         raise ZeroDivisionError
 
-    metrics = Metrics(enter)
+    metrics = Recorder(enter)
     metrics.finish(rewritten())
     metrics.close()
     assert caplog.messages == ["something was not recorded: ZeroDivisionError"]
@@ -104,7 +96,7 @@ def test_a_ledger_that_fails_costs_the_record_alone(caplog: pytest.LogCaptureFix
     ("size", "expected"), [(10, True), (16_000_000, False)], ids=["a few wait", "too many wait"]
 )
 def test_tokens_are_counted_as_long_as_not_too_much_waits(
-    metrics: Metrics, size: int, expected: bool
+    metrics: Recorder, size: int, expected: bool
 ) -> None:
     body = encoded(conversation())
     rewrite = rewrite_request(read_request(body), Settings().strategies)
@@ -387,7 +379,7 @@ def test_the_totals_tell(records: list[dict[str, object]], expected: str) -> Non
     assert count(*records) == expected
 
 
-def test_redactions_are_traced(metrics: Metrics, caplog: pytest.LogCaptureFixture) -> None:
+def test_redactions_are_traced(metrics: Recorder, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     request = conversation()
     request["messages"].append({"role": "assistant", "content": "So it is."})
@@ -401,7 +393,7 @@ def test_redactions_are_traced(metrics: Metrics, caplog: pytest.LogCaptureFixtur
     assert len([each for each in caplog.messages if each.startswith("redacted {")]) == 5
 
 
-def test_a_large_request_does_not_wait_for_its_answer_to_be_measured(metrics: Metrics) -> None:
+def test_a_large_request_does_not_wait_for_its_answer_to_be_measured(metrics: Recorder) -> None:
     body = encoded(conversation())
     rewrite = rewrite_request(read_request(body), Settings().strategies)
     waiting = [metrics.measure(rewrite, bytes(2_000_000)) for _ in range(3)]

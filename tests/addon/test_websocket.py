@@ -20,7 +20,7 @@ from wsproto.frame_protocol import Opcode
 
 from addon.mask import ObservationMasking
 from addon.metrics.held import HELD, Held
-from addon.proxy.original_body import find_original_message
+from addon.proxy.marks import find_original_message
 from masking.memory import digest_opening
 from masking.rewrite import read_request, rewrite_request
 from masking.wire.responses import RESPONSES

@@ -10,11 +10,11 @@ from concurrent.futures import Future
 
 import pytest
 
-from addon.metrics import metrics as metrics_module
-from addon.metrics.metrics import Metrics
 from addon.metrics.record import RequestRecord
-from addon.metrics.worker import Worker
+from addon.records import recorder as metrics_module
+from addon.records.recorder import Recorder
 from addon.shared.decoding import TooLargeError
+from addon.threads import Worker
 from masking.config import Settings
 from masking.rewrite import Rewrite, read_request, rewrite_request
 from tests.addon.test_sinks import rewritten
@@ -59,7 +59,7 @@ def test_a_closed_worker_takes_nothing(waits: bool) -> None:
 
 HANGS = """
 import threading
-from addon.metrics.worker import Worker
+from addon.threads import Worker
 worker, begun = Worker("test"), threading.Event()
 def hang():
     begun.set()
@@ -77,12 +77,12 @@ def test_a_job_that_hangs_keeps_no_process_from_ending() -> None:
 
 
 @pytest.fixture
-def hanging(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., Metrics]]:
+def hanging(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., Recorder]]:
     """Metrics that do not get on, as with a disk that hangs."""
     go, made = threading.Event(), []
 
-    def make() -> Metrics:
-        metrics = Metrics(lambda _: None)
+    def make() -> Recorder:
+        metrics = Recorder(lambda _: None)
         metrics.sinks[:] = [lambda _: go.wait(), metrics.totals.add]
         made.append(metrics)
         return metrics
@@ -98,7 +98,7 @@ def _rewrite() -> Rewrite:
 
 
 def test_requests_beyond_a_number_leave_no_record(
-    hanging: Callable[..., Metrics],
+    hanging: Callable[..., Recorder],
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -114,7 +114,7 @@ def test_requests_beyond_a_number_leave_no_record(
 
 
 def test_bodies_beyond_so_many_bytes_are_not_measured_nor_read(
-    hanging: Callable[..., Metrics],
+    hanging: Callable[..., Recorder],
 ) -> None:
     metrics, read = hanging(), []
     metrics.finish(rewritten())
@@ -132,7 +132,7 @@ def test_the_tokens_of_a_very_long_list_are_not_counted(
     most: int, is_counted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metrics_module, "_MAX_COUNTED_ELEMENTS", most)
-    metrics = Metrics(lambda _: None)
+    metrics = Recorder(lambda _: None)
     measured = metrics.measure(_rewrite(), BODY).result()
     metrics.close()
     assert measured is not None
@@ -140,7 +140,7 @@ def test_the_tokens_of_a_very_long_list_are_not_counted(
     assert metrics.left_out.count("tokens") == (not is_counted)
 
 
-def test_what_is_done_makes_room(hanging: Callable[..., Metrics]) -> None:
+def test_what_is_done_makes_room(hanging: Callable[..., Recorder]) -> None:
     metrics = hanging()
     metrics.measure(_rewrite(), bytes(64_000_000)).result()
     assert metrics.measure(_rewrite(), BODY).result() is not None
@@ -148,7 +148,7 @@ def test_what_is_done_makes_room(hanging: Callable[..., Metrics]) -> None:
 
 @pytest.mark.parametrize("most_deferred", [0, 4_000_000], ids=["at once", "with its record"])
 def test_a_request_is_measured_although_its_hook_is_cancelled(
-    hanging: Callable[..., Metrics], most_deferred: int, monkeypatch: pytest.MonkeyPatch
+    hanging: Callable[..., Recorder], most_deferred: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metrics_module, "_MAX_DEFERRED_BYTES", most_deferred)
     metrics, records = hanging(), list[RequestRecord]()
@@ -172,7 +172,7 @@ def test_a_request_is_measured_although_its_hook_is_cancelled(
 
 
 def test_an_answer_that_is_a_bomb_is_recorded_without_its_usage(
-    hanging: Callable[..., Metrics],
+    hanging: Callable[..., Recorder],
 ) -> None:
     metrics = hanging()
     metrics.sinks[:] = [metrics.totals.add]
@@ -187,7 +187,7 @@ def test_an_answer_that_is_a_bomb_is_recorded_without_its_usage(
 
 
 def test_the_stop_has_an_end_and_says_what_it_left(
-    hanging: Callable[..., Metrics],
+    hanging: Callable[..., Recorder],
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

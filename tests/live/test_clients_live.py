@@ -13,7 +13,7 @@ import tomlkit
 
 from addon.proxy.authorities import write_bundle
 from addon.proxy.launch import running_proxy
-from addon.proxy.original_body import find_original
+from addon.proxy.marks import find_original
 from addon.recordings.flows import read_flows
 from addon.recordings.provider.provider import HOST, Provider
 from addon.recordings.studio.client import TOUR, Client

@@ -16,9 +16,9 @@ from typing import NoReturn
 
 import pytest
 
-from addon.metrics.stages import Received, Run
-from addon.shared.masker import Masker
-from addon.shared.pool import Pool
+from addon.masker import Masker
+from addon.stages import Received, Run
+from addon.threads import Pool
 from masking import Decision, rewrite_request
 from masking.config import Settings, parse_settings
 from masking.wire import WireFormat

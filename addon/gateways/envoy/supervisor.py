@@ -18,12 +18,12 @@ import orjson
 
 from addon.gateways.envoy.options import READY, WorkerOptions
 from addon.gateways.stateless import without_memory
-from addon.metrics.loop_log import LoopLog
 from addon.metrics.record import RequestRecord
 from addon.metrics.totals import Totals
 from addon.shared.config_file import Change, ConfigFile
 from addon.shared.config_watch import ConfigWatch
 from addon.shared.state_lines import render_change, render_no_page, render_recall, render_start
+from addon.threads import LoopLog
 
 if TYPE_CHECKING:
     from addon.dashboard.page_server import PageServer

@@ -148,6 +148,12 @@ class Answered:
     usage: Usage | None = None
     first_chunk_seconds: float | None = None
 
+    def complete(
+        self, measured: Measured | None, conversation_id: str | None, usage: Usage | None
+    ) -> "Answered":
+        """Return the request with what was measured of it, and read of its answer."""
+        return replace(self, measured=measured, conversation_id=conversation_id, usage=usage)
+
     @property
     def was_taken(self) -> bool:
         """Whether the provider took the request, to its end or until the answer stopped."""

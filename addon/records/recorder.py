@@ -1,25 +1,21 @@
-"""One record per request, and a list of sinks that each record goes to.
+"""Measures and records requests, in a thread of its own, after each has left.
 
-All of it happens in a thread of its own, after the request has left. Nothing here decides what
-becomes of a request.
+A record goes to a list of sinks: the totals, the file, the log, the warnings, the page. Nothing
+here decides what becomes of a request.
 """
 
-import functools
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
 from typing import TypeVar
 
+from addon.masker import Ledgers
 from addon.metrics.advice import Advice
-from addon.metrics.deferred import Deferred
 from addon.metrics.hold_warnings import HoldWarnings
-from addon.metrics.large_work import LARGE_BYTES, OverdueError, check_turn, large_work
 from addon.metrics.left_out import LeftOut
 from addon.metrics.log_line import render_line
-from addon.metrics.loop_log import LoopLog
 from addon.metrics.make_record import make_record
 from addon.metrics.mcp_record import McpRecord
 from addon.metrics.price_warnings import PriceWarnings
@@ -28,19 +24,28 @@ from addon.metrics.record_file import RecordFile
 from addon.metrics.redaction_trace import RedactionTrace
 from addon.metrics.resend_warnings import ResendWarnings
 from addon.metrics.software import describe_software
-from addon.metrics.stages import Answered, Interruption, Measured, Rewritten, Run
 from addon.metrics.tally_line import render_tally
 from addon.metrics.totals import Totals
 from addon.metrics.untouched_warnings import UntouchedWarnings
 from addon.metrics.window_warnings import WindowWarnings
-from addon.metrics.worker import Worker, guard
-from masking.accounting import Entry, find_repeated, measure, read_prompt
+from addon.stages import Answered, Measured, Run
+from addon.threads import (
+    LARGE_BYTES,
+    LoopLog,
+    OverdueError,
+    Worker,
+    check_turn,
+    large_work,
+)
+from masking.accounting import find_repeated, measure, read_prompt
 from masking.config import MetricsSettings, Settings
 from masking.memory import digest_opening
 from masking.prices import PriceSettings, find_pricing
 from masking.rewrite import Rewrite
 from masking.tokens import TokenCounter, load_o200k_base
-from masking.wire import Usage, read_usage
+from masking.wire import read_usage
+
+logger = logging.getLogger("observation_masking")
 
 Sink = Callable[[RequestRecord], object]
 """Called with each record, in one thread; what it raises is a warning."""
@@ -52,6 +57,8 @@ _NOT_MEASURED.set_result(None)
 
 _Result = TypeVar("_Result")
 
+_PROBLEM = "could not record a request"
+
 _MAX_COUNTED_BYTES = 16_000_000
 """The most bytes of bodies that may wait to be measured; beyond this, tokens are not counted."""
 
@@ -62,9 +69,6 @@ its requests would be counted as a whole."""
 _MAX_PENDING_BYTES = 64_000_000
 """Beyond this, requests are not measured, and answers not read for their usage."""
 
-_MAX_DEFERRED_BYTES = 4_000_000
-"""The most bytes of requests that may wait for their answers to be measured with these."""
-
 _MAX_PENDING = 10_000
 """The most requests that may wait to be recorded; beyond this, they leave no record."""
 
@@ -72,126 +76,115 @@ _STOP_SECONDS = 10.0
 """How long the stop waits for records."""
 
 
-class Metrics:
-    """Takes requests from any thread; measures and records them in its own.
+class Recorder:
+    """Takes requests from any thread; measures and records them in its own."""
 
-    `enter` enters an answered request in the ledger, and returns its entry. It is called there.
-    """
-
-    def __init__(self, enter: Callable[[Answered], Entry | None]) -> None:
+    def __init__(self, ledgers: Ledgers, log: LoopLog) -> None:
         self.totals = Totals()
-        self._enter = enter
-        self._log = LoopLog()
-        self._file, self._lost = RecordFile(MetricsSettings(), self._log.log), 0
         self.advice = Advice()
-        self._trace = RedactionTrace(self._log.log)
+        self.left_out = LeftOut(log.log)
+        self._ledgers, self._log = ledgers, log
+        self._file, self._lost = RecordFile(MetricsSettings(), log.log), 0
+        self._trace = RedactionTrace(log.log)
         price_warnings, hold_warnings = PriceWarnings(), HoldWarnings()
         untouched_warnings, window_warnings = UntouchedWarnings(), WindowWarnings()
         resend_warnings = ResendWarnings()
         self.sinks: list[Sink] = [
             self.totals.add,
             lambda record: self._file.write(vars(record)),
-            lambda record: self._log.log(logging.INFO, render_line(record)),
-            lambda record: self._log.warn(price_warnings.find(record, self.advice)),
-            lambda record: self._log.warn(hold_warnings.find(record, self.advice)),
-            lambda record: self._log.warn(untouched_warnings.find(record, self.advice)),
-            lambda record: self._log.warn(window_warnings.find(record)),
-            lambda record: self._log.warn(resend_warnings.find(record)),
+            lambda record: log.log(logging.INFO, render_line(record)),
+            lambda record: log.warn(price_warnings.find(record, self.advice)),
+            lambda record: log.warn(hold_warnings.find(record, self.advice)),
+            lambda record: log.warn(untouched_warnings.find(record, self.advice)),
+            lambda record: log.warn(window_warnings.find(record)),
+            lambda record: log.warn(resend_warnings.find(record)),
         ]
         self._counter = TokenCounter(check=check_turn)
-        self._worker = Worker("metrics")
-        self.left_out = LeftOut(self._log.log)
-        self._pending = self._pending_bytes = self._deferred_bytes = 0
-        self._let_go: deque[int] = deque()
-        """Bytes that are no longer held, by whichever thread: a collector may hold the lock."""
+        self._worker = Worker("records", problem=_PROBLEM)
+        self._pending = self._pending_bytes = 0
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Load what the first request would wait for. To be called in the log's thread.
+        """Load what the first request would wait for.
 
         The vocabulary is not among it: it is loaded once the first request has left.
         """
-        self._log.start()
         self._worker.submit(lambda: find_pricing(PriceSettings(), "localhost", "none"))
 
-    def configure(self, settings: MetricsSettings, advice: Advice | None = None) -> None:
-        """Write the next record where these settings say.
+    def configure(self, settings: MetricsSettings, advice: Advice) -> None:
+        """Write the next record where these settings say. `advice` changes their configuration."""
+        self.advice = advice
 
-        `advice` changes the configuration that they are from.
-        """
-        self.advice = advice or self.advice
-        self._worker.submit(lambda: self._reopen(settings))
+        def job() -> None:
+            self._file.close()
+            self._lost += self._file.lost
+            self._file = RecordFile(settings, self._log.log)
 
-    def measure(self, rewrite: Rewrite, original: bytes, *, observed: bool = False) -> Measuring:
+        self._worker.submit(job)
+
+    def measure(self, rewrite: Rewrite, original: bytes, *, observed: bool) -> Measuring:
         """Measure a request; when too many wait, leave its tokens uncounted, or all of it.
 
-        That is done once it has come to its end, unless what waits for that is large. Its tokens
-        stay uncounted, too, if a request has waited for that for long enough.
+        Its tokens stay uncounted, too, if another request has waited for that for long enough.
         """
         if self._pending_bytes >= _MAX_PENDING_BYTES:
             self.left_out.note("sizes")
             return _NOT_MEASURED
         is_long = len(rewrite.conversation.items) > _MAX_COUNTED_ELEMENTS
         is_counted = self._pending_bytes < _MAX_COUNTED_BYTES and not is_long
-        counter = self._counter if is_counted else None
-
-        size, redactions, held = len(original), rewrite.redactions, [rewrite]
+        counter, size = self._counter if is_counted else None, len(original)
 
         def job() -> Measured:
             if counter is not None:
                 load_o200k_base()  # for the first one, while no other request waits for the turn
             with large_work(size) if size >= LARGE_BYTES else nullcontext():
-                measured = _measure(held.pop(), original, counter)  # it is let go of at once
+                measured = _measure(rewrite, original, counter)
             if measured.prompt is None:
                 self.left_out.note("tokens")
-            if redactions is not None:
-                self._trace.log(redactions, observed=observed)
+            if rewrite.redactions is not None:
+                self._trace.log(rewrite.redactions, observed=observed)
             return measured
 
-        if redactions is not None or not self._may_defer(size):
-            return self._submit(job, size)
-        return Deferred(job, self._worker.submit, lambda: self._let_go.append(size))
+        return self._submit(job, size)
 
     def finish(
         self,
-        rewritten: Rewritten,
-        measuring: Measuring | None = None,
-        *,
-        history: Measuring | None = None,
-        status: int | None = None,
-        error: Interruption | None = None,
-        first_chunk_seconds: float | None = None,
-        read_body: Callable[[], bytes | None] = lambda: None,
-        size: int = 0,
+        answered: Answered,
+        measuring: Measuring | None,
+        history: Measuring | None,
+        read_body: Callable[[], bytes | None],
+        size: int,
     ) -> None:
         """Record a request that has come to its end, unless too many wait for that.
 
-        `read_body` decodes the answer, which holds so many bytes until then; it raises ValueError
-        for one that is too large. `history` is of the request that holds the history of the
-        conversation, if it is another.
+        answered: without what is measured, and without the usage.
+        history: of the request that holds the history of the conversation, if it is another.
+        read_body: decodes the answer, which holds `size` bytes until then; it raises ValueError for
+            one that is too large.
         """
         if self._pending >= _MAX_PENDING:
             self.left_out.note("records")
             return
-        if size and self._pending_bytes >= _MAX_PENDING_BYTES:
+        is_left_out = bool(size) and self._pending_bytes >= _MAX_PENDING_BYTES
+        if is_left_out:
             self.left_out.note("answers")
-            read_body, size = _read_nothing, 0
+            size = 0
 
         def job() -> None:
             measured = measuring.result() if measuring else None
             whole = history.result() if history else measured
-            answered = Answered(
-                rewritten=rewritten,
-                measured=measured,
-                conversation_id=whole.conversation_id if whole else None,
-                status=status,
-                error=error,
-                usage=self._read_usage(read_body),
-                first_chunk_seconds=first_chunk_seconds,
-            )
-            record = make_record(answered, self._enter(answered))
+            usage = None
+            try:
+                usage = None if is_left_out else read_usage(read_body() or b"")
+            except ValueError:
+                self.left_out.note("answers")
+            complete = answered.complete(measured, whole.conversation_id if whole else None, usage)
+            record = make_record(complete, self._ledgers.enter(complete))
             for sink in self.sinks:
-                guard(functools.partial(sink, record))
+                try:
+                    sink(record)
+                except Exception as error:  # noqa: BLE001 - the other sinks get it all the same
+                    logger.warning(f"{_PROBLEM} ({type(error).__name__})")
 
         self._submit(job, size, records=1)
 
@@ -216,9 +209,9 @@ class Metrics:
             return None
 
     def settle(self) -> Future[str | None]:
-        """Return what the run came to, in a line, once all that came before is recorded.
+        """Return the run's summary, in a line, once all that came before is recorded.
 
-        None if it has ended.
+        None if the run has ended.
         """
         return self._worker.submit(lambda: render_tally(self.totals.live))
 
@@ -230,7 +223,11 @@ class Metrics:
     def close(self) -> None:
         """Wait for all pending jobs, though not for ever, and log what is left to say."""
         if not self._worker.close(_STOP_SECONDS):
-            self._log.log(logging.WARNING, _render_unfinished(self._pending))
+            count = self._pending
+            requests = "1 request is" if count == 1 else f"{count:,} requests are"
+            self._log.log(
+                logging.WARNING, f"{requests} not recorded: that took too long at the end"
+            )
         self._file.close()
         self._log.flush()
 
@@ -241,50 +238,15 @@ class Metrics:
 
         It is done although who waits for it is cancelled: the record asks for it as well.
         """
-
-        def counted() -> _Result:
-            try:
-                return job()
-            finally:
-                self._add_pending(-records, -size)
-
         self._add_pending(records, size)
-        return self._worker.submit(counted, can_be_cancelled=False)
+        future = self._worker.submit(job, can_be_cancelled=False)
+        future.add_done_callback(lambda _: self._add_pending(-records, -size))
+        return future
 
     def _add_pending(self, records: int, size: int) -> None:
         with self._lock:
             self._pending += records
             self._pending_bytes += size
-
-    def _may_defer(self, size: int) -> bool:
-        """Whether so many bytes may be held until their answer has come; they are counted."""
-        with self._lock:
-            while self._let_go:
-                self._deferred_bytes -= self._let_go.popleft()
-            is_small = self._deferred_bytes + size <= _MAX_DEFERRED_BYTES
-            self._deferred_bytes += size if is_small else 0
-        return is_small
-
-    def _read_usage(self, read_body: Callable[[], bytes | None]) -> Usage | None:
-        try:
-            return read_usage(read_body() or b"")
-        except ValueError:
-            self.left_out.note("answers")
-            return None
-
-    def _reopen(self, settings: MetricsSettings) -> None:
-        self._file.close()
-        self._lost += self._file.lost
-        self._file = RecordFile(settings, self._log.log)
-
-
-def _read_nothing() -> None:
-    return None
-
-
-def _render_unfinished(records: int) -> str:
-    requests = "1 request is" if records == 1 else f"{records:,} requests are"
-    return f"{requests} not recorded: that took too long at the end"
 
 
 def _measure(rewrite: Rewrite, original: bytes, counter: TokenCounter | None) -> Measured:

@@ -8,6 +8,7 @@ hooks are called.
 
 import asyncio
 import logging
+from collections import defaultdict
 from types import TracebackType
 from typing import Literal
 
@@ -20,11 +21,66 @@ from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layers.http import HttpLayer, HTTPMode
 from mitmproxy.proxy.mode_specs import UpstreamMode
 
+from addon.proxy.marks import drop_original, mark_resent
+
+logger = logging.getLogger("observation_masking")
+
 SECONDS = 600.0
 """How long an answer may take. mitmproxy lets a connection be idle for as long."""
 
-
 _ExcInfo = Literal[True] | tuple[type[BaseException], BaseException, TracebackType | None]
+
+
+class SecondTries:
+    """The requests that are sent again just now, by their clients' connections.
+
+    Whatever goes wrong with one, its client gets the first answer.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: defaultdict[str, set[asyncio.Task[http.Response | None]]] = defaultdict(set)
+
+    async def send(self, flow: http.HTTPFlow, body: bytes) -> int | None:
+        """Send a flow's request with another body; return the answer's status, None if none began.
+
+        On return the flow has the answer, if it came to its end, and the request with the body if
+        the provider took it: a recording, and the record, are of the request that was taken.
+        """
+        tried = SecondTry(flow, body, ctx.options)
+        task, client = asyncio.create_task(tried.send()), flow.client_conn.id
+        self._tasks[client].add(task)
+        try:
+            await asyncio.wait({task})
+        finally:
+            task.cancel()
+            self._tasks[client].discard(task)
+            if not self._tasks[client]:
+                del self._tasks[client]
+        response = None
+        if not task.cancelled():
+            if error := task.exception():
+                logger.warning(f"a request could not be sent again ({type(error).__name__})")
+            else:
+                response = task.result()
+        if response is not None:
+            flow.response = response
+        status = tried.status
+        if status is not None and 200 <= status < 300:
+            _set_wire_body(flow.request, body)
+            drop_original(flow)
+            mark_resent(flow)
+        return status
+
+    def give_up(self, client: Client) -> None:
+        """Give up what is sent again for a client that has left."""
+        for task in tuple(self._tasks.get(client.id, ())):
+            task.cancel()
+
+    def give_up_all(self) -> None:
+        """Give up everything that is sent again."""
+        for tasks in tuple(self._tasks.values()):
+            for task in tuple(tasks):
+                task.cancel()
 
 
 class SecondTry(server.ConnectionHandler):
@@ -88,7 +144,7 @@ class SecondTry(server.ConnectionHandler):
             await asyncio.wait(handlers)
 
 
-def set_wire_body(request: http.Request, body: bytes) -> None:
+def _set_wire_body(request: http.Request, body: bytes) -> None:
     """Give a request a body as it is on the wire, encoded as its headers say."""
     request.raw_content = body
     if "content-length" in request.headers:
@@ -97,7 +153,7 @@ def set_wire_body(request: http.Request, body: bytes) -> None:
 
 def _copy_request(request: http.Request, body: bytes) -> http.Request:
     copy: http.Request = request.copy()
-    set_wire_body(copy, body)
+    _set_wire_body(copy, body)
     return copy
 
 

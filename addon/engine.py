@@ -1,0 +1,315 @@
+"""A request to a model, from its arrival to its record, whatever carries it.
+
+    engine = Engine(Run("3f2a81c0"))            # one for a process
+    engine.use(ConfigFile(path))                # its settings hold, and their changes
+    exchange = engine.open(request, match)      # None if its host is not to be looked at
+    await exchange.mask(carrier)                # the carrier's body is replaced, or stays
+    exchange.finish(200, read_body=..., size=...)   # its answer has ended: a record
+    engine.close()
+
+mitmproxy's flows and WebSockets (`addon/proxy`), Envoy and LiteLLM (`addon/gateways`) are adapters
+over this. What a request has to say, and what an answer teaches, has its one place here.
+"""
+
+import asyncio
+import functools
+import logging
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from http import HTTPStatus
+from time import perf_counter
+
+from addon.masker import Carrier, Masker, UnmaskedRequest, pass_through
+from addon.metrics.names import printable
+from addon.metrics.record_file import default_path
+from addon.records.recorder import Measuring, Recorder
+from addon.shared.client import find_client, is_subscription
+from addon.shared.config_file import Change, ConfigFile
+from addon.shared.config_watch import ConfigWatch
+from addon.shared.decoding import TooLargeError, decode_message
+from addon.shared.http_message import Message, Request
+from addon.shared.requests import digest_account, is_event_stream, is_opened, path_of
+from addon.shared.state_lines import render_change
+from addon.stages import Answered, Interruption, Received, Resent, Rewritten, Run
+from addon.threads import LoopLog, Pool
+from masking.config import Settings
+from masking.rewrite import Rewrite
+from masking.wire import Match
+
+logger = logging.getLogger("observation_masking")
+
+_MAX_COPIED_BYTES = 16_000_000
+"""A longer answer is not kept for its usage; it goes on all the same."""
+
+_NO_VERDICT = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+"""Statuses below 500 that say nothing of what was asked."""
+
+
+class Engine:
+    """What the requests of a process share: settings, masker, records, threads.
+
+    Its threads start with the first work. With `reports_changes`, a change of the configuration is
+    a line in the log; without, whoever started this process reads the file, too, and says so.
+    """
+
+    def __init__(self, run: Run | None = None, *, reports_changes: bool = True) -> None:
+        self.run = run or Run(secrets.token_hex(4))
+        self.config: ConfigFile | None = None
+        self.log = LoopLog()
+        self.pool = Pool()
+        self.masker = Masker(lambda: default_path().parent, self.pool)
+        self.recorder = Recorder(self.masker.ledgers, self.log)
+        self._reports_changes = reports_changes
+        self._watch: ConfigWatch | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that hold now; before there are any, the defaults, which mask nothing."""
+        return Settings() if self.config is None else self.config.settings
+
+    def start(self) -> None:
+        """Log in the thread of the event loop that runs here, and load what takes long to load."""
+        self.log.start()
+        self.recorder.start()
+
+    def use(self, config: ConfigFile) -> None:
+        """Let the settings of a configuration hold from now on."""
+        self.config = config
+        self.recorder.configure(config.settings.metrics, config.advice)
+        if self._watch:
+            self.watch()
+
+    def watch(self) -> None:
+        """Take up changes of the configuration's file from now on."""
+        if self._watch:
+            self._watch.close()
+        if self.config is not None:
+            self._watch = ConfigWatch(self.config, functools.partial(self._note, self.config))
+
+    def open(
+        self, request: Request, match: Match, *, replay: bool = False, answers_masked: bool = True
+    ) -> "Exchange | None":
+        """Return the exchange of a request that arrives just now; None if its host is closed.
+
+        replay: whether it comes from a recording.
+        answers_masked: whether its answer is one to the masked prompt.
+        """
+        settings = self.settings
+        if self.config is None or not is_opened(request.pretty_host, settings.hosts):
+            return None
+        headers = request.headers
+        received = Received(
+            time=datetime.now(UTC),
+            run=self.run,
+            host=printable(request.pretty_host),
+            path=printable(path_of(request)),
+            wire=match.wire,
+            purpose=match.purpose,
+            client=find_client(request),
+            subscription=is_subscription(request),
+            account=digest_account(request),
+            settings=settings,
+            replay=replay,
+            headers={name: headers[name] for name in settings.ruled_headers if name in headers},
+            answers_masked=answers_masked,
+        )
+        return Exchange(self, received)
+
+    def close(self) -> None:
+        """Begin nothing more, and wait for records and memory to be written, though not for ever.
+
+        What is still open is to be finished before.
+        """
+        if self._watch:
+            self._watch.close()
+        self.pool.close()
+        self.masker.close()
+        self.recorder.close()
+
+    def _note(self, config: ConfigFile, change: Change) -> None:
+        self.recorder.configure(config.settings.metrics, config.advice)
+        if self._reports_changes:
+            level = logging.WARNING if change.problem else logging.INFO
+            self.log.log(level, render_change(config, change))
+
+
+class Exchange:
+    """A request to a model and its answer; made by `Engine.open` when the request arrives.
+
+    `mask` or `pass_through` comes first, `finish` at the end: what comes after it does nothing.
+    It holds no carrier, so that whoever keeps exchanges by their flows keeps no flow alive.
+    """
+
+    def __init__(self, engine: Engine, received: Received) -> None:
+        self.received = received
+        self.first_chunk_seconds: float | None = None
+        self._engine = engine
+        self._started = perf_counter()
+        self._rewritten: Rewritten | None = None
+        self._measuring: Measuring | None = None
+        self._history: Measuring | None = None
+        self._unmasked: UnmaskedRequest | None = None
+        self._chunks: list[bytes] = []
+        self._copied = 0
+        self._is_finished = False
+
+    @property
+    def rewritten(self) -> Rewritten | None:
+        """The request as it goes on; None before that is known."""
+        return self._rewritten
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the request could be read, so that it is measured."""
+        return self._measuring is not None
+
+    async def mask(self, carrier: Carrier) -> None:
+        """Mask the request, or leave it alone, and have it measured. Raises no Exception."""
+        self._rewritten = pass_through(carrier, self.received)
+        try:
+            outcome = await self._engine.masker.mask(carrier, self.received)
+        except Exception as error:  # noqa: BLE001 - the client's bytes go on, whatever happened
+            logger.warning(f"a request was not masked ({type(error).__name__})")
+            return
+        if self._is_finished:
+            return  # the process ends
+        hook_us = int((perf_counter() - self._started) * 1_000_000)
+        self._rewritten = replace(outcome.rewritten, hook_us=hook_us)
+        self._unmasked = outcome.unmasked
+        self._measure(outcome.rewrite, outcome.original)
+        if self.received.replay and self._measuring:
+            # Nobody waits for it. So a replay does not outrun its records, and none is left out.
+            await asyncio.wrap_future(self._measuring)
+
+    def pass_through(self, carrier: Carrier, reason: str) -> None:
+        """Note that the request's own bytes go on, for a reason."""
+        rewritten = self._rewritten or pass_through(carrier, self.received)
+        self._rewritten = replace(rewritten, passed_through=reason)
+
+    def continues(self, other: "Exchange") -> None:
+        """Note that another request holds the history of this one's conversation."""
+        self._history = other._measuring
+
+    # Its answer.
+
+    def may_stream(self, answer: Message) -> bool:
+        """Whether an answer may be a stream: of events, or an array, or lines of JSON.
+
+        A request that could not be read may ask for one, too.
+        """
+        priced = self._rewritten.priced if self._rewritten else None
+        return priced is None or priced.stream or is_event_stream(answer)
+
+    def note_first_chunk(self) -> None:
+        """Note that the first piece of the answer has come."""
+        if self.first_chunk_seconds is None:
+            self.first_chunk_seconds = perf_counter() - self._started
+
+    def copy(self, chunk: bytes) -> bytes:
+        """Keep a copy of a piece of the answer, still compressed; return it, to be sent at once."""
+        if chunk:
+            self.note_first_chunk()
+        self._copied += len(chunk)
+        if self._copied <= _MAX_COPIED_BYTES:
+            self._chunks.append(chunk)
+        else:
+            self._chunks.clear()
+        return chunk
+
+    @property
+    def copied(self) -> bytes | None:
+        """What was copied of the answer so far; None if that was too long to keep."""
+        return b"".join(self._chunks) if self._copied <= _MAX_COPIED_BYTES else None
+
+    # A second request, whose answer takes the place of a refusal.
+
+    def may_resend(self, status: int, sent: bytes | None) -> bool:
+        """Whether an answer with this status may be replaced by the answer to a second request.
+
+        sent: the body that the provider got. Nothing is sent again if somebody has changed that
+            since: what others take out of it must not come back.
+        """
+        unmasked = self._unmasked
+        is_refusal = status == HTTPStatus.BAD_REQUEST
+        return unmasked is not None and is_refusal and sent is unmasked.masked
+
+    def begin_second(self) -> bytes | None:
+        """Return the body to send in place of the refused one; None if it is not to be tried.
+
+        It is as on the wire. Whoever sends it calls `end_second`.
+        """
+        refusals, unmasked = self._engine.masker.refusals, self._unmasked
+        if unmasked is None:
+            return None
+        # A request beside the one that was tried first was masked before that was known.
+        known = unmasked.conversation
+        return unmasked.body if refusals.begin(known) or refusals.goes_unmasked(known) else None
+
+    async def end_second(self, status: int | None, carrier: Carrier) -> None:
+        """Take note of the second answer's status, None if none came.
+
+        If the provider took the request, `carrier` has it as it was taken: so it is recorded.
+        """
+        if self._unmasked is None or self._rewritten is None:
+            return
+        is_success = status is not None and HTTPStatus(200) <= status < HTTPStatus(300)
+        verdict: Resent | None = "accepted" if is_success else "refused"
+        if status is not None and (status >= HTTPStatus(500) or status in _NO_VERDICT):
+            verdict = None  # it says nothing of the request
+        self._engine.masker.refusals.settle(self._unmasked.conversation, verdict)
+        if not is_success:
+            self._rewritten = replace(self._rewritten, resent="refused")
+            return
+        hook_us, self._unmasked = self._rewritten.hook_us, None
+        outcome = await self._engine.masker.mask(carrier, self.received)
+        if not self._is_finished:
+            self._rewritten = replace(outcome.rewritten, resent="accepted", hook_us=hook_us)
+            self._measure(outcome.rewrite, outcome.original)
+
+    # Its end.
+
+    def finish(
+        self,
+        status: int | None = None,
+        *,
+        interrupted: Interruption | None = None,
+        read_body: Callable[[], bytes | None] = lambda: None,
+        size: int = 0,
+    ) -> None:
+        """Record the request, which has come to its end, with an answer or without one; once.
+
+        status: of the answer; None if none came.
+        interrupted: by whom an answer was, or the wait for it.
+        read_body: decodes the answer, soon and in another thread; of `size` bytes until then.
+        """
+        if self._is_finished or self._rewritten is None:
+            return
+        self._is_finished = True
+        answered = Answered(
+            rewritten=self._rewritten,
+            status=status,
+            error=interrupted,
+            first_chunk_seconds=self.first_chunk_seconds,
+        )
+        recorder = self._engine.recorder
+        recorder.finish(answered, self._measuring, self._history, read_body, size)
+
+    def _measure(self, rewrite: Rewrite | None, original: bytes) -> None:
+        if rewrite is not None and self._rewritten is not None:
+            observed = self._rewritten.observed
+            self._measuring = self._engine.recorder.measure(rewrite, original, observed=observed)
+
+
+def read_answer(answer: Message) -> bytes | None:
+    """Return the body of an answer, decoded if it can be; None if it was not kept.
+
+    Raises TooLargeError for one that grows beyond all measure.
+    """
+    try:
+        return decode_message(answer)
+    except TooLargeError:
+        raise
+    except ValueError:
+        return answer.raw_content  # a header that is wrong, maybe

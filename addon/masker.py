@@ -1,0 +1,467 @@
+"""Decides what becomes of a request to a model, and replaces its body.
+
+It owns what a decision needs: the ledgers of what was sent, the memory of conversations, prices,
+and which conversations a provider has refused. Whatever goes wrong in here, the client's own bytes
+go out.
+"""
+
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from cachetools import LRUCache
+
+from addon.metrics.names import printable
+from addon.shared.extent import check_elements, check_values
+from addon.shared.memories import Memories, MemoryFiles
+from addon.shared.recall_writer import RecallWriter
+from addon.stages import Answered, Group, Priced, Received, Resent, Rewritten
+from addon.threads import Pool
+from masking.accounting import Entry, Ledger, Sent
+from masking.config import Settings
+from masking.conversation import Conversation, Request, index_request
+from masking.errors import WireError
+from masking.memory import (
+    ConversationContext,
+    PrefixState,
+    digest_opening,
+    estimate_lifetime,
+    is_held_out,
+)
+from masking.model import Decision
+from masking.prices import find_pricing, fits_window
+from masking.request_cache import RequestCache
+from masking.rewrite import Rewrite, Strategies, rewrite_request
+from masking.window import lay_out, price_boundary
+from masking.wire import Marks, OnHistoryEdit
+
+__all__ = [
+    "Carrier",
+    "Ledgers",
+    "Masker",
+    "Outcome",
+    "Pricer",
+    "Refusals",
+    "UnmaskedRequest",
+    "pass_through",
+]
+
+
+class Carrier(Protocol):
+    """A request on its way, which can be read, and replaced by another: each engine has its own.
+
+    `size` is in bytes as on the wire, but for the compression of a WebSocket. `wire_body` is the
+    body as on the wire, where another request with it can be sent; None where none can be.
+    """
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def most_bytes(self) -> int:
+        """About how long the body is at most, decoded."""
+
+    @property
+    def wire_body(self) -> bytes | None: ...
+
+    def read(self) -> bytes:
+        """Return the decoded body. Raises WireError if it must not or cannot be read."""
+
+    def measure(self, body: bytes) -> int:
+        """Return the `size` that the request would have with another body."""
+
+    def mark(self, decisions: Sequence[Decision]) -> None:
+        """Write down what was decided, where the engine has a place for it."""
+
+    def replace(self, rewrite: Rewrite, received: Received) -> None:
+        """Send the body of a rewrite in place of the client's, which a recording keeps."""
+
+
+class UnmaskedRequest(NamedTuple):
+    """A masked request as its client sent it; bodies are as on the wire.
+
+    `conversation` tells its conversation apart. `masked` is the body that was sent.
+    """
+
+    conversation: bytes
+    body: bytes
+    masked: bytes | None = None
+
+
+class Outcome(NamedTuple):
+    """What becomes of a request. Without a `rewrite`, its own bytes go on.
+
+    `unmasked` is what may be sent once if the provider refuses the masked request with a 400; None
+    if nothing may.
+    """
+
+    rewritten: Rewritten
+    rewrite: Rewrite | None = None
+    original: bytes = b""
+    unmasked: UnmaskedRequest | None = None
+
+
+class Masker:
+    """Masks the requests of a process, or observes them; `folder` is where it remembers them."""
+
+    def __init__(self, folder: Callable[[], Path], pool: Pool) -> None:
+        self.ledgers = Ledgers()
+        self.refusals = Refusals()
+        self._memory_files = MemoryFiles(folder)
+        self._recall = RecallWriter()
+        self._pool = pool
+        self._cache = RequestCache()
+        self._pricer = Pricer()
+
+    async def mask(self, carrier: Carrier, received: Received) -> Outcome:
+        """Mask a request in place, in a thread, or leave it alone where it is only observed."""
+        settings, memories = received.settings, None
+        if settings.memory.enabled and not received.replay:
+            memories = await self._memory_files.open(observes=settings.observes)
+        work = functools.partial(self._mask, carrier, received, memories)
+        outcome = await self._pool.run(carrier.most_bytes, work)
+        if outcome is None and memories is not None and memories.is_being_read:
+            # A provider might refuse the request because of what was masked in it before, so this
+            # one waits for as long as the file is tried for.
+            memories = await self._memory_files.open(observes=settings.observes, patiently=True)
+            memories = memories._replace(is_being_read=False)
+            work = functools.partial(self._mask, carrier, received, memories)
+            outcome = await self._pool.run(carrier.most_bytes, work)
+        return outcome or Outcome(pass_through(carrier, received))  # the run has ended
+
+    def close(self) -> None:
+        """Write what is remembered to its file, and what is still to be kept for recall."""
+        self._memory_files.close()
+        self._recall.close()
+
+    def _mask(
+        self, carrier: Carrier, received: Received, memories: Memories | None
+    ) -> Outcome | None:
+        draft = _Draft(received, carrier.size)
+        try:
+            return self._change(carrier, draft, memories)
+        except WireError as error:
+            problem = error.problem if error.path == "body" else str(error)
+        except Exception as error:  # noqa: BLE001 - the client's bytes go out, whatever happened
+            problem = f"internal error ({type(error).__name__})"
+        return Outcome(draft.pass_through(problem))
+
+    def _change(
+        self, carrier: Carrier, draft: "_Draft", memories: Memories | None
+    ) -> Outcome | None:
+        """Mask a request; None if a provider might refuse it without what is still being read."""
+        # Read it, and find the settings and prices that hold for it.
+        original = carrier.read()
+        wire = draft.received.wire
+        check_values(original)
+        request = self._cache.decode(original, wire, draft.received.path)
+        check_elements(request.document, wire)
+        model = None if request.model is None else printable(request.model)
+        draft.choose_settings(model)
+        draft.priced = self._pricer.price(draft.received, request, model)
+        draft.binding = request.binding
+        conversation = index_request(request)
+        if _is_held_out(draft.received.settings, conversation):
+            draft.group, draft.observed = "holdout", True
+        is_unread = memories is not None and memories.is_being_read
+        if is_unread and draft.binding is not None and not draft.observed:
+            return None
+
+        rewrite, opening = self._decide(conversation, draft, draft.priced, memories)
+
+        # Replace its body, unless it is only observed.
+        is_changed = rewrite.body is not original
+        if draft.observed:
+            bytes_after = carrier.measure(rewrite.body) if is_changed else carrier.size
+            return Outcome(draft.rewritten(rewrite, bytes_after), rewrite, original)
+        carrier.mark(rewrite.decisions)
+        unmasked = None
+        if is_changed:
+            received, own = draft.received, carrier.wire_body
+            is_live_answer = received.purpose == "answer" and not received.replay
+            carrier.replace(rewrite, received)
+            if is_live_answer:
+                self._recall.keep(rewrite.decisions, len(original), received.settings.recall)
+            if (
+                (opening is not None and own is not None and is_live_answer)
+                and not self.refusals.is_tried(opening)
+                and _may_go_unmasked(rewrite, draft.priced.pricing.window)
+            ):
+                unmasked = UnmaskedRequest(opening, own, carrier.wire_body)
+        return Outcome(draft.rewritten(rewrite, carrier.size), rewrite, original, unmasked)
+
+    def _decide(
+        self,
+        conversation: Conversation,
+        draft: "_Draft",
+        priced: Priced,
+        memories: Memories | None,
+    ) -> tuple[Rewrite, bytes | None]:
+        """Return what becomes of a request, and what its conversation is known by if it is refused.
+
+        The latter is None if it is not to be sent unmasked after a refusal.
+        """
+        received, observed = draft.received, draft.observed
+        strategies = received.settings.strategies
+        only = None
+        if not (received.replay or observed):
+            # No boundary is held because of what was not sent.
+            only = self.ledgers.frozen_results(priced.seed, conversation)
+        context = _find_context(draft, priced, conversation, strategies, memories)
+        draft.prefix = context and context.state
+        rewrite = rewrite_request(
+            conversation, strategies, prices=priced.prices, only=only, context=context
+        )
+        opening = None
+        if received.settings.schema1.resend_on_400 and not (received.replay or observed):
+            opening = received.account + digest_opening(conversation)
+            if self.refusals.goes_unmasked(opening) and _may_go_unmasked(
+                rewrite, priced.pricing.window
+            ):
+                rewrite = _leave_unmasked(conversation)
+                context = _find_context(draft, priced, conversation, Strategies(), memories)
+                draft.prefix = None
+        if memories is not None and context is not None and received.purpose == "answer":
+            memories.keep(context, rewrite.past, observed=observed)
+        return rewrite, opening
+
+
+def pass_through(carrier: Carrier, received: Received) -> Rewritten:
+    """Return a request whose own bytes go on, with what its arrival tells."""
+    return _Draft(received, carrier.size).pass_through(None)
+
+
+class _Draft:
+    """What is known of a request so far: each step adds to it, so that no exception loses that."""
+
+    def __init__(self, arrived: Received, size: int) -> None:
+        self._arrived, self._size = arrived, size
+        self.priced: Priced | None = None
+        self.prefix: PrefixState | None = None
+        self.binding: OnHistoryEdit | None = None
+        self.group: Group | None = None
+        self.choose_settings(None)
+
+    def choose_settings(self, model: str | None) -> None:
+        """Take the settings that hold for the request, given its model, if known."""
+        self.received = self._arrived.choose_settings(model)
+        self.observed = self.received.settings.mode == "observe"
+
+    def pass_through(self, problem: str | None) -> Rewritten:
+        """Return the request as one whose own bytes go on, because of a problem."""
+        return Rewritten(
+            received=self.received,
+            bytes_before=self._size,
+            bytes_after=self._size,
+            priced=self.priced,
+            prefix=self.prefix,
+            binding=self.binding,
+            passed_through=problem,
+            observed=self.observed,
+            group=self.group,
+        )
+
+    def rewritten(self, rewrite: Rewrite, bytes_after: int) -> Rewritten:
+        """Return the request as the decisions on it leave it."""
+        return replace(
+            self.pass_through(None),
+            bytes_after=bytes_after,
+            binding=rewrite.binding,
+            masked=rewrite.masked,
+            left_whole=rewrite.left_whole,
+        )
+
+
+def _is_held_out(settings: Settings, conversation: Conversation) -> bool:
+    """Whether a conversation is of the group that is only observed while others are masked."""
+    percent, salt = settings.holdout_percent, settings.holdout_salt
+    if not settings.changes or percent <= 0:
+        return False
+    return is_held_out(digest_opening(conversation), percent, salt)
+
+
+def _find_context(
+    draft: _Draft,
+    priced: Priced,
+    conversation: Conversation,
+    strategies: Strategies,
+    memories: Memories | None,
+) -> ConversationContext | None:
+    """Return what is remembered of a request's conversation; forget it if nothing masks it."""
+    if memories is None:
+        return None
+    if not strategies.schema1.masks:
+        memories.forget(conversation)
+        return None
+    now = draft.received.time.timestamp()
+    return memories.meet(conversation, now, priced.lifetime, observed=draft.observed)
+
+
+# After a refusal a request may go out as its client wrote it, where the reason for that is ours. An
+# agent compacts by the usage of what was sent, so its whole history can be more than its model
+# takes; and a model that binds its reasoning to what precedes it has seen the masked texts.
+
+
+def _may_go_unmasked(rewrite: Rewrite, window: int | None) -> bool:
+    """Whether a masked request fits its model unmasked, and nothing bound follows what is masked.
+
+    `window` is that of the model, in tokens; where it is not known, the request fits.
+    """
+    if not fits_window(lay_out(rewrite.conversation).requests[-1].size, window):
+        return False
+    if rewrite.binding is None:
+        return True
+    elements = rewrite.conversation.elements
+    changed = (d.result.element for d in rewrite.decisions if d.replacements)
+    first = min((*rewrite.edits.dropped, *changed), default=len(elements))
+    return not any(element.is_bound for element in elements[first:])
+
+
+def _leave_unmasked(conversation: Conversation) -> Rewrite:
+    """Return a request that goes out as the client wrote it, since it was refused masked."""
+    rewrite = rewrite_request(conversation, Strategies())
+    decisions = (Decision(decision.result, "refused") for decision in rewrite.decisions)
+    return replace(rewrite, decisions=tuple(decisions))
+
+
+class Refusals:
+    """Which conversations were tried unmasked after a refusal, the latest; threads may share it.
+
+    A conversation is known by its opening, and by the credential that it is sent with. A restart
+    forgets it.
+    """
+
+    def __init__(self, max_conversations: int = 2_000) -> None:
+        self._found: LRUCache[bytes, Resent | None] = LRUCache(max_conversations)
+        self._lock = threading.Lock()
+
+    def begin(self, conversation: bytes) -> bool:
+        """Whether a conversation is to be tried unmasked: the first to ask may, no other."""
+        with self._lock:
+            is_new = conversation not in self._found
+            self._found.setdefault(conversation, None)
+            return is_new
+
+    def settle(self, conversation: bytes, verdict: Resent | None) -> None:
+        """Remember the result of a try; None if it says nothing, so that there may be another."""
+        with self._lock:
+            if verdict is None:
+                self._found.pop(conversation, None)
+            else:
+                self._found[conversation] = verdict
+
+    def is_tried(self, conversation: bytes) -> bool:
+        """Whether a conversation was tried unmasked, or is just now."""
+        with self._lock:
+            return conversation in self._found
+
+    def goes_unmasked(self, conversation: bytes) -> bool:
+        """Whether a conversation goes out unmasked from now on."""
+        with self._lock:
+            return self._found.get(conversation) == "accepted"
+
+
+class Ledgers:
+    """What was sent, and what that says of the next request.
+
+    Replayed recordings have a ledger of their own, because what was sent then must not change what
+    is sent now. So has what is only observed: nothing of it was saved.
+    """
+
+    def __init__(self) -> None:
+        numbers = count(1)
+        self._sent, self._observed = Ledger(numbers=numbers), Ledger(numbers=numbers)
+        self._replayed = Ledger()
+
+    def frozen_results(self, seed: bytes, conversation: Conversation) -> frozenset[int] | None:
+        """Return the only results that may be masked while the prompt is cached; None for all."""
+        return self._sent.frozen_results(seed, conversation)
+
+    def enter(self, answered: Answered) -> Entry | None:
+        """Enter a request; None if the provider did not take it.
+
+        Call this in one thread, in the order in which requests were answered.
+        """
+        rewritten, measured = answered.rewritten, answered.measured
+        priced, prompt = rewritten.priced, measured.prompt if measured else None
+        is_answer = rewritten.received.purpose == "answer"
+        if priced is None or prompt is None or not is_answer or not answered.was_taken:
+            return None
+        sent = Sent(
+            seed=priced.seed,
+            prompt=prompt,
+            masked=rewritten.masked,
+            left_whole=rewritten.left_whole,
+            usage=answered.usage,
+            when=rewritten.received.time,
+            is_masked=rewritten.received.answers_masked and not rewritten.observed,
+        )
+        ledger = self._observed if rewritten.observed else self._sent
+        if rewritten.received.replay:
+            ledger = self._replayed
+        return ledger.enter(sent, priced.pricing)
+
+
+_MOST_MARKS = 8
+_LONGEST_MARK = 32
+"""What a request says beyond that is not remembered: nobody bounds it."""
+
+
+class Pricer:
+    """What a request's tokens cost; threads may share it.
+
+    That depends on its settings, host, model, cache marks and credential alone, which are the same
+    at each request of a session. So it is computed once, and the latest prices are remembered.
+    """
+
+    def __init__(self, most: int = 64) -> None:
+        self._known: LRUCache[tuple[object, ...], tuple[Settings, Priced]] = LRUCache(most)
+        self._lock = threading.Lock()
+
+    def price(self, received: Received, request: Request, model: str | None) -> Priced:
+        """Price a request; `model` is the one that it names.
+
+        Raises ConfigError for a price list that cannot be used, OSError for one that cannot be
+        read.
+        """
+        marks = request.marks
+        streams = received.wire.streams(request.envelope, received.path)
+        # Settings are told apart as objects: to compare what is in them takes longer than to price.
+        # They are kept beside the prices, so that no other object can get their id.
+        settings = received.settings
+        key = (id(settings), received.host, model, received.account, marks, streams)
+        with self._lock:
+            found = self._known.get(key)
+        if found is not None:
+            return found[1]
+        priced = _price(received, marks, model, streams=streams)
+        lifetimes = marks.lifetimes
+        if len(lifetimes) <= _MOST_MARKS and all(len(one) <= _LONGEST_MARK for one in lifetimes):
+            with self._lock:
+                self._known[key] = settings, priced
+        return priced
+
+
+def _price(received: Received, marks: Marks, model: str | None, *, streams: bool) -> Priced:
+    prices = received.settings.price_settings
+    pricing = find_pricing(
+        prices,
+        received.host,
+        model,
+        is_marked=marks.are_there,
+        lifetime=marks.last_lifetime,
+    )
+    seed = blake2b(f"{received.host}\n{model}".encode(), key=received.account, digest_size=16)
+    return Priced(
+        model=model,
+        stream=streams,
+        seed=seed.digest(),
+        pricing=pricing,
+        prices=price_boundary(pricing, slides=prices.slides, marks=marks),
+        lifetime=estimate_lifetime(marks, pricing.cache.lifetime),
+    )
