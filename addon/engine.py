@@ -138,21 +138,20 @@ class Engine:
 class Exchange:
     """A request to a model and its answer; made by `Engine.open` when the request arrives.
 
-    `mask` or `pass_through` comes first, `finish` at the end: what comes after it does nothing.
-    It holds no carrier, so that whoever keeps exchanges by their flows keeps no flow alive.
+    `mask` or `pass_through` comes first, `finish` at the end; what comes after that does nothing.
+    `copy` takes a streamed answer as it passes. An exchange holds no carrier, so that whoever keeps
+    exchanges by their flows keeps no flow alive.
     """
 
     def __init__(self, engine: Engine, received: Received) -> None:
         self.received = received
-        self.first_chunk_seconds: float | None = None
+        self.copy = ResponseCopy()
         self._engine = engine
         self._started = perf_counter()
         self._rewritten: Rewritten | None = None
         self._measuring: Measuring | None = None
         self._history: Measuring | None = None
         self._unmasked: UnmaskedRequest | None = None
-        self._chunks: list[bytes] = []
-        self._copied = 0
         self._is_finished = False
 
     @property
@@ -201,27 +200,6 @@ class Exchange:
         """
         priced = self._rewritten.priced if self._rewritten else None
         return priced is None or priced.stream or is_event_stream(answer)
-
-    def note_first_chunk(self) -> None:
-        """Note that the first piece of the answer has come."""
-        if self.first_chunk_seconds is None:
-            self.first_chunk_seconds = perf_counter() - self._started
-
-    def copy(self, chunk: bytes) -> bytes:
-        """Keep a copy of a piece of the answer, still compressed; return it, to be sent at once."""
-        if chunk:
-            self.note_first_chunk()
-        self._copied += len(chunk)
-        if self._copied <= _MAX_COPIED_BYTES:
-            self._chunks.append(chunk)
-        else:
-            self._chunks.clear()
-        return chunk
-
-    @property
-    def copied(self) -> bytes | None:
-        """What was copied of the answer so far; None if that was too long to keep."""
-        return b"".join(self._chunks) if self._copied <= _MAX_COPIED_BYTES else None
 
     # A second request, whose answer takes the place of a refusal.
 
@@ -291,7 +269,7 @@ class Exchange:
             rewritten=self._rewritten,
             status=status,
             error=interrupted,
-            first_chunk_seconds=self.first_chunk_seconds,
+            first_chunk_seconds=self.copy.first_chunk_seconds,
         )
         recorder = self._engine.recorder
         recorder.finish(answered, self._measuring, self._history, read_body, size)
@@ -300,6 +278,40 @@ class Exchange:
         if rewrite is not None and self._rewritten is not None:
             observed = self._rewritten.observed
             self._measuring = self._engine.recorder.measure(rewrite, original, observed=observed)
+
+
+class ResponseCopy:
+    """Keeps a copy of a stream; can be called with each raw chunk, which it returns to be sent.
+
+    It is made when the request arrives. `first_chunk_seconds` is the time from there to the first
+    chunk; None if there has been none.
+    """
+
+    def __init__(self) -> None:
+        self._started = perf_counter()
+        self.first_chunk_seconds: float | None = None
+        self._chunks: list[bytes] = []
+        self._size = 0
+
+    def __call__(self, chunk: bytes) -> bytes:
+        if chunk:
+            self.note_first_chunk()
+        self._size += len(chunk)
+        if self._size <= _MAX_COPIED_BYTES:
+            self._chunks.append(chunk)
+        else:
+            self._chunks.clear()
+        return chunk
+
+    def note_first_chunk(self) -> None:
+        """Note that the answer has begun."""
+        if self.first_chunk_seconds is None:
+            self.first_chunk_seconds = perf_counter() - self._started
+
+    @property
+    def body(self) -> bytes | None:
+        """The stream so far; None if it was too long to keep."""
+        return b"".join(self._chunks) if self._size <= _MAX_COPIED_BYTES else None
 
 
 def read_answer(answer: Message) -> bytes | None:

@@ -190,7 +190,7 @@ class Masker:
             if (
                 (opening is not None and own is not None and is_live_answer)
                 and not self.refusals.is_tried(opening)
-                and _may_go_unmasked(rewrite, draft.priced.pricing.window)
+                and may_go_unmasked(rewrite, draft.priced.pricing.window)
             ):
                 unmasked = UnmaskedRequest(opening, own, carrier.wire_body)
         return Outcome(draft.rewritten(rewrite, carrier.size), rewrite, original, unmasked)
@@ -220,10 +220,10 @@ class Masker:
         opening = None
         if received.settings.schema1.resend_on_400 and not (received.replay or observed):
             opening = received.account + digest_opening(conversation)
-            if self.refusals.goes_unmasked(opening) and _may_go_unmasked(
+            if self.refusals.goes_unmasked(opening) and may_go_unmasked(
                 rewrite, priced.pricing.window
             ):
-                rewrite = _leave_unmasked(conversation)
+                rewrite = leave_unmasked(conversation)
                 context = _find_context(draft, priced, conversation, Strategies(), memories)
                 draft.prefix = None
         if memories is not None and context is not None and received.purpose == "answer":
@@ -307,7 +307,7 @@ def _find_context(
 # takes; and a model that binds its reasoning to what precedes it has seen the masked texts.
 
 
-def _may_go_unmasked(rewrite: Rewrite, window: int | None) -> bool:
+def may_go_unmasked(rewrite: Rewrite, window: int | None) -> bool:
     """Whether a masked request fits its model unmasked, and nothing bound follows what is masked.
 
     `window` is that of the model, in tokens; where it is not known, the request fits.
@@ -322,7 +322,7 @@ def _may_go_unmasked(rewrite: Rewrite, window: int | None) -> bool:
     return not any(element.is_bound for element in elements[first:])
 
 
-def _leave_unmasked(conversation: Conversation) -> Rewrite:
+def leave_unmasked(conversation: Conversation) -> Rewrite:
     """Return a request that goes out as the client wrote it, since it was refused masked."""
     rewrite = rewrite_request(conversation, Strategies())
     decisions = (Decision(decision.result, "refused") for decision in rewrite.decisions)

@@ -11,12 +11,14 @@ import logging
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
 
 from addon.engine import Engine, Exchange
+from addon.gateways.stateless import without_memory
 from addon.shared.config_file import ConfigFile
 from addon.shared.http_message import Headers
 from addon.stages import Received
@@ -198,12 +200,14 @@ class _Open(NamedTuple):
 class LiteLLMGateway:
     """Masks and records the calls of a process; its threads start with the first call.
 
+    Raises ConfigError for a configuration that cannot be used, as one that asks for a memory.
     `own` are the names of the arguments that are LiteLLM's own. Calls are told apart by LiteLLM's
     id: a retry has the same one, and so has the call in another format that LiteLLM makes of one.
     """
 
-    def __init__(self, config: ConfigFile, own: Collection[str]) -> None:
-        self._config, self._own = config, frozenset(own)
+    def __init__(self, config: Path, own: Collection[str]) -> None:
+        self.config = ConfigFile(config, adapt=without_memory)
+        self._own = frozenset(own)
         self._engine = Engine()
         self._open: OrderedDict[str, _Open] = OrderedDict()
 
@@ -227,7 +231,7 @@ class LiteLLMGateway:
             return
         if first is not None:
             seconds = max(0.0, (first - found.started).total_seconds())
-            found.exchange.first_chunk_seconds = seconds
+            found.exchange.copy.first_chunk_seconds = seconds
         found.exchange.finish(_TAKEN, read_body=functools.partial(_encode_usage, usage))
 
     def fail(
@@ -255,7 +259,7 @@ class LiteLLMGateway:
         if call.format is None or self._is_made_of_another(call):
             return None
         if self._engine.config is None:
-            self._engine.use(self._config)
+            self._engine.use(self.config)
             self._engine.watch()
         started = datetime.now()
         exchange = self._engine.open(call.read_request(), call.format)

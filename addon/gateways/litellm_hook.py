@@ -18,8 +18,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from addon.gateways.litellm import Call, Deployment, LiteLLMGateway, find_usage
-from addon.gateways.stateless import without_memory
-from addon.shared.config_file import ConfigFile
 from addon.shared.config_places import find_config
 from addon.shared.state_lines import render_start
 from masking.errors import ConfigError
@@ -153,12 +151,11 @@ def _log_to_standard_error() -> None:
 def _start() -> ObservationMasking:
     _log_to_standard_error()
     try:
-        config = ConfigFile(find_config(""), adapt=without_memory)
-        gateway = LiteLLMGateway(config, all_litellm_params)
+        gateway = LiteLLMGateway(find_config(""), all_litellm_params)
     except ConfigError as error:
         sys.exit(f"observation-masking: {error}")
     atexit.register(gateway.close)
-    logger.info(render_start(config))
+    logger.info(render_start(gateway.config))
     return ObservationMasking(gateway)
 
 

@@ -95,7 +95,7 @@ class Flows:
             exchange.finish(interrupted=interrupted)
             return
         if response.raw_content is None:
-            response.data.content = exchange.copied
+            response.data.content = exchange.copy.body
         exchange.finish(
             response.status_code,
             interrupted=interrupted,

@@ -156,7 +156,7 @@ class Websockets:
         waiting = self._asked.get(flow)
         if not waiting:
             return
-        waiting[0].note_first_chunk()
+        waiting[0].copy.note_first_chunk()
         status = find_end(content)
         if status is not None:
             waiting.popleft().finish(status, read_body=lambda: content)

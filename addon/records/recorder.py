@@ -122,7 +122,7 @@ class Recorder:
 
         self._worker.submit(job)
 
-    def measure(self, rewrite: Rewrite, original: bytes, *, observed: bool) -> Measuring:
+    def measure(self, rewrite: Rewrite, original: bytes, *, observed: bool = False) -> Measuring:
         """Measure a request; when too many wait, leave its tokens uncounted, or all of it.
 
         Its tokens stay uncounted, too, if another request has waited for that for long enough.
@@ -150,10 +150,10 @@ class Recorder:
     def finish(
         self,
         answered: Answered,
-        measuring: Measuring | None,
-        history: Measuring | None,
-        read_body: Callable[[], bytes | None],
-        size: int,
+        measuring: Measuring | None = None,
+        history: Measuring | None = None,
+        read_body: Callable[[], bytes | None] = lambda: None,
+        size: int = 0,
     ) -> None:
         """Record a request that has come to its end, unless too many wait for that.
 

@@ -224,7 +224,7 @@ def test_a_fault_of_ours_lets_each_part_go_on(
     said = play.play(asked(), sent(BODY))
     assert ["request_headers", "request_body"] == kinds(said)
     assert not said[1].request_body.response.HasField("body_mutation")
-    assert ["a part of an exchange was not looked at: ZeroDivisionError"] == caplog.messages
+    assert ["Envoy's request_body was not looked at: ZeroDivisionError"] == caplog.messages
 
 
 def test_more_time_is_asked_for_where_masking_takes_long(

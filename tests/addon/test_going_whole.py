@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from addon.masker import leave_whole, may_go_whole
+from addon.masker import leave_unmasked, may_go_unmasked
 from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, Strategies, read_request, rewrite_request
 from masking.window import MaskPolicy
@@ -43,27 +43,27 @@ def rewrite(model: str, *items: dict[str, Any], strategies: Strategies | None = 
         pytest.param(BINDS, [REASONING], None, False, id="reasoning follows what is masked"),
     ],
 )
-def test_what_may_go_whole(
+def test_what_may_go_unmasked(
     model: str, items: list[dict[str, Any]], window: int | None, expected: bool
 ) -> None:
     masked = rewrite(model, *items)
-    assert (2, expected) == (len(masked.masked), may_go_whole(masked, window))
+    assert (2, expected) == (len(masked.masked), may_go_unmasked(masked, window))
 
 
 def test_reasoning_that_follows_what_is_dropped_is_bound_as_well() -> None:
     dropping = Strategies(schema1=MaskPolicy(bound_reasoning="drop"), reduction=REDUCTION)
     reduced = rewrite(BINDS, REASONING, strategies=dropping)
-    assert (True, False) == (bool(reduced.edits.dropped), may_go_whole(reduced, None))
+    assert (True, False) == (bool(reduced.edits.dropped), may_go_unmasked(reduced, None))
 
 
 def test_reasoning_before_all_that_is_masked_is_bound_to_none_of_it() -> None:
     body = json.dumps({"model": BINDS, "input": [REASONING, *turn(0), *turn(1)]}).encode()
     masked = rewrite_request(read_request(body, RESPONSES), Strategies(schema1=POLICY))
-    assert (1, True) == (len(masked.masked), may_go_whole(masked, None))
+    assert (1, True) == (len(masked.masked), may_go_unmasked(masked, None))
 
 
-def test_what_goes_whole_says_why_each_result_stays() -> None:
+def test_what_goes_unmasked_says_why_each_result_stays() -> None:
     body = json.dumps({"model": FREE, "input": [*turn(0), *turn(1)]}).encode()
-    whole = leave_whole(read_request(body, RESPONSES))
+    whole = leave_unmasked(read_request(body, RESPONSES))
     assert whole.body is body
     assert ["refused"] * 2 == [decision.reason for decision in whole.decisions]

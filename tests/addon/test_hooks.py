@@ -19,13 +19,13 @@ from mitmproxy.addons.view import View
 from mitmproxy.connection import ConnectionState
 from mitmproxy.test import taddons, tflow, tutils
 
+from addon.engine import ResponseCopy
 from addon.mask import ObservationMasking
 from addon.proxy.bulk import is_bulk
 from addon.proxy.launch import ADDON
 from addon.proxy.marks import find_original
 from addon.records import recorder as metrics_module
 from addon.shared.requests import find_wire_format, is_event_stream, is_signed, path_of
-from addon.shared.response_copy import ResponseCopy
 from tests.images import png
 from tests.live.harness import OFF, ON, conversation, encoded, masked, read_records
 
@@ -98,12 +98,14 @@ def test_a_replay_does_not_outrun_its_records(
     addon: ObservationMasking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metrics_module, "_MAX_PENDING_BYTES", 1)
-    addon._metrics._worker.submit(lambda: time.sleep(0.2))  # whatever else the thread has to do
+    addon.engine.recorder._worker.submit(
+        lambda: time.sleep(0.2)
+    )  # whatever else the thread has to do
     for _ in range(3):
         flow = chat_flow()
         flow.live = False
         run(addon, flow)
-    assert "" == str(addon._metrics.left_out)
+    assert "" == str(addon.engine.recorder.left_out)
 
 
 # What it does not look into
@@ -431,7 +433,7 @@ def test_a_record_tells_the_run_its_tag_and_the_client(
     assert record["tag"] == "nightly\ufffd\ufffd"
     assert (record["client"], record["subscription"]) == ("claude-cli", True)
     assert re.fullmatch("[0-9a-f]{8}", str(record["run"]))
-    assert record["run"] != ObservationMasking()._run.name
+    assert record["run"] != ObservationMasking().engine.run.name
 
 
 def test_a_run_without_a_tag_has_none(addon: ObservationMasking, tmp_path: Path) -> None:

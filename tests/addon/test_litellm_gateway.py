@@ -12,7 +12,6 @@ import pytest
 
 from addon.gateways import litellm
 from addon.gateways.litellm import Call, Deployment, LiteLLMGateway, find_usage
-from addon.shared.config_file import ConfigFile
 from masking.errors import ConfigError
 
 CONFIG = """[observation_masking.schema1]
@@ -64,7 +63,7 @@ def gateway(tmp_path: Path) -> LiteLLMGateway:
 def make_gateway(folder: Path, config: str = CONFIG) -> LiteLLMGateway:
     path = folder / "config.toml"
     path.write_text(config.replace("%s", str(folder / "records.jsonl")))
-    return LiteLLMGateway(ConfigFile(path), OWN)
+    return LiteLLMGateway(path, OWN)
 
 
 def read_records(folder: Path) -> list[dict[str, Any]]:
@@ -278,7 +277,7 @@ def test_a_memory_that_is_asked_for_later_changes_nothing(
     assert [MASKED] == mask(gateway, call_of())
     for number in count(2):
         assert [MASKED] == mask(gateway, call_of(call_id=str(number)))
-        if any(line.startswith("the settings of before hold: ") for line in caplog.messages):
+        if any("observation_masking.memory.enabled" in line for line in caplog.messages):
             break
     gateway.close()
 

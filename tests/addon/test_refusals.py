@@ -13,16 +13,16 @@ def test_a_conversation_is_tried_by_one_request() -> None:
         refusals.begin(ONE),
     )
     assert (True, False) == (refusals.is_tried(ONE), refusals.is_tried(OTHER))
-    assert not refusals.goes_whole(ONE)
+    assert not refusals.goes_unmasked(ONE)
 
 
-def test_what_was_taken_goes_whole_and_what_was_refused_does_not() -> None:
+def test_what_was_taken_goes_unmasked_and_what_was_refused_does_not() -> None:
     refusals = Refusals()
     refusals.begin(ONE)
     refusals.begin(OTHER)
     refusals.settle(ONE, "accepted")
     refusals.settle(OTHER, "refused")
-    assert (True, False) == (refusals.goes_whole(ONE), refusals.goes_whole(OTHER))
+    assert (True, False) == (refusals.goes_unmasked(ONE), refusals.goes_unmasked(OTHER))
     assert (False, False) == (refusals.begin(ONE), refusals.begin(OTHER))
 
 
@@ -38,4 +38,4 @@ def test_the_longest_unused_is_forgotten() -> None:
     for conversation in (ONE, OTHER):
         refusals.begin(conversation)
         refusals.settle(conversation, "accepted")
-    assert (False, True) == (refusals.goes_whole(ONE), refusals.goes_whole(OTHER))
+    assert (False, True) == (refusals.goes_unmasked(ONE), refusals.goes_unmasked(OTHER))

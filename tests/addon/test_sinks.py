@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from addon.masker import Ledgers
 from addon.metrics.advice import Advice
 from addon.metrics.hold_warnings import HoldWarnings
 from addon.metrics.log_line import render_line
@@ -16,6 +17,7 @@ from addon.metrics.record import RequestRecord
 from addon.metrics.totals import Totals
 from addon.records.recorder import Recorder
 from addon.stages import Answered, Interruption, Measured, Priced, Received, Rewritten, Run
+from addon.threads import LoopLog
 from masking.accounting.ledger import Ledger, Sent
 from masking.accounting.prompt import measure, read_prompt
 from masking.config import MetricsSettings, Settings
@@ -34,8 +36,8 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 @pytest.fixture
 def metrics(tmp_path: Path) -> Iterator[Recorder]:
-    metrics = Recorder(lambda _: None)
-    metrics.configure(MetricsSettings(path=str(tmp_path / "requests.jsonl")))
+    metrics = Recorder(Ledgers(), LoopLog())
+    metrics.configure(MetricsSettings(path=str(tmp_path / "requests.jsonl")), Advice())
     yield metrics
     metrics.close()
 
@@ -67,29 +69,30 @@ def test_each_sink_gets_each_record_and_one_that_fails_is_a_warning(
     metrics.sinks[:0] = [fail]
     metrics.sinks.append(got.append)
     for status in (200, 500):
-        metrics.finish(rewritten(), status=status)
+        metrics.finish(Answered(rewritten=rewritten(), status=status))
     metrics.close()
     assert [record.status for record in got] == [200, 500]
     assert len((tmp_path / "requests.jsonl").read_text().splitlines()) == 2
     assert str(metrics.totals).startswith("2 requests: 2 with masking on (1 failed)")
-    assert caplog.messages == ["something was not recorded: ValueError"] * 2
+    assert caplog.messages == ["could not record a request (ValueError)"] * 2
 
 
 def test_what_comes_after_the_end_is_not_recorded(metrics: Recorder) -> None:
     metrics.close()
-    metrics.finish(rewritten(), status=200)
+    metrics.finish(Answered(rewritten=rewritten(), status=200))
     metrics.close()
     assert str(metrics.totals).startswith("0 requests")
 
 
 def test_a_ledger_that_fails_costs_the_record_alone(caplog: pytest.LogCaptureFixture) -> None:
-    def enter(answered: Answered) -> None:
-        raise ZeroDivisionError
+    class Broken(Ledgers):
+        def enter(self, answered: Answered) -> None:
+            raise ZeroDivisionError
 
-    metrics = Recorder(enter)
-    metrics.finish(rewritten())
+    metrics = Recorder(Broken(), LoopLog())
+    metrics.finish(Answered(rewritten=rewritten()))
     metrics.close()
-    assert caplog.messages == ["something was not recorded: ZeroDivisionError"]
+    assert caplog.messages == ["could not record a request (ZeroDivisionError)"]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +107,7 @@ def test_tokens_are_counted_as_long_as_not_too_much_waits(
     metrics.sinks.append(got.append)
     metrics.measure(rewrite, bytes(size))
     measuring = metrics.measure(rewrite, body)
-    metrics.finish(rewritten(priced=priced("gpt-4o")), measuring)
+    metrics.finish(Answered(rewritten=rewritten(priced=priced("gpt-4o"))), measuring)
     metrics.close()
     assert [record.tool_results for record in got] == [5]
     assert [record.request_tokens_before is not None for record in got] == [expected]
@@ -391,16 +394,3 @@ def test_redactions_are_traced(metrics: Recorder, caplog: pytest.LogCaptureFixtu
     metrics.measure(rewrite, body)
     metrics.close()
     assert len([each for each in caplog.messages if each.startswith("redacted {")]) == 5
-
-
-def test_a_large_request_does_not_wait_for_its_answer_to_be_measured(metrics: Recorder) -> None:
-    body = encoded(conversation())
-    rewrite = rewrite_request(read_request(body), Settings().strategies)
-    waiting = [metrics.measure(rewrite, bytes(2_000_000)) for _ in range(3)]
-    metrics.settle().result()
-    assert [False, False, True] == [each.done() for each in waiting]
-    del waiting[0]
-    again = metrics.measure(rewrite, bytes(2_000_000))
-    metrics.settle().result()
-    assert not again.done(), "there is room once another is let go"
-    assert again.result() is not None

@@ -10,11 +10,13 @@ from concurrent.futures import Future
 
 import pytest
 
+from addon.masker import Ledgers
 from addon.metrics.record import RequestRecord
 from addon.records import recorder as metrics_module
 from addon.records.recorder import Recorder
 from addon.shared.decoding import TooLargeError
-from addon.threads import Worker
+from addon.stages import Answered
+from addon.threads import LoopLog, Worker
 from masking.config import Settings
 from masking.rewrite import Rewrite, read_request, rewrite_request
 from tests.addon.test_sinks import rewritten
@@ -82,7 +84,7 @@ def hanging(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., Recorder
     go, made = threading.Event(), []
 
     def make() -> Recorder:
-        metrics = Recorder(lambda _: None)
+        metrics = Recorder(Ledgers(), LoopLog())
         metrics.sinks[:] = [lambda _: go.wait(), metrics.totals.add]
         made.append(metrics)
         return metrics
@@ -105,7 +107,7 @@ def test_requests_beyond_a_number_leave_no_record(
     monkeypatch.setattr(metrics_module, "_MAX_PENDING", 2)
     metrics = hanging()
     for _ in range(5):
-        metrics.finish(rewritten())
+        metrics.finish(Answered(rewritten=rewritten()))
     metrics.note({}, Settings(), rewritten().received.run)
     assert (4, "; to bound their cost: 4 not recorded") == (metrics.lost, str(metrics.left_out))
     assert caplog.messages == [
@@ -117,11 +119,11 @@ def test_bodies_beyond_so_many_bytes_are_not_measured_nor_read(
     hanging: Callable[..., Recorder],
 ) -> None:
     metrics, read = hanging(), []
-    metrics.finish(rewritten())
+    metrics.finish(Answered(rewritten=rewritten()))
     first = metrics.measure(_rewrite(), bytes(64_000_000))
     assert metrics.measure(_rewrite(), BODY).result(0) is None
-    metrics.finish(rewritten(), first, read_body=lambda: read.append(1), size=1)
-    metrics.finish(rewritten(), first)
+    metrics.finish(Answered(rewritten=rewritten()), first, read_body=lambda: read.append(1), size=1)
+    metrics.finish(Answered(rewritten=rewritten()), first)
     expected = "; to bound their cost: 1 not measured, 1 with an answer that is not read"
     assert expected == str(metrics.left_out)
     assert [] == read
@@ -132,7 +134,7 @@ def test_the_tokens_of_a_very_long_list_are_not_counted(
     most: int, is_counted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metrics_module, "_MAX_COUNTED_ELEMENTS", most)
-    metrics = Recorder(lambda _: None)
+    metrics = Recorder(Ledgers(), LoopLog())
     measured = metrics.measure(_rewrite(), BODY).result()
     metrics.close()
     assert measured is not None
@@ -146,11 +148,9 @@ def test_what_is_done_makes_room(hanging: Callable[..., Recorder]) -> None:
     assert metrics.measure(_rewrite(), BODY).result() is not None
 
 
-@pytest.mark.parametrize("most_deferred", [0, 4_000_000], ids=["at once", "with its record"])
 def test_a_request_is_measured_although_its_hook_is_cancelled(
-    hanging: Callable[..., Recorder], most_deferred: int, monkeypatch: pytest.MonkeyPatch
+    hanging: Callable[..., Recorder],
 ) -> None:
-    monkeypatch.setattr(metrics_module, "_MAX_DEFERRED_BYTES", most_deferred)
     metrics, records = hanging(), list[RequestRecord]()
     metrics.sinks[:] = [records.append]
     go = threading.Event()
@@ -163,12 +163,11 @@ def test_a_request_is_measured_although_its_hook_is_cancelled(
         await asyncio.wait([waiting])
 
     asyncio.run(give_up())
-    metrics.finish(rewritten(), measuring)
+    metrics.finish(Answered(rewritten=rewritten()), measuring)
     go.set()
     metrics.settle().result()
     assert [len(MESSAGES)] == [record.messages for record in records]
-    assert metrics._may_defer(0)  # which takes what was let go off the sum
-    assert (0, 0) == (metrics._pending_bytes, metrics._deferred_bytes)
+    assert (0, 0) == (metrics._pending, metrics._pending_bytes)
 
 
 def test_an_answer_that_is_a_bomb_is_recorded_without_its_usage(
@@ -180,7 +179,7 @@ def test_an_answer_that_is_a_bomb_is_recorded_without_its_usage(
     def refuse() -> bytes:
         raise TooLargeError
 
-    metrics.finish(rewritten(), status=200, read_body=refuse)
+    metrics.finish(Answered(rewritten=rewritten(), status=200), read_body=refuse)
     metrics.settle().result()
     assert "; to bound their cost: 1 with an answer that is not read" == str(metrics.left_out)
     assert str(metrics.totals).startswith("1 requests: 1 with masking on (0 failed)")
@@ -193,9 +192,9 @@ def test_the_stop_has_an_end_and_says_what_it_left(
 ) -> None:
     monkeypatch.setattr(metrics_module, "_STOP_SECONDS", 0.01)
     metrics = hanging()
-    metrics.finish(rewritten())
+    metrics.finish(Answered(rewritten=rewritten()))
     waiting: Future[str | None] = metrics.settle()
-    metrics.finish(rewritten())
+    metrics.finish(Answered(rewritten=rewritten()))
     metrics.close()
     assert caplog.messages == ["2 requests are not recorded: that took too long at the end"]
     assert not waiting.done()

@@ -372,9 +372,9 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
 
 
 _WAITS_FOR_RECORDS = f"""
-from addon.metrics import metrics
+from addon.records import recorder
 from mitmproxy import ctx
-metrics._STOP_SECONDS = {SECONDS}
+recorder._STOP_SECONDS = {SECONDS}
 def running():
     addon = ctx.master.addons.get("observationmasking")
     addon._settle.__func__.__globals__["_SETTLE_SECONDS"] = {SECONDS}

@@ -237,9 +237,10 @@ async def main():
     first = await ask(messages)
     await ask([*messages, first, {"role": "user", "content": "Go on."}])  # an object of a class
     gateway = observation_masking._gateway
-    masker, gateway._masker = gateway._masker, None
+    engine = gateway._engine
+    masker, engine.masker = engine.masker, None
     await ask(messages)  # masked by nobody
-    gateway._masker = masker  # so that what is to be recorded is, at the end
+    engine.masker = masker  # so that what is to be recorded is, at the end
 
 asyncio.run(main())
 """

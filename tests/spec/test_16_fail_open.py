@@ -21,6 +21,7 @@ from addon.stages import Received, Run
 from addon.threads import Pool
 from masking import Decision, rewrite_request
 from masking.config import Settings, parse_settings
+from masking.rewrite import Rewrite
 from masking.wire import WireFormat
 from tests.spec.conftest import CONFIG, Addon
 from tests.spec.talk import CHAT, IN_FORMATS_WITH_A_PATH, OUTPUT, SHORT
@@ -58,8 +59,8 @@ class Body:
     def mark(self, decisions: Sequence[Decision]) -> None:
         """There is no flow to be marked."""
 
-    def replace(self, body: bytes, received: Received) -> None:
-        self.body = body
+    def replace(self, rewrite: Rewrite, received: Received) -> None:
+        self.body = rewrite.body
 
 
 def send(told: Told, wire: WireFormat, folder: Path) -> tuple[bytes, str | None]:

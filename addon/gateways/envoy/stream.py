@@ -182,9 +182,9 @@ class Stream:
         if answer is None:
             exchange.finish(self._status, interrupted=interrupted)
             return
-        answer.raw_content = exchange.copied
+        answer.raw_content = exchange.copy.body
         if not exchange.may_stream(answer):
-            exchange.first_chunk_seconds = None
+            exchange.copy.first_chunk_seconds = None
         exchange.finish(
             self._status,
             interrupted=interrupted,
