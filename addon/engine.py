@@ -21,17 +21,21 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from time import perf_counter
 
+from addon.config import Change, ConfigFile, ConfigWatch, render_change
 from addon.masker import Carrier, Masker, UnmaskedRequest, pass_through
-from addon.metrics.names import printable
-from addon.metrics.record_file import default_path
+from addon.places import state_folder
 from addon.records.recorder import Measuring, Recorder
-from addon.shared.client import find_client, is_subscription
-from addon.shared.config_file import Change, ConfigFile
-from addon.shared.config_watch import ConfigWatch
-from addon.shared.decoding import TooLargeError, decode_message
-from addon.shared.http_message import Message, Request
-from addon.shared.requests import digest_account, is_event_stream, is_opened, path_of
-from addon.shared.state_lines import render_change
+from addon.request import (
+    Message,
+    Request,
+    client_of,
+    digest_account,
+    is_event_stream,
+    is_opened,
+    is_subscription,
+    one_line,
+    path_of,
+)
 from addon.stages import Answered, Interruption, Received, Resent, Rewritten, Run
 from addon.threads import LoopLog, Pool
 from masking.config import Settings
@@ -59,7 +63,7 @@ class Engine:
         self.config: ConfigFile | None = None
         self.log = LoopLog()
         self.pool = Pool()
-        self.masker = Masker(lambda: default_path().parent, self.pool)
+        self.masker = Masker(state_folder, self.pool)
         self.recorder = Recorder(self.masker.ledgers, self.log)
         self._reports_changes = reports_changes
         self._watch: ConfigWatch | None = None
@@ -103,11 +107,11 @@ class Engine:
         received = Received(
             time=datetime.now(UTC),
             run=self.run,
-            host=printable(request.pretty_host),
-            path=printable(path_of(request)),
+            host=one_line(request.pretty_host),
+            path=one_line(path_of(request)),
             wire=match.wire,
             purpose=match.purpose,
-            client=find_client(request),
+            client=client_of(request),
             subscription=is_subscription(request),
             account=digest_account(request),
             settings=settings,
@@ -312,16 +316,3 @@ class ResponseCopy:
     def body(self) -> bytes | None:
         """The stream so far; None if it was too long to keep."""
         return b"".join(self._chunks) if self._size <= _MAX_COPIED_BYTES else None
-
-
-def read_answer(answer: Message) -> bytes | None:
-    """Return the body of an answer, decoded if it can be; None if it was not kept.
-
-    Raises TooLargeError for one that grows beyond all measure.
-    """
-    try:
-        return decode_message(answer)
-    except TooLargeError:
-        raise
-    except ValueError:
-        return answer.raw_content  # a header that is wrong, maybe

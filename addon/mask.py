@@ -18,10 +18,15 @@ from mitmproxy import ctx, exceptions, http, tcp
 from mitmproxy.addonmanager import Loader
 from mitmproxy.connection import Client
 
+from addon.config import (
+    ConfigFile,
+    find_config,
+    render_no_page,
+    render_recall,
+    render_start,
+)
 from addon.engine import Engine
-from addon.metrics.names import printable
 from addon.metrics.software import describe_software
-from addon.proxy.bulk import is_bulk
 from addon.proxy.cancelled_tasks import leave_out_cancelled
 from addon.proxy.flows import Flows, ReadRequest
 from addon.proxy.health import answer, is_for_proxy
@@ -34,11 +39,15 @@ from addon.proxy.startup import find_option_mistake, render_recording
 from addon.proxy.tls_passthrough import Passthrough
 from addon.proxy.unserved import Unserved, find_unserved_format
 from addon.proxy.websocket import Websockets, send_messages_whole
-from addon.shared.config_file import ConfigFile
-from addon.shared.config_places import find_config
-from addon.shared.recall_folder import find_kept_folder
-from addon.shared.requests import find_wire_format, is_event_stream, is_opened
-from addon.shared.state_lines import render_no_page, render_recall, render_start
+from addon.recall import kept_folder
+from addon.request import (
+    find_wire_format,
+    is_bulk_download,
+    is_bulk_upload,
+    is_event_stream,
+    is_opened,
+    one_line,
+)
 from addon.threads import share_interpreter
 from masking.errors import ConfigError
 
@@ -84,7 +93,7 @@ class ObservationMasking:
         try:
             if mistake := find_option_mistake(ctx.options):
                 raise ConfigError(*mistake)
-            engine.run = engine.run._replace(tag=printable(ctx.options.mask_tag) or None)
+            engine.run = engine.run._replace(tag=one_line(ctx.options.mask_tag) or None)
             if engine.config is None or {"mask_config", "mask_set"} & updated:
                 path = find_config(ctx.options.mask_config, script=Path(__file__))
                 config = ConfigFile(path, ctx.options.mask_set)
@@ -119,7 +128,7 @@ class ObservationMasking:
         """Stream uploads that are not requests to a model."""
         if flow in self.own_ports:
             return
-        if is_bulk(flow.request) and find_wire_format(flow.request) is None:
+        if is_bulk_upload(flow.request) and find_wire_format(flow.request) is None:
             flow.request.stream = True
 
     async def request(self, flow: http.HTTPFlow) -> None:
@@ -153,7 +162,7 @@ class ObservationMasking:
         if flow in self._flows:
             self._flows.responseheaders(flow)
         elif not await self._masks_response(flow):
-            flow.response.stream = is_event_stream(flow.response) or is_bulk(flow.response)
+            flow.response.stream = is_event_stream(flow.response) or is_bulk_download(flow.response)
 
     async def response(self, flow: http.HTTPFlow) -> None:
         await self._mcp.response(flow)
@@ -202,7 +211,7 @@ class ObservationMasking:
             "unopened": self._passthrough.passed,
             "unserved": self._unserved.counts.total(),
             "page": self._page.url if self._page else None,
-            "recall_folder": find_kept_folder(settings.recall),
+            "recall_folder": kept_folder(settings.recall),
         }
 
     async def _settle(self) -> str | None:

@@ -16,10 +16,10 @@ from typing import NamedTuple, Protocol
 
 from cachetools import LRUCache
 
-from addon.metrics.names import printable
-from addon.shared.extent import check_elements, check_values
-from addon.shared.memories import Memories, MemoryFiles
-from addon.shared.recall_writer import RecallWriter
+from addon.content import check_elements, check_values
+from addon.memory import Memories, MemoryFiles
+from addon.recall import RecallWriter
+from addon.request import one_line
 from addon.stages import Answered, Group, Priced, Received, Resent, Rewritten
 from addon.threads import Pool
 from masking.accounting import Entry, Ledger, Sent
@@ -161,7 +161,7 @@ class Masker:
         check_values(original)
         request = self._cache.decode(original, wire, draft.received.path)
         check_elements(request.document, wire)
-        model = None if request.model is None else printable(request.model)
+        model = None if request.model is None else one_line(request.model)
         draft.choose_settings(model)
         draft.priced = self._pricer.price(draft.received, request, model)
         draft.binding = request.binding

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from addon.places import recordings
 from addon.recordings.flow_session import FlowSession
 from addon.recordings.flows import read_flows
 from addon.replay.replay import RecordedRequest
-from addon.shared.shipped import recordings
 from masking.model import ChatMessage
 
 TALKS = [path for path in recordings() if not path.stem.startswith("mcp-")]

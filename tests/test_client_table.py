@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from addon.places import recordings
 from addon.recordings.flows import name_of, read_flows
 from addon.recordings.studio.clients import CLIENTS
-from addon.shared.shipped import recordings
 from masking.wire import FORMATS as WIRE_FORMATS
 from tests.client_table import FORMATS, read_clients
 from tests.sessions import TALKS

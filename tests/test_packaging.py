@@ -258,8 +258,11 @@ from masking.config import Settings
 from addon.metrics.software import describe_software
 describe_software(Settings())
 import addon.gateways.litellm
-from addon.shared.config_file import ConfigFile
-from addon.shared.config_places import find_config
+from addon.config import ConfigFile
+from addon.config import find_config
+import addon.gateways.litellm
+from addon.config import ConfigFile
+from addon.config import find_config
 assert ConfigFile(find_config("")).settings.changes
 call = {"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}}
 turn = [

@@ -5,8 +5,8 @@
 
 import re
 
+from addon.places import recordings
 from addon.recordings.flows import name_of
-from addon.shared.shipped import recordings
 
 _ONE_OF_EACH_FORMAT = (
     *("anthropic-tour", "codex-tour", "codex-websocket-tour"),

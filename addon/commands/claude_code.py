@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
-from addon.proxy.base_urls import VENDOR, Server, behind, is_loopback, read_target
-from addon.proxy.health_check import Address, Health
+from addon.network import Address, is_this_machine
+from addon.proxy.base_urls import VENDOR, Server, behind, read_target
+from addon.proxy.health_check import Health
 from masking.errors import printable
 from masking.wire import find_messages_binding
 
@@ -147,7 +148,7 @@ def find_problem(address: Address, health: Health | None) -> str | None:
 
     health: what it says of itself; None if it does not run.
     """
-    if not is_loopback(address.host):
+    if not is_this_machine(address.host):
         return f"the proxy at {address.url} is a base URL for clients of its own machine alone"
     if health and not health.base_urls:
         return f"the proxy at {address.url} is of an older version: start it anew"
@@ -269,7 +270,7 @@ class _Planner:
             )
         url = server.url
         if source is None and BASE_URL in self._assigned:
-            is_hindrance = server.host == VENDOR.host or is_loopback(server.host)
+            is_hindrance = server.host == VENDOR.host or is_this_machine(server.host)
             return self._leave(
                 f"the command itself sets {BASE_URL} to {url}", is_hindrance=is_hindrance
             )
@@ -280,7 +281,7 @@ class _Planner:
                 {BASE_URL: behind(self._address, server), **self._keep_tool_search()},
                 f"claude-code: {BASE_URL} leads through the proxy to {url}{origin}",
             )
-        if server.host != VENDOR.host and not is_loopback(server.host):
+        if server.host != VENDOR.host and not is_this_machine(server.host):
             # Nothing is signed there, and it takes no base URL of ours to have it pass the proxy.
             return self._leave(f"{source.called} leads it to {url}, by way of the proxy")
         return self._override(source, server)

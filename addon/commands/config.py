@@ -12,19 +12,19 @@ from addon.commands.config_edit import edit_config, read_edit
 from addon.commands.config_table import render_table
 from addon.commands.consoles import open_console
 from addon.commands.options import config_option, config_options, open_config
-from addon.metrics.toml_values import render_toml
-from addon.replay.numbers import pluralize
-from addon.shared.config_file import AT_THE_NEXT_START, ConfigFile
-from addon.shared.config_places import (
-    ENVIRONMENT,
-    NAME,
+from addon.config import (
+    AT_THE_NEXT_START,
+    CONFIG_NAME,
+    CONFIG_VARIABLE,
+    ConfigFile,
     FoundConfig,
     describe_local,
     locate_config,
     user_config,
 )
-from addon.shared.regular_file import read_regular, replace_file
-from addon.shared.shipped import shipped
+from addon.metrics.toml_values import render_toml
+from addon.places import read_regular, replace_file, shipped
+from addon.replay.numbers import pluralize
 from masking.config import REDACTION_VARIABLE, ConfigValue, list_values
 from masking.errors import ConfigError, printable
 
@@ -93,13 +93,13 @@ def init() -> None:
         f"Written: {printable(str(path))}\n"
         "To change a setting, remove the # before it, or type: obsmask config set TABLE.KEY=VALUE"
     )
-    if named := os.environ.get(ENVIRONMENT):
-        print(f"${ENVIRONMENT} names another file, which holds: {printable(named)}")
+    if named := os.environ.get(CONFIG_VARIABLE):
+        print(f"${CONFIG_VARIABLE} names another file, which holds: {printable(named)}")
 
 
 def _make_own() -> bytes:
     """Return the shipped file with each setting behind a `#`, for a user to change."""
-    text = shipped(NAME).read_text(encoding="utf-8")
+    text = shipped(CONFIG_NAME).read_text(encoding="utf-8")
     return (_HEADER + _SETTING.sub("#", text)).encode()
 
 
@@ -132,7 +132,7 @@ def _edit(config: str, changes: Sequence[str], *, adds: bool) -> None:
     found = locate_config(config)
     if found.place == "shipped":
         path, before = user_config(), _make_own()
-    elif found.path == shipped(NAME):
+    elif found.path == shipped(CONFIG_NAME):
         raise ValueError(f"{found.path} came with the package: change a file of your own")
     else:
         path, (before, _) = found.path, read_regular(found.path)
@@ -171,7 +171,7 @@ def _list_values(found: FoundConfig, config: str, changes: Sequence[str]) -> lis
     values = list_values(
         open_config(config, changes).data, changes, os.environ.get(REDACTION_VARIABLE)
     )
-    if found.path != shipped(NAME):
+    if found.path != shipped(CONFIG_NAME):
         return values
     return [
         value._replace(source="shipped") if value.source == "file" else value for value in values

@@ -23,6 +23,7 @@ from addon.commands.demo_tables import (
     render_summary,
     render_table,
 )
+from addon.config import CONFIG_NAME
 from addon.gateways.envoy.launch import (
     find_envoy,
     has_extra,
@@ -30,6 +31,7 @@ from addon.gateways.envoy.launch import (
     running_service,
     write_envoy_config,
 )
+from addon.places import shipped
 from addon.proxy.authorities import write_bundle
 from addon.proxy.launch import HOST, running_proxy
 from addon.recordings.expectations import read_records, write_config
@@ -38,8 +40,6 @@ from addon.recordings.provider.provider import Provider
 from addon.recordings.provider.received import Received
 from addon.recordings.provider.script import Script
 from addon.recordings.recorded_replies import RecordedExchange, read_exchanges
-from addon.shared.config_places import NAME
-from addon.shared.shipped import shipped
 from masking.config import Settings, parse_settings
 from masking.conversation import Conversation, read_conversation
 from masking.wire import Usage, find_usage, read_usage
@@ -111,7 +111,7 @@ def run_demo(console: Console, strategy: str = "schema1") -> None:
     demo = SESSIONS[strategy]
     folder = shipped("recordings")
     exchanges = read_exchanges(folder / demo.recording)
-    source = shipped(NAME) if demo.config is None else folder / demo.config
+    source = shipped(CONFIG_NAME) if demo.config is None else folder / demo.config
     width = min(_TEXT_WIDTH, console.width)
     console.print(
         render_opening(demo.agent, len(exchanges), demo.engine), width=width, highlight=False

@@ -18,8 +18,8 @@ from rich.padding import Padding
 from rich.table import Table
 
 from addon.gateways.envoy.launch import CONFIG
+from addon.places import shipped
 from addon.proxy.launch import ADDON, HOST
-from addon.shared.shipped import shipped
 from masking.config import Settings
 from masking.model import CHANGES
 from masking.wire import Usage

@@ -11,16 +11,10 @@ from urllib.parse import urlsplit
 import click
 
 from addon.commands.claude_code import find_places, plan_shell
+from addon.network import DEFAULT_URL, Address, is_this_machine, read_address
 from addon.proxy.authorities import user_bundle
-from addon.proxy.base_urls import is_loopback
-from addon.proxy.environment import (
-    DEFAULT_URL,
-    REPLACED,
-    client_environment,
-    find_replaced,
-    take_back,
-)
-from addon.proxy.health_check import Address, Health, check_health, read_address
+from addon.proxy.environment import REPLACED, client_environment, find_replaced, take_back
+from addon.proxy.health_check import Health, check_health
 
 _PATIENCE = 2.0
 """In seconds, for a proxy of this machine to say how it is."""
@@ -120,7 +114,7 @@ def _plan(proxy: str) -> Mapping[str, str]:
 
 def _ask(address: Address) -> Health | None:
     """Return how a proxy of this machine is; None if it does not run yet, or is elsewhere."""
-    if not is_loopback(address.host):
+    if not is_this_machine(address.host):
         return None
     with contextlib.suppress(OSError):
         return check_health(address, _PATIENCE)

@@ -8,8 +8,8 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
+from addon.places import recordings
 from addon.recordings.expectations import expectation_file, find_configs, replay_recording
-from addon.shared.shipped import recordings
 
 
 @click.command("expect")

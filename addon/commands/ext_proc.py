@@ -13,8 +13,8 @@ from addon.commands.options import (
     read_overrides,
     whole_number,
 )
+from addon.config import find_config
 from addon.gateways.envoy.launch import has_extra
-from addon.shared.config_places import find_config
 
 PORT = 9002
 

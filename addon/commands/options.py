@@ -11,11 +11,10 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 import click
 from pydantic.fields import FieldInfo
 
+from addon.config import CONFIG_NAME, ConfigFile, locate_config
 from addon.metrics.toml_values import dump_toml
+from addon.places import shipped
 from addon.replay.replay import Pause, ReplaySettings, Ruled
-from addon.shared.config_file import ConfigFile
-from addon.shared.config_places import NAME, locate_config
-from addon.shared.shipped import shipped
 from masking.config import Schema1Table, Settings, list_keys, read_prices
 from masking.errors import ConfigError, OverrideError
 from masking.prices import CachePricing, PriceSettings
@@ -85,7 +84,7 @@ def open_config(config: str, changes: Sequence[str]) -> ConfigFile:
     except ConfigError as error:
         if place not in ("environment", "user"):
             raise
-        without = f"--config {shlex.quote(str(shipped(NAME)))}"
+        without = f"--config {shlex.quote(str(shipped(CONFIG_NAME)))}"
         raise ConfigError(f"{error}; to use the shipped settings instead: {without}") from None
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import click
 
-from addon.commands.diagnosis.proxies import DEFAULT, find_addresses
-from addon.metrics.record_file import default_path
-from addon.proxy.health_check import Address, check_health, read_address
+from addon.commands.diagnosis.proxies import find_addresses
+from addon.config import advise
+from addon.network import DEFAULT_ADDRESS, Address, read_address
+from addon.places import state_folder
+from addon.proxy.health_check import check_health
 from addon.proxy.run_logs import find_ports
-from addon.shared.config_places import advise
 
 _PATIENCE = 2.0
 """The seconds for which whatever listens at an address may think."""
@@ -76,17 +77,17 @@ def _find_any_page(environment: Mapping[str, str]) -> str:
     is not clear which is meant.
     """
     named = next(iter(find_addresses(environment)), None)
-    if named or _is_ours(DEFAULT):
-        return find_page(named or DEFAULT)
-    ports = dict.fromkeys(find_ports(default_path().parent))
-    running = [each for port in ports if _is_ours(each := Address(DEFAULT.host, port))]
+    if named or _is_ours(DEFAULT_ADDRESS):
+        return find_page(named or DEFAULT_ADDRESS)
+    ports = dict.fromkeys(find_ports(state_folder()))
+    running = [each for port in ports if _is_ours(each := Address(DEFAULT_ADDRESS.host, port))]
     if len(running) > 1:
         choice = ", ".join(f"{host}:{port}" for host, port in running)
         raise RuntimeError(
             f"several proxies are running, the latest first: {choice}. For the page of one: "
             "obsmask page --proxy ADDRESS"
         )
-    return find_page(running[0] if running else DEFAULT)
+    return find_page(running[0] if running else DEFAULT_ADDRESS)
 
 
 def _is_ours(address: Address) -> bool:

@@ -6,10 +6,10 @@ import click
 
 from addon.commands.options import config_options, open_config
 from addon.commands.showing_prices import render_host, render_list
+from addon.config import ConfigFile
 from addon.metrics.uncached import read_uncached
 from addon.proxy.base_urls import read_host
-from addon.shared.config_file import ConfigFile
-from addon.shared.stored_prices import remove_stored, store_prices
+from addon.stored_prices import remove_stored, store_prices
 
 _WHEN_IN_USE = "A proxy that is running has to be restarted to notice."
 

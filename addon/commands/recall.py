@@ -8,14 +8,15 @@ from pathlib import Path
 import click
 
 from addon.commands.options import config_options, open_config
-from addon.shared.recall_folder import ENVIRONMENT, Kept, RecallFolder, find_folder
+from addon.recall import FOLDER_VARIABLE, Kept, RecallFolder, folder_of
 
 folder_option = click.option(
     "--folder",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    envvar=ENVIRONMENT,
-    help=f"The folder; default: ${ENVIRONMENT}, which run sets, else that of the configuration.",
+    envvar=FOLDER_VARIABLE,
+    help=f"The folder; default: ${FOLDER_VARIABLE}, which run sets, else that of the "
+    "configuration.",
 )
 
 _AGES = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
@@ -48,7 +49,7 @@ def command(
 def open_folder(folder: Path | None, config: str, changes: Sequence[str]) -> RecallFolder:
     """Return the folder that is named, or else that of the configuration."""
     if folder is None:
-        folder = find_folder(open_config(config, changes).settings.recall)
+        folder = folder_of(open_config(config, changes).settings.recall)
     return RecallFolder(folder)
 
 

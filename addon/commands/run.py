@@ -19,8 +19,8 @@ from addon.commands.options import (
 )
 from addon.commands.page import open_page
 from addon.commands.run_session import OwnProxy, RunningProxy, Wishes
+from addon.network import read_address
 from addon.proxy.base_urls import read_server
-from addon.proxy.health_check import read_address
 
 _Value = TypeVar("_Value")
 

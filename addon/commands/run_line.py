@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from addon.config import advise
 from addon.metrics.held import HELD
 from addon.metrics.tally import Tally
 from addon.metrics.tally_line import (
@@ -17,7 +18,6 @@ from addon.metrics.tally_line import (
     render_tally,
 )
 from addon.proxy.health_check import Health
-from addon.shared.config_places import advise
 
 _NOTHING = (
     "no request to a model came through the proxy: obsmask doctor -- COMMAND looks for the reason; "

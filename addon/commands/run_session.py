@@ -9,17 +9,18 @@ from pathlib import Path
 
 from addon.commands.claude_code import BASE_URL, find_places, find_problem, plan
 from addon.commands.run_line import Remedies, render_end
-from addon.metrics.record_file import default_path
 from addon.metrics.record_reader import read_records
 from addon.metrics.tally import Tally
+from addon.network import Address
+from addon.places import state_folder
 from addon.proxy.authorities import user_bundle
 from addon.proxy.base_urls import VENDOR, Server, behind, point_at
 from addon.proxy.environment import client_environment
-from addon.proxy.health_check import Address, Health, check_health
+from addon.proxy.health_check import Health, check_health
 from addon.proxy.network import find_upstream
 from addon.proxy.proxy_process import ProxyProcess
 from addon.proxy.run_logs import open_log
-from addon.shared.recall_folder import ENVIRONMENT
+from addon.recall import FOLDER_VARIABLE
 
 _MAX_RESTARTS = 20
 
@@ -56,7 +57,7 @@ class OwnProxy:
     def __init__(self, wishes: Wishes) -> None:
         self._wishes = wishes
         find_upstream(os.environ)  # what is wrong there is said before anything starts
-        bundle, state = user_bundle(), default_path().parent
+        bundle, state = user_bundle(), state_folder()
         self._proxy = ProxyProcess(
             wishes.arguments,
             folder=state,
@@ -173,7 +174,7 @@ class RunningProxy:
 
 def _lead_to_recall(health: Health) -> Mapping[str, str]:
     """Return what leads the agent's `obsmask recall` to the proxy's folder, if it has one."""
-    return {ENVIRONMENT: health.recall_folder} if health.recall_folder else {}
+    return {FOLDER_VARIABLE: health.recall_folder} if health.recall_folder else {}
 
 
 def _check(address: Address) -> Health | None:

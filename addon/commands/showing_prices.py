@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from addon.commands.diagnosis.bypasses import KNOWN_HOSTS
 from addon.metrics.advice import Advice
 from addon.metrics.uncached import render_uncached
-from addon.proxy.base_urls import is_loopback
+from addon.network import is_this_machine
 from masking.config import Settings
 from masking.patterns import check_host, normalize_host
 from masking.prices import OwnPrice, Pricing, find_pricing, open_list
@@ -74,7 +74,7 @@ def render_host(
     if pricing.window is not None:
         yield f"Context window: {pricing.window:,} tokens, prompt and answer"
     if pricing.source == "assumed":
-        if "." not in host and ":" not in host and not is_loopback(host):
+        if "." not in host and ":" not in host and not is_this_machine(host):
             full = _find_like(host)
             yield f"Is {host} in your own network? Other hosts have full names, as {full}"
         own = {"host": host, **({} if model is None else {"model": model})}

@@ -20,11 +20,11 @@ from addon.commands.status_json import render_json
 from addon.commands.status_page import render_overview
 from addon.commands.status_period import find_day, name_zone, read_since
 from addon.commands.status_table import ASCII_MARKS, MARKS, list_mixed, render_groups
-from addon.metrics.names import printable
 from addon.metrics.record import RequestRecord
 from addon.metrics.record_file import RecordFile
 from addon.metrics.record_reader import holds_records, read_records
 from addon.metrics.tally_line import count_requests
+from addon.request import one_line
 
 
 class Query(NamedTuple):
@@ -123,7 +123,7 @@ def _find_source(records: Path | None, config: str, changes: Sequence[str]) -> P
 def _print_page(groups: Groups, query: Query) -> None:
     console = open_console()
     kind = "Replayed requests" if query.replayed else "Requests"
-    tagged = "" if query.tag is None else f", tagged {printable(query.tag)}"
+    tagged = "" if query.tag is None else f", tagged {one_line(query.tag)}"
     when = f"{query.since:%a %d %b %Y %H:%M} ({name_zone(query.since)})"
     _say(console, f"{kind} since {when}{tagged}\nfrom {query.source}\n")
     if groups.total.count:
@@ -147,7 +147,7 @@ def _explain_nothing(query: Query) -> str:
             "No request has been recorded there yet. This starts an agent whose requests are "
             "masked and recorded: obsmask run -- COMMAND"
         )
-    day = find_day(latest[0].time) or printable(latest[0].time)
+    day = find_day(latest[0].time) or one_line(latest[0].time)
     if query.tag is not None:
         return f"No such request since then has that tag. The latest of any tag is of {day}."
     return f"No such request since then. The latest record is of {day}."

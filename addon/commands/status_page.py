@@ -9,7 +9,6 @@ from rich.text import Text
 from addon.commands.status_period import find_local_time
 from addon.metrics.holdout import Holdout
 from addon.metrics.holdout_words import list_lines
-from addon.metrics.names import printable
 from addon.metrics.record import RequestRecord
 from addon.metrics.sums import Waits
 from addon.metrics.tally import Tally
@@ -26,6 +25,7 @@ from addon.metrics.tally_line import (
     render_observed,
     render_resent,
 )
+from addon.request import one_line
 
 Rows = Iterator[str]
 
@@ -45,7 +45,7 @@ def render_overview(tally: Tally, holdout: Holdout) -> Table:
 
 def render_counts(counts: Counter[str]) -> str:
     """Return `9 x 429, 3 x 500`, the most frequent first."""
-    return ", ".join(f"{count:,} x {printable(what)}" for what, count in counts.most_common())
+    return ", ".join(f"{count:,} x {one_line(what)}" for what, count in counts.most_common())
 
 
 def _describe_requests(tally: Tally) -> Rows:
@@ -129,7 +129,7 @@ def _render_place(record: RequestRecord) -> str:
     time = f"{when:%a %d %b %Y %H:%M}, " if when else ""
     sent = record.request_tokens_after
     size = "" if sent is None else f", {sent:,} tokens"
-    return f"{time}{printable(record.model or '?')} at {printable(record.host)}{size}"
+    return f"{time}{one_line(record.model or '?')} at {one_line(record.host)}{size}"
 
 
 def _describe_redaction(tally: Tally) -> Rows:
@@ -185,7 +185,7 @@ def _describe_bound(tally: Tally) -> Rows:
 
 def _describe_assumed(tally: Tally) -> Rows:
     for host, count in tally.assumed.most_common():
-        yield f"{printable(host)} in {count_requests(count)}: obsmask prices {printable(host)}"
+        yield f"{one_line(host)} in {count_requests(count)}: obsmask prices {one_line(host)}"
 
 
 _ROWS: Mapping[str, Callable[[Tally], Rows]] = {

@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from addon.commands.status_groups import Groups
-from addon.metrics.names import printable
 from addon.metrics.sums import BillSum
 from addon.metrics.tally import Tally
 from addon.metrics.tally_line import count_requests, find_form
+from addon.request import one_line
 
 MARKS = ("\N{FULL BLOCK}", "\N{LIGHT SHADE}")
 ASCII_MARKS = ("#", "-")
@@ -71,7 +71,7 @@ def _render_bar(tally: Tally, scale: float, marks: tuple[str, str]) -> str:
 def _name(by: str, key: str | None) -> str:
     if key is None:
         return "no label" if by == "label" else "not known"
-    return f"{date.fromisoformat(key):%a %d %b}" if by == "day" else printable(key)
+    return f"{date.fromisoformat(key):%a %d %b}" if by == "day" else one_line(key)
 
 
 def _describe(tally: Tally) -> tuple[str, ...]:

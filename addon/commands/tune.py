@@ -15,8 +15,8 @@ from addon.commands.options import (
     work_options,
 )
 from addon.commands.tuning import run_tune
+from addon.config import advise, locate_config
 from addon.replay.replay import Pause
-from addon.shared.config_places import advise, locate_config
 
 
 @click.command("tune", cls=PolicyCommand)

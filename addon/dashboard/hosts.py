@@ -1,15 +1,10 @@
 """Which `Host` the page answers: its own names, so that no stranger's name leads a browser here."""
 
-from ipaddress import ip_address
+from addon.network import LOOPBACK_NAMES, bracket, is_loopback, read_ip
 
-_NAMES = ("localhost", "127.0.0.1", "[::1]")
+_NAMES = tuple(map(bracket, LOOPBACK_NAMES))
 """Names that always lead to this machine. `obsmask.test` is none: without the proxy, whoever
 answers a browser's DNS queries could serve a page by that name, and then lead the name here."""
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine alone."""
-    return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
 
 
 def is_our_host(header: str, host: str, port: int) -> bool:
@@ -21,18 +16,10 @@ def is_our_host(header: str, host: str, port: int) -> bool:
     name, given = _split(header.lower())
     if is_loopback(host):
         return name in _NAMES and given == str(port)
-    return name in _NAMES or _is_address(name.strip("[]"))
+    return name in _NAMES or read_ip(name) is not None
 
 
 def _split(header: str) -> tuple[str, str]:
     """Return name and port; the port is empty if there is none."""
     name, colon, port = header.rpartition(":")
     return (name, port) if colon and not port.endswith("]") else (header, "")
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True

@@ -1,6 +1,6 @@
 """Label values of metrics: few of them, whatever names requests bring along."""
 
-from addon.metrics.names import printable
+from addon.request import one_line
 
 MAX_VALUES = 50
 OTHER = "other"
@@ -17,7 +17,7 @@ class LabelValues:
         """Return the value to use; an empty one for None."""
         if not value:
             return ""
-        shown = printable(value)
+        shown = one_line(value)
         if shown not in self._known:
             if len(self._known) >= self._max_values:
                 return OTHER

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from addon.dashboard.board import Board, Described
 from addon.dashboard.counters import Counters
-from addon.dashboard.hosts import is_loopback
 from addon.metrics.record import RequestRecord
+from addon.network import Address, is_loopback
 from masking.config import PageSettings
 
 _SECONDS_TO_END = 2.0
@@ -48,8 +48,7 @@ class PageServer:
     @property
     def url(self) -> str:
         """The address of the page."""
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"http://{host}:{self.port}/"
+        return f"{Address(self._host, self.port).url}/"
 
     def add(self, record: RequestRecord) -> None:
         """Take in a request that has come to its end."""

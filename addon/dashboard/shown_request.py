@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from addon.metrics.names import printable
 from addon.metrics.record import RequestRecord
+from addon.request import one_line
 from masking.accounting import PARTS
 
 _MOST_LETTERS = 4_000
@@ -61,7 +61,7 @@ def show(record: RequestRecord) -> ShownRequest:
         time=record.time,
         observed=record.masking == "observed",
         failed=str(record.error or record.status) if record.failed else None,
-        why=record.passed_through and printable(record.passed_through),
+        why=record.passed_through and one_line(record.passed_through),
         resent=record.resent,
         results=record.tool_results or 0,
         masked=sum(filter(None, (record.masked, record.redacted, record.reduced, record.dropped))),

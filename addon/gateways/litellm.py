@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from addon.config import ConfigFile
 from addon.engine import Engine, Exchange
 from addon.gateways.stateless import without_memory
-from addon.shared.config_file import ConfigFile
-from addon.shared.http_message import Headers
+from addon.request import Headers
 from addon.stages import Received
 from masking.edit import apply
 from masking.errors import WireError

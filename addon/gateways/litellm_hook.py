@@ -17,9 +17,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from addon.config import find_config, render_start
 from addon.gateways.litellm import Call, Deployment, LiteLLMGateway, find_usage
-from addon.shared.config_places import find_config
-from addon.shared.state_lines import render_start
 from masking.errors import ConfigError
 
 if TYPE_CHECKING:

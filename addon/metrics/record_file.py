@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import orjson
-import platformdirs
 
 from addon.metrics.shared_file import SharedFile
+from addon.places import state_folder
 from masking.config import MetricsSettings
 
 logger = logging.getLogger("observation_masking")
@@ -23,7 +23,7 @@ Log = Callable[[int, str], object]
 
 def default_path() -> Path:
     """Return where the records go when the configuration names no place."""
-    return platformdirs.user_state_path("observation-masking", appauthor=False) / "requests.jsonl"
+    return state_folder() / "requests.jsonl"
 
 
 class RecordFile:

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from io import BufferedReader
 from pathlib import Path
 
-from addon.metrics.private_files import open_private
 from addon.metrics.record import RequestRecord
+from addon.places import open_private
 
 _TIME = re.compile(rb'"time": ?"([^"\\]*)"')
 """Within a text its quotes would be escaped."""

@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Callable
 
-from addon.metrics.names import printable
+from addon.request import one_line
 from masking.model import Decision
 from masking.redaction import Redactions
 
@@ -49,4 +49,4 @@ def _render(decision: Decision) -> str:
         "chars_before": decision.chars_before,
         "chars_after": decision.chars_after,
     }
-    return json.dumps({k: printable(v) if isinstance(v, str) else v for k, v in described.items()})
+    return json.dumps({k: one_line(v) if isinstance(v, str) else v for k, v in described.items()})

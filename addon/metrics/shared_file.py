@@ -23,7 +23,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from addon.metrics import quick_append, quick_lock
-from addon.metrics.private_files import FILE_MODE, make_folder, open_private
+from addon.places import FILE_MODE, make_folder, open_private
 
 logging.getLogger("filelock").setLevel(logging.INFO)  # below, it says four lines for each of ours
 

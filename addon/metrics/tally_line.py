@@ -6,9 +6,9 @@ from typing import NamedTuple
 from addon.metrics.advice import Advice
 from addon.metrics.amounts import render_error
 from addon.metrics.held import HELD
-from addon.metrics.names import printable
 from addon.metrics.sums import BillSum
 from addon.metrics.tally import Tally
+from addon.request import one_line
 from masking.model import REASONS
 from masking.wire import OnHistoryEdit
 
@@ -56,10 +56,10 @@ def find_why_untouched(tally: Tally) -> Untouched:
     if tally.passed_through:
         ((why, passed),) = tally.passed_through.most_common(1)
         if tally.passed_through.total() == tally.count:
-            return Untouched(f"every request passed through untouched: {printable(why)}")
+            return Untouched(f"every request passed through untouched: {one_line(why)}")
         if passed > tally.count / 2:  # the first request often holds no history, and does not pass
             some = f"{passed:,} of {count_requests(tally.count)}"
-            return Untouched(f"{some} passed through untouched: {printable(why)}")
+            return Untouched(f"{some} passed through untouched: {one_line(why)}")
     if not tally.results:
         return Untouched("no request held a tool result")
     return _find_why_kept(tally)
@@ -71,7 +71,7 @@ def explain_passed(tally: Tally, why: str) -> Untouched:
     Where most of them hold bound reasoning, a setting that has them masked is not enough: results
     are then kept for that.
     """
-    passed = PASSED.get(why) or Untouched(printable(why))
+    passed = PASSED.get(why) or Untouched(one_line(why))
     most = tally.passed_through[why] / 2
     binding = next((each for each in BOUND if tally.passed_bound[why, each] > most), None)
     if binding is None or passed.setting is None or passed in BOUND.values():
@@ -188,7 +188,7 @@ def list_outgrown(tally: Tally) -> Iterator[str]:
     for record in [*tally.outgrown.values()][-_NAMED:]:
         tokens, window = record.request_tokens_before, record.model_window_tokens
         sizes = "" if tokens is None or window is None else f", {tokens:,} tokens for {window:,}"
-        yield f"{printable(record.model or '?')} at {printable(record.host)}{sizes}"
+        yield f"{one_line(record.model or '?')} at {one_line(record.host)}{sizes}"
 
 
 def _render_parts(tally: Tally, untouched: Untouched | None) -> Iterator[str]:
@@ -225,7 +225,7 @@ def _find_why_kept(tally: Tally) -> Untouched:
     _, why = max(older)
     if why == "error":
         return _ERRORS
-    return Untouched(f"the older tool results stay: {_SENTENCES.get(why) or printable(why)}")
+    return Untouched(f"the older tool results stay: {_SENTENCES.get(why) or one_line(why)}")
 
 
 _SENTENCES: Mapping[str, str] = {reason: info.sentence for reason, info in REASONS.items()}

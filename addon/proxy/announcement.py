@@ -5,13 +5,9 @@ import logging
 from mitmproxy import ctx
 from mitmproxy.proxy.mode_specs import RegularMode, UpstreamMode
 
-from addon.proxy.environment import DEFAULT_URL
-from addon.proxy.health_check import Address
+from addon.network import DEFAULT_URL, LOOPBACK_HOST, Address, is_unspecified
 
 logger = logging.getLogger("observation_masking")
-
-_THIS_MACHINE = "127.0.0.1"
-_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - it is the user who asks for it
 
 
 class Announcement:
@@ -26,6 +22,6 @@ class Announcement:
 def render_call(listening: tuple[object, ...]) -> str:
     """Return the command that sets a client's environment for a proxy that listens there."""
     host, port = str(listening[0]), int(str(listening[1]))
-    url = Address(_THIS_MACHINE if host in _EVERYWHERE else host, port).url
+    url = Address(LOOPBACK_HOST if is_unspecified(host) else host, port).url
     option = "" if url == DEFAULT_URL else f" --proxy {url}"
     return f'eval "$(obsmask env{option})"'

@@ -7,16 +7,14 @@ time, in different environments, do not disturb each other.
 import hashlib
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import certifi
-import platformdirs
 from filelock import FileLock
 from mitmproxy import certs, options
 
-from addon.metrics.private_files import make_folder
+from addon.places import data_folder, make_folder, write_private
 from addon.proxy.environment import (
     CA_FOLDERS_VARIABLE,
     CA_VARIABLES,
@@ -129,7 +127,7 @@ def _store(name: str, parts: Iterable[bytes]) -> Path:
     found = dict.fromkeys(one for part in parts for one in _CERTIFICATE.findall(part))
     content = b"\n".join((*found, b""))
     bundle = _make_folder() / f"{name}-{hashlib.sha256(content).hexdigest()[:16]}.pem"
-    _write_atomically(bundle, content)
+    _write(bundle, content)
     return bundle
 
 
@@ -142,31 +140,20 @@ def _write_wgetrc(bundle: Path, settings: Path) -> None:
     ours = f"ca_certificate = {bundle.parent}{os.sep}".encode()
     kept = [line for line in lines if not line.startswith(ours)]
     last = f"ca_certificate = {bundle}".encode()
-    _write_atomically(find_wgetrc(bundle), b"\n".join((*kept, last, b"")))
+    _write(find_wgetrc(bundle), b"\n".join((*kept, last, b"")))
 
 
 def _make_folder() -> Path:
-    folder = platformdirs.user_data_path("observation-masking", appauthor=False)
+    folder = data_folder()
     make_folder(folder)
     return folder
 
 
-def _holds(file: Path, content: bytes) -> bool:
+def _write(file: Path, content: bytes) -> None:
+    """Write a file, unless it is there already."""
     try:
-        return file.read_bytes() == content
+        is_there = file.read_bytes() == content
     except OSError:
-        return False
-
-
-def _write_atomically(file: Path, content: bytes) -> None:
-    """Write a file, unless it is there, that nobody sees half written; it is its owner's alone."""
-    if _holds(file, content):
-        return
-    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f"{file.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as written:
-            written.write(content)
-        Path(name).replace(file)
-    except BaseException:
-        Path(name).unlink()
-        raise
+        is_there = False
+    if not is_there:
+        write_private(file, content)

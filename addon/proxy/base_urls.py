@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from addon.proxy.health_check import Address
+from addon.network import Address, bracket, is_this_machine
 
 _TO = "/to/"
 _TARGET = re.compile(
@@ -49,7 +49,7 @@ class Server(NamedTuple):
     @property
     def authority(self) -> str:
         """Host and port, the latter unless it is its scheme's own: what a `Host` header says."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        host = bracket(self.host)
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
@@ -60,21 +60,6 @@ class Server(NamedTuple):
 
 VENDOR = Server("https", "api.anthropic.com", 443)
 """Where claude-code signs what it sends, unless a base URL leads it elsewhere."""
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine: clients reach it without the proxy.
-
-    So is `0.0.0.0`, which leads here, and as which ollama's server is known.
-    """
-    name = host.lower().rstrip(".")
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        return name == "localhost" or name.endswith(".localhost")
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    found = mapped or address
-    return bool(found.is_loopback or found.is_unspecified)
 
 
 def read_host(url: str) -> str:
@@ -127,7 +112,7 @@ def read_target(url: str) -> Server:
     Raises ValueError if it is none.
     """
     server = read_server(url)
-    target = read_behind(server.path) if is_loopback(server.host) else None
+    target = read_behind(server.path) if is_this_machine(server.host) else None
     return server if target is None else target
 
 
@@ -168,4 +153,4 @@ def _is_same(one: Server, other: Server) -> bool:
 
 
 def _normalize(server: Server) -> tuple[str, int]:
-    return ("localhost" if is_loopback(server.host) else server.host), server.port
+    return ("localhost" if is_this_machine(server.host) else server.host), server.port

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-DEFAULT_URL = "http://127.0.0.1:8080"
-"""Where a proxy listens unless it is told another port."""
+from addon.network import LOOPBACK_NAMES
 
-LOOPBACK = "localhost,127.0.0.1,::1"
+LOOPBACK = ",".join(LOOPBACK_NAMES)
 """What clients reach without the proxy: their own machine, as without us."""
 
 PROXY_VARIABLES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy")

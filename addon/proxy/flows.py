@@ -9,13 +9,12 @@ from mitmproxy import ctx, http
 from mitmproxy.connection import Client
 from mitmproxy.net import encoding
 
-from addon.engine import Engine, Exchange, read_answer
+from addon.content import estimate_bytes, read_answer, read_body
+from addon.engine import Engine, Exchange
 from addon.proxy.health import is_for_proxy
 from addon.proxy.marks import are_flows_kept, is_recording, keep_original, mark
 from addon.proxy.resend import SecondTries
-from addon.shared.decoding import estimate_bytes
-from addon.shared.header_fields import HeaderFields
-from addon.shared.requests import find_wire_format, read_body
+from addon.request import HeaderFields, find_wire_format
 from addon.stages import Interruption, Received
 from masking.model import Decision
 from masking.rewrite import Rewrite

@@ -2,26 +2,14 @@
 
 import http.client
 from collections.abc import Mapping
-from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+
+from addon.network import Address
 
 _URL = "http://obsmask.test/health"
 _MAX_BYTES = 1_000_000
 _PATIENCE = 10.0
-
-
-class Address(NamedTuple):
-    """Where a proxy listens."""
-
-    host: str
-    port: int
-
-    @property
-    def url(self) -> str:
-        """The address as a proxy variable has it."""
-        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
 
 class Health(BaseModel):
@@ -54,21 +42,6 @@ class Health(BaseModel):
     unserved: int
     page: str | None = None
     recall_folder: str | None = None
-
-
-def read_address(text: str) -> Address:
-    """Read the address of a proxy: `127.0.0.1:8080`, `http://localhost:8080`.
-
-    Raises ValueError if it is none.
-    """
-    try:
-        parts = urlsplit(text if "://" in text else f"http://{text}")
-        host, port = parts.hostname, parts.port
-    except ValueError:  # the port is no number, or too large
-        host = port = None
-    if not host or not port or parts.scheme not in ("http", "https") or parts.path.strip("/"):
-        raise ValueError(f"expected the address of a proxy, as 127.0.0.1:8080: {text}")
-    return Address(host, port)
 
 
 def check_health(address: Address, patience: float = _PATIENCE) -> Health | None:

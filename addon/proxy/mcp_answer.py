@@ -7,11 +7,10 @@ from collections import Counter
 
 from mitmproxy import http
 
+from addon.content import MAX_VALUES, TooLargeError, check_values, decode_message
 from addon.engine import ResponseCopy
 from addon.proxy.event_stream import EventStream
-from addon.shared.decoding import TooLargeError, decode_message
-from addon.shared.extent import MAX_VALUES, check_values
-from addon.shared.requests import is_event_stream
+from addon.request import is_event_stream
 from masking.errors import WireError
 from masking.mcp import Methods, PayloadPolicy, mask_payload_bytes
 

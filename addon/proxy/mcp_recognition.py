@@ -5,8 +5,8 @@ from typing import Literal
 
 from mitmproxy import http
 
-from addon.shared.decoding import decode_message
-from addon.shared.requests import is_event_stream, path_of
+from addon.content import decode_message
+from addon.request import is_event_stream, path_of
 from masking.mcp import UNKNOWN, Methods, read_methods
 
 _MCP_HEADERS = ("mcp-session-id", "mcp-protocol-version", "mcp-method")

@@ -10,12 +10,11 @@ from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
-from addon.metrics.names import printable
+from addon.content import estimate_bytes
 from addon.proxy.flows import is_replayed
 from addon.proxy.mcp_answer import Answer, AnswerStream, mask_whole
 from addon.proxy.mcp_recognition import find_delivery, find_methods, find_obstacle
-from addon.shared.decoding import estimate_bytes
-from addon.shared.requests import path_of
+from addon.request import one_line, path_of
 from addon.threads import Pool
 from masking.mcp import McpSettings, Methods
 
@@ -158,8 +157,8 @@ def _describe(flow: http.HTTPFlow, reason: str | None, answer: Answer | None = N
     """Return a response's record: never content, nor a query."""
     return {
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "host": printable(flow.request.pretty_host),
-        "path": printable(path_of(flow.request)),
+        "host": one_line(flow.request.pretty_host),
+        "path": one_line(path_of(flow.request)),
         "status": flow.response.status_code if flow.response else None,
         "passed_through": reason,
         "replay": is_replayed(flow),
@@ -183,4 +182,4 @@ def _tell(flow: http.HTTPFlow, answer: Answer) -> None:
 
 
 def _log(flow: http.HTTPFlow, outcome: str) -> None:
-    logger.info(f"{printable(flow.request.pretty_host)}: MCP response, {outcome}")
+    logger.info(f"{one_line(flow.request.pretty_host)}: MCP response, {outcome}")

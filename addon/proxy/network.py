@@ -3,12 +3,11 @@
 import socket
 from collections.abc import Collection, Mapping
 
+from addon.network import Address, is_this_machine
 from addon.proxy.environment import restore
-from addon.proxy.health_check import Address
-from addon.proxy.upstream import NoProxy, Upstream, read_upstream
+from addon.proxy.upstream import Upstream, read_upstream
 
 _PATIENCE = 5.0
-_THIS_MACHINE = NoProxy()
 
 
 def find_upstream(environment: Mapping[str, str], own: Collection[Address] = ()) -> Upstream | None:
@@ -23,7 +22,7 @@ def find_upstream(environment: Mapping[str, str], own: Collection[Address] = ())
         upstream = read_upstream(restore(environment))
         if upstream is not None and _is_among(upstream, own):
             return None
-    if upstream is not None and _is_here(upstream) and not _listens(upstream):
+    if upstream is not None and is_this_machine(upstream.host) and not _listens(upstream):
         raise ValueError(
             f"{upstream.variable} names {upstream.url}, where nothing listens. If that was a proxy "
             'of ours, eval "$(obsmask env --unset)" takes its variables back'
@@ -38,11 +37,7 @@ def describe(upstream: Upstream) -> str:
 
 
 def _is_among(upstream: Upstream, own: Collection[Address]) -> bool:
-    return _is_here(upstream) and upstream.port in {address.port for address in own}
-
-
-def _is_here(upstream: Upstream) -> bool:
-    return _THIS_MACHINE.covers(upstream.host, upstream.port)
+    return is_this_machine(upstream.host) and upstream.port in {address.port for address in own}
 
 
 def _listens(upstream: Upstream) -> bool:

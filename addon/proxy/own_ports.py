@@ -24,8 +24,9 @@ from mitmproxy.proxy.layers.http import HTTPMode
 from mitmproxy.proxy.mode_specs import RegularMode, UpstreamMode
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
-from addon.metrics.names import printable
+from addon.network import is_loopback, is_this_machine
 from addon.proxy import base_urls
+from addon.request import one_line
 
 METADATA = "observation_masking_base_url"
 """Marks a flow that came by a base URL of ours: the route of its request is still to be found."""
@@ -106,7 +107,7 @@ class OwnPorts:
 
     def _answer(self, flow: http.HTTPFlow, status: HTTPStatus, problem: str) -> None:
         """Answer in the form in which providers name a mistake, so that clients show it."""
-        place = printable(flow.request.path.partition("?")[0])[:_MAX_PLACE]
+        place = one_line(flow.request.path.partition("?")[0])[:_MAX_PLACE]
         kind = "permission_error" if status is HTTPStatus.FORBIDDEN else "invalid_request_error"
         error = {"type": kind, "message": f"obsmask: {place}: {problem}"}
         body = orjson.dumps({"type": "error", "error": error})
@@ -138,7 +139,7 @@ def _is_for_page(request: http.Request) -> bool:
 
 def _is_here(client: Client) -> bool:
     """Whether a client has connected on loopback, and so from this machine."""
-    return client.sockname is not None and base_urls.is_loopback(client.sockname[0])
+    return client.sockname is not None and is_loopback(client.sockname[0])
 
 
 def _is_own(address: Address | None) -> bool:
@@ -146,7 +147,7 @@ def _is_own(address: Address | None) -> bool:
     if address is None:
         return False
     host, port, *_ = address
-    return base_urls.is_loopback(host) and port in _find_ports()
+    return is_this_machine(host) and port in _find_ports()
 
 
 def _find_ports() -> Iterator[int]:

@@ -12,8 +12,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from addon.network import Address
 from addon.proxy.environment import make_files_absolute
-from addon.proxy.health_check import Address, Health, check_health
+from addon.proxy.health_check import Health, check_health
 from addon.proxy.run_logs import LISTENING
 
 _HOST = "127.0.0.1"

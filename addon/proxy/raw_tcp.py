@@ -9,7 +9,7 @@ import logging
 from cachetools import LRUCache
 from mitmproxy import tcp
 
-from addon.metrics.names import printable
+from addon.request import one_line
 
 logger = logging.getLogger("observation_masking")
 
@@ -35,4 +35,4 @@ class RawTcp:
 def find_host(flow: tcp.TCPFlow) -> str:
     """Return the host of a connection, by its name where that is known."""
     address = flow.server_conn.address
-    return printable(flow.client_conn.sni or (address[0] if address else "?"))
+    return one_line(flow.client_conn.sni or (address[0] if address else "?"))

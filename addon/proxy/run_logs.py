@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from addon.metrics.private_files import make_folder, open_private
+from addon.places import make_folder, open_private
 
 _KEPT = 20
 

@@ -22,8 +22,8 @@ from mitmproxy.tools import cmdline
 from mitmproxy.tools.dump import DumpMaster
 from mitmproxy.tools.main import run
 
+from addon.network import Address
 from addon.proxy.authorities import upstream_bundle
-from addon.proxy.health_check import Address
 from addon.proxy.launch import ADDON, HOST
 from addon.proxy.network import find_upstream
 from addon.proxy.upstream import Upstream

@@ -12,13 +12,12 @@ from mitmproxy import tls
 from mitmproxy.connection import Server
 from mitmproxy.proxy.mode_specs import ReverseMode
 
-from addon.metrics.names import printable
 from addon.proxy.handshake import Failure, read_failure, read_program
 from addon.proxy.health import NAME
 from addon.proxy.trust import Peer, Trust
 from addon.proxy.unverified import SECONDS as UNVERIFIED_SECONDS
 from addon.proxy.unverified import Place, Unverified
-from addon.shared.requests import is_opened
+from addon.request import is_opened, one_line
 from masking.config import HostSettings
 
 logger = logging.getLogger("observation_masking")
@@ -49,14 +48,14 @@ class Passthrough:
     @property
     def passed(self) -> dict[str, int]:
         """The connections that passed unopened for lack of trust, by host."""
-        return {printable(host): count for host, count in self._count_passed().items()}
+        return {one_line(host): count for host, count in self._count_passed().items()}
 
     def render_total(self) -> str:
         """Return what the totals of a run say about it; nothing if there is nothing to say."""
         counts = self._count_passed().most_common()
         if not counts:
             return ""
-        named = [f"{count} to {printable(host)}" for host, count in counts[:_MAX_NAMED]]
+        named = [f"{count} to {one_line(host)}" for host, count in counts[:_MAX_NAMED]]
         if rest := counts[_MAX_NAMED:]:
             named.append(f"{sum(count for _, count in rest)} to {len(rest)} more hosts")
         return f"; connections passed through unopened, for lack of trust: {', '.join(named)}"
@@ -82,7 +81,7 @@ class Passthrough:
             return
         if self._unverified.note(place):
             logger.warning(
-                f"the certificate of {printable(place[0])} cannot be verified "
+                f"the certificate of {one_line(place[0])} cannot be verified "
                 f"({problem.removeprefix(_UNVERIFIED)}): for {UNVERIFIED_SECONDS:.0f} s its "
                 "connections pass through unopened and UNMASKED. If its authority is to be "
                 "trusted, name the file in SSL_CERT_FILE where the proxy starts"
@@ -93,7 +92,7 @@ class Passthrough:
         if peer is not None and self._trust.accept(peer):
             logger.info(
                 f"a program at {peer.address} accepts the proxy's certificate: masking is on again "
-                f"for its connections to {printable(peer.host)} ({self._trust.passed[peer.host]} "
+                f"for its connections to {one_line(peer.host)} ({self._trust.passed[peer.host]} "
                 "passed through)"
             )
 
@@ -107,7 +106,7 @@ class Passthrough:
             # As the delay doubles, so do the intervals at which the log repeats this.
             logger.warning(
                 f"a program at {peer.address} {_COMPLAINTS[failure]}: for {delay:.0f} s its "
-                f"connections to {printable(peer.host)} pass through unopened and UNMASKED "
+                f"connections to {one_line(peer.host)} pass through unopened and UNMASKED "
                 f"({self._trust.passed[peer.host]} so far)"
             )
 

@@ -4,9 +4,7 @@ import logging
 import re
 from collections import Counter
 
-from addon.metrics.names import printable
-from addon.shared.http_message import Request
-from addon.shared.requests import path_of
+from addon.request import Request, one_line, path_of
 
 logger = logging.getLogger("observation_masking")
 
@@ -40,7 +38,7 @@ class Unserved:
 
     def note(self, name: str, host: str) -> None:
         """Count a request of a format to a host; the first of them is named."""
-        place = (name, printable(host))
+        place = (name, one_line(host))
         if place not in self.counts:
             if len(self.counts) >= _MAX_NAMED:
                 place = _OTHERS

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from addon.network import bracket, is_this_machine, read_ip
+
 _PORTS = {"http": 80, "https": 443}
 _BETWEEN = re.compile(r"[\s,]+")
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -33,7 +35,8 @@ class _Entry(NamedTuple):
 
 
 class NoProxy:
-    """What `NO_PROXY` says: hosts that are reached without the proxy. So is this machine itself.
+    """What `NO_PROXY` says: hosts that are reached without the proxy. So is this machine itself,
+    by whichever of its names (`addon.network.is_this_machine`).
 
     As curl and Go read it: a name stands for those below it, too, whether it begins with a dot or
     with `*.` or not; an address, or a range such as `10.0.0.0/8`, for addresses alone, as no name
@@ -45,10 +48,9 @@ class NoProxy:
 
     def covers(self, host: str, port: int) -> bool:
         """Whether a host is to be reached without the proxy."""
-        name = host.lower().strip("[]").rstrip(".")
-        address = _read_address(name)
-        if name == "localhost" or (address and address.is_loopback):
+        if is_this_machine(host):
             return True
+        name, address = host.lower().strip("[]").rstrip("."), read_ip(host)
         return any(entry.covers(name, address, port) for entry in self._entries)
 
 
@@ -74,7 +76,7 @@ class Upstream(NamedTuple):
     @property
     def url(self) -> str:
         """Its address, without the user's name and password."""
-        return f"{self.scheme}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+        return f"{self.scheme}://{bracket(self.host)}:{self.port}"
 
     def serves(self, scheme: str, host: str, port: int) -> bool:
         """Whether requests to a host go to it; else they go there directly."""
@@ -150,12 +152,5 @@ def _read_entry(text: str) -> _Entry:
 def _read_network(text: str) -> _Network | None:
     try:
         return ipaddress.ip_network(text.strip("[]"), strict=False)
-    except ValueError:
-        return None
-
-
-def _read_address(text: str) -> _Address | None:
-    try:
-        return ipaddress.ip_address(text)
     except ValueError:
         return None

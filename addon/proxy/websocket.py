@@ -38,8 +38,7 @@ from addon.proxy.marks import (
     mark,
     was_changed,
 )
-from addon.shared.client import find_client
-from addon.shared.requests import digest_account, is_opened, path_of
+from addon.request import client_of, digest_account, is_opened, path_of
 from addon.stages import Interruption, Received
 from masking.model import Decision
 from masking.rewrite import Rewrite, keeps_reasoning
@@ -406,7 +405,7 @@ def find_session(request: http.Request) -> Session:
     """Return what tells the session of a request apart."""
     named = (request.headers[name] for name in _SESSION if name in request.headers)
     name = next(named, None) or digest_account(request)
-    return Session(request.pretty_host, find_client(request), name)
+    return Session(request.pretty_host, client_of(request), name)
 
 
 def find_known(request: http.Request) -> str | None:

@@ -11,7 +11,7 @@ from mitmproxy.websocket import WebSocketMessage
 
 from addon.proxy.marks import find_original, find_original_message
 from addon.proxy.websocket import asks_for_answer, find_end, find_socket_format
-from addon.shared.requests import find_wire_format, is_signed
+from addon.request import find_wire_format, is_signed
 from masking.wire import Match
 
 

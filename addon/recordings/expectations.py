@@ -17,11 +17,11 @@ import tomli
 import tomlkit
 from mitmproxy import http
 
+from addon.config import CONFIG_NAME
+from addon.places import shipped
 from addon.proxy.launch import ADDON, MITMDUMP
 from addon.recordings.exchanges import find_exchanges
 from addon.recordings.flows import name_of, read_flows, write_flows
-from addon.shared.config_places import NAME
-from addon.shared.shipped import shipped
 from masking.config import REDACTION_VARIABLE, ROOT
 
 _RECORDS = "requests.jsonl"
@@ -96,13 +96,13 @@ def write_config(
 
     It is a copy of `source`, or else of the shipped one. `pricing` replaces its `cache_pricing`.
     """
-    document = tomli.loads((source or shipped(NAME)).read_text(encoding="utf-8"))
+    document = tomli.loads((source or shipped(CONFIG_NAME)).read_text(encoding="utf-8"))
     tables = document[ROOT]
     tables.setdefault("metrics", {})["path"] = str(folder / _RECORDS)
     tables["memory"] = {"enabled": False}
     if pricing is not None:
         tables.setdefault("schema1", {})["cache_pricing"] = pricing
-    config = folder / NAME
+    config = folder / CONFIG_NAME
     config.write_text(tomlkit.dumps(document), encoding="utf-8")
     return config
 

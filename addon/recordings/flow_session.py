@@ -10,8 +10,7 @@ from addon.proxy.marks import find_original, has_original_messages, was_changed
 from addon.recordings.exchanges import Exchange, find_exchanges
 from addon.recordings.flows import name_of, read_flows
 from addon.replay.replay import RecordedRequest
-from addon.shared.client import find_client
-from addon.shared.requests import digest_account, path_of
+from addon.request import client_of, digest_account, path_of
 from masking.config import may_hold_credential
 from masking.wire import read_usage
 
@@ -87,7 +86,7 @@ def _read(flow: http.HTTPFlow, exchange: Exchange) -> RecordedRequest:
         passed_over=exchange.obstacle,
         wire=exchange.match.wire,
         path=path_of(request),
-        client=find_client(request),
+        client=client_of(request),
         headers=_read_headers(request),
     )
 

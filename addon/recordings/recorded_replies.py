@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from addon.recordings.flows import read_flows
 from addon.recordings.provider.script import Call, Reply
-from addon.shared.requests import find_wire_format, path_of
+from addon.request import find_wire_format, path_of
 from masking.conversation import Conversation
 from masking.rewrite import read_request
 

@@ -25,7 +25,7 @@ from addon.proxy.websocket import find_socket_format
 from addon.recordings.flows import read_flows, write_flows
 from addon.recordings.leak_check import check
 from addon.recordings.scrubbed_text import OwnRecording, scrub_request, scrub_response
-from addon.shared.requests import path_of
+from addon.request import path_of
 from masking.mcp import read_methods
 
 _BODY_HEADERS = ("content-type", "content-encoding", "content-length", "transfer-encoding")

@@ -21,6 +21,7 @@ from addon.commands.diagnosis.prices import check_prices, check_uncached
 from addon.commands.main import main
 from addon.commands.page import explain_no_page
 from addon.commands.run_line import Remedies, render_end
+from addon.config import ConfigFile, render_no_page, render_recall, user_config
 from addon.metrics.advice import Advice
 from addon.metrics.held import HELD, Held
 from addon.metrics.hold_warnings import HoldWarnings
@@ -28,13 +29,11 @@ from addon.metrics.price_warnings import PriceWarnings
 from addon.metrics.tally_line import BOUND, CHANGES, PASSED
 from addon.metrics.uncached import render_uncached
 from addon.metrics.untouched_warnings import UntouchedWarnings
-from addon.proxy.health_check import Address, Health
+from addon.network import Address
+from addon.places import shipped
+from addon.proxy.health_check import Health
 from addon.proxy.startup import render_recording
 from addon.proxy.websocket import explain_closed, explain_passed
-from addon.shared.config_file import ConfigFile
-from addon.shared.config_places import user_config
-from addon.shared.shipped import shipped
-from addon.shared.state_lines import render_no_page, render_recall
 from masking.config import PageSettings, Settings, list_keys, list_values, parse_settings
 from masking.config.settings import Tables
 from tests.findings import record
@@ -118,8 +117,8 @@ PRINTED: dict[str, list[Printed]] = {
         ),
         Remedies(), deaths=0, log=None,
     )],
-    "addon.shared.state_lines.render_recall": [lambda _: render_recall(_recalled(), ADVICE) or ""],
-    "addon.shared.state_lines.render_no_page": [
+    "addon.config.render_recall": [lambda _: render_recall(_recalled(), ADVICE) or ""],
+    "addon.config.render_no_page": [
         lambda _: render_no_page(PageSettings(port=80), OSError(13, "denied"), ADVICE)
     ],
     "addon.proxy.startup.render_recording": [

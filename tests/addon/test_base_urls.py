@@ -4,16 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from addon.proxy.base_urls import (
-    Server,
-    behind,
-    is_loopback,
-    point_at,
-    read_behind,
-    read_server,
-    read_target,
-)
-from addon.proxy.health_check import Address
+from addon.network import Address
+from addon.proxy.base_urls import Server, behind, point_at, read_behind, read_server, read_target
 
 PROXY = Address("127.0.0.1", 8080)
 OURS = "http://127.0.0.1:8080/to/http/localhost:8000"
@@ -189,15 +181,3 @@ def test_another_path_is_none_of_ours(path: str) -> None:
 )
 def test_the_server_that_a_base_url_leads_to_is_read(url: str, expected: str) -> None:
     assert expected == read_target(url).url
-
-
-@pytest.mark.parametrize(
-    ("host", "expected"),
-    [
-        *((host, True) for host in ("localhost", "LOCALHOST.", "a.localhost", "127.0.0.2", "::1")),
-        *((host, True) for host in ("0.0.0.0", "::", "::ffff:127.0.0.1")),
-        *((host, False) for host in ("127.example.com", "localhost.example", "10.0.0.1", "")),
-    ],
-)
-def test_this_machine_is_known_by_its_names_and_addresses(host: str, expected: bool) -> None:
-    assert expected == is_loopback(host)

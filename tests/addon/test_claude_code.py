@@ -8,7 +8,8 @@ from typing import NamedTuple
 import pytest
 
 from addon.commands.claude_code import Places, find_problem, plan, plan_shell
-from addon.proxy.health_check import Address, Health
+from addon.network import Address
+from addon.proxy.health_check import Health
 
 PORT = "http://127.0.0.1:8080"
 OURS = f"{PORT}/to/https/api.anthropic.com"

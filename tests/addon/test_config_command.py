@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from addon.commands.config_edit import edit_config, read_edit
 from addon.commands.main import main
+from addon.config import user_config
 from addon.metrics.toml_values import render_toml
-from addon.shared.config_places import user_config
-from addon.shared.shipped import shipped
+from addon.places import shipped
 from masking.config import Settings, parse_settings
 from masking.errors import ConfigError
 from tests.live.harness import ON
@@ -116,7 +116,10 @@ def test_a_file_in_the_working_directory_is_named_and_not_read(capsys: Screen) -
     Path("config.toml").write_bytes(ON)
     first, _, note, *_ = run(capsys)
     assert str(shipped("config.toml")) == first
-    assert "(config.toml in this folder is not read, as it may be a stranger's project)" == note
+    assert (
+        "(config.toml in this folder is not used: it may be part of somebody else's project)"
+        == note
+    )
     assert "in this folder" not in "".join(run(capsys, "--config", "config.toml"))
     Path("config.toml").write_bytes(b"nonsense")
     assert "is not read" not in "".join(run(capsys))

@@ -5,26 +5,35 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from addon import config as config_module
+from addon.config import (
+    Change,
+    ConfigFile,
+    ConfigWatch,
+    find_config,
+    render_change,
+    render_recall,
+    render_start,
+)
+from addon.metrics.advice import Advice
+from addon.places import FileState, read_regular, shipped
 from addon.proxy.launch import ADDON, running_proxy
-from addon.shared import config_file, state_lines
-from addon.shared.config_file import Change, ConfigFile
-from addon.shared.config_places import find_config
-from addon.shared.regular_file import FileState, read_regular
-from addon.shared.shipped import shipped
-from addon.shared.state_lines import render_change, render_start
-from masking.config import Settings
+from masking.config import Settings, parse_settings
 from masking.errors import ConfigError
 from tests.live.harness import (
     OFF,
     ON,
+    SECONDS,
     UNPRICED,
     Upstream,
     conversation,
@@ -173,7 +182,7 @@ def test_only_the_folder_of_the_script_that_is_loaded_gives_a_configuration(
     with caplog.at_level(logging.INFO):
         found = find_config("", script=script)
     said = (
-        f"{local} is passed over: mitmdump loaded {checkout}/addon/mask.py, which is not in that "
+        f"{local} is ignored: mitmdump loaded {checkout}/addon/mask.py, which is not in that "
         "folder (if the file is yours: --set mask_config=config.toml)"
     )
     expected = (local, []) if is_read else (places["user's own"], [said])
@@ -228,7 +237,7 @@ def test_without_a_working_directory_or_a_home_the_shipped_file_holds(
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     assert shipped("config.toml") == find_config("", script=tmp_path / "addon" / "mask.py")
-    assert ["your own configuration cannot be looked for: File name too long"] == caplog.messages
+    assert ["cannot look for your own configuration: File name too long"] == caplog.messages
     with pytest.raises(ConfigError, match="cannot find the configuration"):
         find_config("mine.toml")
 
@@ -351,7 +360,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_later(
     file = ConfigFile(config)
     config.write_bytes(OFF)
     assert file.look() is None
-    monkeypatch.setattr(config_file, "read_regular", lambda path: writing_first(path, ON + b"#"))
+    monkeypatch.setattr(config_module, "read_regular", lambda path: writing_first(path, ON + b"#"))
     assert file.look() is None
     monkeypatch.undo()
     assert Change() == look_twice(file)
@@ -437,12 +446,12 @@ def test_a_mistake_taken_back_is_reported(config: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "later", "expected"),
     [
-        (Change(), (), "configuration read again, no setting has changed (FILE)"),
+        (Change(), (), "configuration reloaded, no setting changed (FILE)"),
         (Change(problem="not TOML"), (), "configuration unchanged: not TOML"),
         (
             Change(("a.b", "c.d")),
             ("c.d",),
-            "configuration read again, a.b, c.d changed (at the next start: c.d): OFF, enabled is "
+            "configuration reloaded, a.b, c.d changed (at the next start: c.d): OFF, enabled is "
             "not true (FILE)",
         ),
     ],
@@ -455,9 +464,57 @@ def test_the_log_says_what_became_of_an_edit(
     later: tuple[str, ...],
     expected: str,
 ) -> None:
-    monkeypatch.setattr(state_lines, "AT_THE_NEXT_START", later)
+    monkeypatch.setattr(config_module, "AT_THE_NEXT_START", later)
     config.write_bytes(OFF)
     assert expected.replace("FILE", str(config)) == render_change(ConfigFile(config), change)
+
+
+# The thread that looks at it
+
+
+def find_threads() -> set[threading.Thread]:
+    return {each for each in threading.enumerate() if each.name == "configuration"}
+
+
+def test_an_edit_is_reported_until_the_watch_ends(tmp_path: Path) -> None:
+    path, changes, others = tmp_path / "mine.toml", SimpleQueue[Change](), find_threads()
+    path.write_bytes(ON)
+    file = ConfigFile(path)
+    watch = ConfigWatch(file, changes.put)
+    path.write_bytes(OFF)
+    assert Change(("schema1.enabled",)) == changes.get(timeout=SECONDS)
+    assert not file.settings.policy.enabled
+    (thread,) = find_threads() - others
+    watch.close()
+    thread.join(SECONDS)
+    assert not thread.is_alive()
+
+
+class Hanging(ConfigFile):
+    """A file on a mount that answers when it is told to."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.was_asked, self.answer = threading.Event(), threading.Event()
+
+    def look(self) -> Change | None:
+        self.was_asked.set()
+        assert self.answer.wait(SECONDS)
+        return Change()
+
+
+def test_a_mount_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_bytes(ON)
+    file, changes, others = Hanging(tmp_path / "mine.toml"), SimpleQueue[Change](), find_threads()
+    watch = ConfigWatch(file, changes.put)
+    assert file.was_asked.wait(SECONDS)
+    (thread,) = find_threads() - others
+    watch.close()
+    assert thread.is_alive()
+    assert thread.daemon
+    file.answer.set()
+    eventually(lambda: None if thread.is_alive() else True)
+    assert changes.empty()  # an edit that is found after the end is nobody's
 
 
 # What the start says of it
@@ -540,10 +597,62 @@ def test_the_environment_switches_the_redaction_of_rules(
     assert (True, False) == (before.redaction.enabled, after.redaction.enabled)
 
 
+NAMED = "[observation_masking.schema1]\nplaceholder_template = '<{recall}>'\n"
+RECALL = "[observation_masking.recall]\nenabled = true\nfolder = '/srv/recall'\n"
+KEPT = "masked content is kept in /srv/recall"
+UNNAMED = (
+    ", but no placeholder shows the id to read it by. This one does: obsmask config set "
+    "recall.enabled=true "
+    "'schema1.placeholder_template=[{tool_name}: {original_chars} chars masked; to read: "
+    "obsmask recall {recall}]'"
+)
+RULE = "[[observation_masking.rules]]\nhost = 'a'\n[observation_masking.rules.schema1]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("[observation_masking]", None, id="off, as shipped"),
+        pytest.param(f"{NAMED}{RECALL}", KEPT, id="the placeholder tells the id"),
+        pytest.param(RECALL, KEPT + UNNAMED, id="no placeholder does"),
+        pytest.param(
+            f"{RECALL}{RULE}placeholder_template = '{{recall}}'", KEPT, id="a rule's does"
+        ),
+        pytest.param(
+            f"{RECALL}[observation_masking.schema1]\nenabled = false", None, id="unmasked"
+        ),
+        pytest.param(f"[observation_masking]\nmode = 'observe'\n{RECALL}", None, id="observed"),
+        pytest.param(
+            RECALL.replace("/srv", "~nobody-of-this-name") + NAMED,
+            KEPT.replace("/srv", "~nobody-of-this-name"),
+            id="a home that is not there",
+        ),
+    ],
+)
+def test_the_start_says_where_content_is_kept(text: str, expected: str | None) -> None:
+    settings = parse_settings(text.encode())
+    assert settings is not None
+    assert expected == render_recall(settings, Advice())
+
+
+def test_without_a_home_it_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", _find_nobody)
+    settings = parse_settings((NAMED + RECALL.replace("/srv/recall", "")).encode())
+    assert settings is not None
+    expected = KEPT.replace("/srv/recall", "the user's state directory")
+    assert expected == render_recall(settings, Advice())
+
+
+def _find_nobody(_: int) -> None:
+    raise KeyError("uid not found")
+
+
 def test_the_start_names_what_was_set_beside_the_file(config: Path) -> None:
     overrides = ["schema1.window_turns=4", "mcp.enabled=true", "schema1.window_turns=5"]
     line = render_start(ConfigFile(config, overrides))
-    assert line.endswith(f"({config}; set beside it: schema1.window_turns, mcp.enabled)")
+    assert line.endswith(f"({config}; overridden: schema1.window_turns, mcp.enabled)")
     assert "window of 5 tool turns" in line
 
 
@@ -560,7 +669,7 @@ def test_the_start_says_which_file_and_what_it_does(upstream: Upstream, tmp_path
         config=None,
     ) as live:
         words = "ON, window of 3 tool turns, errors kept, moved at every turn"
-        beside = "set beside it: schema1.window_turns, websocket.mode"
+        beside = "overridden: schema1.window_turns, websocket.mode"
         assert f"{words} ({tmp_path}/mine.toml; {beside})" in live.proxy.log
 
 
@@ -589,7 +698,7 @@ def test_the_project_of_a_stranger_does_not_steer_the_proxy(
     )
     with running_addon(tmp_path, upstream, config=None) as live:
         arrived = live.send(CHAT, BODY).body
-        assert f"{tmp_path}/config.toml is passed over: mitmdump loaded {ADDON}" in live.proxy.log
+        assert f"{tmp_path}/config.toml is ignored: mitmdump loaded {ADDON}" in live.proxy.log
         assert f"({shipped('config.toml')})" in live.proxy.log
         assert "page: http://127.0.0.1:" in live.proxy.log
         assert live.record(CHAT)["status"] == 200
@@ -626,7 +735,7 @@ def test_edits_take_effect_once_the_log_says_so(upstream: Upstream, tmp_path: Pa
         assert arrived == [yes, no, no, yes, yes, window_of_3]
         assert live.proxy.log.count("configuration unchanged") == 2
         assert live.proxy.log.count("'observation_masking.schema1.window_turn'") == 2
-        assert "configuration read again, schema1.enabled changed: OFF, enabled" in live.proxy.log
+        assert "configuration reloaded, schema1.enabled changed: OFF, enabled" in live.proxy.log
         assert eventually(lambda: len(live.records()) == 6 or None)
 
 

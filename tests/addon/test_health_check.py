@@ -1,4 +1,4 @@
-"""An address is read, and what listens there is told from what does not."""
+"""What listens at an address is told from what does not."""
 
 import socket
 import threading
@@ -7,28 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from addon.proxy.health_check import Address, check_health, read_address
-
-
-@pytest.mark.parametrize(
-    ("text", "address", "url"),
-    [
-        ("127.0.0.1:8080", Address("127.0.0.1", 8080), "http://127.0.0.1:8080"),
-        ("http://localhost:9090/", Address("localhost", 9090), "http://localhost:9090"),
-        ("[::1]:8080", Address("::1", 8080), "http://[::1]:8080"),
-    ],
-)
-def test_an_address_is_read(text: str, address: Address, url: str) -> None:
-    assert (address, url) == (read_address(text), read_address(text).url)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "8080", "localhost", "localhost:none", "localhost:99999", "ftp://localhost:1", "a:1/b"],
-)
-def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=f"as 127.0.0.1:8080: {text}$"):
-        read_address(text)
+from addon.network import Address
+from addon.proxy.health_check import check_health
 
 
 @contextmanager

@@ -21,11 +21,9 @@ from mitmproxy.test import taddons, tflow, tutils
 
 from addon.engine import ResponseCopy
 from addon.mask import ObservationMasking
-from addon.proxy.bulk import is_bulk
 from addon.proxy.launch import ADDON
 from addon.proxy.marks import find_original
 from addon.records import recorder as metrics_module
-from addon.shared.requests import find_wire_format, is_event_stream, is_signed, path_of
 from tests.images import png
 from tests.live.harness import OFF, ON, conversation, encoded, masked, read_records
 
@@ -307,56 +305,6 @@ def test_without_a_configuration_everything_passes() -> None:
     addon.done()
 
 
-@pytest.mark.parametrize(
-    ("content_type", "expected"),
-    [
-        ("text/event-stream", True),
-        ("Text/Event-Stream; charset=utf-8", True),
-        ("text/event-stream;charset=utf-8", True),
-        ("text/event-streams", False),
-        ("application/json", False),
-        ("", False),
-    ],
-)
-def test_an_event_stream_is_known_by_its_type(content_type: str, expected: bool) -> None:
-    headers = http.Headers(content_type=content_type)
-    assert is_event_stream(tutils.tresp(headers=headers)) is expected
-
-
-@pytest.mark.parametrize(
-    ("headers", "expected"),
-    [
-        ({"content-length": "1000001"}, True),
-        ({"content-length": "1000000"}, False),
-        ({"content-length": "1000", "content-type": "video/mp4"}, False),
-        ({"content-length": "9" * 5_000}, True),
-        ({"content-length": "-1", "content-type": "text/html"}, True),
-        ({"content-type": "application/x-ndjson"}, True),
-        ({}, True),
-    ],
-)
-def test_a_response_is_bulk_when_it_is_large_or_of_no_known_size(
-    headers: dict[str, str], expected: bool
-) -> None:
-    assert (
-        is_bulk(
-            tutils.tresp(
-                headers=http.Headers([(k.encode(), v.encode()) for k, v in headers.items()])
-            )
-        )
-        is expected
-    )
-
-
-@pytest.mark.parametrize(
-    ("headers", "expected"),
-    [({}, False), ({"transfer-encoding": "chunked"}, True), ({"content-length": "10"}, False)],
-)
-def test_a_request_is_bulk_only_when_it_has_a_body(headers: dict[str, str], expected: bool) -> None:
-    fields = http.Headers([(k.encode(), v.encode()) for k, v in headers.items()])
-    assert is_bulk(tutils.treq(headers=fields)) is expected
-
-
 @pytest.mark.parametrize(("path", "expected"), [("/v1/files", True), ("/chat/completions", False)])
 def test_only_a_foreign_upload_goes_on_before_it_is_complete(
     addon: ObservationMasking, path: str, expected: bool
@@ -366,27 +314,6 @@ def test_only_a_foreign_upload_goes_on_before_it_is_complete(
     flow.request.headers["content-length"] = "2000000"
     addon.requestheaders(flow)
     assert bool(flow.request.stream) is expected
-
-
-@pytest.mark.parametrize(
-    ("headers", "query", "expected"),
-    [
-        ({}, "", False),
-        ({"authorization": "Bearer AWS4-"}, "", False),
-        ({"authorization": "aws4-hmac-sha256 Credential=x"}, "", True),
-        ({"Content-MD5": "x"}, "", True),
-        ({"Content-Digest": "x"}, "", True),
-        ({}, "?x-amz-signature=x", True),
-        ({}, "?signature=x", False),
-    ],
-)
-def test_a_signature_is_known(headers: dict[str, str], query: str, expected: bool) -> None:
-    request = chat_flow().request
-    request.headers.update(headers)
-    request.path += query
-    assert is_signed(request) is expected
-    assert find_wire_format(request)
-    assert path_of(request) == "/v1/chat/completions"
 
 
 def test_a_copy_gives_what_it_got_and_keeps_no_more_than_it_should() -> None:

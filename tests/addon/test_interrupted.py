@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from addon.commands.main import INTERRUPTED
-from addon.shared.shipped import shipped
+from addon.places import shipped
 from tests.live.harness import eventually
 
 LONG = shipped("recordings") / "qwen-code-scratch.flow"

@@ -9,7 +9,7 @@ import pytest
 
 from addon.commands.journal import Journal
 from addon.commands.main import main
-from addon.shared.stored_prices import stored_path
+from addon.stored_prices import stored_path
 from tests.live.harness import conversation
 from tests.places import ROOT
 

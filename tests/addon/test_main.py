@@ -14,10 +14,10 @@ import pytest
 from addon.commands.demo import RECORDING, SESSIONS
 from addon.commands.demo_tables import BOUNDARY
 from addon.commands.main import main, obsmask
+from addon.places import shipped
 from addon.proxy.launch import ADDON
 from addon.recordings.expectations import expectation_file, write_config
 from addon.recordings.flows import read_flows, write_flows
-from addon.shared.shipped import shipped
 from masking.config import parse_settings
 from masking.model import CHANGES
 from tests.sessions import CHATS

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from addon.commands.main import main
+from addon.places import shipped
 from addon.recordings.flows import read_flows
 from addon.recordings.studio import mcp_recorder
 from addon.recordings.studio.mcp_recorder import record_mcp
-from addon.shared.shipped import shipped
 
 
 def bodies(path: Path) -> list[tuple[bytes | None, bytes | None]]:

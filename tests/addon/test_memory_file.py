@@ -13,9 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from addon.shared.memories import Memories, MemoryFiles
-from addon.shared.memory_file import NAME, OBSERVED, VERSION, MemoryFile
-from addon.shared.memory_record import decode, encode
+from addon.memory import (
+    OBSERVED_FILE,
+    SENT_FILE,
+    VERSION,
+    Memories,
+    MemoryFile,
+    MemoryFiles,
+    decode_branches,
+    encode_branches,
+)
 from masking.memory import Anchor, BoundaryMemory, Branches, Move, Past, ResultId
 from masking.window import BoundaryPosition
 from masking.window.placeholder import Rendering
@@ -92,30 +99,34 @@ def test_a_file_that_is_deleted_is_made_again(
 def test_how_images_lists_and_arguments_were_masked_is_kept() -> None:
     rendering = Rendering("-", True, in_lists=False, images=True, arguments_chars=9)
     past = replace(PAST, moves=(PAST.moves[0]._replace(rendering=rendering),))
-    assert (past,) == decode(encode((past,)))
+    assert (past,) == decode_branches(encode_branches((past,)))
 
 
 @pytest.mark.parametrize("known", [2, 4, 5], ids=["images", "arguments", "digests"])
 def test_what_was_written_before_they_were_kept_is_read(known: int) -> None:
     (move,) = PAST.moves
-    (past,) = json.loads(encode((PAST,)))
+    (past,) = json.loads(encode_branches((PAST,)))
     places = [each.place for each in move.results]
     past["moves"] = [[[9, "ff" * 16], [4, 6], places, [*move.rendering][:known]]]
     results = tuple(ResultId(place, None, None) for place in places)
     read_again = replace(PAST, moves=(move._replace(results=results),))
-    assert (read_again,) == decode(json.dumps([past])) == decode(encode((read_again,)))
+    assert (
+        (read_again,)
+        == decode_branches(json.dumps([past]))
+        == decode_branches(encode_branches((read_again,)))
+    )
 
 
 def test_what_a_later_version_adds_is_carried_along() -> None:
-    (past,) = json.loads(encode((PAST,)))
+    (past,) = json.loads(encode_branches((PAST,)))
     past["arrival"] = {"whole": [1, 2]}
     past["moves"][0]["why"] = "it paid"
-    (known,) = decode(json.dumps([past]))
-    assert [past] == json.loads(encode((replace(known, sent=PAST.sent),)))
+    (known,) = decode_branches(json.dumps([past]))
+    assert [past] == json.loads(encode_branches((replace(known, sent=PAST.sent),)))
 
 
 def change(folder: Path, *statements: str) -> None:
-    database = sqlite3.connect(folder / NAME)
+    database = sqlite3.connect(folder / SENT_FILE)
     with database:
         for statement in statements:
             database.execute(statement)
@@ -123,7 +134,7 @@ def change(folder: Path, *statements: str) -> None:
 
 
 def ask(folder: Path, question: str) -> list[tuple[object, ...]]:
-    database = sqlite3.connect(folder / NAME)
+    database = sqlite3.connect(folder / SENT_FILE)
     found = database.execute(question).fetchall()
     database.close()
     return found
@@ -155,11 +166,11 @@ def test_a_file_of_a_later_version_is_read_and_not_written(
 ) -> None:
     write(tmp_path, (OPENING, (PAST,)))
     change(tmp_path, f"PRAGMA user_version = {VERSION + 1}")
-    before = (tmp_path / NAME).read_bytes()
+    before = (tmp_path / SENT_FILE).read_bytes()
     assert [(OPENING, (PAST,))] == read(tmp_path)
     write(tmp_path, (OPENING, (_LATER,)), (b"2", (PAST,)))
-    assert before == (tmp_path / NAME).read_bytes()
-    assert "of a later version" in caplog.text
+    assert before == (tmp_path / SENT_FILE).read_bytes()
+    assert "was written by a later version" in caplog.text
 
 
 def test_a_file_that_a_later_version_takes_over_is_not_written_any_more(
@@ -169,11 +180,11 @@ def test_a_file_that_a_later_version_takes_over_is_not_written_any_more(
     file.write(OPENING, (PAST,))
     assert file.read()
     change(tmp_path, f"PRAGMA user_version = {VERSION + 1}")
-    before = (tmp_path / NAME).read_bytes()
+    before = (tmp_path / SENT_FILE).read_bytes()
     file.write(OPENING, (_LATER,))
     file.close()
-    assert before == (tmp_path / NAME).read_bytes()
-    assert "of a later version" in caplog.text
+    assert before == (tmp_path / SENT_FILE).read_bytes()
+    assert "was written by a later version" in caplog.text
 
 
 def test_two_processes_put_a_damaged_file_aside_once(tmp_path: Path) -> None:
@@ -183,7 +194,7 @@ def test_two_processes_put_a_damaged_file_aside_once(tmp_path: Path) -> None:
     other.write(b"2", (PAST,))
     assert 2 == len(other.read())
     damaged = b"x" * 20_000
-    (tmp_path / NAME).write_bytes(damaged)
+    (tmp_path / SENT_FILE).write_bytes(damaged)
     for number in range(3):
         one.write(b"one %d" % number, (PAST,))
         one.read()
@@ -191,7 +202,7 @@ def test_two_processes_put_a_damaged_file_aside_once(tmp_path: Path) -> None:
         other.read()
     one.close()
     other.close()
-    assert damaged == (tmp_path / f"{NAME}.damaged").read_bytes()
+    assert damaged == (tmp_path / f"{SENT_FILE}.damaged").read_bytes()
     written = dict(read(tmp_path))
     assert {b"1", b"2"} | {b"%s %d" % (n, i) for n in (b"one", b"other") for i in range(3)} == {
         *written
@@ -202,9 +213,9 @@ def test_a_file_of_another_form_is_left_as_it_is(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     change(tmp_path, f"PRAGMA user_version = {VERSION + 1}", "CREATE TABLE conversations (key)")
-    before = (tmp_path / NAME).read_bytes()
+    before = (tmp_path / SENT_FILE).read_bytes()
     write(tmp_path, (OPENING, (PAST,)))
-    assert before == (tmp_path / NAME).read_bytes()
+    assert before == (tmp_path / SENT_FILE).read_bytes()
     assert [logging.WARNING] == [record.levelno for record in caplog.records]
 
 
@@ -212,7 +223,7 @@ def test_what_could_not_be_written_is_once_it_can_be(tmp_path: Path) -> None:
     write(tmp_path, (OPENING, (PAST,)))
     file = MemoryFile(lambda: tmp_path)
     file.read()
-    holder = sqlite3.connect(tmp_path / NAME)
+    holder = sqlite3.connect(tmp_path / SENT_FILE)
     holder.execute("BEGIN EXCLUSIVE")
     file.write(b"2", (PAST,))
     file._thread.submit(lambda: None).result()  # it was tried in vain
@@ -247,10 +258,10 @@ def test_a_locked_file_holds_requests_up_for_a_while_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, (OPENING, (PAST,)), (b"2", (PAST,)))
-    holder = sqlite3.connect(tmp_path / NAME)
+    holder = sqlite3.connect(tmp_path / SENT_FILE)
     holder.execute("BEGIN EXCLUSIVE")
-    monkeypatch.setattr("addon.shared.memories._PATIENCE", 0.0)
-    monkeypatch.setattr("addon.shared.memory_file.PATIENCE", 60.0)
+    monkeypatch.setattr("addon.memory._REQUEST_PATIENCE", 0.0)
+    monkeypatch.setattr("addon.memory.PATIENCE", 60.0)
     files = MemoryFiles(lambda: tmp_path)
 
     async def meet() -> Memories:
@@ -274,12 +285,12 @@ def test_only_what_was_sent_is_waited_for_where_that_is_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, (OPENING, (PAST,)))
-    observed = MemoryFile(lambda: tmp_path, OBSERVED)
+    observed = MemoryFile(lambda: tmp_path, OBSERVED_FILE)
     observed.write(OPENING, (PAST,))
     observed.close()
-    holder = sqlite3.connect(tmp_path / OBSERVED)
+    holder = sqlite3.connect(tmp_path / OBSERVED_FILE)
     holder.execute("BEGIN EXCLUSIVE")
-    monkeypatch.setattr("addon.shared.memories._PATIENCE", 0.0)
+    monkeypatch.setattr("addon.memory._REQUEST_PATIENCE", 0.0)
     files = MemoryFiles(lambda: tmp_path)
 
     async def open_memories() -> Memories:
@@ -297,9 +308,9 @@ def test_a_file_that_is_locked_for_good_holds_up_neither_requests_nor_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(tmp_path, (OPENING, (PAST,)))
-    holder = sqlite3.connect(tmp_path / NAME)
+    holder = sqlite3.connect(tmp_path / SENT_FILE)
     holder.execute("BEGIN EXCLUSIVE")
-    monkeypatch.setattr("addon.shared.memories._PATIENCE", 0.0)
+    monkeypatch.setattr("addon.memory._REQUEST_PATIENCE", 0.0)
     files = MemoryFiles(lambda: tmp_path)
     memories = asyncio.run(files.open(observes=False))
     memories.sent._put(OPENING, (_ELSEWHERE,))
@@ -327,7 +338,7 @@ def test_no_more_is_kept_than_is_ever_remembered(tmp_path: Path) -> None:
 def test_it_is_for_its_owner_alone(tmp_path: Path) -> None:
     folder = tmp_path / "state" / "ours"
     write(folder, (OPENING, (PAST,)))
-    modes = [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / NAME)]
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / SENT_FILE)]
     assert [0o700, 0o600] == modes
 
 
@@ -346,18 +357,18 @@ def test_a_torn_file_is_begun_anew(
     tmp_path: Path, length: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(tmp_path, (OPENING, (PAST,)))
-    file = tmp_path / NAME
+    file = tmp_path / SENT_FILE
     file.write_bytes(b"x" * length)
     assert [] == read(tmp_path)
     write(tmp_path, (OPENING, (PAST,)))
     assert [(OPENING, (PAST,))] == read(tmp_path)
     assert (length > 1) == ("damaged" in caplog.text)
-    assert (length > 1) == ((tmp_path / f"{NAME}.damaged").exists())
+    assert (length > 1) == ((tmp_path / f"{SENT_FILE}.damaged").exists())
 
 
 def test_a_file_that_is_torn_in_its_middle_costs_no_more_than_what_it_held(tmp_path: Path) -> None:
     write(tmp_path, *((bytes([n]), (PAST,) * 8) for n in range(200)))
-    file = tmp_path / NAME
+    file = tmp_path / SENT_FILE
     file.write_bytes(file.read_bytes()[:20_000])
     read(tmp_path)
     write(tmp_path, (OPENING, (PAST,)))
@@ -374,7 +385,7 @@ def test_a_folder_that_cannot_be_made_is_a_warning_once(
     assert [] == file.read()
     file.close()
     (record,) = caplog.records
-    assert (logging.WARNING, True) == (record.levelno, "in the process alone" in record.message)
+    assert (logging.WARNING, True) == (record.levelno, "kept in memory only" in record.message)
 
 
 def test_a_full_disk_is_a_warning_and_what_was_written_stays_readable(
@@ -396,9 +407,9 @@ def test_a_file_that_is_locked_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(tmp_path, (OPENING, (PAST,)))
-    holder = sqlite3.connect(tmp_path / NAME)
+    holder = sqlite3.connect(tmp_path / SENT_FILE)
     holder.execute("BEGIN EXCLUSIVE")
-    monkeypatch.setattr("addon.shared.memory_file.PATIENCE", 0.05)
+    monkeypatch.setattr("addon.memory.PATIENCE", 0.05)
     assert [] == read(tmp_path)
     holder.close()
     assert "locked" in caplog.text
@@ -407,7 +418,7 @@ def test_a_file_that_is_locked_is_left_alone(
 
 def test_a_row_that_cannot_be_read_costs_no_other_one(tmp_path: Path) -> None:
     write(tmp_path, (OPENING, (PAST,)))
-    database = sqlite3.connect(tmp_path / NAME)
+    database = sqlite3.connect(tmp_path / SENT_FILE)
     for n, branches in enumerate(["CAST(x'ff' AS TEXT)", "x'ff'", "7", "'[1]'", "''"]):
         database.execute(f"INSERT INTO conversations VALUES ({n}, {branches}, 0)")
     database.commit()
@@ -441,7 +452,7 @@ _MOVED = replace(_LATER, moves=(*PAST.moves, PAST.moves[0]))
 def test_a_request_that_masks_nothing_new_waits_for_others_or_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("addon.shared.memory_file._WAIT", 600.0)
+    monkeypatch.setattr("addon.memory._WRITE_DELAY", 600.0)
     file = MemoryFile(lambda: tmp_path)
     file.write(OPENING, (PAST,))
     file.read()
@@ -456,14 +467,14 @@ def test_a_request_that_masks_nothing_new_waits_for_others_or_the_end(
 def test_a_hurry_while_it_writes_does_not_hurry_what_comes_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("addon.shared.memory_file._WAIT", 600.0)
+    monkeypatch.setattr("addon.memory._WRITE_DELAY", 600.0)
     file = MemoryFile(lambda: tmp_path)
 
     def encode_in_a_hurry(branches: Branches) -> str:
         file._hurry()
-        return encode(branches)
+        return encode_branches(branches)
 
-    monkeypatch.setattr("addon.shared.memory_file.encode", encode_in_a_hurry)
+    monkeypatch.setattr("addon.memory.encode_branches", encode_in_a_hurry)
     file.write(OPENING, (PAST,))
     file.read()
     file.write(OPENING, (_LATER,))
@@ -473,7 +484,7 @@ def test_a_hurry_while_it_writes_does_not_hurry_what_comes_later(
 
 
 def test_it_waits_no_longer_than_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("addon.shared.memory_file._WAIT", 0.01)
+    monkeypatch.setattr("addon.memory._WRITE_DELAY", 0.01)
     file = MemoryFile(lambda: tmp_path)
     file.write(OPENING, (PAST,))
     file.read()
@@ -496,7 +507,7 @@ def test_it_waits_no_longer_than_that(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_all_else_is_written_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opening: bytes, branches: Branches
 ) -> None:
-    monkeypatch.setattr("addon.shared.memory_file._WAIT", 600.0)
+    monkeypatch.setattr("addon.memory._WRITE_DELAY", 600.0)
     file = MemoryFile(lambda: tmp_path)
     file.write(OPENING, (PAST,))
     file.read()
@@ -510,14 +521,14 @@ def test_closed_it_takes_nothing_more(tmp_path: Path) -> None:
     file.close()
     file.write(OPENING, (PAST,))
     file.close()
-    assert not (tmp_path / NAME).exists()
+    assert not (tmp_path / SENT_FILE).exists()
 
 
 # As text
 
 
 def test_a_conversation_as_text_is_the_same_again() -> None:
-    assert (PAST, PAST) == decode(encode((PAST, PAST)))
+    assert (PAST, PAST) == decode_branches(encode_branches((PAST, PAST)))
 
 
 @pytest.mark.parametrize(
@@ -542,4 +553,4 @@ def test_a_conversation_as_text_is_the_same_again() -> None:
     ],
 )
 def test_any_other_text_gives_no_conversations(text: str) -> None:
-    assert () == decode(text)
+    assert () == decode_branches(text)

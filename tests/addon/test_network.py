@@ -7,11 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from addon.commands.main import main
+from addon.network import Address, find_free_port
 from addon.proxy.environment import REPLACED
-from addon.proxy.health_check import Address
 from addon.proxy.network import describe, find_upstream
 from addon.proxy.upstream import Upstream
-from tests.live.harness import free_port
 
 COMPANY = "http://proxy.corp.example:3128"
 
@@ -39,7 +38,7 @@ def test_a_proxy_on_this_machine_is_used_while_it_is_there(port: int, host: str)
 
 
 def test_a_proxy_on_this_machine_that_is_gone_is_named() -> None:
-    url = f"http://127.0.0.1:{free_port()}"
+    url = f"http://127.0.0.1:{find_free_port()}"
     with pytest.raises(ValueError, match=f"^https_proxy names {url}, where nothing listens.* --un"):
         find_upstream({"https_proxy": url})
 

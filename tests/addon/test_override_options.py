@@ -8,9 +8,8 @@ import pytest
 from addon.commands.demo import RECORDING
 from addon.commands.main import main, obsmask
 from addon.commands.options import policy_options, read_overrides
-from addon.shared.config_file import ConfigFile
-from addon.shared.config_places import user_config
-from addon.shared.shipped import shipped
+from addon.config import ConfigFile, user_config
+from addon.places import shipped
 from masking.config import Settings
 
 SESSION = shipped("recordings") / RECORDING

@@ -2,14 +2,14 @@ import pytest
 
 from addon.commands.main import main
 from addon.commands.page import open_page
+from addon.config import render_no_page
 from addon.metrics.advice import Advice
-from addon.shared.state_lines import render_no_page
+from addon.network import find_free_port
 from masking.config import PageSettings
-from tests.live.harness import free_port
 
 
 def test_without_a_proxy_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    address = f"127.0.0.1:{free_port()}"
+    address = f"127.0.0.1:{find_free_port()}"
     assert 1 == main(["page", "--proxy", address])
     told = f"obsmask: no proxy with the addon answers at http://{address}. For another one: "
     assert f"{told}obsmask page --proxy ADDRESS, which its log names\n" == capsys.readouterr().err

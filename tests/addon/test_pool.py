@@ -2,18 +2,10 @@
 
 import asyncio
 import gc
-import json
 import threading
 import weakref
 
-import pytest
-
-from addon.shared.extent import MAX_ELEMENTS, MAX_VALUES, check_elements, check_values
 from addon.threads import Pool
-from masking.errors import WireError
-from masking.wire import FORMATS
-from masking.wire.chat import CHAT
-from masking.wire.gemini import GEMINI
 
 LARGE, SMALL = 2_000_000, 1_999_999
 
@@ -105,41 +97,3 @@ def test_what_is_left_in_a_circle_does_not_wait_for_the_collector() -> None:
     asyncio.run(pool.run(LARGE, work))
     pool.close()
     assert [None] == [ref() for ref in dead]
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        pytest.param(b"," * MAX_VALUES, id="as many values as there may be"),
-        pytest.param(b"a" * (MAX_VALUES + 10), id="a long text"),
-        pytest.param(b'{"a": [1, 2]}', id="a short body"),
-    ],
-)
-def test_a_body_of_so_many_values_is_looked_into(body: bytes) -> None:
-    check_values(body)
-
-
-@pytest.mark.parametrize("value", [b"{", b"[", b"1,"], ids=["objects", "lists", "numbers"])
-def test_a_body_of_more_values_is_not_looked_into(value: bytes) -> None:
-    with pytest.raises(WireError, match="more than 16,000,000 values"):
-        check_values(value * (MAX_VALUES + 1))
-
-
-def test_a_list_of_more_elements_is_not_looked_into() -> None:
-    items = [""] * MAX_ELEMENTS
-    check_elements({"messages": items}, CHAT)
-    with pytest.raises(WireError, match="more than 1,000,000 elements"):
-        check_elements({"messages": [*items, ""]}, CHAT)
-
-
-def test_a_list_is_found_wherever_the_format_has_it() -> None:
-    items = [""] * (MAX_ELEMENTS + 1)
-    with pytest.raises(WireError):
-        check_elements({"request": {"contents": items}}, GEMINI)
-
-
-@pytest.mark.parametrize("odd", ["7", '{"messages": 7}', '{"request": [], "contents": {}}'])
-def test_odd_documents_have_no_elements(odd: str) -> None:
-    document = json.loads(odd)
-    for wire in FORMATS:
-        check_elements(document if isinstance(document, dict) else {}, wire)

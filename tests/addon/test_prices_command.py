@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from addon.commands.main import main
-from addon.shared.stored_prices import stored_path
+from addon.stored_prices import stored_path
 from masking.prices import load_shipped
 from tests.live.harness import (
     UNPRICED,
@@ -248,7 +248,7 @@ def test_a_stored_list_that_is_older_than_the_shipped_one_holds_and_is_named(
 ) -> None:
     run(capsys, "--update", newer(tmp_path, date))
     assert f"By the price list of {date}: m of S" == run(capsys, "localhost", "m")[1]
-    warning = f"the stored price list is of {date}, and older than the shipped one of {DATE}"
+    warning = f"the stored price list ({date}) is older than the shipped one ({DATE})"
     assert is_older == (warning in caplog.text)
 
 
@@ -351,4 +351,4 @@ def test_a_proxy_takes_up_the_stored_list_at_its_start(
         live.send("/v1/chat/completions", encoded(conversation(model="m")))
         record = live.record("/v1/chat/completions")
     assert source == record["price_source"]
-    assert is_told == ("is ignored, and the shipped price list holds" in live.proxy.log)
+    assert is_told == ("is ignored, and the shipped price list is used" in live.proxy.log)

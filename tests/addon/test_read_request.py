@@ -5,8 +5,7 @@ from mitmproxy import http
 from mitmproxy.test import tutils
 
 from addon.proxy.flows import ReadRequest
-from addon.shared.client import find_client, is_subscription
-from addon.shared.requests import digest_account, is_signed
+from addon.request import client_of, digest_account, is_signed, is_subscription
 
 FIELDS = [
     pytest.param((), id="no field"),
@@ -30,7 +29,7 @@ def test_it_says_what_mitmproxy_says(fields: tuple[tuple[bytes, bytes], ...]) ->
         assert expected.get_all(name) == actual.get_all(name)
         if name in expected:
             assert expected[name] == actual[name]
-    for tell in (digest_account, find_client, is_signed, is_subscription):
+    for tell in (digest_account, client_of, is_signed, is_subscription):
         assert tell(request) == tell(read)
     found = ("method", "path", "pretty_host", "raw_content")
     assert [getattr(request, part) for part in found] == [getattr(read, part) for part in found]

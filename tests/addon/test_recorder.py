@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from addon.commands.main import main
+from addon.places import shipped
 from addon.proxy.launch import running_proxy
 from addon.recordings.flows import read_flows
 from addon.recordings.provider.provider import HOST, Provider
@@ -26,7 +27,6 @@ from addon.recordings.studio.scenario import (
     write_project,
 )
 from addon.recordings.studio.scripted_client import script_replies
-from addon.shared.shipped import shipped
 from tests.live.harness import SECONDS
 from tests.scripted_actions import perform, run
 

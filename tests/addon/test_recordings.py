@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from mitmproxy import http
 
+from addon.config import ConfigFile
+from addon.places import recordings, shipped
 from addon.proxy.event_stream import EventStream
 from addon.recordings.exchanges import find_exchanges
 from addon.recordings.expectations import expectation_file, find_configs, replay_recording
 from addon.recordings.flows import read_flows
 from addon.recordings.studio.scenario import write_project
-from addon.shared.config_file import ConfigFile
-from addon.shared.requests import is_event_stream
-from addon.shared.shipped import recordings, shipped
+from addon.request import is_event_stream
 from masking.history_summary import find_blocks
 from masking.mcp import PayloadPolicy, cut_text, mask_payload_bytes, read_methods
 from masking.model import replacements_of

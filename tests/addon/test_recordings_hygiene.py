@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 from mitmproxy import http
 
+from addon.places import recordings
 from addon.recordings.exchanges import find_exchanges
 from addon.recordings.flows import name_of, read_flows, write_flows
 from addon.recordings.leak_check import check
@@ -21,7 +22,6 @@ from addon.recordings.scrubbed_text import OwnRecording
 from addon.recordings.studio.clients import CLIENTS
 from addon.recordings.studio.mcp_recorder import SERVER
 from addon.recordings.studio.scenario import Scenario, write_project
-from addon.shared.shipped import recordings
 from masking.conversation import Conversation, find_answers, read_conversation
 from masking.wire.usage import read_usage
 from tests.scripted_actions import perform

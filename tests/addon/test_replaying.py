@@ -14,11 +14,11 @@ from addon.commands.opened_work import WorkOptions, open_work
 from addon.commands.replay_tables import render_conversations
 from addon.commands.replaying import Wanted, replay_sessions
 from addon.commands.sessions import read_sessions
+from addon.places import shipped
 from addon.recordings.expectations import expectation_file
 from addon.recordings.flows import read_flows, write_flows
 from addon.replay.replay import ReplaySettings
 from addon.replay.totals import summarize
-from addon.shared.shipped import shipped
 from masking.window import MaskPolicy
 from tests.live.harness import conversation
 from tests.sessions import CHATS

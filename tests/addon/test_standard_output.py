@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from addon.shared.config_file import ConfigFile
-from addon.shared.state_lines import render_start
+from addon.config import ConfigFile, render_start
 from masking.config import parse_settings
 from masking.errors import ConfigError
 from tests.live.harness import ON, environment, eventually, run_mitmdump

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from addon.config import ConfigFile
 from addon.gateways.stateless import without_memory
-from addon.shared.config_file import ConfigFile
 from masking.errors import ConfigError
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from addon.network import find_free_port
 from addon.proxy.tls_passthrough import Passthrough
 from addon.proxy.trust import Trust
-from addon.shared.requests import is_opened
+from addon.request import is_opened
 from masking.config import HostSettings
 from tests.live.harness import (
     ON,
@@ -16,7 +17,6 @@ from tests.live.harness import (
     Upstream,
     conversation,
     encoded,
-    free_port,
     masked,
     running_addon,
     running_upstream,
@@ -121,7 +121,7 @@ def test_hosts_are_those_behind_the_proxy_not_the_proxy_itself(
 ) -> None:
     """A client that speaks TLS with the proxy, or with its reverse mode, names the proxy there."""
     config = ON + b'[observation_masking.hosts]\nonly = ["127.0.0.1"]\n'
-    reverse, behind = free_port(), f"https://127.0.0.1:{upstream.sink.port}"
+    reverse, behind = find_free_port(), f"https://127.0.0.1:{upstream.sink.port}"
     modes = ("--mode", "regular", "--mode", f"reverse:{behind}@{reverse}")
     with running_addon(tmp_path, upstream, *modes, config=config) as live:
         with live.client(proxy=None) as client:

@@ -18,9 +18,9 @@ from addon.commands.tuning import (
 from addon.commands.workers import Workers, open_workers
 from addon.metrics.advice import Advice
 from addon.metrics.toml_values import dump_toml
+from addon.places import shipped
 from addon.replay.replay import ReplaySettings
 from addon.replay.tune.recommend import DEFAULTS, Grid, Tuning, recommend, switch_off, tuning_of
-from addon.shared.shipped import shipped
 from masking.config import parse_settings
 from masking.prices import CachePricing, PriceSettings
 from masking.window import MaskPolicy

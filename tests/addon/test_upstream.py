@@ -117,6 +117,8 @@ COVERED = {
     "this machine's address": ("", "127.0.0.1", 80),
     "another of its addresses": ("", "127.1.2.3", 80),
     "its address of IPv6": ("", "::1", 80),
+    "a name below its own": ("", "tool.localhost", 80),
+    "all of its addresses": ("", "0.0.0.0", 80),
 }
 
 NOT_COVERED = {

@@ -10,11 +10,11 @@ from concurrent.futures import Future
 
 import pytest
 
+from addon.content import TooLargeError
 from addon.masker import Ledgers
 from addon.metrics.record import RequestRecord
 from addon.records import recorder as metrics_module
 from addon.records.recorder import Recorder
-from addon.shared.decoding import TooLargeError
 from addon.stages import Answered
 from addon.threads import LoopLog, Worker
 from masking.config import Settings

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from addon.commands.processes import open_processes
 from addon.commands.sessions import read_sessions
+from addon.places import shipped
 from addon.replay.replay import ReplaySettings, Session
 from addon.replay.session_index import index_session
 from addon.replay.tune.fast_replay import FastReplay
-from addon.shared.shipped import shipped
 from masking.accounting.cost import AS_MUCH, worst_bill
 from masking.config import Settings, parse_settings
 from masking.prices import PriceSettings, Pricing

@@ -17,8 +17,8 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from addon.places import shipped
 from addon.proxy.launch import HOST, Proxy, running_proxy
-from addon.shared.shipped import shipped
 from masking.config import parse_settings
 from tests.soak.checks import Outcome, find_faults
 from tests.soak.client import Clients

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.harness import SECONDS, eventually, free_port
+from addon.network import find_free_port
+from tests.live.harness import SECONDS, eventually
 from tests.places import ROOT
 
 PROGRAM = shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
@@ -55,7 +56,7 @@ class HAProxy:
 def running_haproxy(folder: Path, ports: Sequence[int]) -> Iterator[HAProxy]:
     """Run it with the documented configuration, with other addresses; wait until all are up."""
     assert PROGRAM is not None
-    running = HAProxy(free_port(), folder / "haproxy.sock")
+    running = HAProxy(find_free_port(), folder / "haproxy.sock")
     config = DOCUMENTED.read_text(encoding="utf-8")
     for place, port in zip(("8081", "8082", "8083"), ports, strict=True):
         config = config.replace(f"127.0.0.1:{place}", f"127.0.0.1:{port}")

@@ -6,7 +6,6 @@ Nothing of the environment reaches them but what is passed on by name.
 import contextlib
 import json
 import os
-import random
 import re
 import shutil
 import socket
@@ -69,21 +68,6 @@ def eventually(find: Callable[[], _Value | None]) -> _Value:
             return found
         time.sleep(0.01)
     raise TimeoutError("waited in vain")
-
-
-def free_port() -> int:
-    """Return a port of loopback that is free, and stays so until it is used.
-
-    It is below those that the system gives to connections and to servers that name none.
-    """
-
-    def find() -> int | None:
-        port = random.randrange(10_000, 32_768)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
-        return None
-
-    return eventually(find)
 
 
 def policy_of(config: bytes) -> MaskPolicy:
@@ -328,7 +312,7 @@ class Live:
         eventually(lambda: self._count_edits() > before or None)
 
     def _count_edits(self) -> int:
-        return len(re.findall(r"configuration (?:read again|unchanged)", self.proxy.log))
+        return len(re.findall(r"configuration (?:reloaded|unchanged)", self.proxy.log))
 
 
 @contextlib.contextmanager

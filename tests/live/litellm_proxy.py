@@ -16,8 +16,9 @@ from typing import Any
 import httpx
 import pytest
 
+from addon.network import find_free_port
 from addon.recordings.provider.provider import Provider
-from tests.live.harness import SECONDS, environment, eventually, free_port, read_records
+from tests.live.harness import SECONDS, environment, eventually, read_records
 from tests.places import ROOT
 
 PYTHON = Path(os.environ.get("OBSMASK_TEST_LITELLM", ROOT / ".venv-litellm" / "bin" / "python"))
@@ -53,7 +54,7 @@ class LiteLLM:
         eventually(lambda: self._count_edits() > before or None)
 
     def _count_edits(self) -> int:
-        return self.log.count("configuration read again")
+        return self.log.count("configuration reloaded")
 
     def records(self, count: int) -> list[dict[str, Any]]:
         """Return the records once there are so many."""
@@ -95,7 +96,7 @@ def running_litellm(
     """Run the proxy as the documentation configures it, unless its own file is given."""
     text = read_documented("yaml") if proxy_config is None else proxy_config
     (folder / "config.yaml").write_text(text, encoding="utf-8")
-    port = free_port()
+    port = find_free_port()
     command = [str(PYTHON.parent / "litellm"), "--config", str(folder / "config.yaml")]
     command += ["--host", "127.0.0.1", "--port", str(port)]
     with (folder / "litellm.log").open("wb") as log:

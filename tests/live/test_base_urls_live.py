@@ -12,8 +12,8 @@ import pytest
 from mitmproxy import http as mitmproxy_http
 from mitmproxy.io import FlowReader
 
+from addon.network import Address
 from addon.proxy.base_urls import Server, behind
-from addon.proxy.health_check import Address
 from tests.live.harness import (
     SECONDS,
     Live,

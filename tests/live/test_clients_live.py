@@ -11,6 +11,8 @@ import pytest
 import tomli
 import tomlkit
 
+from addon.config import CONFIG_NAME
+from addon.places import shipped
 from addon.proxy.authorities import write_bundle
 from addon.proxy.launch import running_proxy
 from addon.proxy.marks import find_original
@@ -22,9 +24,7 @@ from addon.recordings.studio.installation import find_installed
 from addon.recordings.studio.recorder import REDIRECT, Workspace, run_client
 from addon.recordings.studio.scenario import write_project
 from addon.recordings.studio.scripted_client import script_replies
-from addon.shared.config_places import NAME
-from addon.shared.requests import find_wire_format
-from addon.shared.shipped import shipped
+from addon.request import find_wire_format
 from masking.config import ROOT
 from masking.conversation import read_conversation
 from tests.differences import compare
@@ -45,11 +45,11 @@ INSTALLED = [name for name in CHOSEN if find_installed(CLIENTS[name])]
 
 def write_config(folder: Path) -> Path:
     """Write the shipped configuration, but moves cost nothing, and WebSockets become requests."""
-    document = tomli.loads(shipped(NAME).read_text(encoding="utf-8"))
+    document = tomli.loads(shipped(CONFIG_NAME).read_text(encoding="utf-8"))
     document[ROOT]["schema1"]["cache_pricing"] = "none"
     document[ROOT]["websocket"] = {"mode": "http"}
     document[ROOT]["recording"] = {"keep_original": True}
-    path = folder / NAME
+    path = folder / CONFIG_NAME
     path.write_text(tomlkit.dumps(document), encoding="utf-8")
     return path
 

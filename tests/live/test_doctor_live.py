@@ -13,10 +13,11 @@ from mitmproxy.certs import CertStore
 
 from addon.commands.diagnosis.program import Interpreter
 from addon.commands.diagnosis.trial import try_interpreter
+from addon.network import find_free_port
 from addon.proxy.authorities import write_bundle
 from addon.proxy.environment import client_environment
 from addon.proxy.launch import Proxy, running_proxy
-from tests.live.harness import ON, SECONDS, environment, free_port
+from tests.live.harness import ON, SECONDS, environment
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="there is no node")
@@ -149,7 +150,7 @@ def test_a_bundle_with_the_authority_of_another_machines_proxy_will_do(
 
 
 def test_a_proxy_that_is_gone_is_broken(home: Path, bundle: Path) -> None:
-    url = f"http://127.0.0.1:{free_port()}"
+    url = f"http://127.0.0.1:{find_free_port()}"
     found = ask(home, **client_environment(url, bundle))
     assert found.code == 1
     assert ["broken"] == found.levels("Proxy")

@@ -19,8 +19,9 @@ from addon.gateways.envoy.launch import (
     running_service,
     write_envoy_config,
 )
+from addon.network import find_free_port
+from addon.places import shipped
 from addon.recordings.expectations import expectation_file
-from addon.shared.shipped import shipped
 from tests.live.envoy_harness import MISSING, Behind, connect, require_envoy, running_behind, spell
 from tests.live.harness import (
     ON,
@@ -30,7 +31,6 @@ from tests.live.harness import (
     encoded,
     environment,
     eventually,
-    free_port,
     masked,
     running_upstream,
     stream,
@@ -149,7 +149,7 @@ def test_a_processor_is_looked_for_as_often_before_the_first_request() -> None:
 def test_a_processor_that_starts_after_envoy_is_found(tmp_path: Path, upstream: Upstream) -> None:
     (tmp_path / "config.toml").write_bytes(ON)
     told = ("--config", str(tmp_path / "config.toml"), "--drain", "1")
-    port = free_port()
+    port = find_free_port()
     config = write_envoy_config(tmp_path, [port], upstream.sink.port, upstream.ca)
     with running_envoy(require_envoy(), config) as envoy:
         behind = Behind(envoy, [], tmp_path, upstream)

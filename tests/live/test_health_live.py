@@ -7,7 +7,8 @@ import httpx
 import pytest
 
 from addon.commands.main import main
-from addon.proxy.health_check import Address, Health, check_health
+from addon.network import Address
+from addon.proxy.health_check import Health, check_health
 from tests.live.harness import (
     ON,
     SECONDS,

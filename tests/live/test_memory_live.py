@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from addon.shared.memory_file import NAME, MemoryFile
+from addon.memory import SENT_FILE, MemoryFile
 from masking.rewrite import rewrite_request
 from masking.wire.messages import MESSAGES
 from masking.wire.ollama import OLLAMA
@@ -85,7 +85,7 @@ def test_a_restart_unmasks_nothing_nor_does_a_change_of_settings(
     with running_addon(tmp_path, upstream, config=ON.replace(b"= 2\n", b"= 11\n")) as live:
         assert masked == send(live, 12)
         assert ["warm"] * 2 == [record["prefix"] for record in wait_for_records(live, 14)[-2:]]
-    assert (tmp_path / "state" / "observation-masking" / NAME).stat().st_mode & 0o077 == 0
+    assert (tmp_path / "state" / "observation-masking" / SENT_FILE).stat().st_mode & 0o077 == 0
 
 
 def grow_old(folder: Path, seconds: float) -> None:
@@ -114,7 +114,7 @@ def test_after_a_long_pause_the_boundary_moves_at_once(
 def test_a_lost_memory_costs_one_broken_prefix(upstream: Upstream, tmp_path: Path) -> None:
     with running_addon(tmp_path, upstream, config=ON) as live:
         before = play(live, range(9))
-    (tmp_path / "state" / "observation-masking" / NAME).unlink()
+    (tmp_path / "state" / "observation-masking" / SENT_FILE).unlink()
     with running_addon(tmp_path, upstream, config=ON) as live:
         after = [before, *(send(live, turns) for turns in range(9, 30))]
         assert "first met" == wait_for_records(live, 10)[9]["prefix"]
@@ -135,7 +135,7 @@ def test_without_a_memory_a_request_is_all_that_counts(upstream: Upstream, tmp_p
         assert early
         assert early == play(live, range(LATE + 1))
         assert {None} == {record["prefix"] for record in wait_for_records(live, LATE + 2)}
-    assert not (tmp_path / "state" / "observation-masking" / NAME).exists()
+    assert not (tmp_path / "state" / "observation-masking" / SENT_FILE).exists()
 
 
 def test_two_proxies_without_a_memory_send_the_same_bytes_at_assumed_prices(
@@ -216,8 +216,8 @@ def test_a_task_that_is_run_again_keeps_its_errors_at_the_shipped_settings(
 
 
 _PATIENT = """
-from addon.shared import memories, memory_file
-memories.PATIENCE = memory_file.PATIENCE = 300.0
+from addon import memory
+memory.PATIENCE = 300.0
 """
 
 
@@ -234,7 +234,7 @@ def test_a_locked_memory_holds_up_what_needs_it_and_others_for_a_second(
     assert before != body
     script = tmp_path / "patient.py"
     script.write_text(_PATIENT)
-    holder = sqlite3.connect(tmp_path / "state" / "observation-masking" / NAME)
+    holder = sqlite3.connect(tmp_path / "state" / "observation-masking" / SENT_FILE)
     holder.execute("BEGIN EXCLUSIVE")
     with (
         contextlib.closing(holder),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from addon.commands.main import main
-from addon.shared.config_file import ConfigFile
+from addon.config import ConfigFile
 from masking.config import Settings
 from tests.live.harness import (
     UNPRICED,

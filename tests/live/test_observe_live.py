@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from addon.memory import OBSERVED_FILE, SENT_FILE
 from addon.recordings.flows import read_flows
-from addon.shared.memory_file import NAME, OBSERVED
 from masking.memory import is_held_out
 from tests.live.harness import (
     Heard,
@@ -215,7 +215,9 @@ def test_switched_to_on_a_conversation_begins_as_one_first_met(
         live.configure(ON)
         assert "first met" == send(live, 41)[2]["prefix"]
     folder = tmp_path / "state" / "observation-masking"
-    assert [0o600] * 2 == [(folder / name).stat().st_mode & 0o777 for name in (NAME, OBSERVED)]
+    assert [0o600] * 2 == [
+        (folder / name).stat().st_mode & 0o777 for name in (SENT_FILE, OBSERVED_FILE)
+    ]
 
 
 def test_what_is_observed_goes_on_after_a_restart(upstream: Upstream, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from mcp.client.stdio import stdio_client
 from mcp.types import CallToolResult, TextContent
 
 from addon.commands.main import main
-from addon.shared.recall_folder import RecallFolder
+from addon.recall import RecallFolder
 from masking.window.placeholder import recall_id
 from tests.builders import OLD
 from tests.live.harness import (
@@ -139,7 +139,7 @@ def test_the_files_are_for_their_user_alone(proxies: Proxies) -> None:
 
 
 def test_the_start_says_where_content_is_kept(proxies: Proxies) -> None:
-    line = f"what is masked is kept, content and all, in {proxies.folder}\n"
+    line = f"masked content is kept in {proxies.folder}\n"
     counts = eventually(
         lambda: c if all(c := [live.proxy.log.count(line) for live in proxies.both]) else None
     )
@@ -225,6 +225,6 @@ def test_a_folder_that_cannot_be_used_leaves_the_traffic_alone(
         for number in range(3):
             steps = [User(str(number)), *turn("a", f"{number} {OLD}"), *turns(2)]
             assert [recall_id(f"{number} {OLD}")] == find_ids(send(live, SPOKEN[0], steps))
-        warning = "what is masked is not kept for recall: "
+        warning = "masked content is not kept for recall: "
         eventually(lambda: warning in live.proxy.log or None)
     assert 1 == live.proxy.log.count(warning)

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from addon.network import find_free_port, read_address
 from addon.proxy.base_urls import Server, behind
-from addon.proxy.health_check import read_address
 from addon.proxy.launch import running_proxy
 from addon.recordings.flow_session import open_recording
 from addon.recordings.flows import read_flows
@@ -32,7 +32,6 @@ from tests.live.harness import (
     encoded,
     environment,
     eventually,
-    free_port,
     masked,
     running_addon,
     running_upstream,
@@ -81,7 +80,7 @@ class Ways(NamedTuple):
 def ways(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iterator[Ways]:
     """Run the addon in three modes of one proxy; another proxy is beyond one of them."""
     folder, beyond_folder = tmp_path_factory.mktemp("near"), tmp_path_factory.mktemp("beyond")
-    reverse, chained, beyond = free_port(), free_port(), free_port()
+    reverse, chained, beyond = find_free_port(), find_free_port(), find_free_port()
     target = f"reverse:https://localhost:{upstream.provider.port}"
     beyond_arguments = (
         *("--mode", "regular", "--mode", f"{target}@{beyond}"),

@@ -16,8 +16,8 @@ from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 from addon.metrics.held import HELD
+from addon.network import Address
 from addon.proxy.base_urls import Server, behind
-from addon.proxy.health_check import Address
 from addon.recordings.provider.provider import Provider
 from addon.recordings.provider.received import Received
 from addon.recordings.provider.responses_items import find_dropped

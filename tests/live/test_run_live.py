@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from addon.network import read_address
 from addon.proxy.authorities import write_bundle
-from addon.proxy.health_check import check_health, read_address
+from addon.proxy.health_check import check_health
 from addon.proxy.launch import Proxy, running_proxy
 from addon.recordings.provider.provider import HOST, Provider
 from addon.recordings.provider.script import Reply

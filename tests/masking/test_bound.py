@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from addon.shared.memory_record import decode, encode
+from addon.memory import decode_branches, encode_branches
 from masking.memory import BoundaryMemory, Branches, digest_opening
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
@@ -58,10 +58,10 @@ class Session:
 
     def restart(self) -> None:
         self.memory = BoundaryMemory(self._write)
-        self.memory.load([(opening, decode(line)) for opening, line in self.file.items()])
+        self.memory.load([(opening, decode_branches(line)) for opening, line in self.file.items()])
 
     def _write(self, opening: bytes, branches: Branches) -> None:
-        self.file[opening] = encode(branches)
+        self.file[opening] = encode_branches(branches)
 
     def take(self, step: Step) -> Rewrite | None:
         """Send the conversation so far, and add the answer and its tool result."""

@@ -6,9 +6,9 @@ import functools
 import pytest
 
 from addon.commands.sessions import read_sessions
+from addon.places import recordings
 from addon.replay.first_masked import NEVER
 from addon.replay.replay import ReplaySettings, Session, replay
-from addon.shared.shipped import recordings
 from masking.model import ChatMessage
 from masking.prices import PriceSettings, Pricing
 from masking.tokens import TokenCounter

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from cryptography import x509
 
 from addon.commands.diagnosis.finding import Finding, broken, note, ok
+from addon.network import Address
 from addon.proxy.environment import CA_VARIABLES, OTHER_CA_VARIABLES
-from addon.proxy.health_check import Address
 
 _READERS: Mapping[str, str] = {
     "SSL_CERT_FILE": "Python's clients",

@@ -5,10 +5,11 @@ from collections.abc import Collection, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from addon.commands.diagnosis.finding import Finding, broken, note
-from addon.proxy.base_urls import Server, is_loopback, read_behind, read_host
+from addon.network import is_this_machine
+from addon.proxy.base_urls import Server, read_behind, read_host
 from addon.proxy.environment import DIRECT_VARIABLES
 from addon.proxy.upstream import NoProxy
-from addon.shared.requests import is_opened
+from addon.request import is_opened
 from masking.config import HostSettings
 from masking.patterns import is_named
 
@@ -48,7 +49,7 @@ def check_bypasses(environment: Mapping[str, str], hosts: Collection[str]) -> It
     found = find_base_urls(environment)
     urls = {name: url for name, url in found.items() if _find_behind(url) is None}
     for name, url in urls.items():
-        if is_loopback(read_host(url)):
+        if is_this_machine(read_host(url)):
             parts = urlsplit(url)
             address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
             yield note(
@@ -57,7 +58,7 @@ def check_bypasses(environment: Mapping[str, str], hosts: Collection[str]) -> It
                 f"obsmask run --reverse {shlex.quote(address)} -- COMMAND",
             )
     asked = {*hosts, *map(read_host, urls.values()), *KNOWN_HOSTS}
-    others = {host for host in asked if not is_loopback(host)}
+    others = {host for host in asked if not is_this_machine(host)}
     for variable in DIRECT_VARIABLES:
         yield from _check_no_proxy(environment, variable, others)
 
@@ -80,7 +81,7 @@ def check_hosts(
 def _find_behind(url: str) -> Server | None:
     """Return the server that is asked by way of the proxy's own port; None without the latter."""
     try:
-        return read_behind(urlsplit(url).path) if is_loopback(read_host(url)) else None
+        return read_behind(urlsplit(url).path) if is_this_machine(read_host(url)) else None
     except ValueError:
         return None
 

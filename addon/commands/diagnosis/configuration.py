@@ -9,10 +9,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from addon.commands.diagnosis.finding import Finding, broken, note, ok
+from addon.config import (
+    CONFIG_NAME,
+    CONFIG_VARIABLE,
+    ConfigFile,
+    Place,
+    describe_local,
+    locate_config,
+)
 from addon.metrics.advice import Advice
 from addon.metrics.toml_values import render_toml
-from addon.shared.config_file import ConfigFile
-from addon.shared.config_places import ENVIRONMENT, NAME, Place, describe_local, locate_config
 from masking.config import REDACTION_VARIABLE, ConfigValue, Settings, find_shadowed, list_values
 from masking.errors import ConfigError
 
@@ -21,7 +27,7 @@ _LONG = 3
 
 _REASONS: dict[Place, str] = {
     "option": "--config names it",
-    "environment": f"${ENVIRONMENT} names it",
+    "environment": f"${CONFIG_VARIABLE} names it",
     "working directory": "it is in the working directory",
     "user": "it is your own",
     "shipped": "it is the shipped one, as you have none of your own",
@@ -98,7 +104,7 @@ def check_configuration(configuration: Configuration) -> Iterator[Finding]:
 def check_local(used: Path) -> Iterator[Finding]:
     """Yield who reads a configuration of ours in the working directory, if `used` is another."""
     if local := describe_local(used):
-        yield note(local, f"obsmask run --config {NAME} -- COMMAND")
+        yield note(local, f"obsmask run --config {CONFIG_NAME} -- COMMAND")
 
 
 def _render(change: ConfigValue) -> str:

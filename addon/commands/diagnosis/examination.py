@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-import platformdirs
-
 from addon.commands.diagnosis.authorities import (
     check_authority,
     check_bundles,
@@ -24,13 +22,7 @@ from addon.commands.diagnosis.finding import Finding, broken, note, ok
 from addon.commands.diagnosis.gnutls import check_gnutls
 from addon.commands.diagnosis.prices import check_list, check_prices, check_uncached
 from addon.commands.diagnosis.program import Interpreter
-from addon.commands.diagnosis.proxies import (
-    DEFAULT,
-    check_none,
-    check_reached,
-    check_variables,
-    reach,
-)
+from addon.commands.diagnosis.proxies import check_none, check_reached, check_variables, reach
 from addon.commands.diagnosis.recall import check_recall
 from addon.commands.diagnosis.storage import check_folder, check_record_file, check_room
 from addon.commands.diagnosis.surroundings import Surroundings
@@ -43,11 +35,12 @@ from addon.commands.diagnosis.traffic import (
 from addon.commands.diagnosis.trial import try_interpreter
 from addon.commands.diagnosis.trust import check_attempts, check_unasked
 from addon.commands.diagnosis.versions import check_installations, check_versions
+from addon.config import CONFIG_NAME
+from addon.network import DEFAULT_ADDRESS
+from addon.places import config_folder, data_folder, shipped, state_folder
 from addon.proxy.authorities import own_authority
 from addon.proxy.environment import PROXY_VARIABLES, REPLACED
 from addon.proxy.launch import running_proxy
-from addon.shared.config_places import NAME
-from addon.shared.shipped import shipped
 
 _RENEW = 'eval "$(obsmask env)"'
 
@@ -72,7 +65,7 @@ def _examine_proxy(it: Surroundings) -> Iterator[Finding]:
     if it.command:
         yield ok("No variable leads to a proxy: obsmask run starts one, and sets them")
     else:
-        yield from check_none(reach(DEFAULT))
+        yield from check_none(reach(DEFAULT_ADDRESS))
 
 
 def _examine_certificates(it: Surroundings) -> Iterator[Finding]:
@@ -115,7 +108,7 @@ def _examine_command(it: Surroundings) -> Iterator[Finding]:
 @contextmanager
 def _lazy_proxy(folder: Path, it: Surroundings) -> Iterator[str]:
     """Run a proxy with the user's authority and configuration, which asks no server in advance."""
-    config = it.configuration.path if it.configuration.settings else shipped(NAME)
+    config = it.configuration.path if it.configuration.settings else shipped(CONFIG_NAME)
     settings = ["connection_strategy=lazy", f"mask_config={config}"]
     settings += [f"mask_set={each}" for each in it.changes]
     options = [part for each in settings for part in ("--set", each)]
@@ -150,9 +143,9 @@ def _examine_storage(it: Surroundings) -> Iterator[Finding]:
         yield from check_room(it.record_file)
         yield from check_recall(it.settings.recall)
     for folder, is_private in (
-        (platformdirs.user_state_path("observation-masking", appauthor=False), True),
-        (platformdirs.user_data_path("observation-masking", appauthor=False), False),
-        (platformdirs.user_config_path("observation-masking", appauthor=False), False),
+        (state_folder(), True),
+        (data_folder(), False),
+        (config_folder(), False),
     ):
         yield from check_folder(folder, is_private=is_private)
 

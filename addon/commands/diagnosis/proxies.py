@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from addon.commands.diagnosis.finding import Finding, broken, note, ok
-from addon.proxy.base_urls import is_loopback
-from addon.proxy.health_check import Address, Health, check_health
+from addon.network import Address, is_this_machine
+from addon.proxy.health_check import Health, check_health
 from addon.proxy.upstream import read_upstream
 
 VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 """Each is also spelled in lower case, and many clients prefer that."""
-
-DEFAULT = Address("127.0.0.1", 8080)
-"""Where a proxy listens if nothing else is asked for."""
 
 _SECONDS = 5.0
 _RUN = "obsmask run -- COMMAND"
@@ -99,7 +96,7 @@ def check_reached(
         )
     else:
         yield from _check_health(reached.health, place, config)
-        if not is_loopback(reached.address.host):
+        if not is_this_machine(reached.address.host):
             yield note(f"{reached.address.host} is not loopback: other machines may use that proxy")
 
 

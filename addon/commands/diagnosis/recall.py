@@ -7,8 +7,8 @@ from pathlib import Path
 
 from addon.commands.diagnosis.finding import Finding, broken, note, ok
 from addon.commands.diagnosis.storage import check_room, find_existing, is_open, render_size
+from addon.recall import RecallFolder, folder_of
 from addon.replay.numbers import pluralize
-from addon.shared.recall_folder import RecallFolder, find_folder
 from masking.config import RecallSettings
 
 _MEGABYTE = 1_000_000
@@ -19,7 +19,7 @@ def check_recall(settings: RecallSettings) -> Iterator[Finding]:
     """Yield how the folder of what is masked is, if anything is kept there."""
     if not settings.enabled:
         return
-    folder = find_folder(settings)
+    folder = folder_of(settings)
     quoted = shlex.quote(str(folder))
     if not folder.exists():
         yield from _check_parent(find_existing(folder.parent), folder)

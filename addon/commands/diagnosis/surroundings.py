@@ -11,13 +11,14 @@ from addon.commands.diagnosis.authorities import Bundle, fetch_authority, find_u
 from addon.commands.diagnosis.clients import Client, find_client
 from addon.commands.diagnosis.configuration import Configuration, read_configuration
 from addon.commands.diagnosis.program import Program, find_program
-from addon.commands.diagnosis.proxies import DEFAULT, Reached, find_addresses, reach
+from addon.commands.diagnosis.proxies import Reached, find_addresses, reach
 from addon.metrics.record import RequestRecord
 from addon.metrics.record_file import RecordFile
 from addon.metrics.record_reader import read_records
+from addon.network import DEFAULT_ADDRESS, Address
 from addon.proxy.authorities import authority_path, user_bundle
 from addon.proxy.environment import client_environment
-from addon.proxy.health_check import Address, Health
+from addon.proxy.health_check import Health
 from masking.config import Settings
 
 _RECENT = timedelta(days=7)
@@ -68,13 +69,13 @@ class Surroundings:
         useless = set(find_useless(self.environment))
         before = {name: value for name, value in self.environment.items() if name not in useless}
         changes = self.plan.variables if self.plan else {}
-        url = DEFAULT.url  # `run` chooses a free port
+        url = DEFAULT_ADDRESS.url  # `run` chooses a free port
         return {**before, **client_environment(url, user_bundle(before), before, changes)}
 
     @cached_property
     def plan(self) -> Plan | None:
         """What `obsmask run` does to claude-code, if the command starts it, or a shell."""
-        address, health = self.running or (DEFAULT, None)
+        address, health = self.running or (DEFAULT_ADDRESS, None)
         places = find_places(self.environment)
         return plan(self.command, self.environment, places, address, health)
 

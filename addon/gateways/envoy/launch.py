@@ -13,7 +13,8 @@ from pathlib import Path
 from shutil import which
 from typing import NamedTuple, TypeVar
 
-from addon.shared.shipped import shipped
+from addon.network import find_free_port
+from addon.places import shipped
 
 _Found = TypeVar("_Found")
 
@@ -78,7 +79,7 @@ def write_envoy_config(
     several = "".join(endpoint.replace("9002", str(port)) for port in services)
     text = text.replace(endpoint, several)
     text = _WAITS.sub(f"timeout: {seconds:.0f}s", text)
-    text = text.replace("port_value: 10000", f"port_value: {_find_free_port()}")
+    text = text.replace("port_value: 10000", f"port_value: {find_free_port()}")
     text = re.sub(
         r"address: api\.\w+\.com, port_value: 443",
         f"address: {HOST}, port_value: {provider}",
@@ -141,8 +142,3 @@ def _accepts(port: int) -> bool | None:
             return True
     except OSError:
         return None
-
-
-def _find_free_port() -> int:
-    with socket.create_server((HOST, 0)) as server:
-        return int(server.getsockname()[1])

@@ -10,7 +10,9 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from addon.engine import Engine, Exchange, read_answer
+from addon.config import ConfigFile
+from addon.content import encode_body, estimate_bytes, read_answer, read_body
+from addon.engine import Engine, Exchange
 from addon.gateways.envoy.messages import (
     ASK_FOR_BODY,
     ASK_FOR_HEADERS,
@@ -22,11 +24,7 @@ from addon.gateways.envoy.messages import (
     replace_body,
 )
 from addon.records.recorder import Sink
-from addon.shared.config_file import ConfigFile
-from addon.shared.decoding import estimate_bytes
-from addon.shared.encoding import encode_body
-from addon.shared.header_fields import HeaderFields
-from addon.shared.requests import find_wire_format, read_body
+from addon.request import HeaderFields, find_wire_format
 from addon.stages import Interruption, Received, Run
 from addon.threads import share_interpreter
 from masking.model import Decision

@@ -16,13 +16,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
+from addon.config import (
+    Change,
+    ConfigFile,
+    ConfigWatch,
+    render_change,
+    render_no_page,
+    render_recall,
+    render_start,
+)
 from addon.gateways.envoy.options import READY, WorkerOptions
 from addon.gateways.stateless import without_memory
 from addon.metrics.record import RequestRecord
 from addon.metrics.totals import Totals
-from addon.shared.config_file import Change, ConfigFile
-from addon.shared.config_watch import ConfigWatch
-from addon.shared.state_lines import render_change, render_no_page, render_recall, render_start
+from addon.network import Address
 from addon.threads import LoopLog
 
 if TYPE_CHECKING:
@@ -71,7 +78,7 @@ class _Supervisor:
     def __init__(self, service: Service, config: ConfigFile, port: int) -> None:
         self._service, self._config = service, config
         self._run, self._log, self._totals = secrets.token_hex(4), LoopLog(), Totals()
-        self._address = f"{_bracket(service.host)}:{port}"
+        self._address = str(Address(service.host, port))
         self._ending = asyncio.Event()
         self._page: PageServer | None = None
 
@@ -219,9 +226,5 @@ def _hold_port(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:  # also: no such port
         held.close()
         problem = getattr(error, "strerror", None) or str(error)
-        raise OSError(f"{_bracket(host)}:{port}: {problem}") from None
+        raise OSError(f"{Address(host, port)}: {problem}") from None
     return held
-
-
-def _bracket(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -19,12 +19,12 @@ import grpc
 import orjson
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from addon.config import ConfigFile
 from addon.gateways.envoy.messages import METHOD, SERVICE, read_message
 from addon.gateways.envoy.options import READY, WorkerOptions
 from addon.gateways.envoy.stream import HOST_KEY, Processor
 from addon.gateways.stateless import without_memory
 from addon.metrics.record import RequestRecord
-from addon.shared.config_file import ConfigFile
 from addon.stages import Run
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024

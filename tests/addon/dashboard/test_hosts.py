@@ -1,6 +1,6 @@
 import pytest
 
-from addon.dashboard.hosts import is_loopback, is_our_host
+from addon.dashboard.hosts import is_our_host
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,3 @@ def test_elsewhere_every_address_is_answered_and_no_strange_name(
     header: str, is_ours: bool
 ) -> None:
     assert is_ours == is_our_host(header, "0.0.0.0", 8100)
-
-
-@pytest.mark.parametrize(
-    ("host", "is_so"),
-    [("localhost", True), ("127.8.8.8", True), ("::1", True), ("0.0.0.0", False), ("x", False)],
-)
-def test_loopback_is_known(host: str, is_so: bool) -> None:
-    assert is_so == is_loopback(host)

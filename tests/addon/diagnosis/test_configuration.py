@@ -111,8 +111,8 @@ def test_what_is_to_be_said_of_rules(
     assert ([] if expected is None else [expected]) == notes
 
 
-BY_MITMDUMP = "config.toml in this folder is read by mitmdump alone, with the addon/mask.py here"
-BY_NOBODY = "config.toml in this folder is not read, as it may be a stranger's project"
+BY_MITMDUMP = "config.toml in this folder is used only when mitmdump loads the addon/mask.py in it"
+BY_NOBODY = "config.toml in this folder is not used: it may be part of somebody else's project"
 
 
 @pytest.mark.parametrize(

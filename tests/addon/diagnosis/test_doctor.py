@@ -12,7 +12,7 @@ from addon.commands.diagnosis.examination import examine as check_all
 from addon.commands.diagnosis.finding import Finding, broken, note, ok
 from addon.commands.diagnosis.surroundings import Surroundings
 from addon.commands.main import main
-from addon.shared.shipped import shipped
+from addon.places import shipped
 from tests.findings import levels, record
 
 Screen = pytest.CaptureFixture[str]

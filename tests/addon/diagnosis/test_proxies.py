@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from addon.commands.diagnosis.proxies import (
-    DEFAULT,
     Reached,
     check_none,
     check_reached,
@@ -14,7 +13,8 @@ from addon.commands.diagnosis.proxies import (
     reach,
 )
 from addon.metrics.software import describe_software
-from addon.proxy.health_check import Address, Health
+from addon.network import DEFAULT_ADDRESS, Address
+from addon.proxy.health_check import Health
 from masking.config import Settings
 from tests.findings import levels, mends
 
@@ -91,15 +91,15 @@ def health(**changes: object) -> Health:
 @pytest.mark.parametrize(
     ("reached", "expected"),
     [
-        (Reached(DEFAULT, health()), ["ok"]),
-        (Reached(DEFAULT, health(is_masking=False)), ["note"]),
-        (Reached(DEFAULT, health(software_version="0.0.9")), ["ok", "note"]),
-        (Reached(DEFAULT, health(config="/other.toml")), ["ok", "note"]),
-        (Reached(DEFAULT, health(lost_records=3)), ["ok", "broken"]),
-        (Reached(DEFAULT, health(unopened={"a": 3}, unserved=2)), ["ok", "note", "note"]),
+        (Reached(DEFAULT_ADDRESS, health()), ["ok"]),
+        (Reached(DEFAULT_ADDRESS, health(is_masking=False)), ["note"]),
+        (Reached(DEFAULT_ADDRESS, health(software_version="0.0.9")), ["ok", "note"]),
+        (Reached(DEFAULT_ADDRESS, health(config="/other.toml")), ["ok", "note"]),
+        (Reached(DEFAULT_ADDRESS, health(lost_records=3)), ["ok", "broken"]),
+        (Reached(DEFAULT_ADDRESS, health(unopened={"a": 3}, unserved=2)), ["ok", "note", "note"]),
         (Reached(Address("10.0.0.5", 8080), health()), ["ok", "note"]),
-        (Reached(DEFAULT), ["note"]),
-        (Reached(DEFAULT, problem="Connection refused"), ["broken"]),
+        (Reached(DEFAULT_ADDRESS), ["note"]),
+        (Reached(DEFAULT_ADDRESS, problem="Connection refused"), ["broken"]),
     ],
     ids=[
         "masks",
@@ -120,8 +120,8 @@ def test_what_listens_is_told(reached: Reached, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("reached", "mend"),
     [
-        (Reached(DEFAULT, problem="Connection refused"), "obsmask run -- COMMAND"),
-        (Reached(DEFAULT, health()), 'eval "$(obsmask env)"'),
+        (Reached(DEFAULT_ADDRESS, problem="Connection refused"), "obsmask run -- COMMAND"),
+        (Reached(DEFAULT_ADDRESS, health()), 'eval "$(obsmask env)"'),
     ],
     ids=["nothing runs", "one runs"],
 )

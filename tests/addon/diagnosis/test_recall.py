@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from addon.commands.diagnosis.recall import check_recall
-from addon.shared.recall_folder import RecallFolder
+from addon.recall import RecallFolder
 from masking.config import RecallSettings
 from masking.window.placeholder import encode_text, recall_id
 from tests.findings import levels, mends

@@ -1,10 +1,20 @@
-"""Which client a request comes from, and whether a subscription pays for it."""
+"""What a request says: its client, who pays for it, whether it is signed, whether it is large."""
 
 import pytest
 from mitmproxy import http
 from mitmproxy.test import tutils
 
-from addon.shared.client import find_client, is_subscription
+from addon.request import (
+    client_of,
+    find_wire_format,
+    is_bulk_download,
+    is_bulk_upload,
+    is_event_stream,
+    is_signed,
+    is_subscription,
+    one_line,
+    path_of,
+)
 
 
 def request(place: str = "api.example", **headers: str) -> http.Request:
@@ -39,16 +49,16 @@ def request(place: str = "api.example", **headers: str) -> http.Request:
     ],
 )
 def test_a_client_is_named_without_its_version(user_agent: str, expected: str | None) -> None:
-    assert expected == find_client(request(user_agent=user_agent))
+    assert expected == client_of(request(user_agent=user_agent))
 
 
 def test_a_client_that_does_not_say_has_no_name() -> None:
-    assert find_client(request()) is None
+    assert client_of(request()) is None
 
 
 def test_a_user_agent_of_any_length_is_read_at_once() -> None:
-    assert "x" * 64 == find_client(request(user_agent="x" * 1_000_000))
-    assert "/" * 64 == find_client(request(user_agent="/" * 1_000_000))
+    assert "x" * 64 == client_of(request(user_agent="x" * 1_000_000))
+    assert "/" * 64 == client_of(request(user_agent="/" * 1_000_000))
 
 
 @pytest.mark.parametrize(
@@ -77,3 +87,73 @@ def test_a_subscription_is_known_by_its_credential_or_its_host(
     asked: http.Request, expected: bool
 ) -> None:
     assert is_subscription(asked) is expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "query", "expected"),
+    [
+        ({}, "", False),
+        ({"authorization": "Bearer AWS4-"}, "", False),
+        ({"authorization": "aws4-hmac-sha256 Credential=x"}, "", True),
+        ({"Content-MD5": "x"}, "", True),
+        ({"Content-Digest": "x"}, "", True),
+        ({}, "?x-amz-signature=x", True),
+        ({}, "?signature=x", False),
+    ],
+)
+def test_a_signature_is_known(headers: dict[str, str], query: str, expected: bool) -> None:
+    request = tutils.treq(method=b"POST", path=b"/v1/chat/completions")
+    request.headers.update(headers)
+    request.path += query
+    assert is_signed(request) is expected
+    assert find_wire_format(request)
+    assert path_of(request) == "/v1/chat/completions"
+
+
+@pytest.mark.parametrize(
+    ("content_type", "expected"),
+    [
+        ("text/event-stream", True),
+        ("Text/Event-Stream; charset=utf-8", True),
+        ("text/event-stream;charset=utf-8", True),
+        ("text/event-streams", False),
+        ("application/json", False),
+        ("", False),
+    ],
+)
+def test_an_event_stream_is_known_by_its_type(content_type: str, expected: bool) -> None:
+    headers = http.Headers(content_type=content_type)
+    assert is_event_stream(tutils.tresp(headers=headers)) is expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"content-length": "1000001"}, True),
+        ({"content-length": "1000000"}, False),
+        ({"content-length": "1000", "content-type": "video/mp4"}, False),
+        ({"content-length": "9" * 5_000}, True),
+        ({"content-length": "-1", "content-type": "text/html"}, True),
+        ({"content-type": "application/x-ndjson"}, True),
+        ({}, True),
+    ],
+)
+def test_a_response_is_bulk_when_it_is_large_or_of_no_known_size(
+    headers: dict[str, str], expected: bool
+) -> None:
+    fields = http.Headers([(k.encode(), v.encode()) for k, v in headers.items()])
+    assert is_bulk_download(tutils.tresp(headers=fields)) is expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [({}, False), ({"transfer-encoding": "chunked"}, True), ({"content-length": "10"}, False)],
+)
+def test_a_request_is_bulk_only_when_it_has_a_body(headers: dict[str, str], expected: bool) -> None:
+    fields = http.Headers([(k.encode(), v.encode()) for k, v in headers.items()])
+    assert is_bulk_upload(tutils.treq(headers=fields)) is expected
+
+
+def test_names_from_the_wire_are_short_and_stay_on_one_line() -> None:
+    names = ["h\n{}", "/\x1b[31m", "m" * 1_000, "a\ud800"]
+    assert ["h\ufffd{}", "/\ufffd[31m", "m" * 200, "a\ufffd"] == list(map(one_line, names))

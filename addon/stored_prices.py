@@ -6,9 +6,7 @@ It is in the user's data directory, readable by the user alone.
 from datetime import UTC, datetime
 from pathlib import Path
 
-import platformdirs
-
-from addon.shared.regular_file import read_regular, replace_file
+from addon.places import data_folder, read_regular, replace_file
 from masking.errors import ConfigError, printable
 from masking.prices import (
     MAX_MEGABYTES,
@@ -23,7 +21,7 @@ from masking.prices import (
 
 def stored_path() -> Path:
     """Return where a newer list would be. Raises RuntimeError if the user has no home."""
-    return platformdirs.user_data_path("observation-masking", appauthor=False) / "prices.json"
+    return data_folder() / "prices.json"
 
 
 def find_stored() -> tuple[str, str | None]:
@@ -37,13 +35,14 @@ def find_stored() -> tuple[str, str | None]:
             return "", None
         stored, shipped = open_list(path).date, load_shipped().date
     except ConfigError as error:
-        return "", f"{path} is ignored, and the shipped price list holds: {error}"
+        return "", f"{path} is ignored, and the shipped price list is used: {error}"
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
-        return "", f"no stored price list could be read, and the shipped one holds: {reason}"
-    is_older = stored < shipped  # as after an update of the package
-    older = f"the stored price list is of {stored}, and older than the shipped one of {shipped}"
-    return path, f"{older}: obsmask prices --reset goes back to that" if is_older else None
+        return "", f"the stored price list cannot be read, and the shipped one is used: {reason}"
+    if stored >= shipped:  # else as after an update of the package
+        return path, None
+    older = f"the stored price list ({stored}) is older than the shipped one ({shipped})"
+    return path, f"{older}. To use that one: obsmask prices --reset"
 
 
 def store_prices(file: Path) -> PriceList:

@@ -1,16 +1,24 @@
-"""The file of remembered boundaries: a small private SQLite database in the user's state folder.
+"""What the proxy remembers of conversations: where the boundary of each one is, and its file.
 
-It is read once, when it is first needed, and written by a thread of its own after requests have
-left. Nothing is written to it before it has been read, because what it holds would be lost. What
-was masked is written at once. Where only the time and the place of the latest request are new, that
-waits up to a second for others, because a transaction costs more than all else here.
+There are two memories: of what was sent masked, and of what was only observed. The latter goes on
+as if it had been sent, so that its figures are those of masking. But nothing of it was sent: once
+such a conversation is masked, it is one that is met for the first time.
+
+Each memory has a small private SQLite database in the user's state folder. It is read once, when it
+is first needed, and written by a thread of its own after requests have left. Nothing is written to
+it before it has been read, because what it holds would be lost. What was masked is written at once.
+Where only the time and the place of the latest request are new, that waits up to a second for
+others, because a transaction costs more than all else here.
 
 Any failure is logged once, and never stops a request. A memory that is lost costs at most one
 broken prefix for each conversation.
 """
 
+import asyncio
 import contextlib
+import json
 import logging
+import math
 import os
 import sqlite3
 import threading
@@ -18,19 +26,30 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from addon.metrics.private_files import make_folder, open_private
-from addon.shared.memory_record import decode, encode
-from masking.memory import MAX_CONVERSATIONS, Branches
+from addon.places import make_folder, open_private
+from masking.conversation import Conversation
+from masking.memory import (
+    MAX_CONVERSATIONS,
+    Anchor,
+    BoundaryMemory,
+    Branches,
+    ConversationContext,
+    Move,
+    Past,
+    ResultId,
+)
+from masking.window import BoundaryPosition, Rendering, parse_template
 
 logger = logging.getLogger("observation_masking")
 
-NAME = "boundaries.sqlite3"
-OBSERVED = "observed.sqlite3"
+SENT_FILE = "boundaries.sqlite3"
+OBSERVED_FILE = "observed.sqlite3"
 """The file of those boundaries that were only observed: nothing of it was sent."""
 
 VERSION = 1
-"""The form of the file, in its `user_version`; before the first, results were places.
+"""The form of the file, in its `user_version`; before version 1, a result was a place.
 
 Columns, tables, and fields of a conversation or a move may be added without a new version: versions
 that do not know them preserve them. A file of a later version is read as far as it is understood,
@@ -40,10 +59,17 @@ and never written.
 PATIENCE = 5.0
 """Seconds to wait at the first reading for another process that has locked the file."""
 
+_REQUEST_PATIENCE = 1.0
+"""Seconds of these for which requests wait.
+
+A request that does not wait longer breaks one prefix at most. Before bound reasoning that is a
+refusal, so there it waits for as long as the file is tried for.
+"""
+
 _LOCKED_SECONDS = 0.5
 """How long one attempt waits for a lock, so that shutdown never waits longer for it."""
 
-_WAIT = 1.0
+_WRITE_DELAY = 1.0
 """Seconds until a request is written that masked nothing new. A crash may lose that much of its
 time, of which minutes decide something, and nothing of what was masked."""
 
@@ -60,6 +86,95 @@ Conversations = list[tuple[bytes, Branches]]
 """Conversations by their openings, the latest last."""
 
 
+class Memories(NamedTuple):
+    """The memory of what was sent, and the one of what was only observed, if anything is.
+
+    is_being_read: whether what was sent before may still be added.
+    """
+
+    sent: BoundaryMemory
+    observed: BoundaryMemory | None = None
+    is_being_read: bool = False
+
+    def meet(
+        self, conversation: Conversation, now: float, lifetime: float, *, observed: bool
+    ) -> ConversationContext:
+        """Return what is known of the conversation that a request continues.
+
+        A conversation that was masked until now is observed from there, and no longer known as one
+        that was masked.
+        """
+        was_sent = self.sent.lookup(conversation, now, lifetime)
+        if not observed or self.observed is None:
+            return was_sent
+        self.sent.forget(conversation)
+        was_observed = self.observed.lookup(conversation, now, lifetime)
+        return max(was_observed, was_sent, key=_time_of)
+
+    def keep(self, context: ConversationContext, past: Past | None, *, observed: bool) -> None:
+        """Remember a request in its conversation."""
+        memory = self.observed if observed else self.sent
+        if memory is not None:
+            memory.store(context, past)
+
+    def forget(self, conversation: Conversation) -> None:
+        """Forget the conversation that a request continues, because no window is on."""
+        for memory in (self.sent, self.observed):
+            if memory is not None:
+                memory.forget(conversation)
+
+
+class _OpenMemory(NamedTuple):
+    """A memory and its file; the first reading of the file, and when it began."""
+
+    memory: BoundaryMemory
+    file: "MemoryFile"
+    reading: Future[None]
+    since: float
+
+
+class MemoryFiles:
+    """The files of both memories, in `folder`; each is read when it is first needed."""
+
+    def __init__(self, folder: Callable[[], Path]) -> None:
+        self._folder = folder
+        self._open: dict[str, _OpenMemory] = {}
+
+    async def open(self, *, observes: bool, patiently: bool = False) -> Memories:
+        """Return the memories; that of what is observed only if anything is.
+
+        All requests wait for the same first reading of a file, until a second after it has begun;
+        `patiently`, as long as it goes on.
+        """
+        names = (SENT_FILE, OBSERVED_FILE) if observes else (SENT_FILE,)
+        opened = [self._open.get(name) or self._begin(name) for name in names]
+        for _, _, reading, since in opened[:1] if patiently else opened:
+            left = since + (PATIENCE if patiently else _REQUEST_PATIENCE) - time.monotonic()
+            if not reading.done() and left > 0:
+                await asyncio.wait([asyncio.wrap_future(reading)], timeout=left)
+        sent, *observed = (memory for memory, *_ in opened)
+        return Memories(sent, observed[0] if observed else None, not opened[0].reading.done())
+
+    def close(self) -> None:
+        """Write what is remembered."""
+        for opened in self._open.values():
+            opened.file.close()
+
+    def _begin(self, name: str) -> _OpenMemory:
+        memory = BoundaryMemory(lambda opening, branches: file.write(opening, branches))
+        file = MemoryFile(self._folder, name, memory.load)
+        self._open[name] = _OpenMemory(memory, file, file.begin_reading(), time.monotonic())
+        return self._open[name]
+
+
+def _time_of(context: ConversationContext) -> float:
+    """Return when a conversation was last met, in seconds; before all times if it never was."""
+    return float("-inf") if context.past is None else context.past.sent
+
+
+# The file
+
+
 class MemoryFile:
     """Remembered conversations on disk, in `folder`. Several processes may share the file.
 
@@ -69,7 +184,7 @@ class MemoryFile:
     def __init__(
         self,
         folder: Callable[[], Path],
-        name: str = NAME,
+        name: str = SENT_FILE,
         load: Callable[[Conversations], object] = lambda _: None,
     ) -> None:
         self._folder, self._name, self._load = folder, name, load
@@ -86,7 +201,7 @@ class MemoryFile:
         self._lock = threading.Lock()
 
     def begin_reading(self) -> Future[None]:
-        """Read the file, in its own thread: asyncio's also resolve names.
+        """Read the file in a thread of its own, as asyncio's threads also look up hosts.
 
         What cannot be read by then is read later, before anything is written.
         """
@@ -96,7 +211,7 @@ class MemoryFile:
         """Return what is in the file now, without what cannot be read."""
         self._hurry()
         found: Conversations = []
-        self._thread.submit(self._guard, lambda: found.extend(self._find_all())).result()
+        self._thread.submit(self._guard, lambda: found.extend(self._read_all())).result()
         return found
 
     def write(self, opening: bytes, branches: Branches) -> None:
@@ -128,6 +243,11 @@ class MemoryFile:
             if self._waiting:
                 self._is_urgent.set()
 
+    def _write_all_again(self) -> None:
+        """Let what the lost file held wait to be written into the next one."""
+        with self._lock:
+            self._waiting = {**self._written, **self._waiting}
+
     def _read_patiently(self) -> None:
         end = time.monotonic() + PATIENCE
         while not self._is_read:
@@ -140,12 +260,12 @@ class MemoryFile:
 
     def _read_once(self) -> None:
         """Read the file for the first time, and hand over what is in it."""
-        found = self._find_all()
+        found = self._read_all()
         self._written = dict(found)
         self._is_read = True
         self._load(found)
 
-    def _find_all(self) -> Conversations:
+    def _read_all(self) -> Conversations:
         try:
             rows = self._open().execute(_READ).fetchall()
         except sqlite3.DatabaseError as error:
@@ -153,16 +273,20 @@ class MemoryFile:
                 raise
             self._begin_anew(error)
             rows = []
-        return [(opening, branches) for opening, text in rows if (branches := decode(text))]
+        return [
+            (opening, branches) for opening, text in rows if (branches := decode_branches(text))
+        ]
 
     def _write(self) -> None:
         """Write the latest of each conversation that is waiting, once that is urgent or due."""
-        self._is_urgent.wait(_WAIT)
+        # Unless something was masked, let more requests come: a transaction costs more than rows.
+        self._is_urgent.wait(_WRITE_DELAY)
         try:
             if not self._is_read:
                 self._read_once()
             database = self._open()
         finally:
+            # Whatever comes from here on schedules a write of its own, even if this one fails.
             with self._lock:
                 self._is_scheduled = False
                 self._is_urgent.clear()
@@ -176,20 +300,20 @@ class MemoryFile:
                 for opening, branches in waiting.items():
                     if branches:
                         sent = max(past.sent for past in branches)
-                        database.execute(_WRITE, (opening, encode(branches), sent))
+                        database.execute(_WRITE, (opening, encode_branches(branches), sent))
                     else:
                         database.execute(_FORGET, (opening,))
         except sqlite3.DatabaseError as error:  # locked, or the disk is full: perhaps not for good
             if _is_damage(error):
                 self._begin_anew(error)
-                with self._lock:
-                    self._waiting = {**self._written, **self._waiting}
+                self._write_all_again()
             raise
+        # What was replaced while this wrote goes on waiting.
         with self._lock:
             for opening, branches in waiting.items():
                 if self._waiting.get(opening) is branches:
                     del self._waiting[opening]
-            if not self._waiting:  # who was in a hurry meanwhile has what it wanted
+            if not self._waiting:  # all that became urgent meanwhile is written
                 self._is_urgent.clear()
             self._written |= waiting
             for opening in (opening for opening, branches in waiting.items() if not branches):
@@ -211,9 +335,8 @@ class MemoryFile:
             database.execute("BEGIN IMMEDIATE")
             (version,) = database.execute("PRAGMA user_version").fetchone()
             if version > VERSION:
-                self._warn(
-                    f"{self._folder() / self._name} is of a later version, and is not written"
-                )
+                path = self._folder() / self._name
+                self._warn(f"{path} was written by a later version, and is left unchanged")
             yield version
 
     def _open(self) -> sqlite3.Connection:
@@ -222,8 +345,7 @@ class MemoryFile:
             # It was deleted, or put aside by another process: writes to it would be lost.
             self._database.close()
             self._database = None
-            with self._lock:  # nor is what was in it anywhere else
-                self._waiting = {**self._written, **self._waiting}
+            self._write_all_again()
         if self._database is None:
             make_folder(path.parent)
             _make_file(path)
@@ -243,7 +365,7 @@ class MemoryFile:
         if _identify(path) == self._identity:
             aside = path.with_name(f"{self._name}.damaged")
             logger.warning(
-                f"{path} is damaged ({error}): it is now {aside.name}, a new file is started"
+                f"{path} is damaged ({error}): renamed to {aside.name}, a new file is started"
             )
             path.replace(aside)
         _make_file(path)
@@ -275,7 +397,7 @@ class MemoryFile:
 
     def _warn(self, reason: str) -> None:
         if not self._warned:
-            logger.warning(f"boundaries are remembered in the process alone: {reason}")
+            logger.warning(f"boundaries are kept in memory only: {reason}")
         self._warned = True
 
 
@@ -304,3 +426,126 @@ def _identify(path: Path) -> tuple[int, int] | None:
 def _make_file(path: Path) -> None:
     """Make an empty file, where there is none, before SQLite makes one that others may read."""
     os.close(open_private(str(path), os.O_CREAT | os.O_RDWR))
+
+
+# A conversation in the file
+
+
+_Json = Any
+"""Whatever JSON may hold. What does not fit raises, and is then not a record."""
+
+
+def encode_branches(branches: Branches) -> str:
+    """Return conversations as one line of JSON: places, numbers, digests, no content.
+
+    A later version may add fields to a conversation and to a move: they are carried along. Whatever
+    an earlier version must not pass over needs another `VERSION`.
+    """
+    return json.dumps([_encode_past(past) for past in branches], separators=(",", ":"))
+
+
+def decode_branches(text: str | bytes) -> Branches:
+    """Return the conversations that `encode_branches` has written; none for any other text."""
+    try:
+        return tuple(_decode_past(dict(past)) for past in json.loads(text))
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        return ()
+
+
+def _encode_past(past: Past) -> dict[str, object]:
+    return {
+        "met": _encode_anchor(past.met),
+        "moves": [*map(_encode_move, past.moves)],
+        "last": _encode_anchor(past.last),
+        "sent": past.sent,
+        **past.unknown,
+    }
+
+
+def _decode_past(past: dict[str, _Json]) -> Past:
+    return Past(
+        met=_decode_anchor(past.pop("met")),
+        moves=tuple(map(_decode_move, past.pop("moves"))),
+        last=_decode_anchor(past.pop("last")),
+        sent=_time(past.pop("sent")),
+        unknown=past,
+    )
+
+
+def _encode_move(move: Move) -> dict[str, object]:
+    return {
+        "at": _encode_anchor(move.anchor),
+        "boundary": move.boundary,
+        "results": [_encode_result(result) for result in move.results],
+        "rendering": move.rendering._asdict(),
+        **move.unknown,
+    }
+
+
+def _decode_move(move: _Json) -> Move:
+    if isinstance(move, list):
+        return _decode_places(*move)
+    move = dict(move)
+    return Move(
+        _decode_anchor(move.pop("at")),
+        BoundaryPosition(*map(_count, move.pop("boundary"))),
+        tuple(_decode_result(*result) for result in move.pop("results")),
+        _decode_rendering(**move.pop("rendering")),
+        move,
+    )
+
+
+def _decode_places(anchor: _Json, boundary: _Json, places: _Json, rendering: _Json) -> Move:
+    """Return a move of the first form, in which a result was a place."""
+    return Move(
+        _decode_anchor(anchor),
+        BoundaryPosition(*map(_count, boundary)),
+        tuple(ResultId(_count(place), None, None) for place in places),
+        _decode_rendering(*rendering),  # the earliest have fewer fields
+    )
+
+
+def _encode_result(result: ResultId) -> tuple[int, int | None, str | None]:
+    digest = None if result.digest is None else result.digest.hex()
+    return result.place, result.turn, digest
+
+
+def _decode_result(place: _Json, turn: _Json, digest: _Json) -> ResultId:
+    if digest is None:
+        return ResultId(_count(place), None, None)
+    return ResultId(_count(place), _count(turn), bytes.fromhex(digest))
+
+
+def _decode_rendering(
+    template: _Json, must_shrink: _Json, *others: _Json, **named: _Json
+) -> Rendering:
+    parse_template(template)
+    rendering = Rendering(template, must_shrink, *others, **named)
+    _count(rendering.arguments_chars)
+    _count(rendering.min_chars)
+    return rendering._replace(
+        must_shrink=bool(must_shrink),
+        in_lists=bool(rendering.in_lists),
+        images=bool(rendering.images),
+    )
+
+
+def _encode_anchor(anchor: Anchor) -> list[object]:
+    return [anchor.answers, anchor.digest.hex()]
+
+
+def _decode_anchor(anchor: _Json) -> Anchor:
+    answers, digest = anchor
+    return Anchor(_count(answers), bytes.fromhex(digest))
+
+
+def _count(value: _Json) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError("expected a count")
+    return value
+
+
+def _time(value: _Json) -> float:
+    if not math.isfinite(time := float(value)):
+        raise ValueError("expected a time")
+    return time

@@ -1,6 +1,7 @@
-"""Decoding in pieces: as mitmproxy does it, up to a bound."""
+"""The body of a message: decoded in pieces and encoded as mitmproxy does it, up to bounds."""
 
 import gzip
+import json
 import zlib
 from collections.abc import Callable
 
@@ -13,11 +14,24 @@ from mitmproxy import http
 from mitmproxy.net import encoding
 from mitmproxy.test import tutils
 
+from addon.content import (
+    MAX_ELEMENTS,
+    MAX_VALUES,
+    TooLargeError,
+    check_elements,
+    check_values,
+    decode_body,
+    encode_body,
+    estimate_bytes,
+    read_answer,
+    read_body,
+)
 from addon.proxy.mcp_answer import Answer, mask_whole
-from addon.shared.decoding import TooLargeError, decode_body
-from addon.shared.requests import read_body
 from masking.errors import WireError
 from masking.mcp import UNKNOWN, McpSettings
+from masking.wire import FORMATS
+from masking.wire.chat import CHAT
+from masking.wire.gemini import GEMINI
 
 CODINGS = ("gzip", "deflate", "deflateraw", "br", "zstd", "identity", "none", "Gzip", "x-own")
 
@@ -84,6 +98,32 @@ def test_a_coding_that_nobody_knows_is_an_error() -> None:
     assert ValueError is _decode(decode_body, b"{}", "x-own")
 
 
+@pytest.mark.parametrize("coding", ["", *CODINGS])
+def test_a_body_is_encoded_as_mitmproxy_does_it(coding: str) -> None:
+    plain = b"some text " * 1_000
+    assert _decode(encode_plain, plain, coding) == _decode(encode_body, plain, coding)
+
+
+def encode_plain(body: bytes, coding: str) -> object:
+    """Encode as mitmproxy does; it takes no coding at all for an unknown one."""
+    return encoding.encode(body, coding) if coding else body
+
+
+def test_an_answer_with_a_wrong_header_is_read_as_it_stands() -> None:
+    response = tutils.tresp(headers=http.Headers(content_encoding="gzip"), content=b"")
+    response.raw_content = b"plain"
+    assert b"plain" == read_answer(response)
+    response.raw_content = None
+    assert read_answer(response) is None
+
+
+def test_how_long_a_body_may_become_is_estimated_without_decoding_it() -> None:
+    request = tutils.treq(content=b"x" * 100, headers=http.Headers())
+    assert 100 == estimate_bytes(request)
+    request.headers["content-encoding"] = "gzip"
+    assert len(request.raw_content or b"") * 8 == estimate_bytes(request)
+
+
 MEGABYTES = b"\0" * 66_000_000
 
 BOMBS = {
@@ -118,3 +158,41 @@ def test_an_answer_of_an_mcp_server_that_is_a_bomb_goes_on_untouched() -> None:
     mask_whole(response, answer)
     assert {"larger than 64,000,000 bytes once decompressed": 1} == dict(answer.failures)
     assert BOMBS["br"] == response.raw_content
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"," * MAX_VALUES, id="as many values as there may be"),
+        pytest.param(b"a" * (MAX_VALUES + 10), id="a long text"),
+        pytest.param(b'{"a": [1, 2]}', id="a short body"),
+    ],
+)
+def test_a_body_of_so_many_values_is_looked_into(body: bytes) -> None:
+    check_values(body)
+
+
+@pytest.mark.parametrize("value", [b"{", b"[", b"1,"], ids=["objects", "lists", "numbers"])
+def test_a_body_of_more_values_is_not_looked_into(value: bytes) -> None:
+    with pytest.raises(WireError, match="more than 16,000,000 values"):
+        check_values(value * (MAX_VALUES + 1))
+
+
+def test_a_list_of_more_elements_is_not_looked_into() -> None:
+    items = [""] * MAX_ELEMENTS
+    check_elements({"messages": items}, CHAT)
+    with pytest.raises(WireError, match="more than 1,000,000 elements"):
+        check_elements({"messages": [*items, ""]}, CHAT)
+
+
+def test_a_list_is_found_wherever_the_format_has_it() -> None:
+    items = [""] * (MAX_ELEMENTS + 1)
+    with pytest.raises(WireError):
+        check_elements({"request": {"contents": items}}, GEMINI)
+
+
+@pytest.mark.parametrize("odd", ["7", '{"messages": 7}', '{"request": [], "contents": {}}'])
+def test_odd_documents_have_no_elements(odd: str) -> None:
+    document = json.loads(odd)
+    for wire in FORMATS:
+        check_elements(document if isinstance(document, dict) else {}, wire)

@@ -1,0 +1,215 @@
+"""What an HTTP request says: where it goes, in which format, who sends it, whether it is signed.
+
+A request is whatever an engine holds, if it has the attributes of `Request`; mitmproxy's own does.
+"""
+
+import re
+import secrets
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Protocol
+from urllib.parse import parse_qsl
+
+from masking.config import HostSettings
+from masking.errors import printable
+from masking.patterns import is_named
+from masking.wire import Match, find_format
+
+_MAX_NAME_CHARS = 200
+_MAX_CLIENT_CHARS = 64
+
+_PRODUCT = re.compile(r"(?P<name>[^\s()]+?)(?:/v?\d[^\s()]*)?(?=[\s()]|$)")
+"""A name up to its version. Libraries put their language in place of it: `OpenAI/Python 2.54.0`."""
+
+_SUBSCRIPTION_HEADERS = (
+    ("authorization", re.compile(r"Bearer\s+sk-ant-oat", re.IGNORECASE)),  # claude.ai
+    ("chatgpt-account-id", re.compile(r".")),
+)
+"""Headers that a client sends with a subscription, and how their value begins."""
+
+_SUBSCRIPTION_PLACES = (
+    ("chatgpt.com", "/"),
+    ("cloudcode-pa.googleapis.com", "/"),
+    ("*.githubcopilot.com", "/"),
+    ("portal.qwen.ai", "/"),
+    ("api.kimi.com", "/coding/"),
+    ("api.z.ai", "/api/coding/"),
+    ("open.bigmodel.cn", "/api/coding/"),
+)
+"""Hosts that serve subscribers alone, or do so below a path."""
+
+_CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie")
+_SECRET = secrets.token_bytes(32)
+
+_SIGNATURES = (
+    ("authorization", re.compile(r"AWS4-", re.IGNORECASE)),
+    ("x-amz-content-sha256", re.compile("")),
+    ("content-md5", re.compile("")),
+    ("content-digest", re.compile("")),
+    ("digest", re.compile("")),
+    ("repr-digest", re.compile("")),
+)
+"""Headers that sign the body, and how their value begins if they do."""
+
+_SIGNED_QUERY = "x-amz-signature"
+
+_BULK_BYTES = 1_000_000
+_MAX_DIGITS = 15
+
+
+# What an engine hands over
+
+
+class Headers(Protocol):
+    """Header fields, by their names in any case; `get_all` alone separates several of one name."""
+
+    def __contains__(self, name: object, /) -> bool: ...
+
+    def __getitem__(self, name: str, /) -> str: ...
+
+    def get(self, name: str, default: str, /) -> str: ...
+
+    def get_all(self, name: str, /) -> list[str]: ...
+
+
+class Message(Protocol):
+    """A request or an answer; `raw_content` is its body as on the wire, None if it was not kept."""
+
+    @property
+    def headers(self) -> Headers: ...
+
+    @property
+    def raw_content(self) -> bytes | None: ...
+
+
+class Request(Message, Protocol):
+    """A request; its path includes the query, and `pretty_host` is whom the client asks for."""
+
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def pretty_host(self) -> str: ...
+
+
+class HeaderFields:
+    """`Headers` that are parsed once and then asked for often."""
+
+    def __init__(self, fields: Iterable[tuple[str, str]]) -> None:
+        self._values: dict[str, list[str]] = {}
+        for name, value in fields:
+            self._values.setdefault(name.lower(), []).append(value)
+
+    def __contains__(self, name: object, /) -> bool:
+        return isinstance(name, str) and name.lower() in self._values
+
+    def __getitem__(self, name: str, /) -> str:
+        return ", ".join(self._values[name.lower()])
+
+    def get(self, name: str, default: str, /) -> str:
+        """Return the values of a field, joined by commas."""
+        values = self._values.get(name.lower())
+        return default if values is None else ", ".join(values)
+
+    def get_all(self, name: str, /) -> list[str]:
+        """Return each value of a field."""
+        return self._values.get(name.lower(), [])
+
+
+# Where it goes
+
+
+def path_of(request: Request) -> str:
+    """Return the path without its query, which may hold keys."""
+    return request.path.partition("?")[0]
+
+
+def find_wire_format(request: Request) -> Match | None:
+    """Return the format of a request to a model, at whatever host, and what it asks for."""
+    return find_format(request.method, path_of(request))
+
+
+def is_opened(host: str, hosts: HostSettings) -> bool:
+    """Whether the configuration lets requests to a host be looked at."""
+    return not is_named(host, hosts.closed) and (not hosts.only or is_named(host, hosts.only))
+
+
+def one_line(text: str) -> str:
+    """Return a text from the wire as it may stand in a log: cut to 200 characters, on one line."""
+    return printable(text[:_MAX_NAME_CHARS])
+
+
+# Who sends it, and who pays for it
+
+
+def client_of(request: Request) -> str | None:
+    """Return the product that a request's User-Agent names first, without its version."""
+    product = _PRODUCT.match(request.headers.get("user-agent", ""))
+    return printable(product["name"][:_MAX_CLIENT_CHARS]) if product else None
+
+
+def is_subscription(request: Request) -> bool:
+    """Whether a request's credential is a subscription's, by its form or by where it goes."""
+    by_place = any(
+        request.path.startswith(path) and is_named(request.pretty_host, (host,))
+        for host, path in _SUBSCRIPTION_PLACES
+    )
+    return by_place or _any_begins(request, _SUBSCRIPTION_HEADERS)
+
+
+def digest_account(request: Request) -> bytes:
+    """Return a digest of a request's credential, the same for all requests of one account.
+
+    It is keyed by a secret of this process, and means nothing outside it.
+    """
+    digest = blake2b(key=_SECRET, digest_size=16)
+    headers = (value for name in _CREDENTIALS for value in request.headers.get_all(name))
+    query = request.path.partition("?")[2]
+    for text in (*headers, query):
+        digest.update(f"{len(text)}:{text}".encode("utf-8", "surrogateescape"))
+    return digest.digest()
+
+
+# What may be done to its body
+
+
+def is_signed(request: Request) -> bool:
+    """Whether the request has a signature or digest of its body."""
+    if _any_begins(request, _SIGNATURES):
+        return True
+    query = request.path.partition("?")[2]
+    fields = parse_qsl(query, keep_blank_values=True)
+    return any(name.lower() == _SIGNED_QUERY for name, _ in fields)
+
+
+def is_event_stream(response: Message) -> bool:
+    """Whether a response is an event stream."""
+    content_type: str = response.headers.get("content-type", "")
+    return content_type.partition(";")[0].strip().lower() == "text/event-stream"
+
+
+def is_bulk_upload(request: Message) -> bool:
+    """Whether a request's body is large, or of unknown size, and so must not be collected first."""
+    is_large = _is_large(request)
+    return "transfer-encoding" in request.headers if is_large is None else is_large
+
+
+def is_bulk_download(response: Message) -> bool:
+    """Whether a response's body is large, or of unknown size: it may end with the connection."""
+    is_large = _is_large(response)
+    return True if is_large is None else is_large
+
+
+def _is_large(message: Message) -> bool | None:
+    """Return whether a message says that its body is large; None if it does not say its size."""
+    size: str = message.headers.get("content-length", "")
+    if not size.isdecimal():
+        return None
+    return len(size) > _MAX_DIGITS or int(size) > _BULK_BYTES
+
+
+def _any_begins(request: Request, signs: Iterable[tuple[str, re.Pattern[str]]]) -> bool:
+    return any(sign.match(value) for name, sign in signs for value in request.headers.get_all(name))
