@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from addon.commands.diagnosis.finding import Finding
+from addon.commands.doctor.report import Finding
 from addon.metrics.record import RequestRecord
 
 
@@ -14,8 +14,8 @@ def says(findings: Iterable[Finding]) -> str:
     return "\n".join(finding.says for finding in findings)
 
 
-def mends(findings: Iterable[Finding]) -> list[str | None]:
-    return [finding.mend for finding in findings if finding.level != "ok"]
+def fixes(findings: Iterable[Finding]) -> list[str | None]:
+    return [finding.fix for finding in findings if finding.level != "ok"]
 
 
 def record(**fields: object) -> RequestRecord:

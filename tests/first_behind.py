@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Sequence
 
-from addon.replay.first_masked import NEVER
+from addon.replay.reread import NEVER
 from masking.model import Target
 from masking.window import BoundaryPosition, Candidate, MaskPolicy
 

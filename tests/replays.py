@@ -6,12 +6,18 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
-from addon.replay.compare import ComparedRequest, Comparison, compare
 from addon.replay.replay import RecordedRequest, ReplaySettings
-from addon.replay.totals import ConversationSums, ConversationTotals
+from addon.replay.totals import (
+    ComparedRequest,
+    Comparison,
+    ConversationSums,
+    ConversationTotals,
+    compare,
+)
 from masking.accounting.cost import Bill
 from masking.model import ChatMessage
 from masking.prices import CachePricing, PriceSettings
+from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from masking.wire.usage import Usage
@@ -51,7 +57,9 @@ class Talk:
 
 
 def settings(pricing: CachePricing = (0.5, 1.0), policy: MaskPolicy = POLICY) -> ReplaySettings:
-    return ReplaySettings(policy=policy, price_settings=PriceSettings(pricing))
+    return ReplaySettings(
+        strategies=Strategies(schema1=policy), price_settings=PriceSettings(pricing)
+    )
 
 
 @cache

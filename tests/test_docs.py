@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from addon.commands.main import main, obsmask
 from masking.config.settings import RuleTable, Tables
 from masking.prices import OwnPrice, OwnWindow
-from tests.benchmarks import assumed
+from tests.benchmarks import assumed, strategies
 from tests.make_docs import fill, write_config
 from tests.pages import find_broken_links, find_pages
 from tests.places import CONFIG, ROOT
@@ -60,10 +60,10 @@ def test_what_a_wrong_assumption_costs_is_what_its_command_prints() -> None:
     ]
 
 
-def test_the_strategies_are_compared_as_the_command_prints_it(
+def test_the_strategies_are_compared_as_the_benchmark_prints_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["compare", str(ROOT / "recordings")]) == 0
+    strategies.command([str(ROOT / "recordings")], standalone_mode=False)
     shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     table = TEXT.partition("| strategy | messages kept |")[2].partition("\n\n")[0]
     rows = [row.strip("| ").split(" | ") for row in table.splitlines()[2:]]

@@ -37,7 +37,7 @@ _THOROUGH = re.compile(
             r"test_envoy_faults_live\.py::test_a_restart_under_load",
             r"test_envoy_live\.py::test_the_demo_plays_through",
             # Tables of the documentation, by their commands.
-            r"test_docs\.py::test_the_strategies_are_compared_as_the_command_prints_it",
+            r"test_docs\.py::test_the_strategies_are_compared_as_the_benchmark_prints_it",
             r"test_docs\.py::test_a_table_is_what_its_command_prints",
             r"test_docs\.py::test_what_a_wrong_assumption_costs_is_what_its_command_prints",
             # Real conversations, and replays of whole recordings.

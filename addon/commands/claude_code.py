@@ -1,9 +1,9 @@
-"""What is done to claude-code so that its requests can be masked, and what stands in the way.
+"""How claude-code is made to send requests that can be masked, and what can prevent that.
 
 To `api.anthropic.com` claude-code sends a hash of the body, and a changed body would not fit it. It
 sends none to any other base URL, which is a documented setting: ours, in front of that server. Its
-settings files come before the environment, and so they are read, too. All that is said of it here
-was tried with claude-code 2.1.331.
+settings files come before the environment, and so they are read, too. All of this was tried with
+claude-code 2.1.331.
 """
 
 import json
@@ -61,7 +61,7 @@ _LAUNCHERS = (
     *("env", "run", "nice", "nohup", "time", "timeout", "stdbuf", "sudo", "caffeinate"),
     *("mise", "volta"),
 )
-"""What passes on the arguments that stand behind `claude`."""
+"""Programs that pass on the arguments after `claude`."""
 
 _SHELLS = (
     *("sh", "bash", "dash", "zsh", "ksh", "fish", "nu", "pwsh", "xonsh", "elvish"),
@@ -72,13 +72,13 @@ _SHELLS = (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is done to claude-code.
+    """What is changed about claude-code.
 
-    command: the command that starts it, with what is added to its arguments.
-    variables: what its environment gets.
-    line: that in a line.
+    command: the command that starts it, with the arguments that are added.
+    variables: the variables that are set in its environment.
+    line: all of this in a sentence for the user.
     hindrance: why its requests to its vendor stay signed, so that nothing can be masked; empty if
-        nothing stands in the way.
+        they do not.
     """
 
     command: tuple[str, ...]
@@ -122,9 +122,9 @@ def plan(
     address: Address,
     health: Health | None,
 ) -> Plan | None:
-    """Return what is done to claude-code if a command starts it, or a shell; None for another.
+    """Return the plan for claude-code if a command starts it, or a shell; None for another.
 
-    address: where the proxy listens; `health` is what it says of itself, None if it does not run.
+    address: where the proxy listens; `health` is None if it is not running.
     """
     started = _find_started(command)
     if started is None:
@@ -138,7 +138,7 @@ def plan(
 def plan_shell(
     environment: Mapping[str, str], places: Places, address: Address, health: Health | None
 ) -> Plan:
-    """Return what is done to claude-code that is started by hand, in a shell: variables alone."""
+    """Return the plan for claude-code that is started by hand, in a shell: variables alone."""
     planner = _Planner((), None, environment, places, address)
     return planner.plan(find_problem(address, health))
 
@@ -146,12 +146,12 @@ def plan_shell(
 def find_problem(address: Address, health: Health | None) -> str | None:
     """Return why a proxy cannot be a base URL in front of a server; None if it can.
 
-    health: what it says of itself; None if it does not run.
+    health: None if it is not running.
     """
     if not is_this_machine(address.host):
         return f"the proxy at {address.url} is a base URL for clients of its own machine alone"
     if health and not health.base_urls:
-        return f"the proxy at {address.url} is of an older version: start it anew"
+        return f"the proxy at {address.url} is of an older version: restart it"
     return None
 
 
@@ -187,7 +187,7 @@ _Kind = Literal["user", "project", "local", "inline", "named", "managed"]
 
 
 class _Settings(NamedTuple):
-    """The settings of one place: its kind, what a user calls it, and what stands there."""
+    """The settings of one place: its kind, its name for the user, and its content."""
 
     kind: _Kind
     called: str
@@ -207,7 +207,7 @@ class _Settings(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """A value that holds, and where it stands; no place is the environment."""
+    """The value that counts, and where it is set; no place is the environment."""
 
     text: str
     place: _Settings | None
@@ -218,7 +218,7 @@ class _Value(NamedTuple):
 
 
 class _Planner:
-    """Reads claude-code's settings, as far as they say where it sends what, and plans by them."""
+    """Reads those of claude-code's settings that decide where it sends what, and makes the plan."""
 
     def __init__(
         self,
@@ -242,7 +242,7 @@ class _Planner:
         self._settings = list(self._read_settings())
 
     def plan(self, problem: str | None) -> Plan:
-        """Return what is done, or nothing where there is a `problem` with the proxy."""
+        """Return the plan: to change nothing if there is a `problem` with the proxy."""
         plan = self._plan()
         if problem and (plan.variables or plan.command != self._command):
             plan = self._leave(problem, is_hindrance=True)
@@ -260,7 +260,7 @@ class _Planner:
             try:
                 server, source = read_target(found.text), found.place
             except ValueError:
-                # What it is may hold a password.
+                # Its value may contain a password.
                 return self._leave(f"{BASE_URL}, from {found.where}, is no plain http(s) URL")
         named, sent = self._find_model() or ("", None)
         if find_messages_binding(sent):
@@ -287,20 +287,21 @@ class _Planner:
         return self._override(source, server)
 
     def _override(self, source: _Settings, server: Server) -> Plan:
-        """Put the base URL of a settings file behind ours by what comes before the file."""
+        """Override the base URL of a settings file, by an argument that comes before the file."""
         url = server.url
-        stands = f"{source.called} sets {BASE_URL} to {url}"
+        setting = f"{source.called} sets {BASE_URL} to {url}"
         if source.kind == "managed":
-            return self._leave(f"{stands}, and nothing overrides that", is_hindrance=True)
+            return self._leave(f"{setting}, and nothing overrides that", is_hindrance=True)
         if self._started is None or not self._started.is_passed_on:
             return self._leave(
-                f"{stands}, and only obsmask run -- claude overrides that", is_hindrance=True
+                f"{setting}, and only obsmask run -- claude overrides that", is_hindrance=True
             )
         place, is_joined = self._find_option("--settings")
         own = next((each for each in self._settings if each.kind == "inline"), None)
-        if place >= 0 and own is None:  # the last such argument holds alone
+        if place >= 0 and own is None:  # only the last such argument counts
             return self._leave(
-                f"{stands}, and obsmask run adds nothing to your --settings file", is_hindrance=True
+                f"{setting}, and obsmask run adds nothing to your --settings file",
+                is_hindrance=True,
             )
         kept = own.found if own else {}
         variables = kept.get("env")
@@ -325,11 +326,11 @@ class _Planner:
         )
 
     def _leave(self, why: str, *, is_hindrance: bool = False) -> Plan:
-        line = f"claude-code is left as it is: {why}"
+        line = f"claude-code is unchanged: {why}"
         return Plan(self._command, {}, line, why if is_hindrance else "")
 
     def _keep_tool_search(self) -> Mapping[str, str]:
-        """Return what has it search for tools as at its vendor, as documented for base URLs."""
+        """Return the variable that keeps its tool search on, which a base URL switches off."""
         return {} if self._find_variable(TOOL_SEARCH) else {TOOL_SEARCH: "true"}
 
     def _find_model(self) -> tuple[str, str] | None:
@@ -353,7 +354,7 @@ class _Planner:
         return named, sent
 
     def _find_variable(self, name: str) -> _Value | None:
-        """Return the value of a variable that holds: that of the strongest settings, at last."""
+        """Return the value of a variable that counts: from the strongest settings that set it."""
         for each in reversed(self._settings):
             if name in each.variables:
                 return _Value(each.variables[name], each)
@@ -361,7 +362,7 @@ class _Planner:
         return _Value(given, None) if given else None
 
     def _find_option(self, name: str) -> tuple[int, bool]:
-        """Return where an option's value stands, and whether in one word with it; -1 if nowhere."""
+        """Return the index of an option's value, -1 if none, and whether it is `--name=value`."""
         for place in reversed(range(len(self._arguments))):
             if self._arguments[place].startswith(f"{name}="):
                 return place, True
@@ -425,11 +426,11 @@ def _find_local(work: Path) -> Path:
 
 
 def _exists(path: Path) -> bool:
-    """Whether a file is there, as far as that can be seen."""
+    """Whether a file exists, as far as that can be seen."""
     return os.path.exists(path)  # noqa: PTH110 - Path.exists raises where a folder is closed
 
 
 def _call(path: Path) -> str:
-    """Return what a user calls a file."""
+    """Return a file's name for the user."""
     home = Path.home()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

@@ -1,17 +1,24 @@
-"""`obsmask config`: which file holds, what every setting is and why; a file of one's own."""
+"""`obsmask config`: shows the configuration, and creates, changes or checks a file of it."""
 
+import contextlib
+import functools
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
+import tomlkit
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import AoT, InlineTable
 
-from addon.commands.config_edit import edit_config, read_edit
-from addon.commands.config_table import render_table
-from addon.commands.consoles import open_console
 from addon.commands.options import config_option, config_options, open_config
+from addon.commands.terminal import open_console
 from addon.config import (
     AT_THE_NEXT_START,
     CONFIG_NAME,
@@ -22,11 +29,22 @@ from addon.config import (
     locate_config,
     user_config,
 )
-from addon.metrics.toml_values import render_toml
+from addon.metrics.toml_values import dump_toml, render_toml
 from addon.places import read_regular, replace_file, shipped
 from addon.replay.numbers import pluralize
-from masking.config import REDACTION_VARIABLE, ConfigValue, list_values
+from masking.config import (
+    REDACTION_VARIABLE,
+    ROOT,
+    ConfigValue,
+    Source,
+    list_values,
+    parse_settings,
+    read_document,
+    read_override,
+)
 from masking.errors import ConfigError, printable
+
+# obsmask config
 
 _NAMED = {
     "option": "--config names it",
@@ -34,14 +52,7 @@ _NAMED = {
     "user": "your own; neither --config nor $OBSMASK_CONFIG names another",
     "shipped": "the shipped one; `obsmask config init` writes one of your own",
 }
-"""Why a file holds, by its place."""
-
-_SETTING = re.compile(r"^(?=[^#\[\n])", re.MULTILINE)
-_HEADER = """\
-# Your configuration of observation-masking. A setting behind `#` has its shipped value, also after
-# an update: to change it, remove the `#`.
-#
-"""
+"""Why a file is used, by its place."""
 
 
 @click.group("config", invoke_without_command=True)
@@ -49,7 +60,7 @@ _HEADER = """\
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(context: click.Context, config: str, changes: tuple[str, ...], as_json: bool) -> None:
-    """Show which file holds and why, and every setting with where it comes from."""
+    """Show which file is used and why, and every setting and its source."""
     if context.invoked_subcommand:
         if config or changes or as_json:
             raise click.UsageError(f"{context.invoked_subcommand} takes none of these options")
@@ -63,108 +74,9 @@ def command(context: click.Context, config: str, changes: tuple[str, ...], as_js
     if local := describe_local(found.path):
         print(f"({local})")
     console = open_console()
-    console.print(render_table(values, console.width))
+    console.print(_render_table(values, console.width))
     if any(value.source == "environment" for value in values):
         print(f"${REDACTION_VARIABLE} comes before the file and --set.")
-
-
-@command.command("init")
-def init() -> None:
-    """Write a configuration of your own, with every setting and what it means.
-
-    Nothing is changed by that: each setting is behind a `#`. A file that is there already is left
-    alone.
-    """
-    path = user_config()
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise ValueError(
-            f"{path} is there already: edit it, or change it with obsmask config set"
-        ) from None
-    try:
-        with open(handle, "wb") as file:  # noqa: PTH123 - a handle is no path
-            file.write(_make_own())
-    except OSError:  # half a file would hold all the same
-        path.unlink()
-        raise
-    print(
-        f"Written: {printable(str(path))}\n"
-        "To change a setting, remove the # before it, or type: obsmask config set TABLE.KEY=VALUE"
-    )
-    if named := os.environ.get(CONFIG_VARIABLE):
-        print(f"${CONFIG_VARIABLE} names another file, which holds: {printable(named)}")
-
-
-def _make_own() -> bytes:
-    """Return the shipped file with each setting behind a `#`, for a user to change."""
-    text = shipped(CONFIG_NAME).read_text(encoding="utf-8")
-    return (_HEADER + _SETTING.sub("#", text)).encode()
-
-
-@command.command("set")
-@config_option
-@click.argument("changes", nargs=-1, required=True, metavar="TABLE.KEY=VALUE...")
-def set_values(config: str, changes: tuple[str, ...]) -> None:
-    """Change settings in your configuration, as schema1.window_turns=12.
-
-    All else in the file stays as it is, comments included. Without a file of your own, one is
-    written as by `obsmask config init`. A mistake leaves the file alone.
-    """
-    _edit(config, changes, adds=False)
-
-
-@command.command("add")
-@config_option
-@click.argument("changes", nargs=-1, required=True, metavar="TABLE.KEY=VALUE...")
-def add_values(config: str, changes: tuple[str, ...]) -> None:
-    """Add to lists in your configuration, as hosts.uncached=llm.example.com.
-
-    Otherwise it does what `obsmask config set` does.
-    """
-    _edit(config, changes, adds=True)
-
-
-def _edit(config: str, changes: Sequence[str], *, adds: bool) -> None:
-    """Change the file that holds, or one of the user's own in place of the shipped one."""
-    edits = [read_edit(change, adds=adds) for change in changes]
-    found = locate_config(config)
-    if found.place == "shipped":
-        path, before = user_config(), _make_own()
-    elif found.path == shipped(CONFIG_NAME):
-        raise ValueError(f"{found.path} came with the package: change a file of your own")
-    else:
-        path, (before, _) = found.path, read_regular(found.path)
-    try:
-        after = edit_config(before, edits)
-    except ConfigError as error:
-        raise ConfigError(f"{path} stays as it is: {error.problem}", error.path) from None
-    old, new = list_values(before), list_values(after)
-    known = {value.name: value.value for value in old}
-    changed = [value for value in new if value.value != known.get(value.name, value.shipped)]
-    if after == before:
-        print(f"Nothing to change: {printable(str(path))} says so already.")
-        return
-    replace_file(path, after)
-    print(f"Written: {printable(str(path))}")
-    for name, value, was_shipped, _ in changed:
-        print(f"{name} = {render_toml(value)}  (was: {render_toml(known.get(name, was_shipped))})")
-    # A proxy that found no file of the user's watches the shipped one.
-    if found.place == "shipped" or {value.name for value in changed} & AT_THE_NEXT_START:
-        print("A proxy that is running takes this up when it next starts.")
-
-
-@command.command("check")
-@click.argument("file", type=click.Path(path_type=Path))
-def check(file: Path) -> None:
-    """Say what is wrong with FILE, and exit with 1; or what it changes."""
-    values = list_values(ConfigFile(file).data)
-    changed = [value for value in values if value.value != value.shipped]
-    what = f"{pluralize(len(changed), 'setting')} changed" if changed else "nothing changed"
-    print(f"{printable(str(file))}: no mistake, {what}")
-    for name, value, before, _ in changed:
-        print(f"{name} = {render_toml(value)}  (shipped: {render_toml(before)})")
 
 
 def _list_values(found: FoundConfig, config: str, changes: Sequence[str]) -> list[ConfigValue]:
@@ -183,5 +95,288 @@ def _render_json(found: FoundConfig, values: list[ConfigValue]) -> str:
         name: {"value": value, "shipped": before, "source": source}
         for name, value, before, source in values
     }
-    told = {"file": str(found.path), "named_by": found.place, "settings": settings}
-    return json.dumps(told, indent=2)
+    document = {"file": str(found.path), "named_by": found.place, "settings": settings}
+    return json.dumps(document, indent=2)
+
+
+_SOURCES: dict[Source, str] = {
+    "shipped": "shipped",
+    "file": "file",
+    "override": "--set",
+    "environment": "environment",
+}
+
+_WIDE = 60
+"""The least columns of a screen on which the names of settings are not folded."""
+
+
+def _render_table(values: Sequence[ConfigValue], width: int) -> Table:
+    """Return a table of settings, with those in bold that are not the shipped ones."""
+    table = Table("setting", "value", "from", box=SIMPLE_HEAD)
+    table.columns[0].no_wrap = width >= _WIDE
+    for column in table.columns:
+        column.overflow = "fold"
+    for name, value, _, source in values:
+        style = "" if source == "shipped" else "bold"
+        cells = (name, render_toml(value), _SOURCES[source])
+        table.add_row(*(Text(cell, style) for cell in cells))
+    return table
+
+
+# init
+
+_SETTING = re.compile(r"^(?=[^#\[\n])", re.MULTILINE)
+_HEADER = """\
+# Your configuration of observation-masking. A setting behind `#` has its shipped value, also after
+# an update: to change it, remove the `#`.
+#
+"""
+
+
+@command.command("init")
+def init() -> None:
+    """Create a configuration file of your own.
+
+    It has every setting, with what it means, commented out: nothing changes yet. An existing file
+    is left alone.
+    """
+    path = user_config()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise ValueError(
+            f"{path} already exists: edit it, or change it with obsmask config set"
+        ) from None
+    try:
+        with open(handle, "wb") as file:  # noqa: PTH123 - a handle is no path
+            file.write(_make_own())
+    except OSError:  # half a file would be used all the same
+        path.unlink()
+        raise
+    print(
+        f"Written: {printable(str(path))}\n"
+        "To change a setting, remove the # before it, or type: obsmask config set TABLE.KEY=VALUE"
+    )
+    if named := os.environ.get(CONFIG_VARIABLE):
+        print(f"${CONFIG_VARIABLE} names another file, which is used instead: {printable(named)}")
+
+
+def _make_own() -> bytes:
+    """Return the shipped file with each setting behind a `#`, for a user to change."""
+    text = shipped(CONFIG_NAME).read_text(encoding="utf-8")
+    return (_HEADER + _SETTING.sub("#", text)).encode()
+
+
+# check
+
+
+@command.command("check")
+@click.argument("file", type=click.Path(path_type=Path))
+def check(file: Path) -> None:
+    """Check a configuration file.
+
+    Print what FILE changes; or print its first mistake, and exit with 1.
+    """
+    values = list_values(ConfigFile(file).data)
+    changed = [value for value in values if value.value != value.shipped]
+    what = f"{pluralize(len(changed), 'setting')} changed" if changed else "nothing changed"
+    print(f"{printable(str(file))}: no mistake, {what}")
+    for name, value, before, _ in changed:
+        print(f"{name} = {render_toml(value)}  (shipped: {render_toml(before)})")
+
+
+# set and add
+
+
+@command.command("set")
+@config_option
+@click.argument("changes", nargs=-1, required=True, metavar="TABLE.KEY=VALUE...")
+def set_values(config: str, changes: tuple[str, ...]) -> None:
+    """Change settings in your configuration file.
+
+    For instance: obsmask config set schema1.window_turns=12
+
+    The rest of the file stays the same, comments included. Without a file of your own, one is
+    created as by `obsmask config init`. After a mistake the file is unchanged.
+    """
+    _edit(config, changes, adds=False)
+
+
+@command.command("add")
+@config_option
+@click.argument("changes", nargs=-1, required=True, metavar="TABLE.KEY=VALUE...")
+def add_values(config: str, changes: tuple[str, ...]) -> None:
+    """Add to lists in your configuration file.
+
+    For instance: obsmask config add hosts.uncached=llm.example.com
+
+    Otherwise like `obsmask config set`.
+    """
+    _edit(config, changes, adds=True)
+
+
+def _edit(config: str, changes: Sequence[str], *, adds: bool) -> None:
+    """Change the file that is used, or the user's own in place of the shipped one."""
+    edits = [read_edit(change, adds=adds) for change in changes]
+    found = locate_config(config)
+    if found.place == "shipped":
+        path, before = user_config(), _make_own()
+    elif found.path == shipped(CONFIG_NAME):
+        raise ValueError(f"{found.path} came with the package: change a file of your own")
+    else:
+        path, (before, _) = found.path, read_regular(found.path)
+    try:
+        after = edit_config(before, edits)
+    except ConfigError as error:
+        raise ConfigError(f"{path} is unchanged: {error.problem}", error.path) from None
+    old, new = list_values(before), list_values(after)
+    known = {value.name: value.value for value in old}
+    changed = [value for value in new if value.value != known.get(value.name, value.shipped)]
+    if after == before:
+        print(f"Nothing to change: {printable(str(path))} already says so.")
+        return
+    replace_file(path, after)
+    print(f"Written: {printable(str(path))}")
+    for name, value, was_shipped, _ in changed:
+        print(f"{name} = {render_toml(value)}  (was: {render_toml(known.get(name, was_shipped))})")
+    # A proxy that found no file of the user's watches the shipped one.
+    if found.place == "shipped" or {value.name for value in changed} & AT_THE_NEXT_START:
+        print("A running proxy uses this after its next start.")
+
+
+# How they edit a file: tomlkit edits its text, which keeps comments and layout. The result is not
+# trusted: read again, it must be the document with exactly these changes.
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class Edit(NamedTuple):
+    """A setting, by the keys that lead to it from our table, and its new value.
+
+    adds: whether the value is added to the list that is there, instead.
+    """
+
+    keys: tuple[str, ...]
+    value: object
+    adds: bool = False
+
+
+def read_edit(text: str, *, adds: bool) -> Edit:
+    """Parse `TABLE.KEY=VALUE`. Raises OverrideError for anything else."""
+    return Edit(*read_override(text), adds)
+
+
+def edit_config(data: bytes, edits: Sequence[Edit]) -> bytes:
+    """Return a file's bytes after these edits.
+
+    A setting that is commented out where it belongs, as `obsmask config init` writes it, is set
+    there. Raises ConfigError if the file has a mistake, if the new one would have one, or if it
+    cannot be edited without a change of something else.
+    """
+    parse_settings(data)
+    document = read_document(data)
+    wanted = functools.reduce(_apply, edits, document.get(ROOT, {}))
+    parse_settings(tomlkit.dumps({ROOT: wanted}).encode())
+    text = data.removeprefix(_BOM).decode().replace("\r\n", "\n")
+    for edit in edits:
+        document = {**document, ROOT: _apply(document.get(ROOT, {}), edit)}
+        edited = (each for each in _list_texts(text, edit, document) if _is(each, document))
+        if (found := next(edited, None)) is None:
+            raise ConfigError(
+                "the file is laid out in a way that this command cannot change: edit it by hand",
+                ".".join(edit.keys),
+            )
+        text = found
+    if b"\r\n" in data and data.count(b"\r\n") == data.count(b"\n"):
+        text = text.replace("\n", "\r\n")
+    return (_BOM if data.startswith(_BOM) else b"") + text.encode()
+
+
+def _list_texts(text: str, edit: Edit, wanted: Mapping[str, Any]) -> Iterator[str]:
+    """Yield texts that may be the document after an edit; what it then says is `wanted`."""
+    with contextlib.suppress(TOMLKitError):  # of some documents that are right
+        yield _edit_text(_uncomment(text, edit.keys), edit)
+    value = functools.reduce(lambda table, key: table[key], (ROOT, *edit.keys), wanted)
+    yield f"{ROOT}.{'.'.join(edit.keys)} = {dump_toml(value)}\n{text}"
+
+
+def _is(text: str, wanted: Mapping[str, Any]) -> bool:
+    return _read_or_none(text.encode()) == wanted
+
+
+def _apply(table: Mapping[str, Any], edit: Edit) -> Mapping[str, Any]:
+    """Return our table after an edit, as plain values."""
+
+    def put(inside: Mapping[str, Any], keys: Sequence[str]) -> Mapping[str, Any]:
+        key, *inner = keys
+        before = inside.get(key)
+        if inner:
+            return {**inside, key: put(before if isinstance(before, Mapping) else {}, inner)}
+        return {**inside, key: _add(before, edit) if edit.adds else edit.value}
+
+    return put(table, edit.keys)
+
+
+def _add(before: object, edit: Edit) -> object:
+    """Return a list with one value more, unless it has it already."""
+    if before is None:
+        before = _SHIPPED.get(".".join(edit.keys), [])
+    if not isinstance(before, list):
+        raise ConfigError("not a list: `obsmask config set` sets it", ".".join(edit.keys))
+    return before if edit.value in before else [*before, edit.value]
+
+
+_SHIPPED = {name: shipped for name, _, shipped, _ in list_values(f"[{ROOT}]".encode())}
+
+
+def _edit_text(text: str, edit: Edit) -> str:
+    """Return a document's text after an edit, as tomlkit makes it."""
+    document = tomlkit.parse(text)
+    table: MutableMapping[str, Any] = document
+    *outer, key = (ROOT, *edit.keys)
+    for name in outer:
+        if name not in table:
+            table[name] = _make_table(table)
+        table = table[name]
+    if not edit.adds:
+        table[key] = tomlkit.value(dump_toml(edit.value))
+    elif key not in table:
+        table[key] = _add(None, edit)
+    elif edit.value not in table[key]:
+        is_table = isinstance(table[key], AoT)  # else it is on one line, without a header
+        value = tomlkit.item(edit.value) if is_table else tomlkit.value(dump_toml(edit.value))
+        table[key].append(value)
+    return tomlkit.dumps(document)
+
+
+def _make_table(outer: object) -> tomlkit.items.AbstractTable:
+    return tomlkit.inline_table() if isinstance(outer, InlineTable) else tomlkit.table()
+
+
+def _uncomment(text: str, keys: Sequence[str]) -> str:
+    """Return a document's text with a setting no longer commented out, if it was in its table."""
+    *outer, key = keys
+    lines = text.split("\n")
+    header = f"[{'.'.join((ROOT, *outer))}]"
+    if header not in lines:
+        return text
+    start = lines.index(header) + 1
+    end = next((n for n in range(start, len(lines)) if lines[n].startswith("[")), len(lines))
+    first = next((n for n in range(start, end) if lines[n].startswith(f"#{key} = ")), None)
+    if first is None or any(line.startswith(f"{key} = ") for line in lines[start:end]):
+        return text
+    for last in range(first, end):  # a list may take several lines
+        if not lines[last].startswith("#"):
+            return text
+        setting = [line[1:] for line in lines[first : last + 1]]
+        if _read_or_none("\n".join(setting).encode()) is not None:
+            return "\n".join([*lines[:first], *setting, *lines[last + 1 :]])
+    return text
+
+
+def _read_or_none(data: bytes) -> Mapping[str, Any] | None:
+    try:
+        return read_document(data)
+    except ConfigError:
+        return None

@@ -33,7 +33,7 @@ from addon.gateways.envoy.launch import (
 )
 from addon.places import shipped
 from addon.proxy.authorities import write_bundle
-from addon.proxy.launch import HOST, running_proxy
+from addon.proxy.server import HOST, running_proxy
 from addon.recordings.expectations import read_records, write_config
 from addon.recordings.provider.dialects import find_dialect
 from addon.recordings.provider.provider import Provider

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from addon.gateways.envoy.launch import CONFIG
 from addon.places import shipped
-from addon.proxy.launch import ADDON, HOST
+from addon.proxy.server import ADDON, HOST
 from masking.config import Settings
 from masking.model import CHANGES
 from masking.wire import Usage

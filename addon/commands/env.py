@@ -1,4 +1,4 @@
-"""`obsmask env`: the variables that lead a client through the proxy."""
+"""`obsmask env`: the environment variables that lead a client through the proxy."""
 
 import contextlib
 import os
@@ -17,11 +17,11 @@ from addon.proxy.environment import REPLACED, client_environment, find_replaced,
 from addon.proxy.health_check import Health, check_health
 
 _PATIENCE = 2.0
-"""In seconds, for a proxy of this machine to say how it is."""
+"""In seconds, for a proxy of this machine to report its health."""
 
 
 class Shell(NamedTuple):
-    """How a shell spells that a variable is exported, and that it is gone."""
+    """The syntax in which a shell exports a variable, and unsets one."""
 
     export: Callable[[str, str], str]
     unset: Callable[[str], str]
@@ -75,36 +75,39 @@ def _read_url(text: str) -> str:
 @click.option(
     "--as-it-is",
     is_flag=True,
-    help="Leave out what changes claude-code: ANTHROPIC_BASE_URL and ENABLE_TOOL_SEARCH.",
+    help="Leave claude-code alone: omit ANTHROPIC_BASE_URL and ENABLE_TOOL_SEARCH.",
 )
-@click.option("--unset", is_flag=True, help="Print what takes it all back.")
+@click.option("--unset", is_flag=True, help="Print the commands that undo it.")
 @click.option(
     "--shell",
     type=click.Choice([*SHELLS]),
     default="posix",
     show_default=True,
-    help="Whose language to print.",
+    help="Shell syntax to print.",
 )
 def command(proxy: str, as_it_is: bool, unset: bool, shell: str) -> None:
-    """Print the variables by which a client finds the proxy and trusts it.
+    """Print the environment variables by which a client finds and trusts the proxy.
 
-    In the terminal where the client is to run: eval "$(obsmask env)". What was set there already is
-    named on standard error. Later: eval "$(obsmask env --unset)".
+    In the client's terminal: eval "$(obsmask env)"
+
+    To undo it: eval "$(obsmask env --unset)"
+
+    Variables that it replaces are named on standard error.
     """
-    spell = SHELLS[shell]
+    syntax = SHELLS[shell]
     if unset:
         for name, before in take_back(os.environ).items():
-            _print(spell.unset(name) if before is None else spell.export(name, before))
+            _print(syntax.unset(name) if before is None else syntax.export(name, before))
         return
     changes = {} if as_it_is else _plan(proxy)
-    told = client_environment(proxy, user_bundle(), os.environ, changes)
-    _name_replaced(told)
-    for name, value in told.items():
-        _print(spell.export(name, value))
+    variables = client_environment(proxy, user_bundle(), os.environ, changes)
+    _name_replaced(variables)
+    for name, value in variables.items():
+        _print(syntax.export(name, value))
 
 
 def _plan(proxy: str) -> Mapping[str, str]:
-    """Return what is set for claude-code, and say so if that is nothing."""
+    """Return the variables for claude-code; if there are none, print why."""
     address = read_address(proxy)
     plan = plan_shell(os.environ, find_places(os.environ), address, _ask(address))
     if not plan.variables:
@@ -113,7 +116,7 @@ def _plan(proxy: str) -> Mapping[str, str]:
 
 
 def _ask(address: Address) -> Health | None:
-    """Return how a proxy of this machine is; None if it does not run yet, or is elsewhere."""
+    """Return the health of a proxy on this machine; None if it is not running, or elsewhere."""
     if not is_this_machine(address.host):
         return None
     with contextlib.suppress(OSError):
@@ -126,9 +129,9 @@ def _print(line: str) -> None:
     click.echo(os.fsencode(line))
 
 
-def _name_replaced(told: Mapping[str, str]) -> None:
-    """Say what was set already; nothing the second time, as it is ours then."""
-    found = find_replaced(told, os.environ)
-    changed = [name for name, value in found.items() if value != told[name]]
+def _name_replaced(variables: Mapping[str, str]) -> None:
+    """Name what was set before; nothing the second time, as it is ours then."""
+    found = find_replaced(variables, os.environ)
+    changed = [name for name, value in found.items() if value != variables[name]]
     if changed and REPLACED not in os.environ:
         print(f"obsmask: replaced, until env --unset: {', '.join(changed)}", file=sys.stderr)

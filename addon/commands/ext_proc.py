@@ -1,4 +1,4 @@
-"""`obsmask ext-proc`: the core behind an Envoy, which calls it over gRPC."""
+"""`obsmask ext-proc`: masks for an Envoy, which calls it over gRPC."""
 
 import asyncio
 import logging
@@ -8,6 +8,7 @@ import click
 from addon.commands.options import (
     MOST_PORTS,
     OBSERVE,
+    PolicyCommand,
     observe_option,
     policy_options,
     read_overrides,
@@ -19,9 +20,13 @@ from addon.gateways.envoy.launch import has_extra
 PORT = 9002
 
 
-@click.command("ext-proc")
+@click.command("ext-proc", cls=PolicyCommand)
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen."
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Address to listen on.",
 )
 @click.option(
     "--port",
@@ -29,7 +34,7 @@ PORT = 9002
     default=PORT,
     show_default=True,
     metavar="N",
-    help="The port; 0 for any free one.",
+    help="Port to listen on; 0 for any free one.",
 )
 @click.option(
     "--workers",
@@ -37,7 +42,7 @@ PORT = 9002
     default=1,
     show_default=True,
     metavar="N",
-    help="How many processes serve.",
+    help="Number of processes.",
 )
 @click.option(
     "--drain",
@@ -45,17 +50,19 @@ PORT = 9002
     default=60,
     show_default=True,
     metavar="SECONDS",
-    help="How long exchanges may take to their end after SIGTERM.",
+    help="After SIGTERM, time for open exchanges to finish.",
 )
-@click.option("--tag", default="", metavar="TEXT", help="Note it in the records of this service.")
+@click.option("--tag", default="", metavar="TEXT", help="Tag the records of this service.")
 @observe_option
 @policy_options
 def command(
     host: str, port: int, workers: int, drain: int, tag: str, observe: bool, **given: object
 ) -> None:
-    """Serve an Envoy as its external processor, until Ctrl-C.
+    """Run as the external processor of an Envoy, until Ctrl-C.
 
-    docs/envoy.md has Envoy's configuration. It needs: pip install 'observation-masking[envoy]'
+    Envoy's configuration is in docs/envoy.md.
+
+    Requires: pip install 'observation-masking[envoy]'
     """
     if not has_extra():
         raise RuntimeError("ext-proc needs more: pip install 'observation-masking[envoy]'")

@@ -1,4 +1,4 @@
-"""`obsmask`: everything around the addon that a person starts by hand."""
+"""`obsmask`: the command line."""
 
 import sys
 from collections.abc import Sequence
@@ -12,31 +12,30 @@ from addon.proxy.standard_output import print_any_character
 _COMMANDS = {
     "run": "Run an agent behind a proxy of its own.",
     "demo": "Play a recorded session through the proxy, offline.",
-    "env": 'Print a client\'s environment: eval "$(obsmask env)".',
-    "doctor": "Say what is wrong, and the line that mends it.",
-    "config": "Show the configuration, write one of your own, or check one.",
-    "proxy": "Start the proxy in the foreground.",
-    "ext-proc": "Serve an Envoy as its external processor.",
+    "env": 'Print a client\'s environment variables: eval "$(obsmask env)".',
+    "doctor": "Check the setup and suggest fixes.",
+    "config": "Show, create, edit or check the configuration.",
+    "proxy": "Run the proxy in the foreground.",
+    "ext-proc": "Run as the external processor of an Envoy.",
     "page": "Open the live page of a running proxy.",
-    "replay": "Price recordings under a policy.",
-    "tune": "Find the settings that your recordings ask for.",
-    "compare": "Compare the strategies on recordings.",
-    "status": "Say what masking came to, from the records.",
+    "replay": "Price recordings with and without masking.",
+    "tune": "Find the best settings for your recordings.",
+    "status": "Show what masking saved.",
     "recall": "Print a tool result that was masked.",
-    "mcp": "Serve what was masked to an agent, over MCP.",
-    "prices": "Show which prices hold, and why.",
+    "mcp": "Serve masked tool results to an agent over MCP.",
+    "prices": "Show the prices of a model, and where they come from.",
     "record": "Record a real agent against a scripted provider.",
     "scrub": "Replace all prose and secrets in a recording.",
     "expect": "Compare what replaying recordings yields.",
 }
-"""Each is the `command` of the module of its name, which has `_` for `-`."""
+"""The commands in the order of the help. Each is `command` in the module of its name."""
 
 INTERRUPTED = 130
-"""What a shell takes for a program that Ctrl-C has ended."""
+"""The exit code of a program that Ctrl-C has ended."""
 
 
 class _Commands(click.Group):
-    """Imports a command when it is asked for: most of them take long to load."""
+    """Imports a command only when it is used: most of them take long to load."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -65,7 +64,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="observation-masking", message="%(version)s")
 def obsmask() -> None:
-    """Observation masking for coding agents: see what it saves, and set it up."""
+    """Observation masking for coding agents: run it, and see what it saves."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,10 +12,11 @@ from addon.commands.recall import folder_option, open_folder
 @folder_option
 @config_options
 def command(folder: Path | None, config: str, changes: tuple[str, ...]) -> None:
-    """Serve what was masked to an agent: an MCP server over stdio, with the one tool `recall`.
+    """Serve masked tool results to an agent: an MCP server over stdio with one tool, `recall`.
 
-    The agent starts it, as its own configuration says. It needs the package `mcp`:
-    pip install 'observation-masking[mcp]'.
+    The agent starts it, by its own configuration.
+
+    Requires: pip install 'observation-masking[mcp]'
     """
     try:
         from mcp.server.fastmcp import FastMCP

@@ -1,7 +1,9 @@
 """Options that several commands share: what is given overrides the configuration."""
 
 import dataclasses
+import errno
 import functools
+import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -21,9 +23,69 @@ from masking.prices import CachePricing, PriceSettings
 from masking.window import MaskPolicy
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_Option = Callable[[_Function], _Function]
+_Value = TypeVar("_Value")
 
-_LONGEST_PAUSE = 1e8
+
+def _add_all(command: _Function, options: Sequence[Callable[[Any], Any]]) -> _Function:
+    """Add options to a command, in this order in its help."""
+    return functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+
+paths_argument = click.argument(
+    "paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path)
+)
+"""Recordings and conversations: .flow, .json, .jsonl, .gz, or a folder of them."""
+
+observe_option = click.option(
+    "--observe",
+    is_flag=True,
+    help="Dry run: forward requests unchanged, report what masking would save.",
+)
+
+OBSERVE = 'mode="observe"'
+"""The override that this option is."""
+
+# The configuration
+
+config_option = click.option(
+    "--config",
+    default="",
+    metavar="FILE",
+    help="The configuration file; default: $OBSMASK_CONFIG, else your own, else the shipped one.",
+)
+
+
+def config_options(command: _Function) -> _Function:
+    """Add what every command that reads the configuration takes: a file, and changes of any key."""
+    changes = click.option(
+        "--set",
+        "changes",
+        multiple=True,
+        metavar="TABLE.KEY=VALUE",
+        help="Change a setting, as mcp.enabled=true; may be given several times.",
+    )
+    return config_option(changes(command))
+
+
+def open_config(config: str, changes: Sequence[str]) -> ConfigFile:
+    """Read the configuration that `config_options` ask for.
+
+    An error in a file that is used without being named says how to do without that file. Raises
+    ConfigError.
+    """
+    path, place = locate_config(config)
+    try:
+        return ConfigFile(path, changes)
+    except OverrideError:
+        raise
+    except ConfigError as error:
+        if place not in ("environment", "user"):
+            raise
+        without = f"--config {shlex.quote(str(shipped(CONFIG_NAME)))}"
+        raise ConfigError(f"{error}; to use the shipped settings instead: {without}") from None
+
+
+# The policy
 
 POLICY_KEYS: Mapping[str, FieldInfo] = {
     name: field
@@ -45,92 +107,19 @@ class PolicyCommand(click.Command):
                 formatter.write_dl([row for kind, row in rows if row and kind == is_policy])
 
 
-paths_argument = click.argument(
-    "paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path)
-)
-"""Recordings and conversations: .flow, .json, .jsonl, .gz, or a folder of them."""
-
-config_option = click.option(
-    "--config",
-    default="",
-    metavar="FILE",
-    help="The configuration; default: $OBSMASK_CONFIG, else your own, else the shipped one.",
-)
-
-
-def config_options(command: _Function) -> _Function:
-    """Add what every command that reads the configuration takes: a file, and changes of any key."""
-    changes = click.option(
-        "--set",
-        "changes",
-        multiple=True,
-        metavar="TABLE.KEY=VALUE",
-        help="Change a setting, as mcp.enabled=true; may be given several times.",
-    )
-    return config_option(changes(command))
-
-
-def open_config(config: str, changes: Sequence[str]) -> ConfigFile:
-    """Return the configuration that `config_options` ask for.
-
-    A mistake in a file that holds without being named says how to do without that file. Raises
-    ConfigError.
-    """
-    path, place = locate_config(config)
-    try:
-        return ConfigFile(path, changes)
-    except OverrideError:
-        raise
-    except ConfigError as error:
-        if place not in ("environment", "user"):
-            raise
-        without = f"--config {shlex.quote(str(shipped(CONFIG_NAME)))}"
-        raise ConfigError(f"{error}; to use the shipped settings instead: {without}") from None
-
-
-observe_option = click.option(
-    "--observe", is_flag=True, help="Change no request; reckon what masking would have saved."
-)
-
-OBSERVE = 'mode="observe"'
-"""The override that this option is."""
-
-
 def policy_options(command: _Function) -> _Function:
     """Add `config_options`, and an option for each key of the configuration that is a policy's."""
     options = [_make_option(name, key) for name, key in POLICY_KEYS.items()]
-    decorated = functools.reduce(lambda done, option: option(done), reversed(options), command)
-    return config_options(decorated)
-
-
-def read_overrides(given: Mapping[str, Any]) -> list[str]:
-    """Return what `policy_options` were given as overrides of a `ConfigFile`.
-
-    `--set` comes last: it holds where both name a key.
-    """
-    policy = {name: given[name] for name in POLICY_KEYS if given[name] is not None}
-    lines = [f"schema1.{name}={dump_toml(value)}" for name, value in policy.items()]
-    return [*lines, *given["changes"]]
-
-
-def read_proxy_arguments(given: Mapping[str, Any], tag: str, more: Sequence[str] = ()) -> list[str]:
-    """Return mitmdump's arguments for what `policy_options` were given, and `more` overrides.
-
-    Raises ConfigError for a mistake, so that it is said before anything starts.
-    """
-    overrides = [*read_overrides(given), *more]
-    path = open_config(given["config"], overrides).path.absolute()  # it may work elsewhere
-    settings = [("mask_config", path), ("mask_tag", tag), *(("mask_set", o) for o in overrides)]
-    return [part for name, value in settings for part in ("--set", f"{name}={value}")]
+    return config_options(_add_all(command, options))
 
 
 def _make_option(name: str, key: FieldInfo) -> Callable[[_Function], _Function]:
     flag, kind = f"--{name.replace('_', '-')}", key.annotation
-    what = re.sub(r"\. .*", ".", key.description or "")  # its first sentence
+    sentence = re.sub(r"\. .*", ".", key.description or "")  # the first one
     if kind is bool:
-        return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=what)
+        return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=sentence)
     if choices := get_args(kind) if get_origin(kind) is Literal else ():
-        return click.option(flag, name, type=click.Choice(choices), help=what)
+        return click.option(flag, name, type=click.Choice(choices), help=sentence)
     types: Mapping[object, tuple[object, str]] = {
         int: (whole_number(0), "N"),
         float: (float, "NUMBER"),
@@ -138,14 +127,95 @@ def _make_option(name: str, key: FieldInfo) -> Callable[[_Function], _Function]:
         tuple[str, ...]: (_read_names, "NAME,NAME"),
     }
     reader, metavar = types[kind]
-    return click.option(flag, name, type=reader, metavar=metavar, help=what)
+    return click.option(flag, name, type=reader, metavar=metavar, help=sentence)
 
+
+def read_overrides(given: Mapping[str, Any], more: Sequence[str] = ()) -> list[str]:
+    """Return what `policy_options` were given, and `more`, as overrides of a `ConfigFile`.
+
+    `--set` comes after the policy's options: it holds where both name a key.
+    """
+    policy = {name: given[name] for name in POLICY_KEYS if given[name] is not None}
+    lines = [f"schema1.{name}={dump_toml(value)}" for name, value in policy.items()]
+    return [*lines, *given["changes"], *more]
+
+
+def read_proxy_arguments(given: Mapping[str, Any], tag: str, more: Sequence[str] = ()) -> list[str]:
+    """Return mitmdump's arguments for what `policy_options` were given, and `more` overrides.
+
+    The proxy reads the configuration itself. It is read here as well, so that an error in it is
+    reported before anything starts: raises ConfigError.
+    """
+    overrides = read_overrides(given, more)
+    path = open_config(given["config"], overrides).path.absolute()  # it may work elsewhere
+    settings = [("mask_config", path), ("mask_tag", tag), *(("mask_set", o) for o in overrides)]
+    return [part for name, value in settings for part in ("--set", f"{name}={value}")]
+
+
+# A replay
+
+
+def replay_options(command: _Function) -> _Function:
+    """Add the options of a replay, and those of its policy."""
+    return _add_all(command, _REPLAY)
+
+
+def work_options(command: _Function) -> _Function:
+    """Add the options that say where sessions are worked on."""
+    return _add_all(command, _WORK)
+
+
+def read_replay_settings(given: Mapping[str, Any]) -> list[ReplaySettings]:
+    """Return the settings of the configuration and the options, once for each of the prices.
+
+    Raises ConfigError if they are impossible.
+    """
+    settings = open_config(given["config"], read_overrides(given)).settings
+    memory = given.get("memory")
+    remembers = bool(settings.memory.enabled) if memory is None else memory
+    pricings: list[CachePricing | None] = [*given["prices"]] or [None]
+    return [
+        ReplaySettings(
+            strategies=settings.strategies,
+            price_settings=_price(settings, pricing),
+            model=given["model"],
+            ttl=given["cache_ttl"],
+            remembers=remembers,
+            rules=tuple(
+                (rule, Ruled(own.strategies, _price(own, pricing)))
+                for rule, own in settings.by_rule
+            ),
+        )
+        for pricing in pricings
+    ]
+
+
+def _price(settings: Settings, pricing: CachePricing | None) -> PriceSettings:
+    found = settings.price_settings
+    return found if pricing is None else dataclasses.replace(found, cache_pricing=pricing)
+
+
+# The values of options
 
 MOST_PORTS = 65_535
 
+_LONGEST_PAUSE = 1e8
+
+
+def as_value(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
+    """Return a reader of an option's value whose ValueError is shown as the option's mistake."""
+
+    def convert(text: str) -> _Value:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+
+    return convert
+
 
 def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
-    """Return what reads an option's value that is a whole number, from this one up."""
+    """Return a reader of an option's value that is a whole number, from this one up."""
     up = "up" if most is None else f"to {most}"
 
     def read(text: str) -> int:
@@ -160,64 +230,24 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
     return read
 
 
-def work_options(command: _Function) -> _Function:
-    """Add the options that say where sessions are worked on, and where that is noted."""
-    return functools.reduce(lambda decorated, option: option(decorated), reversed(_WORK), command)
-
-
-def replay_options(command: _Function) -> _Function:
-    """Add the options of a replay, and those of its policy."""
-    return functools.reduce(lambda decorated, option: option(decorated), reversed(_REPLAY), command)
-
-
-def read_replay_settings(given: Mapping[str, Any]) -> list[ReplaySettings]:
-    """Return what the configuration and the options say, once for each of the prices.
-
-    Raises ConfigError if they are impossible.
-    """
-    settings = _read_settings(given)
-    memory = given.get("memory")
-    remembers = bool(settings.memory.enabled) if memory is None else memory
-    pricings: list[CachePricing | None] = [*given["prices"]] or [None]
-    return [
-        ReplaySettings(
-            policy=settings.policy,
-            price_settings=_price(settings, pricing),
-            model=given["model"],
-            ttl=given["cache_ttl"],
-            remembers=remembers,
-            redaction=settings.strategies.redaction,
-            reduction=settings.strategies.reduction,
-            rules=tuple(
-                (rule, Ruled(own.strategies, _price(own, pricing)))
-                for rule, own in settings.by_rule
-            ),
-        )
-        for pricing in pricings
-    ]
-
-
-def read_policy(given: Mapping[str, Any]) -> MaskPolicy:
-    """Return the policy of the configuration and the options. Raises ConfigError as above."""
-    return _read_settings(given).policy
-
-
-def _read_settings(given: Mapping[str, Any]) -> Settings:
-    return open_config(given["config"], read_overrides(given)).settings
-
-
-def _price(settings: Settings, pricing: CachePricing | None) -> PriceSettings:
-    found = settings.price_settings
-    return found if pricing is None else dataclasses.replace(found, cache_pricing=pricing)
+def check_writable(file: Path) -> None:
+    """Raise OSError if a file cannot be written, before any work is done for it."""
+    folder = file.parent
+    if not folder.exists():
+        raise OSError(f"{file}: there is no folder {folder}")
+    if not folder.is_dir():
+        raise OSError(f"{file}: {os.strerror(errno.ENOTDIR)}")
+    if not os.access(file if file.exists() else folder, os.W_OK):
+        raise OSError(f"{file}: {os.strerror(errno.EACCES)}")
 
 
 def _read_pause(text: str) -> Pause:
     try:
         every, seconds = int(text.split(",")[0]), float(text.split(",")[1])
     except (ValueError, IndexError):
-        raise click.BadParameter(f"expected EVERY,SECONDS, as 10,600: {text}") from None
+        raise click.BadParameter(f"expected N,SECONDS, as 10,600: {text}") from None
     if every < 1 or not 0 <= seconds < _LONGEST_PAUSE:
-        raise click.BadParameter(f"expected EVERY from 1 up and SECONDS from 0 up: {text}")
+        raise click.BadParameter(f"expected N from 1 up and SECONDS from 0 up: {text}")
     return Pause(every, seconds)
 
 
@@ -248,42 +278,36 @@ def _read_prices(text: str) -> CachePricing:
 
 
 _REPLAY = (
-    click.option("--model", metavar="NAME", help="Price the requests as this model's."),
+    click.option("--model", metavar="NAME", help="Price all requests as this model's."),
     click.option(
         "--prices",
         type=_read_prices,
         multiple=True,
         metavar="READ,WRITE",
-        help="The price of a cached and of a written token, relative to a plain one; may be given "
-        "several times.",
+        help="Prices of a token that is read from the cache and of one that is written to it, "
+        "relative to an uncached one; may be given several times.",
     ),
     click.option(
         "--cache-ttl",
         type=_read_seconds,
         metavar="SECONDS",
-        help="How long a simulated cache keeps an unused prompt; default: for ever.",
+        help="Simulate a cache that forgets a prompt SECONDS after its last use; default: never.",
     ),
     click.option(
         "--pause",
         type=_read_pause,
-        metavar="EVERY,SECONDS",
-        help="Add a pause of SECONDS after every EVERY requests; shows with --cache-ttl.",
+        metavar="N,SECONDS",
+        help="Simulate a pause of SECONDS after every N requests (needs --cache-ttl).",
     ),
     policy_options,
 )
 
 _WORK = (
     click.option(
-        "--resume",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="Note in FILE what is done, and go on from there.",
-    ),
-    click.option(
         "--processes",
         type=whole_number(1),
         metavar="N",
-        help="How many work at a time; default: one for each core.",
+        help="Processes to use; default: one per core.",
     ),
     click.option("--scheduler", metavar="tcp://…", help="Run on this Dask cluster."),
 )

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import click
 
-from addon.commands.diagnosis.proxies import find_addresses
+from addon.commands.doctor.proxies import find_addresses
 from addon.config import advise
 from addon.network import DEFAULT_ADDRESS, Address, read_address
 from addon.places import state_folder
 from addon.proxy.health_check import check_health
-from addon.proxy.run_logs import find_ports
+from addon.proxy.server import find_ports
 
 _PATIENCE = 2.0
-"""The seconds for which whatever listens at an address may think."""
+"""The seconds in which a proxy has to answer."""
 
 
 @click.command("page")
@@ -24,18 +24,18 @@ _PATIENCE = 2.0
     "--proxy",
     metavar="ADDRESS",
     help="The proxy; default: the one that this terminal's environment names, else 127.0.0.1:8080, "
-    "else that of a running obsmask run.",
+    "else the one of a running obsmask run.",
 )
-@click.option("--print", "is_printed", is_flag=True, help="Print the address, and open nothing.")
+@click.option("--print", "is_printed", is_flag=True, help="Only print the address.")
 def command(proxy: str | None, is_printed: bool) -> None:
     """Open the live page of a running proxy in your browser, and print its address.
 
-    It shows what is masked and what that saves, while agents work.
+    The page shows what is masked, and what that saves, while agents work.
     """
     url = find_page(_read_address(proxy)) if proxy else _find_any_page(os.environ)
     print(url)
     if not is_printed and not open_page(url, os.environ):
-        print("obsmask: no browser to open it with was found", file=sys.stderr)
+        print("obsmask: found no browser to open it", file=sys.stderr)
 
 
 def find_page(address: Address) -> str:

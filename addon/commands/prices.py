@@ -1,17 +1,25 @@
-"""`obsmask prices`: which prices hold for a host and a model, and a newer list of them."""
+"""`obsmask prices`: the prices of a host and a model, and a newer list of them."""
 
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
+from addon.commands.doctor.proxies import KNOWN_HOSTS
 from addon.commands.options import config_options, open_config
-from addon.commands.showing_prices import render_host, render_list
 from addon.config import ConfigFile
-from addon.metrics.uncached import read_uncached
+from addon.metrics.advice import Advice
+from addon.metrics.uncached import read_uncached, render_uncached
+from addon.network import is_this_machine
 from addon.proxy.base_urls import read_host
 from addon.stored_prices import remove_stored, store_prices
+from masking.config import Settings
+from masking.patterns import check_host, normalize_host
+from masking.prices import OwnPrice, Pricing, find_pricing, open_list
+from masking.wire import CACHE_MARK
 
-_WHEN_IN_USE = "A proxy that is running has to be restarted to notice."
+_WHEN_IN_USE = "A running proxy uses it after a restart."
 
 
 @click.command("prices")
@@ -22,9 +30,9 @@ _WHEN_IN_USE = "A proxy that is running has to be restarted to notice."
     "--update",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Take a newer list: ours, or genai-prices' own.",
+    help="Use a newer price list: ours, or the one of genai-prices.",
 )
-@click.option("--reset", is_flag=True, help="Go back to the shipped list.")
+@click.option("--reset", is_flag=True, help="Use the shipped list again.")
 def command(
     host: str | None,
     model: str | None,
@@ -33,9 +41,9 @@ def command(
     update: Path | None,
     reset: bool,
 ) -> None:
-    """Show which prices hold, and why: in general, or for a HOST and a MODEL.
+    """Show the price list, or the prices of a HOST and a MODEL, and where they come from.
 
-    HOST is the name of a host, or a base URL, MODEL as in a request.
+    HOST is the name of a host or a base URL, MODEL as in a request.
     """
     if update and reset:
         raise click.UsageError("--update and --reset exclude each other")
@@ -70,3 +78,103 @@ def _show(host: str | None, model: str | None, config: ConfigFile) -> None:
         if "://" in host:
             host = read_host(host) or host
         print(*render_host(settings, host, model, uncached, config.advice), sep="\n")
+
+
+def render_list(settings: Settings, uncached: Sequence[str], advice: Advice) -> Iterator[str]:
+    """Yield the price list, the user's own prices and what is assumed, line by line.
+
+    `uncached` are hosts that seem to sell no cached tokens.
+    """
+    price_settings = settings.price_settings
+    prices = open_list(price_settings.price_list)
+    origin = (
+        f"is {price_settings.price_list}" if price_settings.price_list else "came with the package"
+    )
+    yield (
+        f"The price list is of {prices.date}, from {prices.source}: {prices.models:,} models of "
+        f"{len(prices.providers)} providers. It {origin}."
+    )
+    yield f"cache_pricing = {json.dumps(price_settings.cache_pricing)}"
+    yield from map(_render_own, price_settings.own)
+    if price_settings.uncached:
+        yield f"No cached tokens: {', '.join(price_settings.uncached)}"
+    yield f"Where nothing is known, assumed: {_render_ratios(*price_settings.assumed)}"
+    yield from (render_uncached(host, advice) for host in uncached)
+
+
+def _render_own(price: OwnPrice) -> str:
+    dollars = price.dollars_per_million
+    given = "" if dollars is None else f", ${dollars:g} for a million plain tokens"
+    ratios = _render_ratios(price.read, price.write)
+    return f"Your own price of {price.model} at {price.host}: {ratios}{given}"
+
+
+def render_host(
+    settings: Settings, host: str, model: str | None, uncached: Sequence[str], advice: Advice
+) -> Iterator[str]:
+    """Yield the prices of a host and a model, and where they come from, line by line.
+
+    Raises ConfigError for what cannot be a host.
+    """
+    check_host(host, "HOST")
+    pricing = find_pricing(settings.price_settings, host, model)
+    yield f"{model or 'A model of no known name'} at {host}: {_render_ratios(*pricing.ratios)}"
+    yield _render_reason(pricing, open_list(settings.price_settings.price_list).date)
+    if (plain := pricing.dollars_per_million) is not None:
+        read, write = (ratio * plain for ratio in pricing.ratios)
+        yield f"A million tokens: ${plain:.4g}, cached ${read:.4g}, written ${write:.4g}"
+    for above, factor in pricing.steps:
+        yield f"In a prompt of more than {above:,} tokens, every token costs {factor:g} times that"
+    rules = pricing.cache
+    blocks = f", in blocks of {rules.block:,}" if rules.block > 1 else ""
+    yield f"Assumed to be cached: prefixes of {rules.minimum:,} tokens or more{blocks}"
+    if place := _READ_UP_TO.get(rules.reads_at):
+        yield f"They are read up to {place.format(lookback=rules.lookback)}"
+    if rules.long_write is not None and pricing.source != "config":
+        yield f"A token that is written for an hour costs {rules.long_write:g}"
+    if rules.needs_marks and pricing.source == "price list":
+        yield f"Only if a request asks for it: without {CACHE_MARK} every token is a plain one"
+    if settings.price_settings.slides:
+        yield 'The window slides at every turn nevertheless: cache_pricing = "none"'
+    if pricing.read < 1 and normalize_host(host) in uncached:
+        yield render_uncached(normalize_host(host), advice)
+    if pricing.window is not None:
+        yield f"Context window: {pricing.window:,} tokens, prompt and answer"
+    if pricing.source == "assumed":
+        if "." not in host and ":" not in host and not is_this_machine(host):
+            full = _find_like(host)
+            yield f"Is {host} in your own network? Other hosts have full names, as {full}"
+        own = {"host": host, **({} if model is None else {"model": model})}
+        prices = {"read": pricing.read, "write": pricing.write}
+        yield (
+            "Assumed prices give no dollars. To set your own, with other numbers, and with "
+            "dollars_per_million for plain input tokens:"
+        )
+        yield advice.add("prices", {**own, **prices})
+
+
+def _find_like(host: str) -> str:
+    """Return a known host for what may be a part of its name; else an example."""
+    known = (each for each in KNOWN_HOSTS if host.lower() in each)
+    return next(known, KNOWN_HOSTS[0])
+
+
+_READ_UP_TO = {
+    "marks": "a mark of an earlier request, {lookback} blocks before one of this request at most",
+    "request ends": "the end of an earlier request, one of the latest {lookback}",
+}
+"""Where a prompt can be read from the cache, unless it is anywhere."""
+
+
+def _render_reason(pricing: Pricing, date: str) -> str:
+    entry = pricing.entry
+    if pricing.source == "config":
+        return "By the configuration" + ("" if entry is None else f"; on the list it is {entry}")
+    if pricing.source == "price list":
+        return f"By the price list of {date}: {entry}"
+    reason = f"the list of {date} has no price for cached tokens of this model at this host"
+    return f"Assumed: {reason}" if entry is None else f"Assumed, as for {entry}: {reason}"
+
+
+def _render_ratios(read: float, write: float) -> str:
+    return f"a cached token at {read:g} of a plain one, a written one at {write:g}"

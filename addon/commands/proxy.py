@@ -1,4 +1,4 @@
-"""`obsmask proxy`: the proxy in the foreground, wherever the addon was installed from."""
+"""`obsmask proxy`: the proxy in the foreground."""
 
 import errno
 import os
@@ -15,12 +15,10 @@ from addon.commands.options import (
     read_proxy_arguments,
     whole_number,
 )
-from addon.proxy.announcement import Announcement
-from addon.proxy.launch import HOST
-from addon.proxy.serve import serve
+from addon.proxy.server import HOST, Announcement, serve
 
 _ELSEWHERE = ("--listen", "--mode", "-m", "-p")
-"""How mitmdump's own options begin that say where it listens."""
+"""The beginnings of mitmdump's own options for where it listens."""
 
 
 @click.command("proxy", cls=PolicyCommand)
@@ -30,16 +28,16 @@ _ELSEWHERE = ("--listen", "--mode", "-m", "-p")
     default=8080,
     show_default=True,
     metavar="N",
-    help="Where to listen, on 127.0.0.1; 0 for any free port.",
+    help="Port to listen on, at 127.0.0.1; 0 for any free one.",
 )
-@click.option("--tag", default="", metavar="TEXT", help="Note it in the records of this proxy.")
+@click.option("--tag", default="", metavar="TEXT", help="Tag the records of this proxy.")
 @observe_option
 @policy_options
 @click.argument("options", nargs=-1, metavar="[-- MITMDUMP'S OPTIONS]")
 def command(port: int, tag: str, observe: bool, options: tuple[str, ...], **given: object) -> None:
-    """Start the proxy here, until Ctrl-C.
+    """Run the proxy in the foreground, until Ctrl-C.
 
-    It is mitmdump: what stands after -- is passed on to it, as in: obsmask proxy -- -w out.flow
+    The proxy is mitmdump, which gets the options after --, as in: obsmask proxy -- -w out.flow
     """
     chosen = read_proxy_arguments(given, tag, (OBSERVE,) if observe else ())
     if not any(option.startswith(_ELSEWHERE) for option in options):
@@ -48,7 +46,7 @@ def command(port: int, tag: str, observe: bool, options: tuple[str, ...], **give
 
 
 def _check_free(port: int) -> None:
-    """Raise RuntimeError, in our own words, where the proxy could not listen."""
+    """Raise RuntimeError, in our own words, if the proxy cannot listen on a port."""
     try:
         socket.create_server((HOST, port)).close()
     except OSError as error:

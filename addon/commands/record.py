@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from addon.commands.written_files import check_writable
+from addon.commands.options import check_writable
 
 
 @click.command("record")

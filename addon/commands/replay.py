@@ -1,53 +1,76 @@
-"""`obsmask replay`: the call, and the order in which its results are shown."""
+"""`obsmask replay`: what recordings cost with and without masking.
 
+A worker replays a session and gives back sums, and as text the rest that was asked for.
+"""
+
+import functools
+import json
+import shutil
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+import tempfile
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple, TextIO
 
 import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markup import escape
+from rich.table import Table
 
-from addon.commands.consoles import open_console
-from addon.commands.opened_work import WorkOptions, open_work
 from addon.commands.options import (
     PolicyCommand,
+    check_writable,
     paths_argument,
     read_replay_settings,
     replay_options,
     work_options,
 )
-from addon.commands.replay_tables import (
-    render_assumed,
-    render_conversations,
-    render_masked_before,
-    render_passed_over,
-    render_prices,
+from addon.commands.terminal import fits, open_console
+from addon.commands.work import SessionWork, open_work
+from addon.metrics.amounts import render_error
+from addon.metrics.ledger_fields import describe_entry, describe_pricing
+from addon.replay.replay import Pause, ReplayedRequest, ReplaySettings, Session
+from addon.replay.report.page import Origin, render_chart, render_report
+from addon.replay.totals import (
+    UNITS,
+    AssumedPrice,
+    ComparedRequest,
+    ConversationSums,
+    ConversationTotals,
+    CostUnit,
+    Summary,
+    Totals,
+    assumed_prices,
+    compare_requests,
+    gather,
+    name_conversations,
+    summarize,
 )
-from addon.commands.replaying import (
-    ReplayResult,
-    Wanted,
-    replay_sessions,
-    write_json,
-    write_report,
-)
-from addon.commands.written_files import check_writable
-from addon.replay.replay import Pause
+from masking.errors import printable
+from masking.tokens import TokenCounter
 
 
 @click.command("replay", cls=PolicyCommand)
 @paths_argument
-@click.option("--json", "as_json", is_flag=True, help="Print everything that was measured.")
+@click.option("--json", "as_json", is_flag=True, help="Print every figure, as JSON.")
 @click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="OUT.HTML",
-    help="Write a page, too.",
+    help="Also write an HTML report.",
 )
-@click.option("--total", is_flag=True, help="Print all conversations together, and not each.")
+@click.option("--total", is_flag=True, help="Show only the total.")
 @click.option(
     "--memory/--no-memory",
     default=None,
-    help="Remember the boundary that was sent; default: as configured, on like mitmdump.",
+    help="Remember the boundary between requests; default: as configured.",
 )
 @work_options
 @replay_options
@@ -56,16 +79,15 @@ def command(
     as_json: bool,
     report: Path | None,
     total: bool,
-    resume: Path | None,
     processes: int | None,
     scheduler: str | None,
     pause: Pause | None,
     **given: object,
 ) -> None:
-    """Price recordings under a policy: what was sent, and what masking makes of it.
+    """Price recordings with and without masking.
 
-    PATH is a recording (.flow), conversations (.json, .jsonl), either of them compressed, or a
-    folder of these. Whatever no option sets is as in the configuration.
+    PATH is a recording (.flow), a file of conversations (.json, .jsonl), or a folder of these; they
+    may be compressed. Options override the configuration.
     """
     settings_list = read_replay_settings(given)
     is_one = len(settings_list) == 1
@@ -73,36 +95,358 @@ def command(
         raise ValueError("--json and --report take one --prices")
     if report:
         check_writable(report)
-    options = WorkOptions(resume, processes, scheduler, pause)
     wanted = Wanted(
         rows=is_one and (report is not None or not total),
         requests=as_json and not total,
         chart=report is not None,
     )
     with ExitStack() as stack:
-        with open_work(paths, options, starts_for_few=False) as work:
+        with open_work(
+            paths, processes=processes, scheduler=scheduler, pause=pause, starts_for_few=False
+        ) as work:
             replays = [
                 stack.enter_context(replay_sessions(work, settings, wanted))
                 for settings in settings_list
             ]
+        first = replays[0]
         if not all(replay.totals.requests for replay in replays):
             raise ValueError(f"no request to replay in {', '.join(map(str, paths))}")
-        if masked := replays[0].masked_before:
-            print(render_masked_before(masked), file=sys.stderr)
+        if first.masked_before:
+            print(_warn_of_masked(first.masked_before), file=sys.stderr)
         if as_json:
-            write_json(replays[0], sys.stdout)
+            write_json(first, sys.stdout)
         else:
             _print_tables(replays, total=total)
         if report:
-            write_report(report, replays[0], paths, pause)
+            _write_report(report, first, paths, pause)
             print(report, file=sys.stderr)
+
+
+# The replay
+
+
+class Wanted(NamedTuple):
+    """What is wanted of each conversation, besides its part in the total.
+
+    rows: its own sums.
+    requests: what `--json` prints of its requests.
+    chart: what the report draws of it.
+    """
+
+    rows: bool = True
+    requests: bool = False
+    chart: bool = False
+
+
+class ReplayedConversation(NamedTuple):
+    """A conversation's sums, and what else was wanted: texts, empty if it was not."""
+
+    totals: ConversationTotals
+    requests: str = ""
+    chart: str = ""
+
+
+class ReplayedSession(NamedTuple):
+    """A session's conversations; requests that were skipped are counted by reason."""
+
+    conversations: tuple[ReplayedConversation, ...]
+    passed_over: dict[str, int]
+
+
+@dataclass(slots=True, kw_only=True)
+class ReplayResult:
+    """Recordings under one policy.
+
+    masked_before: the conversations whose results were masked when they were recorded.
+    details: what `--json` prints of each conversation, on disk.
+    """
+
+    settings: ReplaySettings
+    details: TextIO
+    totals: Totals = field(default_factory=Totals)
+    passed_over: Counter[str] = field(default_factory=Counter)
+    masked_before: list[str] = field(default_factory=list)
+    conversations: list[ConversationTotals] = field(default_factory=list)
+    charts: list[str] = field(default_factory=list)
+
+    def add(self, session: ReplayedSession, wanted: Wanted) -> None:
+        """Add the next session."""
+        self.passed_over.update(session.passed_over)
+        for (name, totals), requests, chart in session.conversations:
+            self.totals += totals
+            if totals.masked_before:
+                self.masked_before.append(name)
+            if wanted.requests:
+                self.details.write(f",\n{requests}" if self.details.tell() else requests)
+            if wanted.chart:
+                self.charts.append(chart)
+            if wanted.rows:
+                self.conversations.append(ConversationTotals(name, totals))
+
+
+@contextmanager
+def replay_sessions(
+    work: SessionWork, settings: ReplaySettings, wanted: Wanted
+) -> Iterator[ReplayResult]:
+    """Replay sessions under a policy, with a progress bar.
+
+    Raises OSError and ValueError, with the file's name.
+    """
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as details:
+        result = ReplayResult(settings=settings, details=details)
+        for session in work.run("replay", replay_session, [(settings, wanted)]):
+            result.add(session, wanted)
+        yield result
+
+
+def replay_session(session: Session, settings: ReplaySettings, wanted: Wanted) -> ReplayedSession:
+    """Replay a session. No request is kept, unless a chart is wanted."""
+    passed_over: Counter[str] = Counter()
+    found: dict[int, _Conversation] = {}
+    for compared in compare_requests(session, settings, _counter(), passed_over):
+        if compared.conversation not in found:
+            found[compared.conversation] = _Conversation(settings, wanted)
+        found[compared.conversation].add(compared)
+    names = name_conversations(session.name, found)
+    conversations = tuple(each.finish(names[number]) for number, each in found.items())
+    return ReplayedSession(conversations, dict(passed_over))
+
+
+@functools.cache
+def _counter() -> TokenCounter:
+    """Return this process's own."""
+    return TokenCounter()
+
+
+class _Conversation:
+    """A conversation as it grows, with what is wanted of its requests."""
+
+    def __init__(self, settings: ReplaySettings, wanted: Wanted) -> None:
+        self._settings, self._wanted = settings, wanted
+        self._sums = ConversationSums(settings.policy.window_turns)
+        self._described: list[dict[str, object]] = []
+        self._compared: list[ComparedRequest] = []
+
+    def add(self, compared: ComparedRequest) -> None:
+        self._sums.add(compared)
+        if self._wanted.requests:
+            self._described.append(_describe_request(compared.chosen))
+        if self._wanted.chart:
+            self._compared.append(compared)
+
+    def finish(self, name: str) -> ReplayedConversation:
+        totals, requests, chart = self._sums.totals, "", ""
+        if self._wanted.requests:
+            document = {"name": name, **asdict(summarize(totals)), "per_request": self._described}
+            requests = textwrap.indent(json.dumps(document, indent=1), "  ")
+        if self._wanted.chart:
+            chart = render_chart(gather(name, self._settings, self._compared))
+        return ReplayedConversation(ConversationTotals(name, totals), requests, chart)
+
+
+def _describe_request(request: ReplayedRequest) -> dict[str, object]:
+    return {
+        "model": request.model,
+        **describe_pricing(request.pricing),
+        **asdict(request.sizes),
+        **describe_entry(request.entry),
+    }
+
+
+# Its output
+
+
+def write_json(replay: ReplayResult, out: TextIO) -> None:
+    """Write every figure: in total, by conversation, and by request."""
+    head = {
+        "assumed_prices": [assumed._asdict() for assumed in assumed_prices(replay.totals)],
+        "total": asdict(summarize(replay.totals)),
+        "passed_over": replay.passed_over,
+    }
+    out.write(json.dumps(head, indent=1).removesuffix("\n}"))
+    if replay.details.tell():
+        out.write(',\n "conversations": [\n')
+        replay.details.seek(0)
+        shutil.copyfileobj(replay.details, out)
+        out.write("\n ]")
+    out.write("\n}\n")
+
+
+def _write_report(
+    path: Path, replay: ReplayResult, sources: Sequence[Path], pause: Pause | None
+) -> None:
+    """Write the report of a replay of these files and folders. Raises OSError."""
+    origin = Origin(
+        created=datetime.now().astimezone(),
+        version=version("observation-masking"),
+        sources=tuple(map(str, sources)),
+        settings=replay.settings,
+        pause=pause,
+    )
+    path.write_text(render_report(replay.conversations, replay.charts, origin), encoding="utf-8")
 
 
 def _print_tables(replays: Sequence[ReplayResult], *, total: bool) -> None:
     console, first = open_console(), replays[0]
-    if assumed := render_assumed(first):
+    if assumed := _render_assumed(first):
         console.print(assumed, highlight=False, markup=False)
-    is_one = len(replays) == 1
-    console.print(render_conversations(first, total=total) if is_one else render_prices(replays))
+    if len(replays) == 1:
+        console.print(render_conversations(first, total=total))
+    else:
+        console.print(_render_by_prices(replays))
     if first.passed_over:
-        console.print(render_passed_over(first), highlight=False, markup=False)
+        reasons = "; ".join(f"{count} {why}" for why, count in first.passed_over.most_common())
+        console.print(f"Requests skipped: {reasons}.", highlight=False, markup=False)
+
+
+_MOST_NAMES = 3
+
+
+def _warn_of_masked(names: Sequence[str]) -> str:
+    """Return a warning that these conversations were recorded with their results masked."""
+    shown = ", ".join(map(printable, names[:_MOST_NAMES]))
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return (
+        f"obsmask: {shown}{more}: old results were masked before this was recorded, so these "
+        "figures cannot show what masking saves and costs there."
+    )
+
+
+_MOST_MODELS = 3
+
+
+def _render_assumed(replay: ReplayResult) -> str | None:
+    """Return which prices were assumed, and for how many requests; None if all are known."""
+    found = assumed_prices(replay.totals)
+    if not found:
+        return None
+    count = sum(assumed.requests for assumed in found)
+    described = [describe_assumed(assumed) for assumed in found[:_MOST_MODELS]]
+    more = len(found) - len(described)
+    models = "; ".join([*described, *([f"and {more} more models"] if more else [])])
+    return (
+        f"Prices are assumed for {count:,} of {replay.totals.requests:,} requests: {models}.\n"
+        "Set them with --model or --prices; for good, as obsmask prices HOST MODEL says."
+    )
+
+
+def describe_assumed(assumed: AssumedPrice) -> str:
+    """Return which prices were assumed for a model, and why."""
+    model = printable(assumed.model or "a model without a name")
+    known = "is not known" if assumed.maker is None else f"as {assumed.maker}"
+    return f"{model} {known} (cached at {assumed.read:g}, written at {assumed.write:g})"
+
+
+# Its table
+
+_TOKENS = ("tokens before", "tokens after")
+_COSTS = ("all sent", "sliding", "chosen", "saved")
+_CALLS = ("re-reads", "quotes")
+
+_LEAST_NAME = 20
+"""Columns that a name has at least; a longer one is folded before a table is split."""
+
+_EXPLANATION = """
+all sent: nothing is masked; sliding: the window moves at every turn;
+chosen: your settings; re-reads: calls that repeat or name what was masked;
+quotes: calls that hold a line of it; answers are in none of the costs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayTable:
+    """A table that rich can print: as two, one below the other, where the screen is narrow.
+
+    first: the columns that name the rows.
+    rows, totals: a name and the sums of each row.
+    """
+
+    first: tuple[str, ...]
+    rows: Sequence[tuple[str, Summary]]
+    totals: Sequence[tuple[str, Summary]] = ()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield what is printed."""
+        rows = [*self.totals, *self.rows]
+        _, summary = rows[0]
+        unit = UNITS[summary.cost_unit]
+        yield f"The prompts of {summary.requests:,} requests; costs in {unit}\n"
+        whole = self._render((*self.first, *_TOKENS, *_COSTS, *_CALLS))
+        if fits(whole, console, options, [printable(name) for name, _ in rows], _LEAST_NAME):
+            yield whole
+        else:
+            yield self._render((*self.first, *_COSTS))
+            yield ""
+            yield self._render((self.first[0], *_TOKENS, *_CALLS))
+        yield _EXPLANATION
+
+    def _render(self, columns: Sequence[str]) -> Table:
+        table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
+        table.add_column(columns[0], overflow="fold")
+        for name in columns[1:]:
+            table.add_column(name, justify="right", no_wrap=True)
+        for section in (self.rows, self.totals):
+            for name, summary in section:
+                cells = _render_cells(summary)
+                table.add_row(escape(printable(name)), *(cells[column] for column in columns[1:]))
+            table.add_section()
+        return table
+
+
+def render_conversations(replay: ReplayResult, *, total: bool = False) -> ReplayTable:
+    """Return a row for each conversation, unless only the `total` is wanted, and one for all."""
+    every, found = summarize(replay.totals), [] if total else replay.conversations
+    return ReplayTable(
+        first=("conversation", "requests"),
+        rows=[(name, summarize(totals, every.cost_unit)) for name, totals in found],
+        totals=[] if len(found) == 1 else [("all", every)],
+    )
+
+
+def _render_by_prices(replays: Sequence[ReplayResult]) -> ReplayTable:
+    """Return a row for each price of a cached token."""
+    return ReplayTable(
+        first=("cached, written token",),
+        rows=[(_render_prices(each.settings), summarize(each.totals)) for each in replays],
+    )
+
+
+def _render_prices(settings: ReplaySettings) -> str:
+    pricing = settings.price_settings.cache_pricing
+    if isinstance(pricing, str):
+        return "as listed"
+    read, write = pricing
+    return f"{read:g}, {write:g}" + (" (no cache)" if read >= write else "")
+
+
+def _render_cells(summary: Summary) -> dict[str, str]:
+    """Return the cells of a row, by the column."""
+    return {
+        "requests": f"{summary.requests:,}",
+        "tokens before": f"{summary.tokens_before:,}",
+        "tokens after": f"{summary.tokens_after:,}",
+        "all sent": _render_cost(summary.cost_before, summary.cost_unit),
+        "sliding": _render_cost(summary.cost_sliding, summary.cost_unit),
+        "chosen": _render_cost(summary.cost_after, summary.cost_unit),
+        "saved": _render_saved(summary),
+        "re-reads": _render_share(summary.rereads, summary.calls),
+        "quotes": _render_share(summary.quotes, summary.calls),
+    }
+
+
+def _render_saved(summary: Summary) -> str:
+    """Return what was saved, with its margin of error, or `about 0` if that is larger."""
+    if summary.delta_percent is None:
+        return ""
+    saved = summary.cost_before - summary.cost_after
+    if saved and abs(saved) <= summary.saved_error:
+        return "about 0"
+    error = render_error(summary.saved_error / summary.cost_before, "{:.1f}")
+    return f"{0 - summary.delta_percent:+.1f}%{error}"
+
+
+def _render_share(count: int, calls: int) -> str:
+    return f"{count / calls:.1%}" if calls else ""
+
+
+def _render_cost(cost: float, unit: CostUnit) -> str:
+    return f"{cost:,.4f}" if unit == "usd" else f"{cost:,.0f}"

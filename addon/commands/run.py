@@ -1,89 +1,97 @@
-"""`obsmask run -- COMMAND`: an agent behind a proxy of its own, and what that came to."""
+"""`obsmask run -- COMMAND`: an agent behind a proxy of its own, and what masking saved."""
 
+import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 
+from addon.commands.claude_code import BASE_URL, find_places, find_problem, plan
 from addon.commands.foreground import NOT_FOUND, NOT_RUNNABLE, run_foreground
 from addon.commands.options import (
     OBSERVE,
     PolicyCommand,
+    as_value,
     observe_option,
     policy_options,
     read_overrides,
     read_proxy_arguments,
 )
 from addon.commands.page import open_page
-from addon.commands.run_session import OwnProxy, RunningProxy, Wishes
-from addon.network import read_address
-from addon.proxy.base_urls import read_server
-
-_Value = TypeVar("_Value")
-
-_CLIENT_CHANGES = 'websocket.mode="http"'
-_AS_IT_IS = 'websocket.mode="pass"'
-
-
-def _reading(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
-    """Return what reads an option's value so that click tells its mistake in our words."""
-
-    def convert(text: str) -> _Value:
-        try:
-            return read(text)
-        except ValueError as error:
-            raise click.BadParameter(str(error)) from None
-
-    return convert
+from addon.config import advise
+from addon.metrics.held import HELD
+from addon.metrics.record_file import default_path
+from addon.metrics.record_reader import read_records
+from addon.metrics.tally import Tally
+from addon.metrics.tally_line import (
+    CHANGES,
+    PASSED,
+    SIGNED,
+    Untouched,
+    explain_passed,
+    find_why_untouched,
+    render_outgrown,
+    render_tally,
+)
+from addon.network import Address, read_address
+from addon.proxy.authorities import user_bundle
+from addon.proxy.base_urls import VENDOR, Server, behind, point_at, read_server
+from addon.proxy.environment import client_environment
+from addon.proxy.health_check import Health, check_health
+from addon.proxy.network import find_upstream
+from addon.proxy.server import ProxyProcess, open_log
+from addon.recall import FOLDER_VARIABLE
 
 
 @click.command("run", cls=PolicyCommand, context_settings={"allow_interspersed_args": False})
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing, at the start or at the end.")
-@click.option("--tag", default="", metavar="TEXT", help="Note it in the records of this run.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing before and after COMMAND.")
+@click.option("--tag", default="", metavar="TEXT", help="Tag the records of this run.")
 @click.option(
     "--client-changes",
     is_flag=True,
-    help="Send every client of a WebSocket to HTTP, known or not, so that it is masked. One that "
-    "speaks nothing else then fails.",
+    help="Refuse every WebSocket to a model, so that the client falls back to HTTP and can be "
+    "masked. A client without that fallback fails.",
 )
 @click.option(
     "--as-it-is",
     is_flag=True,
-    help="Change nothing about the client: claude-code gets no base URL, and no client of a "
-    "WebSocket is sent to HTTP. What they send then mostly passes unmasked.",
+    help="Leave the client alone: set no base URL for claude-code, and let WebSockets pass. Most "
+    "of their requests are then not masked.",
 )
 @click.option(
     "--page",
     "shows_page",
     is_flag=True,
-    help="Print where the live page of the proxy is, and open it in your browser.",
+    help="Open the live page of the proxy in your browser, and print its address.",
 )
 @click.option(
     "--reverse",
-    type=_reading(read_server),
+    type=as_value(read_server),
     metavar="URL",
-    help="Also stand in front of this server by the clients' base URLs: for a local server, or for "
-    "a client that takes no proxy.",
+    help="Also reverse-proxy this model server and point base-URL variables at it: for a local "
+    "server, or for a client that takes no proxy.",
 )
 @click.option(
     "--proxy",
     "address",
-    type=_reading(read_address),
+    type=as_value(read_address),
     metavar="ADDRESS",
-    help="Use this proxy, which is running, instead of one of its own.",
+    help="Use this running proxy instead of starting one.",
 )
 @observe_option
 @policy_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...")
 def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: object) -> int:
-    """Run COMMAND, an agent, behind a proxy of its own; at the end say what was saved.
+    """Run COMMAND, an agent, behind a proxy of its own; then print what masking saved.
 
-    claude-code is given a base URL of the proxy's; a line says so before it starts. COMMAND keeps
-    the terminal, gets all signals, and its exit code is returned. Several may run at once. What is
-    kept lies in the user's state directory.
+    claude-code gets a base URL that leads to the proxy; a line says so before it starts. COMMAND
+    keeps the terminal and gets all signals; its exit code is returned. Several can run at once.
     """
     if os.name != "posix":
         raise click.ClickException(
@@ -95,7 +103,7 @@ def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: ob
         if session.plan and not quiet:
             print(f"obsmask: {session.plan.line}", file=sys.stderr)
         if shows_page:
-            _show_page(session.page)
+            _show_page(session.page)  # before the command has the terminal
         try:
             code = run_foreground(session.command, session.environment, session.notice_end)
         except OSError as error:
@@ -106,17 +114,21 @@ def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: ob
     return code
 
 
-def _open_session(command: tuple[str, ...], given: Mapping[str, Any]) -> OwnProxy | RunningProxy:
+def _open_session(command: tuple[str, ...], given: Mapping[str, Any]) -> "OwnProxy | ExternalProxy":
     changes, as_it_is = given["client_changes"], given["as_it_is"]
     if changes and as_it_is:
         raise click.UsageError("--as-it-is and --client-changes exclude each other")
     if given["address"] is None:
-        overrides = (_CLIENT_CHANGES, changes), (_AS_IT_IS, as_it_is), (OBSERVE, given["observe"])
-        more = [override for override, is_wanted in overrides if is_wanted]
+        more = {
+            'websocket.mode="http"': changes,
+            'websocket.mode="pass"': as_it_is,
+            OBSERVE: given["observe"],
+        }
+        wanted = [override for override, is_wanted in more.items() if is_wanted]
         return OwnProxy(
-            Wishes(
+            ProxyOptions(
                 command=command,
-                arguments=read_proxy_arguments(given, given["tag"], more),
+                arguments=read_proxy_arguments(given, given["tag"], wanted),
                 reverse=given["reverse"],
                 changes_client=changes,
                 as_it_is=as_it_is,
@@ -130,11 +142,10 @@ def _open_session(command: tuple[str, ...], given: Mapping[str, Any]) -> OwnProx
         raise click.UsageError(
             "--proxy takes no settings, tag or server: those are the proxy's own"
         )
-    return RunningProxy(given["address"], command, as_it_is=as_it_is)
+    return ExternalProxy(given["address"], command, as_it_is=as_it_is)
 
 
 def _show_page(url: str | None) -> None:
-    """Open the page before the command has the terminal."""
     if url is None:
         print("obsmask: the proxy has no page; its log says why", file=sys.stderr)
         return
@@ -145,3 +156,243 @@ def _show_page(url: str | None) -> None:
 def _fail(command: str, problem: str, code: int) -> int:
     print(f"obsmask: {command}: {problem}", file=sys.stderr)
     return code
+
+
+# What the command runs behind: a proxy of its own, or one that runs already
+
+_MAX_RESTARTS = 20
+
+_CLAUDE = "obsmask run -- claude"
+_CLIENT_CHANGES = "obsmask run --client-changes"
+_NOT_AS_IT_IS = "obsmask run without --as-it-is"
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyOptions:
+    """The proxy that a command gets, and the command.
+
+    command: what is run behind it.
+    arguments: mitmdump's, without those for where it listens.
+    reverse: the server to which the clients' base URLs are to lead through it.
+    changes_client: whether all clients of a WebSocket are sent to HTTP.
+    as_it_is: whether nothing about the client is changed.
+    """
+
+    command: Sequence[str]
+    arguments: Sequence[str]
+    reverse: Server | None = None
+    changes_client: bool = False
+    as_it_is: bool = False
+
+
+class OwnProxy:
+    """A proxy that starts and ends with the command. Should it die, it is started again.
+
+    Raises OSError, ValueError if the environment names a proxy that cannot come behind it, and
+    RuntimeError if the proxy does not start.
+    """
+
+    def __init__(self, options: ProxyOptions) -> None:
+        self._options = options
+        find_upstream(os.environ)  # so that a mistake there is reported before anything starts
+        bundle, state = user_bundle(), default_path().parent
+        self._proxy = ProxyProcess(options.arguments, folder=state, log=open_log(state))
+        self._healths = [self._proxy.start()]
+        self._deaths = 0
+        address = self._proxy.address
+        base_urls = point_at(address, options.reverse, os.environ) if options.reverse else {}
+        self.plan = None
+        if not options.as_it_is:
+            before = {**os.environ, **base_urls}
+            self.plan = plan(
+                options.command, before, find_places(before), address, self._healths[-1]
+            )
+        self.command = self.plan.command if self.plan else options.command
+        changes = {**base_urls, **(self.plan.variables if self.plan else {})}
+        self.environment = {
+            **os.environ,
+            **client_environment(address.url, bundle, os.environ, changes),
+            **_name_recall_folder(self._healths[-1]),
+        }
+
+    def __enter__(self) -> "OwnProxy":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._proxy.stop()
+
+    @property
+    def page(self) -> str | None:
+        """Where the live page is; None if there is none."""
+        return self._healths[-1].page
+
+    def notice_end(self, process: int) -> None:
+        """Start the proxy again, if it is what has ended."""
+        if not self._proxy.forget(process):
+            return
+        self._deaths += 1
+        if self._deaths <= _MAX_RESTARTS:
+            with contextlib.suppress(RuntimeError):  # the log says why, and the last line names it
+                self._healths.append(self._proxy.start())
+
+    def finish(self) -> str:
+        """End the proxy, and return the last line of the run."""
+        last = _check(self._proxy.address) or self._healths[-1]
+        self._proxy.stop()
+        tally = _count(last.records, {health.run for health in self._healths}, None)
+        return render_end(
+            tally, last, self._find_remedies(), deaths=self._deaths, log=self._proxy.log
+        )
+
+    def _find_remedies(self) -> "Remedies":
+        if self._options.as_it_is:
+            return Remedies(_NOT_AS_IT_IS, _NOT_AS_IT_IS, keeps_sockets=True)
+        held = None if self._options.changes_client else _CLIENT_CHANGES
+        if self.plan is None:
+            return Remedies(_CLAUDE, held)
+        return Remedies(None, held, self.plan.hindrance)
+
+
+class ExternalProxy:
+    """A proxy that runs already, for others as well. Raises RuntimeError if there is none."""
+
+    def __init__(self, address: Address, command: Sequence[str], *, as_it_is: bool) -> None:
+        health = _check(address)
+        if health is None:
+            raise RuntimeError(
+                f"no proxy with the addon answers at {address.url}: obsmask proxy starts one"
+            )
+        self._address, self._since, self._health = address, datetime.now(UTC), health
+        self.plan = None
+        if not as_it_is:
+            self.plan = plan(command, os.environ, find_places(os.environ), address, health)
+        self.command = self.plan.command if self.plan else command
+        changes = self.plan.variables if self.plan else {}
+        self.environment = {
+            **os.environ,
+            **client_environment(address.url, user_bundle(), os.environ, changes),
+            **_name_recall_folder(health),
+        }
+
+    def __enter__(self) -> "ExternalProxy":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    @property
+    def page(self) -> str | None:
+        """Where the live page is; None if there is none."""
+        return self._health.page
+
+    def notice_end(self, process: int) -> None:
+        pass
+
+    def finish(self) -> str:
+        """Return the last line of the run: about all requests meanwhile, whoever sent them."""
+        health = _check(self._address) or self._health
+        tally = _count(health.records, {self._health.run}, self._since)
+        line = render_end(tally, health, self._find_remedies(), deaths=0, log=None)
+        return f"through {self._address.url} meanwhile: {line}"
+
+    def _find_remedies(self) -> "Remedies":
+        if self.plan is not None:
+            return Remedies(hindrance=self.plan.hindrance)
+        if find_problem(self._address, self._health):
+            return Remedies()
+        return Remedies(f"{BASE_URL}={behind(self._address, VENDOR)} in its environment")
+
+
+def _name_recall_folder(health: Health) -> Mapping[str, str]:
+    """Return the variable by which the agent's `obsmask recall` finds the proxy's folder."""
+    return {FOLDER_VARIABLE: health.recall_folder} if health.recall_folder else {}
+
+
+def _check(address: Address) -> Health | None:
+    try:
+        return check_health(address)
+    except OSError:
+        return None
+
+
+def _count(path: str | None, runs: set[str], since: datetime | None) -> Tally:
+    tally = Tally()
+    with contextlib.suppress(OSError):  # what could not be written cannot be read: the proxy knows
+        for record in read_records(Path(path), since) if path else ():
+            if record.run in runs:
+                tally.add(record)
+    return tally
+
+
+# The last line
+
+_NOTHING = (
+    "no request to a model came through the proxy: obsmask doctor -- COMMAND looks for the reason; "
+    "obsmask run --reverse URL -- COMMAND is for an agent that takes no proxy"
+)
+
+
+class Remedies(NamedTuple):
+    """What would have requests masked that passed; None if nothing would, or it was done already.
+
+    signed: claude-code's, which it signs; `hindrance` says why nothing was done about that.
+    held: those of a WebSocket, whose provider holds the history; `keeps_sockets` is whether this
+        run has them pass, whatever the configuration says.
+    """
+
+    signed: str | None = None
+    held: str | None = None
+    hindrance: str = ""
+    keeps_sockets: bool = False
+
+
+def render_end(
+    tally: Tally, health: Health, remedies: Remedies, *, deaths: int, log: Path | None
+) -> str:
+    """Return what a run came to.
+
+    deaths: how often the proxy ended by itself; `log` says why.
+    """
+    return "; ".join(_render_parts(tally, health, remedies, deaths, log))
+
+
+def _render_parts(
+    tally: Tally, health: Health, remedies: Remedies, deaths: int, log: Path | None
+) -> Iterator[str]:
+    if health.lost_records:
+        yield f"{health.summary}, of which {health.lost_records} could not be recorded"
+    elif tally.count:
+        yield render_tally(tally, _find_why(tally, health, remedies))
+    else:
+        yield _NOTHING
+    signed = tally.passed_through[SIGNED]
+    if tally.changed and signed and remedies.signed and explain_passed(tally, SIGNED).setting:
+        yield f"{signed} requests passed, as claude-code signs them: {remedies.signed} changes that"
+    if tally.outgrown:
+        yield render_outgrown(tally)
+    if health.unopened:
+        hosts = ", ".join(health.unopened)
+        count = sum(health.unopened.values())
+        yield f"{count} connections passed unopened, for lack of trust, to {hosts}"
+    if health.unserved:
+        yield f"{health.unserved} requests passed in a format that is not masked"
+    if deaths:
+        times = "once" if deaths == 1 else f"{deaths} times"
+        yield f"the proxy ended {times} by itself, and {log} says why"
+    if tally.count:
+        yield f"records in {health.records}"
+
+
+def _find_why(tally: Tally, health: Health, remedies: Remedies) -> Untouched:
+    """Return why nothing was masked, with the option that changes that, if there is one."""
+    why = find_why_untouched(tally)
+    if why == PASSED[SIGNED]:
+        hindrance = f", and {remedies.hindrance}" if remedies.hindrance else ""
+        return Untouched(f"{why.because}{hindrance}", remedies.signed)
+    if why == PASSED[HELD["pass"]] and remedies.keeps_sockets:
+        return Untouched(why.because, remedies.held)
+    if change := CHANGES.get(why):
+        return Untouched(why.because, advise(Path(health.config)).set(change))
+    if why in PASSED.values() and why.setting is not None:
+        return Untouched(why.because, remedies.held)
+    return why

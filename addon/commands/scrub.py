@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from addon.commands.written_files import check_writable
+from addon.commands.options import check_writable
 from addon.recordings.scrub import scrub_recording
 
 

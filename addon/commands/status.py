@@ -1,55 +1,140 @@
-"""`obsmask status`: what all requests of the last days came to, by their records."""
+"""`obsmask status`: what masking saved in the last days, from the records."""
 
+import csv
+import json
+import re
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
 from errno import ENOENT
 from os import strerror
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO, TypeVar
 
 import click
-from rich.console import Console
 
-from addon.commands.consoles import open_console
 from addon.commands.options import config_options, open_config
-from addon.commands.status_export import write_csv, write_jsonl
-from addon.commands.status_groups import KEYS, Groups, count_groups
-from addon.commands.status_json import render_json
-from addon.commands.status_page import render_overview
-from addon.commands.status_period import find_day, name_zone, read_since
-from addon.commands.status_table import ASCII_MARKS, MARKS, list_mixed, render_groups
+from addon.commands.status_views import (
+    ASCII_MARKS,
+    KEYS,
+    MARKS,
+    Groups,
+    count_groups,
+    list_mixed,
+    parse_day,
+    render_groups,
+    render_json,
+    render_overview,
+)
+from addon.commands.terminal import open_console, print_text
 from addon.metrics.record import RequestRecord
 from addon.metrics.record_file import RecordFile
 from addon.metrics.record_reader import holds_records, read_records
 from addon.metrics.tally_line import count_requests
 from addon.request import one_line
+from masking.errors import one_line as printable_text
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
+
+
+# Which records
+
+
+class Filter(NamedTuple):
+    """A field of a record by which requests can be chosen, with an option of the same name.
+
+    phrase: names the value in the heading.
+    help: the option's.
+    """
+
+    phrase: str
+    help: str
+
+
+FILTERS: Mapping[str, Filter] = {
+    "tag": Filter("tagged {}", "Only requests of runs with this tag."),
+    "host": Filter("to {}", "Only requests to this host."),
+}
+
+
+def _filter_options(command: _Function) -> _Function:
+    for name in reversed([*FILTERS]):
+        command = click.option(f"--{name}", metavar="NAME", help=FILTERS[name].help)(command)
+    return command
 
 
 class Query(NamedTuple):
-    """What is asked: from which file, since when, which requests, grouped by what."""
+    """Which records are asked for, and how they are grouped.
+
+    filters: the value that a field of each record must have.
+    """
 
     source: Path
     since: datetime
     by: str
-    tag: str | None
+    filters: Mapping[str, str]
     replayed: bool
 
     def read(self) -> Iterator[RequestRecord]:
-        """Yield the records that are asked for, replayed or not."""
-        found = read_records(self.source, self.since)
-        return (record for record in found if self.tag is None or record.tag == self.tag)
+        """Yield the records, replayed or not."""
+        for record in read_records(self.source, self.since):
+            if all(getattr(record, name) == value for name, value in self.filters.items()):
+                yield record
+
+
+_SPAN = re.compile(r"(\d{1,9})([hdw])")
+_DAYS = {"d": 1, "w": 7}
+_NAMED = {"today": 0, "yesterday": 1}
+
+
+def parse_since(text: str) -> datetime:
+    """Return the time that `today`, `12h`, `7d`, `4w` or a date means, in the user's time zone.
+
+    Days and weeks begin at midnight, so that `1d` is today. Raises click.BadParameter.
+    """
+    now = datetime.now().astimezone()
+    try:
+        since = _parse_start(text, now)
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"expected hours, days, weeks or a date, as 12h, 7d, 4w or {now:%Y-%m-%d}: {text}"
+        ) from None
+    if since > now:
+        raise click.BadParameter(f"that is in the future: {text}")
+    return since
+
+
+def _parse_start(text: str, now: datetime) -> datetime:
+    if text in _NAMED:
+        return _midnight(now.date() - timedelta(days=_NAMED[text]))
+    span = _SPAN.fullmatch(text)
+    if span is None:
+        return _midnight(date.fromisoformat(text))
+    count, unit = int(span[1]), span[2]
+    if count == 0:
+        raise ValueError
+    if unit == "h":
+        return now - timedelta(hours=count)
+    return _midnight(now.date() - timedelta(days=count * _DAYS[unit] - 1))
+
+
+def _midnight(day: date) -> datetime:
+    """Return the midnight with which a day begins where the user is."""
+    return datetime.combine(day, time()).astimezone()
+
+
+# The command
 
 
 @click.command("status")
 @click.option(
     "--since",
-    type=read_since,
+    type=parse_since,
     default="7d",
     show_default=True,
     metavar="WHEN",
-    help="From when on: today, yesterday, 12h, 7d (today and the six days before), 4w, or a date.",
+    help="Count from today, yesterday, 12h, 7d (today and the six days before), 4w, or a date.",
 )
 @click.option(
     "--by",
@@ -57,20 +142,20 @@ class Query(NamedTuple):
     default="day",
     show_default=True,
     metavar="WHAT",
-    help="What has a row of its own: day, model, host, client, label or tag.",
+    help="Group by day, model, host, client, label or tag.",
 )
-@click.option("--tag", metavar="NAME", help="Only requests of runs with this tag.")
-@click.option("--replayed", is_flag=True, help="Only requests of recordings that were played.")
+@_filter_options
+@click.option("--replayed", is_flag=True, help="Only requests that were replayed from recordings.")
 @config_options
 @click.option(
     "--records",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A file of records; default: the configured one.",
+    help="Read this file of records; default: the configured one.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print all that was reckoned.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print the records, as a table.")
-@click.option("--jsonl", "as_jsonl", is_flag=True, help="Print the records, one a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print every figure, as JSON.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print the records as CSV.")
+@click.option("--jsonl", "as_jsonl", is_flag=True, help="Print the records, one per line.")
 def command(
     records: Path | None,
     config: str,
@@ -80,25 +165,26 @@ def command(
     as_jsonl: bool,
     since: datetime,
     by: str,
-    tag: str | None,
     replayed: bool,
+    **filters: str | None,
 ) -> None:
-    """Say what masking came to: requests, tokens, money, failures, day by day.
+    """Show what masking saved: requests, tokens, money and failures, day by day.
 
-    Read from the records, and from those that were rotated away last. Days are those of your time
-    zone.
+    They are read from the record file and from the one that was rotated last. Days are those of
+    your time zone.
     """
     if as_json + as_csv + as_jsonl > 1:
         raise click.UsageError("--json, --csv and --jsonl exclude each other")
-    query = Query(_find_source(records, config, changes), since, by, tag, replayed)
+    chosen = {name: value for name, value in filters.items() if value is not None}
+    query = Query(_find_source(records, config, changes), since, by, chosen, replayed)
     if as_csv:
         write_csv(query.read(), sys.stdout)
     elif as_jsonl:
         write_jsonl(query.read(), sys.stdout)
     else:
-        groups = count_groups(query.read(), query.by, replayed=query.replayed)
+        groups = count_groups(query.read(), by, replayed=replayed)
         if as_json:
-            print(render_json(groups, query.since, query.source))
+            print(render_json(groups, since, query.source, chosen))
         else:
             _print_page(groups, query)
 
@@ -123,20 +209,29 @@ def _find_source(records: Path | None, config: str, changes: Sequence[str]) -> P
 def _print_page(groups: Groups, query: Query) -> None:
     console = open_console()
     kind = "Replayed requests" if query.replayed else "Requests"
-    tagged = "" if query.tag is None else f", tagged {one_line(query.tag)}"
-    when = f"{query.since:%a %d %b %Y %H:%M} ({name_zone(query.since)})"
-    _say(console, f"{kind} since {when}{tagged}\nfrom {query.source}\n")
+    filtered = "".join(
+        f", {FILTERS[name].phrase.format(one_line(value))}" for name, value in query.filters.items()
+    )
+    when = f"{query.since:%a %d %b %Y %H:%M} ({_name_zone(query.since)})"
+    print_text(console, f"{kind} since {when}{filtered}\nfrom {query.source}\n")
     if groups.total.count:
         console.print(render_overview(groups.total, groups.holdout))
         console.print()
         marks = ASCII_MARKS if console.options.ascii_only else MARKS
         console.print(render_groups(groups, console.width, marks))
         for line in list_mixed(groups):
-            _say(console, line)
+            print_text(console, line)
     else:
-        _say(console, _explain_nothing(query))
+        print_text(console, _explain_nothing(query))
     if groups.left_out and not query.replayed:
-        _say(console, f"{count_requests(groups.left_out)} of recordings left out: see --replayed.")
+        left_out = count_requests(groups.left_out)
+        print_text(console, f"{left_out} of recordings left out: see --replayed.")
+
+
+def _name_zone(when: datetime) -> str:
+    """Return the user's time zone at a time: `CET, UTC+01:00`, or `UTC`."""
+    offset = when.strftime("%z")
+    return "UTC" if when.tzname() == "UTC" else f"{when.tzname()}, UTC{offset[:3]}:{offset[3:5]}"
 
 
 def _explain_nothing(query: Query) -> str:
@@ -147,11 +242,59 @@ def _explain_nothing(query: Query) -> str:
             "No request has been recorded there yet. This starts an agent whose requests are "
             "masked and recorded: obsmask run -- COMMAND"
         )
-    day = find_day(latest[0].time) or one_line(latest[0].time)
-    if query.tag is not None:
-        return f"No such request since then has that tag. The latest of any tag is of {day}."
+    day = parse_day(latest[0].time) or one_line(latest[0].time)
+    if query.filters:
+        those, any_of = " and that ".join(query.filters), " and ".join(query.filters)
+        return (
+            f"No such request since then has that {those}. The latest of any {any_of} is of {day}."
+        )
     return f"No such request since then. The latest record is of {day}."
 
 
-def _say(console: Console, text: str) -> None:
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+# The records themselves
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a spreadsheet takes a cell for a formula by, in both widths.
+
+https://owasp.org/www-community/attacks/CSV_Injection
+"""
+
+
+def write_jsonl(records: Iterable[RequestRecord], out: TextIO) -> None:
+    """Write a line of JSON for each record, with all fields in their order.
+
+    What would steer a terminal is escaped, so that the values stay the same.
+    """
+    for record in records:
+        line = record.model_dump_json()
+        out.write(f"{line if line.isprintable() else ''.join(map(_escape, line))}\n")
+
+
+def _escape(character: str) -> str:
+    """Return a character of a JSON text; as its UTF-16 code units if it cannot be printed."""
+    if character.isprintable():
+        return character
+    units = character.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
+
+
+def write_csv(records: Iterable[RequestRecord], out: TextIO) -> None:
+    """Write a line for each record, below one with the names of the fields, in their order.
+
+    Lists and objects are JSON, what is not known is empty. A text that a spreadsheet would take for
+    a formula begins with an apostrophe. What would steer a terminal is replaced.
+    """
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(RequestRecord.model_fields)
+    for record in records:
+        writer.writerow(map(_render_cell, record.model_dump(mode="json").values()))
+
+
+def _render_cell(value: object) -> object:
+    if isinstance(value, str):
+        text = value.replace("\r", "\n")  # which csv quotes, and a bare carriage return it does not
+        text = "".join(c if c in "\t\n" else printable_text(c) for c in text)
+        return f"'{text}" if text.startswith(_FORMULA) else text
+    if isinstance(value, (bool, list, dict)):
+        return printable_text(json.dumps(value, ensure_ascii=False))
+    return value

@@ -1,12 +1,15 @@
-"""`obsmask tune`: the call."""
+"""`obsmask tune`: which settings pay on one's own recordings."""
 
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
 
-from addon.commands.consoles import open_console
-from addon.commands.opened_work import WorkOptions, open_work
 from addon.commands.options import (
     PolicyCommand,
     paths_argument,
@@ -14,9 +17,28 @@ from addon.commands.options import (
     replay_options,
     work_options,
 )
-from addon.commands.tuning import run_tune
+from addon.commands.replay import describe_assumed
+from addon.commands.terminal import fits, open_console
+from addon.commands.work import SessionWork, open_work
 from addon.config import advise, locate_config
-from addon.replay.replay import Pause
+from addon.metrics.advice import Advice
+from addon.replay.replay import Pause, ReplaySettings
+from addon.replay.totals import AssumedPrice
+from addon.replay.tune.recommend import (
+    LEAST_WINDOW,
+    Grid,
+    Outcome,
+    Sweep,
+    Tuning,
+    add_outcomes,
+    list_tunings,
+    pareto_front,
+    recommend,
+    split_into_batches,
+    try_tunings,
+    tuning_of,
+)
+from masking.prices import PriceSettings, find_pricing
 
 
 @click.command("tune", cls=PolicyCommand)
@@ -25,22 +47,234 @@ from addon.replay.replay import Pause
 @replay_options
 def command(
     paths: tuple[Path, ...],
-    resume: Path | None,
     processes: int | None,
     scheduler: str | None,
     pause: Pause | None,
     **given: object,
 ) -> None:
-    """Find the settings that your recordings ask for: several hundred are tried.
+    """Find the best settings for your recordings: several hundred are tried.
 
-    PATH is a recording (.flow), conversations (.json, .jsonl), either of them compressed, or a
-    folder of these. Whatever no option sets is as in the configuration.
+    PATH is a recording (.flow), a file of conversations (.json, .jsonl), or a folder of these; they
+    may be compressed. Options override the configuration.
     """
     advice = advise(locate_config(str(given["config"])).path)
     settings_list = read_replay_settings(given)
     if len(settings_list) > 1:
         raise ValueError("tune takes one --prices")
-    settings = replace(settings_list[0], rules=())  # one policy is looked for
-    options = WorkOptions(resume, processes, scheduler, pause)
-    with open_work(paths, options, starts_for_few=True) as work:
+    settings = replace(settings_list[0], rules=())  # the search is for a single policy
+    with open_work(
+        paths, processes=processes, scheduler=scheduler, pause=pause, starts_for_few=True
+    ) as work:
         run_tune(work, settings, open_console(), advice)
+
+
+def run_tune(
+    work: SessionWork,
+    present: ReplaySettings,
+    console: Console,
+    advice: Advice,
+    *,
+    grid: Grid | None = None,
+) -> Sweep:
+    """Try a grid of settings on all sessions; print those worth a look, and those to use.
+
+    If there are fewer sessions than workers, each is tried in several tasks. Raises ValueError if
+    there is no request, and what reading a session raises.
+    """
+    tunings = list_tunings(tuning_of(present), grid or Grid())
+    sessions = sum(1 for _ in islice(work.read(), work.workers.width))
+    batches = split_into_batches(tunings, max(1, -(-work.workers.width // max(1, sessions))))
+    found = work.run("tune", try_tunings, [(present, batch) for batch in batches])
+    outcomes = add_outcomes(tunings, batches, found)
+    sweep = Sweep(outcomes=outcomes, present=tuning_of(present), promise=present.policy.max_loss)
+    if not outcomes[sweep.off].tokens:
+        raise ValueError("no request to try settings on")
+    if count := outcomes[sweep.off].assumed:
+        console.print(_render_assumed_count(count, present), highlight=False, markup=False)
+    console.print(render_sweep(sweep))
+    console.print("\n".join(_explain_sweep(sweep)), highlight=False)
+    settings = find_settings(recommend(sweep), present.price_settings)
+    console.print(advice.set(settings), soft_wrap=True, highlight=False, markup=False)
+    return sweep
+
+
+def find_settings(tuning: Tuning, price_settings: PriceSettings) -> dict[str, object]:
+    """Return the settings by their names in a configuration, under these prices."""
+    slides, given = tuning.max_loss is None, price_settings.cache_pricing
+    settings = tuning._asdict() | {
+        "cache_pricing": "none" if slides else "auto" if given == "none" else given,
+        "assumed_prices": None
+        if price_settings.assumed == PriceSettings().assumed
+        else price_settings.assumed,
+    }
+    return {f"schema1.{name}": value for name, value in settings.items() if value is not None}
+
+
+# The table
+
+_TUNING = ("window", "latest", "errors", "last\nK", "min\nchars", "max\nloss")
+_COSTS = ("cost", "saved")
+_LOSSES = ("tokens\nsaved", "re-\nreads", "quotes", "worst")
+
+_NAMED = ("row", "", *_TUNING)
+"""The columns that are words, or name a row: the second is its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepTable:
+    """A table that rich can print: as two with numbered rows where the screen is narrow.
+
+    `rows` have their cells by column, and a style.
+    """
+
+    title: str
+    rows: Sequence[tuple[Mapping[str, str], str]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield what is printed."""
+        whole = self._render(self.title, "", *_TUNING, *_COSTS, *_LOSSES)
+        if fits(whole, console, options):
+            yield whole
+        else:
+            yield self.title
+            yield self._render(None, "row", "", *_TUNING, *_COSTS)
+            yield self._render(None, "row", "", *_LOSSES)
+
+    def _render(self, title: str | None, *columns: str) -> Table:
+        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
+        for name in columns:
+            table.add_column(name, justify="left" if name in _NAMED else "right", no_wrap=True)
+        for number, (cells, style) in enumerate(self.rows, 1):
+            found = {"row": str(number), **cells}
+            table.add_row(*(found[column] for column in columns), style=style)
+        return table
+
+
+def render_sweep(sweep: Sweep) -> SweepTable:
+    """Return a row for each of the settings worth a look, the cheapest first."""
+    plain, best = sweep.outcomes[sweep.off], recommend(sweep)
+    unit = "US dollars" if sweep.in_dollars else "plain input tokens"
+    title = (
+        f"{len(sweep.outcomes):,} settings on {plain.requests:,} requests of {plain.tokens:,} "
+        f"tokens; costs in {unit}"
+    )
+    rows = []
+    shown = {*pareto_front(sweep), best, sweep.present, sweep.off}
+    for tuning in sorted(shown, key=sweep.costs.__getitem__):
+        names = ("", *_TUNING, *_COSTS, *_LOSSES)
+        described = (*_describe_tuning(tuning), *_describe_outcome(tuning, sweep))
+        cells = (_name(tuning, best, sweep), *described)
+        rows.append((dict(zip(names, cells, strict=True)), "bold" if tuning == best else ""))
+    return SweepTable(title, rows)
+
+
+def _name(tuning: Tuning, best: Tuning, sweep: Sweep) -> str:
+    if tuning == best:
+        return "keep" if best == sweep.present else "use"
+    return {sweep.present: "present", sweep.off: "all sent"}.get(tuning, "")
+
+
+def _describe_tuning(tuning: Tuning) -> tuple[str, ...]:
+    if not tuning.enabled:
+        return ("off", "", "", "", "", "")
+    return (
+        str(tuning.window_turns),
+        str(tuning.keep_latest_turns),
+        "kept" if tuning.keep_errors else "masked",
+        str(tuning.keep_last_k_per_tool),
+        str(tuning.min_chars),
+        "slides" if tuning.max_loss is None else f"{tuning.max_loss:.0%}",
+    )
+
+
+def _describe_outcome(tuning: Tuning, sweep: Sweep) -> tuple[str, ...]:
+    outcome, cost = sweep.outcomes[tuning], sweep.costs[tuning]
+    return (
+        f"{cost:,.4f}" if sweep.in_dollars else f"{cost:,.0f}",
+        _render_saved(cost, sweep),
+        f"{1 - outcome.tokens / sweep.outcomes[sweep.off].tokens:.1%}",
+        _render_share(outcome.rereads.either, outcome),
+        _render_share(outcome.rereads.quoted, outcome),
+        f"{outcome.worst - 1:+.1%}",
+    )
+
+
+def _render_share(count: int, outcome: Outcome) -> str:
+    return f"{count / max(1, outcome.rereads.calls):.1%}"
+
+
+def _render_saved(cost: float, sweep: Sweep) -> str:
+    everything = sweep.costs[sweep.off]
+    return f"{1 - cost / everything:.1%}" if everything else ""
+
+
+# What is said about it
+
+CAVEAT = (
+    "A replay prices tokens. It cannot show what an agent would have done without what was masked. "
+    "The only signs of that are re-reads and quotes: later calls that repeat one whose result was "
+    "masked, or name what only masked results showed, or have a line that only these showed."
+)
+
+
+def _render_assumed_count(count: int, settings: ReplaySettings) -> str:
+    """Return for how many requests prices were assumed, and which, if a model was given."""
+    reason = ""
+    if settings.model is not None:
+        pricing = find_pricing(settings.price_settings, None, settings.model)
+        maker = None if pricing.entry is None else str(pricing.entry)
+        assumed = AssumedPrice(settings.model, pricing.read, pricing.write, maker, count)
+        reason = f": {describe_assumed(assumed)}"
+    return (
+        f"Prices are assumed for {count:,} requests{reason}.\n"
+        "Set them with --model or --prices; for good, as obsmask prices HOST MODEL says."
+    )
+
+
+def _explain_sweep(sweep: Sweep) -> Iterator[str]:
+    """Yield what a reader of the table must know, and what is recommended."""
+    plain, refused = sweep.outcomes[sweep.off], len(sweep.outcomes) - len(sweep.kept)
+    yield CAVEAT
+    yield (
+        f"Re-reads and quotes are parts of {plain.rereads.calls:,} calls. Worst is the most by "
+        "which a conversation's bill exceeded that of sending everything, at any of its requests. "
+        "The cache is simulated, and costs do not include answers."
+    )
+    if refused:
+        yield (
+            f"{refused:,} settings are left out: with them a conversation's bill exceeded the "
+            f"{sweep.promise:.0%} that max_loss allows by more than 2 points, the margin of the "
+            "rule's estimates."
+        )
+    yield (
+        f"No window under {LEAST_WINDOW} turns is recommended: recordings made without masking "
+        "cannot show what an agent would have missed."
+    )
+    yield ""
+    yield _recommend(sweep)
+
+
+def _recommend(sweep: Sweep) -> str:
+    """Return the line before the command that sets the best settings."""
+    best = recommend(sweep)
+    if best == sweep.present:
+        return "Nothing tried is 1% cheaper, counting each affected call as one more request. Keep:"
+    saved = [
+        _render_saved(sweep.costs_with_rereads[tuning], sweep) for tuning in (best, sweep.present)
+    ]
+    compared = (
+        f"Counting each affected call as one more request, these settings save {saved[0]} of the "
+        f"bill of sending everything, and the present ones {saved[1]}"
+    )
+
+    # The present settings may save more and yet not be worth keeping.
+    worst = sweep.outcomes[sweep.present].worst - 1
+    if not sweep.keeps_promise(sweep.present):
+        return (
+            f"{compared}. But these break the promise of max_loss = {sweep.promise:g} on these "
+            f"recordings: at its worst request a conversation's bill was {worst:.1%} above that of "
+            f"sending everything, {worst - sweep.promise:.1%} more than is allowed. Use:"
+        )
+    if not sweep.present.is_window_long_enough:
+        return f"{compared}. But their window is under {LEAST_WINDOW} turns. Use:"
+    return f"{compared}:"

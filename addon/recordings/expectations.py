@@ -19,7 +19,7 @@ from mitmproxy import http
 
 from addon.config import CONFIG_NAME
 from addon.places import shipped
-from addon.proxy.launch import ADDON, MITMDUMP
+from addon.proxy.server import ADDON, MITMDUMP
 from addon.recordings.exchanges import find_exchanges
 from addon.recordings.flows import name_of, read_flows, write_flows
 from masking.config import REDACTION_VARIABLE, ROOT

@@ -14,8 +14,6 @@ from masking.errors import WireError
 from masking.memory import BoundaryMemory
 from masking.model import Reason
 from masking.prices import PriceSettings, Pricing, find_pricing
-from masking.redaction import RedactionPolicy
-from masking.reduction import ReductionOptions
 from masking.rewrite import Strategies, read_request, rewrite_request
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy, price_boundary
@@ -110,18 +108,15 @@ class ReplaySettings:
     ttl: the seconds after which a simulated cache forgets an unused prompt; None for never.
     slides: the boundary moves at every turn, whatever the prices.
     remembers: the boundary that was sent is remembered, as in mitmdump.
-    redaction, reduction: the strategies besides the window, whose settings are `policy`.
     rules: strategies and prices for some requests; the first rule that fits a request counts.
     """
 
-    policy: MaskPolicy
+    strategies: Strategies
     price_settings: PriceSettings = field(default_factory=PriceSettings)
     model: str | None = None
     ttl: float | None = None
     slides: bool = False
     remembers: bool = False
-    redaction: RedactionPolicy = field(default_factory=RedactionPolicy)
-    reduction: ReductionOptions = field(default_factory=ReductionOptions)
     rules: tuple[tuple[Rule, Ruled], ...] = ()
 
     def choose(self, recorded: RecordedRequest, conversation: Conversation) -> "ReplaySettings":
@@ -133,19 +128,12 @@ class ReplaySettings:
         if found is None:
             return self
         strategies, price_settings = found
-        return replace(
-            self,
-            policy=strategies.schema1,
-            price_settings=price_settings,
-            redaction=strategies.redaction,
-            reduction=strategies.reduction,
-        )
+        return replace(self, strategies=strategies, price_settings=price_settings)
 
     @property
-    def price_lists(self) -> list[str]:
-        """The paths of the price lists that take the place of the shipped one."""
-        settings = [self.price_settings, *(ruled.price_settings for _, ruled in self.rules)]
-        return [each.price_list for each in settings if each.price_list]
+    def policy(self) -> MaskPolicy:
+        """The settings of the window."""
+        return self.strategies.schema1
 
     @property
     def boundary_slides(self) -> bool:
@@ -217,9 +205,6 @@ class _Replayer:
         settings = self._settings.choose(recorded, conversation)
         pricing = settings.find_pricing(recorded, conversation)
         prices = price_boundary(pricing, slides=settings.boundary_slides, marks=conversation.marks)
-        strategies = Strategies(
-            redaction=settings.redaction, schema1=settings.policy, reduction=settings.reduction
-        )
 
         # Decide, with what is remembered of the boundary that was sent. The simulated cache's time
         # to live is its lifetime.
@@ -227,7 +212,7 @@ class _Replayer:
         if self._memory is not None and settings.policy.masks:
             lifetime = math.inf if settings.ttl is None else settings.ttl
             context = self._memory.lookup(conversation, recorded.when.timestamp(), lifetime)
-        outcome = rewrite_request(conversation, strategies, prices=prices, context=context)
+        outcome = rewrite_request(conversation, settings.strategies, prices=prices, context=context)
         if self._memory is not None and context is not None:
             self._memory.store(context, outcome.past)
 

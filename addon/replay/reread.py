@@ -13,6 +13,7 @@ read it again.
 
 import json
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,9 @@ from masking.accounting import Places
 from masking.conversation import Conversation
 from masking.model import Call, Element, ToolResult
 from masking.window import CallKey, call_key
+
+NEVER = sys.maxsize
+"""The number of a request that never comes."""
 
 _LEAST_NAME_CHARS = 8
 _RUN = re.compile(rf"[\w./-]{{{_LEAST_NAME_CHARS},}}")

@@ -15,12 +15,12 @@ from types import SimpleNamespace
 import pytest
 
 from addon.commands.demo import RECORDING
-from addon.commands.diagnosis.configuration import check_configuration, read_configuration
-from addon.commands.diagnosis.finding import Finding
-from addon.commands.diagnosis.prices import check_prices, check_uncached
+from addon.commands.doctor.configuration import check_configuration, read_configuration
+from addon.commands.doctor.records import check_prices, check_uncached
+from addon.commands.doctor.report import Finding
 from addon.commands.main import main
 from addon.commands.page import explain_no_page
-from addon.commands.run_line import Remedies, render_end
+from addon.commands.run import Remedies, render_end
 from addon.config import ConfigFile, render_no_page, render_recall, user_config
 from addon.metrics.advice import Advice
 from addon.metrics.held import HELD, Held
@@ -56,8 +56,8 @@ def _run(*arguments: str) -> Printed:
     return run
 
 
-def _mend(find: Callable[[], Iterator[Finding]]) -> Printed:
-    return lambda _: "\n".join(found.mend or "" for found in find())
+def _fix(find: Callable[[], Iterator[Finding]]) -> Printed:
+    return lambda _: "\n".join(found.fix or "" for found in find())
 
 
 def _diagnose(change: str) -> Printed:
@@ -65,7 +65,7 @@ def _diagnose(change: str) -> Printed:
 
     def diagnose(capsys: Screen) -> str:
         assert main(["config", "set", change]) == 0
-        return "\n".join(f.mend or "" for f in check_configuration(read_configuration("")))
+        return "\n".join(f.fix or "" for f in check_configuration(read_configuration("")))
 
     return diagnose
 
@@ -99,7 +99,7 @@ PRINTED: dict[str, list[Printed]] = {
     "addon.metrics.uncached.render_uncached": [
         lambda _: render_uncached("127.0.0.1", ADVICE),
         lambda _: render_uncached("true", ADVICE),
-        _mend(lambda: check_uncached(Settings(), [UNCACHED] * 20, ADVICE)),
+        _fix(lambda: check_uncached(Settings(), [UNCACHED] * 20, ADVICE)),
     ],
     "addon.metrics.untouched_warnings.UntouchedWarnings.find": [
         lambda _: "".join(
@@ -109,7 +109,7 @@ PRINTED: dict[str, list[Printed]] = {
     "addon.metrics.tally_line": [
         lambda _: "\n".join(map(str, (*PASSED.values(), *BOUND.values(), *CHANGES)))
     ],
-    "addon.commands.run_line._find_why": [lambda _: render_end(
+    "addon.commands.run._find_why": [lambda _: render_end(
         tally({"binding": "drops", "kept": {"bound": 3}, "tool_results": 3}),
         Health(
             software_version="1", run="0", state="ON", is_masking=True, config=str(user_config()),
@@ -135,19 +135,19 @@ PRINTED: dict[str, list[Printed]] = {
     "addon.commands.page.explain_no_page": [
         lambda _: explain_no_page(Address("127.0.0.1", 8080), user_config())
     ],
-    "addon.commands.showing_prices.render_host": [
+    "addon.commands.prices.render_host": [
         _run("prices", "localhost", "gpt-4o"),
         _run("prices", "llm.example.com"),
     ],
-    "addon.commands.tuning.run_tune": [
+    "addon.commands.tune.run_tune": [
         _run("tune", "--processes", "1", str(shipped("recordings") / RECORDING))
     ],
-    "addon.commands.diagnosis.prices.check_prices": [
-        _mend(lambda: check_prices(
+    "addon.commands.doctor.records.check_prices": [
+        _fix(lambda: check_prices(
             Settings(), [record(host=LOCAL), record(host=FOREIGN, model='new\x1b "x"')], ADVICE
         ))
     ],
-    "addon.commands.diagnosis.configuration.check_configuration": [
+    "addon.commands.doctor.configuration.check_configuration": [
         _diagnose("schema1.enabled=false"),
         _diagnose("schema1.window_turns=0"),
         _diagnose("mode=observe"),
@@ -205,7 +205,7 @@ def test_an_advice_can_be_taken_over_as_it_is_printed(
 def test_two_prices_can_be_taken_over_one_after_the_other(own: Path, capsys: Screen) -> None:
     records = [record(host="a.example"), record(host="b.example")]
     for found in check_prices(Settings(), records, ADVICE):
-        (command,) = find_commands(found.mend or "")
+        (command,) = find_commands(found.fix or "")
         assert main(command) == 0, capsys.readouterr().err
     hosts = [price.host for price in ConfigFile(own).settings.prices]
     assert ["a.example", "b.example"] == hosts
@@ -308,8 +308,8 @@ NO_ADVICE = {
     "addon.commands.config": [
         "\nTo change a setting, remove the # before it, or type: obsmask config set TABLE.KEY=VALUE"
     ],
-    "addon.commands.diagnosis.clients": ['websocket.mode = "http": ', 'websocket.mode = "auto": '],
-    "addon.commands.showing_prices": [
+    "addon.commands.doctor.client": ['websocket.mode = "http": ', 'websocket.mode = "auto": '],
+    "addon.commands.prices": [
         'The window slides at every turn nevertheless: cache_pricing = "none"'
     ],
     "addon.metrics.held": [HELD["pass"]],

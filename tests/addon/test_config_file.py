@@ -27,7 +27,7 @@ from addon.config import (
 )
 from addon.metrics.advice import Advice
 from addon.places import FileState, read_regular, shipped
-from addon.proxy.launch import ADDON, running_proxy
+from addon.proxy.server import ADDON, running_proxy
 from masking.config import Settings, parse_settings
 from masking.errors import ConfigError
 from tests.live.harness import (

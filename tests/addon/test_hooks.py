@@ -21,8 +21,8 @@ from mitmproxy.test import taddons, tflow, tutils
 
 from addon.engine import ResponseCopy
 from addon.mask import ObservationMasking
-from addon.proxy.launch import ADDON
 from addon.proxy.marks import find_original
+from addon.proxy.server import ADDON
 from addon.records import recorder as metrics_module
 from tests.images import png
 from tests.live.harness import OFF, ON, conversation, encoded, masked, read_records

@@ -10,7 +10,7 @@ import pytest
 
 from addon.commands.main import main
 from addon.places import shipped
-from addon.proxy.launch import running_proxy
+from addon.proxy.server import running_proxy
 from addon.recordings.flows import read_flows
 from addon.recordings.provider.provider import HOST, Provider
 from addon.recordings.provider.received import Received, Said

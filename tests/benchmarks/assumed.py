@@ -14,8 +14,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from addon.commands.processes import open_processes
-from addon.commands.sessions import read_sessions
+from addon.commands.work import read_sessions
+from addon.commands.workers import open_processes
 from addon.places import shipped
 from addon.replay.replay import ReplaySettings, Session
 from addon.replay.session_index import index_session
@@ -23,6 +23,7 @@ from addon.replay.tune.fast_replay import FastReplay
 from masking.accounting.cost import AS_MUCH, worst_bill
 from masking.config import Settings, parse_settings
 from masking.prices import PriceSettings, Pricing
+from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 
@@ -71,7 +72,9 @@ def bill_session(
     counter: TokenCounter,
 ) -> list[Paid]:
     """Return what each conversation of a session pays where the boundary is drawn by a belief."""
-    settings = ReplaySettings(policy=policy, price_settings=PriceSettings(true.ratios))
+    settings = ReplaySettings(
+        strategies=Strategies(schema1=policy), price_settings=PriceSettings(true.ratios)
+    )
     index = index_session(session, settings, counter)
     fast_replay = FastReplay(index, counter)
     tried = [request.cost for request in fast_replay.replay(settings, believed).requests]

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
-from addon.proxy.launch import ADDON, HOST, Proxy, running_proxy
+from addon.proxy.server import ADDON, HOST, Proxy, running_proxy
 
 PATH = "/v1/chat/completions"
 ANSWER = b'{"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}'

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from addon.replay.first_masked import NEVER
+from addon.replay.reread import NEVER
 from masking.prices import Pricing
 
 _ROUNDING = 1e-12

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from addon.proxy.launch import ADDON, HOST, Proxy, running_proxy
+from addon.proxy.server import ADDON, HOST, Proxy, running_proxy
 from tests.benchmarks import http2_faults
 from tests.benchmarks.beside_plain import STREAMING
 from tests.benchmarks.fault_list import Action, act

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from addon.proxy.launch import HOST
+from addon.proxy.server import HOST
 from tests.benchmarks import http2_faults
 from tests.benchmarks.fault_bench import (
     Bench,

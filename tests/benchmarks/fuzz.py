@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from addon.commands.processes import open_processes
+from addon.commands.workers import open_processes
 from tests.fuzz.findings import Finding, find, replay, write
 from tests.fuzz.play import REQUESTS
 from tests.places import ROOT

@@ -29,7 +29,7 @@ from h2.events import (
 )
 from h2.exceptions import ProtocolError
 
-from addon.proxy.launch import HOST
+from addon.proxy.server import HOST
 from addon.recordings.provider.provider import make_tls_context
 from tests.benchmarks.fault_list import BODY, PATH
 

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from addon.proxy.launch import HOST, Proxy
+from addon.proxy.server import HOST, Proxy
 from tests.benchmarks.beside_plain import Answers, running_provider, running_side
 from tests.json_suite import ARCHIVE, FORMATS, TEMPLATE, WINDOW, Case, build_cases, read_files
 

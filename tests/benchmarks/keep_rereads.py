@@ -14,12 +14,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from addon.commands.processes import open_processes
-from addon.commands.sessions import read_sessions
+from addon.commands.work import read_sessions
+from addon.commands.workers import open_processes
 from addon.replay.replay import ReplaySettings, Session
 from addon.replay.session_index import index_session
 from addon.replay.tune.fast_replay import FastReplay
 from masking.prices import PriceSettings, Pricing
+from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.benchmarks.assumed import TRUE_PRICES, read_shipped
@@ -41,7 +42,7 @@ def measure(session: Session) -> list[Pair]:
     """Return what a session pays at each price; it is one conversation."""
     policy, counter = read_shipped().policy, TokenCounter()
     without, keeping = (replace(policy, keep_rereads=keeps) for keeps in (False, True))
-    index = index_session(session, ReplaySettings(policy=policy), counter)
+    index = index_session(session, ReplaySettings(strategies=Strategies(schema1=policy)), counter)
     found = []
     for price in TRUE_PRICES:
         fast_replay = FastReplay(set_price(index, price), counter)
@@ -51,7 +52,9 @@ def measure(session: Session) -> list[Pair]:
 
 def _pay(fast_replay: FastReplay, policy: MaskPolicy, price: Pricing) -> Paid:
     price_settings = PriceSettings(price.ratios)
-    billed = fast_replay.replay(ReplaySettings(policy=policy, price_settings=price_settings))
+    billed = fast_replay.replay(
+        ReplaySettings(strategies=Strategies(schema1=policy), price_settings=price_settings)
+    )
     whole = sum(request.cost for request in fast_replay.plain)
     cost = sum(request.cost for request in billed.requests)
     return Paid(cost / whole if whole else 1.0, billed.rereads.repeated)

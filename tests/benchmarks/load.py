@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from addon.proxy.launch import Proxy
+from addon.proxy.server import Proxy
 from tests.benchmarks.beside_plain import (
     Answers,
     Cost,

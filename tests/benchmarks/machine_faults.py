@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 
-from addon.proxy.launch import ADDON, HOST
+from addon.proxy.server import ADDON, HOST
 from tests.benchmarks.fault_bench import (
     SECONDS,
     Bench,

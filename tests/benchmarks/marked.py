@@ -20,11 +20,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from addon.commands.processes import open_processes
-from addon.commands.sessions import read_sessions
+from addon.commands.work import read_sessions
+from addon.commands.workers import open_processes
 from addon.replay.files import RecordedConversation
-from addon.replay.first_masked import list_newly_masked
 from addon.replay.replay import Session
+from addon.replay.tune.fast_replay import list_newly_masked
 from masking.conversation import Conversation
 from masking.model import Decision
 from masking.prices import PriceSettings, Pricing, find_pricing

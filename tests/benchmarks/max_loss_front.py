@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from addon.replay.first_masked import NEVER
+from addon.replay.reread import NEVER
 from masking.prices import Pricing
 from masking.window import BoundaryPosition
 from masking.window.policy import CERTAIN

@@ -25,7 +25,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from addon.network import find_free_port
-from addon.proxy.launch import ADDON, HOST, Proxy, running_proxy
+from addon.proxy.server import ADDON, HOST, Proxy, running_proxy
 from tests.benchmarks.beside_plain import STREAMING
 from tests.live.harness import environment, eventually, read_records
 

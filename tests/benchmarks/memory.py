@@ -11,7 +11,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from addon.proxy.launch import HOST, Proxy, running_proxy
+from addon.proxy.server import HOST, Proxy, running_proxy
 from addon.recordings.expectations import write_config
 from tests.benchmarks.rewrite import build_body
 

@@ -18,16 +18,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from addon.commands.processes import open_processes
-from addon.commands.sessions import read_sessions
-from addon.replay.first_masked import NEVER
+from addon.commands.work import read_sessions
+from addon.commands.workers import open_processes
 from addon.replay.replay import ReplaySettings, Session
-from addon.replay.reread import Rereads
+from addon.replay.reread import NEVER, Rereads
 from addon.replay.session_index import Segment, SessionIndex, index_session
 from addon.replay.tune.fast_replay import BilledSession, FastReplay, FirstMasked
 from masking.accounting.prompt import mask_pieces
 from masking.model import Decision, Replacement, ToolResult
 from masking.prices import PriceSettings, Pricing
+from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.benchmarks.assumed import TRUE_PRICES, read_shipped
@@ -103,7 +103,7 @@ def find_rules(policy: MaskPolicy) -> dict[str, MaskPolicy]:
 def measure(session: Session) -> list[dict[str, Sum]]:
     """Return what each rule yields on a session, for each price; the peer's is `peer`."""
     counter, policy = TokenCounter(), read_shipped().policy
-    index = index_session(session, ReplaySettings(policy=policy), counter)
+    index = index_session(session, ReplaySettings(strategies=Strategies(schema1=policy)), counter)
     return [_measure(index, price, policy, counter) for price in TRUE_PRICES]
 
 
@@ -122,7 +122,9 @@ def _measure(
     }
     for name, ours in find_rules(policy).items():
         found[name] = sum_up(
-            fast_replay.replay(ReplaySettings(policy=ours, price_settings=price_settings))
+            fast_replay.replay(
+                ReplaySettings(strategies=Strategies(schema1=ours), price_settings=price_settings)
+            )
         )
     return found
 

@@ -15,8 +15,8 @@ from functools import partial
 from itertools import cycle
 from pathlib import Path
 
-from addon.commands.processes import open_processes
-from addon.commands.sessions import read_sessions
+from addon.commands.work import read_sessions
+from addon.commands.workers import open_processes
 from addon.replay.files import RecordedConversation
 from addon.replay.replay import Session
 from masking.model import ChatMessage

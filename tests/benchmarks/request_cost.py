@@ -28,7 +28,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from addon.proxy.launch import ADDON, HOST, Proxy, running_proxy
+from addon.proxy.server import ADDON, HOST, Proxy, running_proxy
 from addon.recordings.provider.provider import Provider
 from addon.recordings.provider.script import Reply
 from tests.benchmarks import thread_names

@@ -23,18 +23,19 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from addon.commands.sessions import read_sessions
-from addon.replay.first_masked import (
-    NEVER,
+from addon.commands.work import read_sessions
+from addon.replay.replay import ReplaySettings, Session
+from addon.replay.reread import NEVER
+from addon.replay.session_index import Segment, index_session
+from addon.replay.tune.fast_replay import (
     EvaluatedSegment,
     evaluate_segment,
     find_first_masked,
     find_first_masked_sliding,
 )
-from addon.replay.replay import ReplaySettings, Session
-from addon.replay.session_index import Segment, index_session
 from masking.accounting.cost import AS_MUCH, worst_bill
 from masking.prices import Pricing
+from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import BoundaryPrices, MaskPolicy, price_boundary
 from tests.benchmarks.assumed import read_shipped
@@ -242,7 +243,9 @@ def _describe_totals(totals: BillTotals, optimum: float) -> tuple[str, ...]:
 
 def main() -> None:
     shipped = read_shipped()
-    settings = ReplaySettings(policy=shipped.policy, price_settings=shipped.price_settings)
+    settings = ReplaySettings(
+        strategies=Strategies(schema1=shipped.policy), price_settings=shipped.price_settings
+    )
     sessions = read_sessions(map(Path, sys.argv[1:]))
     front = add_fronts(find_session_front(session, settings) for session in sessions)
     if not front.everything:

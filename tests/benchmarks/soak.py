@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from addon.places import shipped
-from addon.proxy.launch import HOST, Proxy, running_proxy
+from addon.proxy.server import HOST, Proxy, running_proxy
 from masking.config import parse_settings
 from tests.soak.checks import Outcome, find_faults
 from tests.soak.client import Clients

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from addon.commands.sessions import read_sessions
+from addon.commands.work import read_sessions
 from addon.replay.replay import Session
 from masking.config import Settings
 from masking.conversation import Conversation

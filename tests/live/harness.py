@@ -23,7 +23,7 @@ import httpx
 from mitmproxy.certs import CertStore
 from mitmproxy.options import CONF_BASENAME
 
-from addon.proxy.launch import ADDON, MITMDUMP, Proxy, running_proxy
+from addon.proxy.server import ADDON, MITMDUMP, Proxy, running_proxy
 from addon.recordings.provider.provider import Provider
 from addon.recordings.provider.script import Reply, Script
 from masking.config import Settings, parse_settings

@@ -14,8 +14,8 @@ import tomlkit
 from addon.config import CONFIG_NAME
 from addon.places import shipped
 from addon.proxy.authorities import write_bundle
-from addon.proxy.launch import running_proxy
 from addon.proxy.marks import find_original
+from addon.proxy.server import running_proxy
 from addon.recordings.flows import read_flows
 from addon.recordings.provider.provider import HOST, Provider
 from addon.recordings.studio.client import TOUR, Client

@@ -13,8 +13,7 @@ import pytest
 
 from addon.commands.main import INTERRUPTED, main
 from addon.network import find_free_port
-from tests.addon.test_journal import count_lines, write_sessions
-from tests.live.harness import eventually
+from tests.live.harness import conversation, eventually
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -25,9 +24,14 @@ class Worker(Protocol):
     pid: int
 
 
+class Scheduler(Protocol):
+    tasks: Mapping[str, object]
+
+
 class Cluster(Protocol):
     """What is used of a `distributed.LocalCluster`."""
 
+    scheduler: Scheduler
     scheduler_address: str
     workers: Mapping[int, Worker]
 
@@ -45,6 +49,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in range(SESSIONS):
         write_sessions(folder / f"{name}.jsonl", 8 + name % 5)
     return folder
+
+
+def write_sessions(path: Path, turns: int) -> None:
+    """Write a file with a conversation of so many tool turns."""
+    request = conversation(turns, "one more line of output\n" * 100)
+    request["messages"].append({"role": "assistant", "content": "Done."})
+    path.write_text(json.dumps(request | {"name": "talk"}))
 
 
 def start(cluster: Cluster, *arguments: str) -> subprocess.Popen[str]:
@@ -74,23 +85,19 @@ def test_a_cluster_comes_to_the_same(
 
 
 def test_a_worker_that_is_killed_costs_nothing_but_its_work(
-    cluster: Cluster, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cluster: Cluster, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    journal = tmp_path / "done.jsonl"
-    with start(cluster, "replay", str(folder), "--json", "--resume", str(journal)) as replay:
-        eventually(lambda: (journal.exists() and count_lines(journal)) or None)
+    with start(cluster, "replay", str(folder), "--json") as replay:
+        eventually(lambda: cluster.scheduler.tasks or None)
         os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
         out, _ = replay.communicate()
     assert 0 == replay.returncode
     assert replay_here(folder, capsys) == json.loads(out)
 
 
-def test_ctrl_c_is_one_line_and_what_dask_may_say(
-    cluster: Cluster, folder: Path, tmp_path: Path
-) -> None:
-    journal = tmp_path / "done.jsonl"
-    with start(cluster, "tune", str(folder), "--resume", str(journal)) as tune:
-        eventually(lambda: (journal.exists() and count_lines(journal)) or None)
+def test_ctrl_c_is_one_line_and_what_dask_may_say(cluster: Cluster, folder: Path) -> None:
+    with start(cluster, "tune", str(folder)) as tune:
+        eventually(lambda: cluster.scheduler.tasks or None)
         tune.send_signal(signal.SIGINT)
         out, said = tune.communicate()
     *others, last = said.strip().splitlines()

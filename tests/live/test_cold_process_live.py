@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from addon.places import shipped
-from addon.proxy.launch import HOST, Proxy
+from addon.proxy.server import HOST, Proxy
 from tests.benchmarks.beside_plain import Answers, running_provider, running_side
 from tests.made_up_format import MADE_UP
 from tests.masking.test_request_cache import grow

@@ -11,12 +11,11 @@ from typing import NamedTuple
 import pytest
 from mitmproxy.certs import CertStore
 
-from addon.commands.diagnosis.program import Interpreter
-from addon.commands.diagnosis.trial import try_interpreter
+from addon.commands.doctor.client import Interpreter, try_interpreter
 from addon.network import find_free_port
 from addon.proxy.authorities import write_bundle
 from addon.proxy.environment import client_environment
-from addon.proxy.launch import Proxy, running_proxy
+from addon.proxy.server import Proxy, running_proxy
 from tests.live.harness import ON, SECONDS, environment
 
 NODE = shutil.which("node")

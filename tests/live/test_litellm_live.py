@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from addon.proxy.launch import running_proxy
+from addon.proxy.server import running_proxy
 from addon.recordings.provider.provider import Provider
 from addon.recordings.provider.script import Reply
 from tests.live.harness import SECONDS, environment, read_records

@@ -20,7 +20,7 @@ from mitmproxy.net import encoding
 
 from addon.network import find_free_port
 from addon.proxy.authorities import write_bundle
-from addon.proxy.launch import Proxy, running_proxy
+from addon.proxy.server import Proxy, running_proxy
 from addon.recordings.provider.script import Reply
 from tests.live.harness import (
     OFF,

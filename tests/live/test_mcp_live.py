@@ -18,7 +18,7 @@ from mcp.types import Completion, ErrorData, ImageContent, PromptReference, Text
 
 from addon.network import find_free_port
 from addon.proxy.event_stream import EventStream
-from addon.proxy.launch import Proxy, running_proxy
+from addon.proxy.server import Proxy, running_proxy
 from addon.recordings.flows import read_flows
 from masking.mcp import PayloadPolicy, cut_text, mask_payload_bytes
 from tests.live.harness import HOST, SECONDS, environment, eventually, read_records, run_mitmdump

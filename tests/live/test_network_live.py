@@ -61,7 +61,7 @@ HOSTS = FAR, CLOSED, NEAR, NEAR_CLOSED = (
 
 CONFIG = ON + f'[observation_masking.hosts]\nnever = ["{CLOSED}", "{NEAR_CLOSED}"]\n'.encode()
 
-SERVE = (sys.executable, "-u", "-m", "addon.proxy.serve", "--listen-port", "0")
+SERVE = (sys.executable, "-u", "-m", "addon.proxy.server", "--listen-port", "0")
 """As `run` starts a proxy."""
 
 RESOLVER = """
@@ -247,7 +247,7 @@ def user_bundle_of(variables: dict[str, str]) -> Path:
 
 @contextlib.contextmanager
 def running(world: World, folder: Path, *arguments: str, **variables: str) -> Iterator[Served]:
-    """Start `addon.proxy.serve` with these variables, until its standard input ends."""
+    """Start `addon.proxy.server` with these variables, until its standard input ends."""
     folder.mkdir(exist_ok=True)
     (folder / "config.toml").write_bytes(CONFIG)
     (folder / "resolver.py").write_text(RESOLVER)

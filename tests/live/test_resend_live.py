@@ -16,7 +16,7 @@ import pytest
 
 from addon.network import find_free_port, read_address
 from addon.proxy.base_urls import Server, behind
-from addon.proxy.launch import running_proxy
+from addon.proxy.server import running_proxy
 from addon.recordings.flow_session import open_recording
 from addon.recordings.flows import read_flows
 from addon.recordings.provider.received import Received

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from addon.proxy.authorities import write_bundle
-from addon.proxy.launch import running_proxy
+from addon.proxy.server import running_proxy
 from addon.recordings.provider.provider import HOST, Provider
 from addon.recordings.provider.received import Received
 from addon.recordings.provider.responses import ACCOUNT
@@ -66,7 +66,7 @@ CASES = (
         "claude-code-bound",
         ("--set", "schema1.cache_pricing=auto", "--window-turns", "8"),
         (
-            "claude-code is left as it is: claude-opus-5-5 binds its reasoning to what precedes it",
+            "claude-code is unchanged: claude-opus-5-5 binds its reasoning to what precedes it",
             "nothing masked, because claude-code signs what it sends, and the model binds its ",
         ),
     ),

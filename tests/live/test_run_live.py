@@ -15,7 +15,7 @@ import pytest
 from addon.network import read_address
 from addon.proxy.authorities import write_bundle
 from addon.proxy.health_check import check_health
-from addon.proxy.launch import Proxy, running_proxy
+from addon.proxy.server import Proxy, running_proxy
 from addon.recordings.provider.provider import HOST, Provider
 from addon.recordings.provider.script import Reply
 from addon.recordings.studio.recorder import REDIRECT
@@ -323,7 +323,7 @@ def find_proxy(parent: int) -> int | None:
     """Return the process of the proxy that `obsmask run` has started."""
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     commands = {int(each): Path(f"/proc/{each}/cmdline").read_bytes() for each in children}
-    return next((each for each in commands if b"addon.proxy.serve" in commands[each]), None)
+    return next((each for each in commands if b"addon.proxy.server" in commands[each]), None)
 
 
 def is_running(process: int) -> bool:
@@ -463,7 +463,7 @@ BASE_URL = r"http://127\.0\.0\.1:\d+/to/https/api\.anthropic\.com"
             (),
             {"ANTHROPIC_MODEL": "claude-opus-5-5"},
             None,
-            "claude-code is left as it is: claude-opus-5-5 binds its reasoning to what precedes it",
+            "claude-code is unchanged: claude-opus-5-5 binds its reasoning to what precedes it",
         ),
     ],
     ids=["no option", "quiet", "as it is", "a model that binds"],

@@ -2,11 +2,11 @@
 
 import pytest
 
-from addon.replay.first_masked import NEVER
 from addon.replay.replay import ReplaySettings
-from addon.replay.reread import Rereads
+from addon.replay.reread import NEVER, Rereads
 from addon.replay.session_index import index_session
 from addon.replay.tune.fast_replay import FastReplay
+from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.benchmarks.peers_rule import (
@@ -33,7 +33,9 @@ def test_it_keeps_the_last_five_and_moves_in_steps_of_ten(results: int, omitted:
 
 
 def test_it_masks_from_the_request_on_at_which_a_step_is_full() -> None:
-    index = index_session(grow(work(12)), ReplaySettings(policy=MaskPolicy()), COUNTER)
+    index = index_session(
+        grow(work(12)), ReplaySettings(strategies=Strategies(schema1=MaskPolicy())), COUNTER
+    )
     masked = mask_as_peer(index.segments[0], COUNTER)
     assert [9] * 4 + [NEVER] * 8 == [*masked.first]
     requests = FastReplay(index, COUNTER).replay_masks(lambda *_: masked).requests
@@ -45,7 +47,9 @@ def test_one_line_takes_the_place_of_all_texts_of_a_result() -> None:
     messages = work(1)
     messages[-1] = result("call_0", parts("one\ntwo", "three"))
     index = index_session(
-        Talk((write_body(messages),)), ReplaySettings(policy=MaskPolicy()), COUNTER
+        Talk((write_body(messages),)),
+        ReplaySettings(strategies=Strategies(schema1=MaskPolicy())),
+        COUNTER,
     )
     masked = mask_as_peer(index.segments[0], COUNTER)
     line = COUNTER.count("Old environment output: (3 lines omitted)")

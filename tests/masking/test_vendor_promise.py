@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from addon.commands.sessions import read_sessions
+from addon.commands.work import read_sessions
 from masking.prices import PriceStep
 from masking.window import Candidate, RequestSize
 from tests.benchmarks.assumed import read_shipped

@@ -5,8 +5,8 @@ from itertools import accumulate
 
 import pytest
 
-from addon.replay.boundary_moves import Value, find_moves
 from addon.replay.replay import ReplayedRequest
+from addon.replay.report.page import Value, find_moves
 from masking.accounting.cost import price_move
 from masking.prices import CachePricing
 from masking.wire.usage import Usage

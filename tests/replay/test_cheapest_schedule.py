@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from addon.replay.first_masked import NEVER
+from addon.replay.reread import NEVER
 from masking.prices import Pricing
 from masking.window import BoundaryPosition, MaskPolicy
 from tests.benchmarks.cheapest_schedule import (

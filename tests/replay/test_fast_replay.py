@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from addon.commands.sessions import read_sessions
+from addon.commands.work import read_sessions
 from addon.replay.files import RecordedConversation, detect_form
 from addon.replay.replay import RecordedRequest, ReplaySettings, Session, replay
 from addon.replay.session_index import index_session
 from addon.replay.tune.fast_replay import BilledSession, FastReplay
 from masking.model import ChatMessage
 from masking.prices import CachePricing, PriceSettings
+from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.builders import MASK_ALL, OLD, conversations, examples, policies, policy
@@ -98,45 +99,64 @@ def by_trial(session: Session, settings: ReplaySettings) -> list[Figures]:
 SHIPPED = MaskPolicy(True, 8, skip_if_not_shorter=True, mask_text_parts=True)
 SETTINGS_CASES = [
     pytest.param(
-        ReplaySettings(policy=SHIPPED, price_settings=PriceSettings((0.1, 1.25))), id="priced"
-    ),
-    pytest.param(
-        ReplaySettings(policy=SHIPPED, price_settings=PriceSettings((0.1, 1.25)), slides=True),
-        id="sliding",
-    ),
-    pytest.param(
-        ReplaySettings(policy=SHIPPED, price_settings=PriceSettings("auto")), id="by the price list"
+        ReplaySettings(
+            strategies=Strategies(schema1=SHIPPED), price_settings=PriceSettings((0.1, 1.25))
+        ),
+        id="priced",
     ),
     pytest.param(
         ReplaySettings(
-            policy=SHIPPED, price_settings=PriceSettings("auto"), model="claude-sonnet-4-5"
+            strategies=Strategies(schema1=SHIPPED),
+            price_settings=PriceSettings((0.1, 1.25)),
+            slides=True,
+        ),
+        id="sliding",
+    ),
+    pytest.param(
+        ReplaySettings(
+            strategies=Strategies(schema1=SHIPPED), price_settings=PriceSettings("auto")
+        ),
+        id="by the price list",
+    ),
+    pytest.param(
+        ReplaySettings(
+            strategies=Strategies(schema1=SHIPPED),
+            price_settings=PriceSettings("auto"),
+            model="claude-sonnet-4-5",
         ),
         id="as another model's",
     ),
     pytest.param(
         ReplaySettings(
-            policy=policy(SHIPPED, window_turns=3, keep_last_k_per_tool=2, min_chars=500),
+            strategies=Strategies(
+                schema1=policy(SHIPPED, window_turns=3, keep_last_k_per_tool=2, min_chars=500)
+            ),
             price_settings=PriceSettings((0.5, 1.0)),
         ),
         id="the last two of each tool and short results kept",
     ),
     pytest.param(
         ReplaySettings(
-            policy=policy(SHIPPED, window_turns=2, keep_tools=("r*",), keep_arguments=("*.py",)),
+            strategies=Strategies(
+                schema1=policy(
+                    SHIPPED, window_turns=2, keep_tools=("r*",), keep_arguments=("*.py",)
+                )
+            ),
             price_settings=PriceSettings((0.5, 1.0)),
         ),
         id="some tools and arguments kept",
     ),
     pytest.param(
         ReplaySettings(
-            policy=policy(SHIPPED, window_turns=3, keep_rereads=True),
+            strategies=Strategies(schema1=policy(SHIPPED, window_turns=3, keep_rereads=True)),
             price_settings=PriceSettings((0.5, 1.0)),
         ),
         id="what is asked for again is kept",
     ),
     pytest.param(
         ReplaySettings(
-            policy=policy(SHIPPED, enabled=False), price_settings=PriceSettings((0.5, 1.0))
+            strategies=Strategies(schema1=policy(SHIPPED, enabled=False)),
+            price_settings=PriceSettings((0.5, 1.0)),
         ),
         id="off",
     ),
@@ -208,7 +228,7 @@ def test_it_agrees_with_a_replay_where_a_cache_is_read_at_marks(
 
 def test_it_agrees_with_a_replay_where_a_cache_is_read_at_the_ends_of_requests() -> None:
     session = MarkedSession(grow(work(90, 1_500)), mark_nothing, "api.openai.com", "gpt-5.6")
-    settings = ReplaySettings(policy=SHIPPED)
+    settings = ReplaySettings(strategies=Strategies(schema1=SHIPPED))
     assert by_replay(session, settings) == by_trial(session, settings)
 
 
@@ -223,7 +243,8 @@ def test_it_agrees_with_a_replay_where_long_prompts_are_dearer(tmp_path: Path) -
     session = grow(work(30))
     flat, stepped = (
         ReplaySettings(
-            policy=SHIPPED, price_settings=PriceSettings(price_list=str(tmp_path / name))
+            strategies=Strategies(schema1=SHIPPED),
+            price_settings=PriceSettings(price_list=str(tmp_path / name)),
         )
         for name in ("flat", "stepped")
     )
@@ -313,7 +334,9 @@ OTHER = [{"role": "system", "content": "Be verbose. " * 300}, *LONG[1:]]
 def test_it_agrees_where_a_session_does_not_simply_grow(bodies: list[bytes], slides: bool) -> None:
     chosen = policy(MASK_ALL, window_turns=2, max_loss=1.0)
     settings = ReplaySettings(
-        policy=chosen, price_settings=PriceSettings((0.5, 1.0)), slides=slides
+        strategies=Strategies(schema1=chosen),
+        price_settings=PriceSettings((0.5, 1.0)),
+        slides=slides,
     )
     session = Talk(tuple(bodies))
     assert by_replay(session, settings) == by_trial(session, settings)
@@ -321,7 +344,9 @@ def test_it_agrees_where_a_session_does_not_simply_grow(bodies: list[bytes], sli
 
 def test_a_request_for_a_summary_is_sent_whole_and_the_next_one_is_not() -> None:
     bodies = [*cut(15, 17), write_body([*LONG[:17], ASKS]), *cut(19)]
-    settings = ReplaySettings(policy=policy(MASK_ALL, window_turns=2), slides=True)
+    settings = ReplaySettings(
+        strategies=Strategies(schema1=policy(MASK_ALL, window_turns=2)), slides=True
+    )
     masked = [each.masked for each in replay_fast(Talk(tuple(bodies)), settings).requests]
     assert [5, 6, 0, 7] == masked
 
@@ -366,7 +391,10 @@ def test_it_agrees_with_a_replay_of_anything(
     session: Talk, chosen: MaskPolicy, pricing: CachePricing, ttl: float | None, slides: bool
 ) -> None:
     settings = ReplaySettings(
-        policy=chosen, price_settings=PriceSettings(pricing), ttl=ttl, slides=slides
+        strategies=Strategies(schema1=chosen),
+        price_settings=PriceSettings(pricing),
+        ttl=ttl,
+        slides=slides,
     )
     assert by_replay(session, settings) == by_trial(session, settings)
 
@@ -374,12 +402,16 @@ def test_it_agrees_with_a_replay_of_anything(
 def test_one_bench_serves_all_policies() -> None:
     session, settings = (
         grow(LONG),
-        ReplaySettings(policy=SHIPPED, price_settings=PriceSettings((0.5, 1.0))),
+        ReplaySettings(
+            strategies=Strategies(schema1=SHIPPED), price_settings=PriceSettings((0.5, 1.0))
+        ),
     )
     fast_replay = FastReplay(index_session(session, settings, COUNTER), COUNTER)
     for window, slides in itertools.product((1, 2, 4), (False, True)):
         other = dataclasses.replace(
-            settings, policy=policy(SHIPPED, window_turns=window), slides=slides
+            settings,
+            strategies=Strategies(schema1=policy(SHIPPED, window_turns=window)),
+            slides=slides,
         )
         assert replay_fast(session, other) == fast_replay.replay(other)
 
@@ -387,7 +419,9 @@ def test_one_bench_serves_all_policies() -> None:
 def test_what_was_long_unused_is_forgotten() -> None:
     """The long pause comes before the last but one request, which then writes all anew."""
     session = Talk(tuple(cut(9, 11, 13, 15)), (0.0, 60.0, 1_000.0, 1_060.0))
-    settings = ReplaySettings(policy=SHIPPED, price_settings=PriceSettings((0.1, 1.0)), ttl=300.0)
+    settings = ReplaySettings(
+        strategies=Strategies(schema1=SHIPPED), price_settings=PriceSettings((0.1, 1.0)), ttl=300.0
+    )
     assert by_replay(session, settings) == by_trial(session, settings)
     first, second, third, fourth = replay_fast(session, settings).requests
     assert [first.cost, third.cost] == [first.tokens, third.tokens]
@@ -406,7 +440,9 @@ class Signed:
 
 
 def test_what_was_passed_through_is_passed_over() -> None:
-    settings = ReplaySettings(policy=SHIPPED, price_settings=PriceSettings((0.5, 1.0)))
+    settings = ReplaySettings(
+        strategies=Strategies(schema1=SHIPPED), price_settings=PriceSettings((0.5, 1.0))
+    )
     assert by_trial(Talk(tuple(cut(9, 11))), settings) == by_trial(Signed(), settings)
 
 
@@ -417,7 +453,8 @@ def test_a_cache_marker_that_moves_on_changes_nothing() -> None:
         return write_body([*others, {**last, "content": [part]}])
 
     settings = ReplaySettings(
-        policy=policy(SHIPPED, window_turns=2), price_settings=PriceSettings((0.5, 1.0))
+        strategies=Strategies(schema1=policy(SHIPPED, window_turns=2)),
+        price_settings=PriceSettings((0.5, 1.0)),
     )
     session = Talk(tuple(mark(length) for length in range(3, 26, 2)))
     assert by_replay(session, settings) == by_trial(session, settings)
@@ -427,7 +464,9 @@ def test_a_cache_marker_that_moves_on_changes_nothing() -> None:
 
 def test_a_conversation_goes_on_with_other_tools() -> None:
     bodies = [*with_tools((9, 0), (11, 1), (13, 1)), write_body(OTHER[:5])]
-    settings = ReplaySettings(policy=SHIPPED, price_settings=PriceSettings((0.5, 1.0)))
+    settings = ReplaySettings(
+        strategies=Strategies(schema1=SHIPPED), price_settings=PriceSettings((0.5, 1.0))
+    )
     index = index_session(Talk(tuple(bodies)), settings, COUNTER)
     assert [None, 0, None] == [segment.follows for segment in index.segments]
     assert [[0, 1, 2], [3]] == index.conversations
@@ -439,7 +478,7 @@ def test_what_was_masked_is_told_from_what_is_named_later() -> None:
     billed = replay_fast(
         grow(again),
         ReplaySettings(
-            policy=policy(SHIPPED, window_turns=1),
+            strategies=Strategies(schema1=policy(SHIPPED, window_turns=1)),
             slides=True,
             price_settings=PriceSettings((0.5, 1.0)),
         ),

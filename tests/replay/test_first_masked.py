@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from addon.replay.first_masked import NEVER, list_masked_sliding, list_newly_masked
+from addon.replay.reread import NEVER
+from addon.replay.tune.fast_replay import list_masked_sliding, list_newly_masked
 from masking.prices import PriceStep
 from masking.window import Boundary, BoundaryPosition, Candidate, MaskPolicy, RequestSize
 from tests.first_behind import find_first_behind

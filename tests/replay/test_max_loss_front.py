@@ -5,12 +5,13 @@ import functools
 
 import pytest
 
-from addon.commands.sessions import read_sessions
+from addon.commands.work import read_sessions
 from addon.places import recordings
-from addon.replay.first_masked import NEVER
 from addon.replay.replay import ReplaySettings, Session, replay
+from addon.replay.reread import NEVER
 from masking.model import ChatMessage
 from masking.prices import PriceSettings, Pricing
+from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.benchmarks.boundary import PRICES, read_conversations
@@ -35,7 +36,9 @@ from tests.schedules import Conversation, bills, optimum
 from tests.sessions import Talk, grow, work
 
 SHIPPED = MaskPolicy(True, 4, skip_if_not_shorter=True)
-SETTINGS = ReplaySettings(policy=SHIPPED, price_settings=PriceSettings((0.1, 1.0)))
+SETTINGS = ReplaySettings(
+    strategies=Strategies(schema1=SHIPPED), price_settings=PriceSettings((0.1, 1.0))
+)
 
 
 @functools.cache
@@ -81,7 +84,7 @@ def mark_the_end(request: Request) -> Request:
 def test_where_a_cache_is_read_at_certain_points_a_front_is_billed_by_them(
     session: Session,
 ) -> None:
-    settings = ReplaySettings(policy=SHIPPED)
+    settings = ReplaySettings(strategies=Strategies(schema1=SHIPPED))
     front = find_session_front(session, settings)
     paid = [request.entry.cost.after.cost for request in replay(session, settings, TokenCounter())]
     assert pytest.approx(sum(paid), rel=0.05) == front.rule[LOSSES.index(0.1)].paid

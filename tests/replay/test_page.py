@@ -16,15 +16,15 @@ from typing import Any, get_args
 
 import pytest
 
-from addon.replay.boundary_moves import Value
-from addon.replay.compare import Comparison
 from addon.replay.report.page import (
     Origin,
+    Value,
     bills_by_policy,
     render_chart,
     render_charts,
     render_report,
 )
+from addon.replay.totals import Comparison
 from masking.accounting.cost import Bill, price_move
 from masking.model import REASONS, ChangeReason, KeepReason
 from masking.prices import CachePricing

@@ -23,13 +23,16 @@ from addon.replay.tune.recommend import (
     tuning_of,
 )
 from masking.prices import PriceSettings
+from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.sessions import Talk, grow, work, write_body
 
 SHIPPED = MaskPolicy(True, 8, skip_if_not_shorter=True)
 SETTINGS = ReplaySettings(
-    policy=SHIPPED, price_settings=PriceSettings((0.5, 1.0)), model="deepseek-chat"
+    strategies=Strategies(schema1=SHIPPED),
+    price_settings=PriceSettings((0.5, 1.0)),
+    model="deepseek-chat",
 )
 PRESENT = tuning_of(SETTINGS)
 GRID = Grid(window_turns=(1, 4), keep_errors=(True,), keep_last_k_per_tool=(0,), min_chars=(0,))
@@ -48,22 +51,35 @@ def try_all(
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        pytest.param(ReplaySettings(policy=MaskPolicy(True)), DEFAULTS, id="as shipped"),
-        pytest.param(ReplaySettings(policy=MaskPolicy()), switch_off(DEFAULTS), id="off"),
         pytest.param(
-            ReplaySettings(policy=MaskPolicy(True), price_settings=PriceSettings("none")),
+            ReplaySettings(strategies=Strategies(schema1=MaskPolicy(True))),
+            DEFAULTS,
+            id="as shipped",
+        ),
+        pytest.param(
+            ReplaySettings(strategies=Strategies(schema1=MaskPolicy())),
+            switch_off(DEFAULTS),
+            id="off",
+        ),
+        pytest.param(
+            ReplaySettings(
+                strategies=Strategies(schema1=MaskPolicy(True)),
+                price_settings=PriceSettings("none"),
+            ),
             DEFAULTS._replace(max_loss=None),
             id="no prices",
         ),
         pytest.param(
-            ReplaySettings(policy=MaskPolicy(True), slides=True),
+            ReplaySettings(strategies=Strategies(schema1=MaskPolicy(True)), slides=True),
             DEFAULTS._replace(max_loss=None),
             id="sliding",
         ),
         pytest.param(
             ReplaySettings(
-                policy=MaskPolicy(
-                    True, 3, False, -1, min_chars=9, max_loss=0.3, keep_latest_turns=24
+                strategies=Strategies(
+                    schema1=MaskPolicy(
+                        True, 3, False, -1, min_chars=9, max_loss=0.3, keep_latest_turns=24
+                    )
                 )
             ),
             Tuning(True, 3, False, 0, 9, 0.3, 24),
@@ -78,13 +94,15 @@ def test_the_settings_of_a_course(settings: ReplaySettings, expected: Tuning) ->
 
 def test_settings_leave_the_rest_of_a_course_alone() -> None:
     settings = ReplaySettings(
-        policy=dataclasses.replace(SHIPPED, placeholder_template="-"),
+        strategies=Strategies(schema1=dataclasses.replace(SHIPPED, placeholder_template="-")),
         price_settings=PriceSettings("none"),
     )
     applied = Tuning(True, 2, False, 1, 7, 0.2).apply(settings)
     assert applied == ReplaySettings(
-        policy=MaskPolicy(
-            True, 2, False, 1, "-", skip_if_not_shorter=True, min_chars=7, max_loss=0.2
+        strategies=Strategies(
+            schema1=MaskPolicy(
+                True, 2, False, 1, "-", skip_if_not_shorter=True, min_chars=7, max_loss=0.2
+            )
         ),
         price_settings=PriceSettings("auto"),
     )
@@ -143,9 +161,13 @@ def test_the_worst_is_that_of_any_conversation_at_any_request() -> None:
 
 
 def test_requests_without_a_price_are_counted_and_have_no_dollars() -> None:
-    listed = try_all(SESSIONS[0], ReplaySettings(policy=SHIPPED), [PRESENT])[PRESENT]
+    listed = try_all(
+        SESSIONS[0], ReplaySettings(strategies=Strategies(schema1=SHIPPED)), [PRESENT]
+    )[PRESENT]
     unlisted = try_all(
-        Talk((write_body(work(2), model=None),)), ReplaySettings(policy=SHIPPED), [PRESENT]
+        Talk((write_body(work(2), model=None),)),
+        ReplaySettings(strategies=Strategies(schema1=SHIPPED)),
+        [PRESENT],
     )[PRESENT]
     assert (0, 1) == (listed.assumed, unlisted.assumed)
     assert listed.dollars

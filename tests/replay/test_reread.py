@@ -7,9 +7,9 @@ from types import FrameType
 import pytest
 from hypothesis import given
 
-from addon.replay.first_masked import NEVER
 from addon.replay.reread import (
     LEAST_QUOTED_CHARS,
+    NEVER,
     Reference,
     Rereads,
     ShownTexts,

@@ -5,7 +5,6 @@ from itertools import accumulate
 
 import pytest
 
-from addon.replay.compare import Comparison
 from addon.replay.numbers import choose_money_format, pluralize, render_count, render_percent
 from addon.replay.replay import Pause, ReplayedRequest
 from addon.replay.report.page import Origin, bills_by_policy
@@ -19,10 +18,11 @@ from addon.replay.report.tables import (
     list_prices,
 )
 from addon.replay.reread import Rereads
-from addon.replay.totals import CostUnit, Summary, Totals, add_all, summarize
+from addon.replay.totals import Comparison, CostUnit, Summary, Totals, add_all, summarize
 from masking.config import Schema1Table, list_keys
 from masking.errors import printable
 from masking.prices import CachePricing
+from masking.rewrite import Strategies
 from masking.window import BoundaryPrices, MaskPolicy
 from masking.wire.usage import Usage
 from tests.replays import NOON, Talk, add_up, in_tokens, replayed, settings
@@ -216,7 +216,7 @@ def test_the_settings_have_the_names_of_files_and_options() -> None:
 def test_the_settings_are_those_that_a_file_can_have() -> None:
     replay = settings("auto")
     full = dataclasses.replace(replay.policy, keep_last_k_per_tool=2)
-    replay = dataclasses.replace(replay, policy=full)
+    replay = dataclasses.replace(replay, strategies=Strategies(schema1=full))
     origin = Origin(created=NOON, version="1", sources=("a",), settings=replay)
     policy = {field.name for field in dataclasses.fields(MaskPolicy)}
     in_files = policy & list_keys(Schema1Table).keys()

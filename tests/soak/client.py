@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
-from addon.proxy.launch import HOST
+from addon.proxy.server import HOST
 from masking.config import Settings
 from tests.soak.offline import mask
 from tests.soak.provider import MAX_HEAD, NUMBER, Expected, Provider, find_header

@@ -1,6 +1,6 @@
 """What the core makes of a request, without a proxy, and without remembering anything."""
 
-from addon.proxy.launch import HOST
+from addon.proxy.server import HOST
 from masking.config import Settings
 from masking.prices import find_pricing
 from masking.rewrite import read_request, rewrite_request

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from addon.proxy.launch import HOST
+from addon.proxy.server import HOST
 from tests.soak.answers import make_answer, make_stream
 
 NUMBER = b"x-soak"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from addon.proxy.launch import Proxy
+from addon.proxy.server import Proxy
 from tests.benchmarks.beside_plain import read_cpu
 
 

@@ -12,7 +12,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from addon.proxy.launch import HOST, Proxy, running_proxy
+from addon.proxy.server import HOST, Proxy, running_proxy
 from addon.recordings.scrub import scrub_recording
 from addon.recordings.scrubbed_text import OwnRecording
 from addon.recordings.studio.clients import MCP_FILES

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from addon.proxy.authorities import write_bundle
 from addon.proxy.environment import client_environment
-from addon.proxy.launch import running_proxy
+from addon.proxy.server import running_proxy
 from addon.recordings.leak_check import own_home
 from addon.recordings.provider.provider import HOST, Provider
 from addon.recordings.provider.script import SIDE_ANSWER, ScriptedReplies

@@ -22,6 +22,7 @@ from addon.replay.reread import Rereads
 from addon.replay.session_index import SessionIndex, index_session
 from addon.replay.tune.fast_replay import BilledRequest, BilledSession, FastReplay
 from masking.accounting import AS_MUCH, worst_bill
+from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 
@@ -62,9 +63,10 @@ class Tuning(NamedTuple):
         if price_settings.cache_pricing == "none":
             price_settings = dataclasses.replace(price_settings, cache_pricing="auto")
         kept = settings.policy.max_loss if self.max_loss is None else self.max_loss
+        policy = dataclasses.replace(settings.policy, **{**self._asdict(), "max_loss": kept})
         return dataclasses.replace(
             settings,
-            policy=dataclasses.replace(settings.policy, **{**self._asdict(), "max_loss": kept}),
+            strategies=dataclasses.replace(settings.strategies, schema1=policy),
             price_settings=price_settings,
             slides=self.max_loss is None,
         )
@@ -88,7 +90,7 @@ def tuning_of(settings: ReplaySettings) -> Tuning:
     )
 
 
-DEFAULTS = tuning_of(ReplaySettings(policy=MaskPolicy(enabled=True)))
+DEFAULTS = tuning_of(ReplaySettings(strategies=Strategies(schema1=MaskPolicy(enabled=True))))
 """The shipped values."""
 
 

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from addon.commands.sessions import read_sessions
+from addon.commands.work import read_sessions
 from addon.recordings.provider.bound_thinking import sign_anew
 from addon.recordings.studio.installation import install_packages
 from addon.replay.replay import RecordedRequest

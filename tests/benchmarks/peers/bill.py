@@ -11,6 +11,7 @@ from addon.replay.replay import RecordedRequest, ReplaySettings
 from addon.replay.session_index import index_session
 from addon.replay.tune.fast_replay import FastReplay
 from masking.prices import PriceSettings
+from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.benchmarks.assumed import TRUE_PRICES
@@ -31,7 +32,9 @@ class Arrived:
 
 def bill(session: Arrived, counter: TokenCounter) -> list[float]:
     """Return what a session costs at each pair of prices, in tokens at the price of a plain one."""
-    settings = ReplaySettings(policy=MaskPolicy(), price_settings=PriceSettings((1.0, 1.0)))
+    settings = ReplaySettings(
+        strategies=Strategies(schema1=MaskPolicy()), price_settings=PriceSettings((1.0, 1.0))
+    )
     index = index_session(session, settings, counter)
     return [
         sum(request.cost for request in FastReplay(set_price(index, price), counter).plain)

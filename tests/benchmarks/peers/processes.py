@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from addon.proxy.launch import HOST
+from addon.proxy.server import HOST
 
 START_SECONDS = 300.0
 STOP_SECONDS = 30.0

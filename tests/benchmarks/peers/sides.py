@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from addon.gateways.envoy.launch import find_envoy, running_envoy, running_service
 from addon.network import find_free_port
-from addon.proxy.launch import ADDON, HOST, running_proxy
+from addon.proxy.server import ADDON, HOST, running_proxy
 from tests.benchmarks.peers.envoy_config import write_plain_config
 from tests.benchmarks.peers.processes import Target, make_environment, running
 from tests.benchmarks.peers.versions import Package

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from addon.proxy.launch import HOST
+from addon.proxy.server import HOST
 from addon.replay.replay import RecordedRequest
 from masking.wire.chat import CHAT
 from masking.wire.format import WireFormat

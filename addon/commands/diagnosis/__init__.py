@@ -1,1 +1,0 @@
-"""What `obsmask doctor` looks at: small checks, each of which yields what it found."""

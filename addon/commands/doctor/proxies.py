@@ -1,0 +1,255 @@
+"""Where the environment leads requests: to a proxy, and which one, or past it."""
+
+import http.client
+import shlex
+from collections.abc import Collection, Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from addon.commands.doctor.report import Finding, broken, note, ok
+from addon.network import Address, is_this_machine
+from addon.proxy.base_urls import Server, read_behind, read_host
+from addon.proxy.environment import DIRECT_VARIABLES
+from addon.proxy.health_check import Health, check_health
+from addon.proxy.upstream import NoProxy, read_upstream
+from addon.request import is_opened
+from masking.config import HostSettings
+from masking.patterns import is_named
+
+VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
+"""Each also exists in lower case, which many clients prefer."""
+
+DEFAULT = Address("127.0.0.1", 8080)
+"""Where a proxy listens if nothing else is asked for."""
+
+RENEW = 'eval "$(obsmask env)"'
+"""Sets the variables that lead clients to the proxy, again."""
+
+_SECONDS = 5.0
+_RUN = "obsmask run -- COMMAND"
+
+
+class Reached(NamedTuple):
+    """An address: with the `health` of a proxy of ours, or the `problem` if there is no proxy."""
+
+    address: Address
+    health: Health | None = None
+    problem: str | None = None
+
+
+def find_addresses(environment: Mapping[str, str]) -> dict[Address, list[str]]:
+    """Return where the variables lead, with their names; those without an address are left out."""
+    found: dict[Address, list[str]] = {}
+    for name, value in _read_set(environment):
+        try:
+            if named := read_upstream({name: value}):
+                found.setdefault(Address(named.host, named.port), []).append(name)
+        except ValueError:
+            continue
+    return found
+
+
+def reach(address: Address) -> Reached:
+    """Ask whatever listens at an address for its health."""
+    try:
+        return Reached(address, check_health(address, _SECONDS))
+    except (OSError, ValueError, http.client.InvalidURL) as error:  # the latter: no name of a host
+        problem = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return Reached(address, problem=problem)
+
+
+def check_variables(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield what is wrong with the variables themselves; their values may hold a password."""
+    for name, value in _read_set(environment):
+        try:
+            read_upstream({name: value})
+        except ValueError as error:
+            yield broken(str(error), f"unset {name}")
+    for name in VARIABLES:
+        upper, lower = environment.get(name), environment.get(name.lower())
+        if upper and lower and upper != lower:
+            yield broken(
+                f"{name} and {name.lower()} differ: which one is used depends on the client",
+                f'export {name.lower()}="${name}"',
+            )
+    names = {name.upper() for name, _ in _read_set(environment)}
+    if names and "HTTPS_PROXY" not in names:
+        yield note(
+            f"Only {' and '.join(sorted(names))} is set: most clients use HTTPS_PROXY for models",
+            RENEW,
+        )
+
+
+def check_reached(
+    reached: Reached, names: list[str], config: Path | None, *, is_by_env: bool = False
+) -> Iterator[Finding]:
+    """Yield what is wrong at an address to which these variables lead.
+
+    config: the configuration that it should have; None if its files are not ours.
+    is_by_env: whether `obsmask env` has set them, which can put back what was there.
+    """
+    place = f"{', '.join(names)} {'leads' if len(names) == 1 else 'lead'} to {reached.address.url}"
+    if reached.problem and is_by_env:
+        yield broken(
+            f"{place}, where no proxy answers: {reached.problem}. Start it, or put back what was "
+            'there before: eval "$(obsmask env --unset)"',
+            f"obsmask proxy --port {reached.address.port}",
+        )
+    elif reached.problem:
+        yield broken(f"{place}, where no proxy answers: {reached.problem}", _unset(names))
+    elif reached.health is None:
+        yield note(
+            f"{place}, a proxy, but not this one: it masks nothing. obsmask run forwards its "
+            "requests to it",
+            _RUN,
+        )
+    else:
+        yield from _check_health(reached.health, place, config)
+        if not is_this_machine(reached.address.host):
+            yield note(f"{reached.address.host} is not loopback: other machines may use that proxy")
+
+
+def check_none(default: Reached) -> Iterator[Finding]:
+    """Yield what to do where no variable leads to a proxy."""
+    if default.health is None:
+        yield note("No variable leads a client to a proxy", _RUN)
+    else:
+        yield note(
+            f"A proxy masks at {default.address.url}, but no variable leads a client there", RENEW
+        )
+
+
+def _check_health(health: Health, place: str, config: Path | None) -> Iterator[Finding]:
+    state = health.state.removeprefix("observation-masking ")
+    says, config_file = f"{place}, which is observation-masking {state}", shlex.quote(health.config)
+    yield ok(says) if health.is_masking else note(says, f"obsmask config --config {config_file}")
+    own = version("observation-masking")
+    if health.software_version != own:
+        yield note(
+            f"That proxy is version {health.software_version}, this command is version {own}: "
+            "restart the proxy"
+        )
+    if config is not None and Path(health.config) != config:
+        yield note(
+            f"That proxy uses another configuration than {config}",
+            f"obsmask doctor --config {config_file}",
+        )
+    if health.lost_records:
+        yield broken(
+            f"That proxy could not write {health.lost_records} records",
+            f"df -h {shlex.quote(health.records or '.')}",
+        )
+    for host, count in health.unopened.items():
+        yield note(
+            f"{count} connections to {host} passed through that proxy unopened, unmasked: "
+            "a program does not trust its certificate",
+            RENEW,
+        )
+    if health.unserved:
+        yield note(
+            f"{health.unserved} requests through that proxy were in a format that is not masked"
+        )
+
+
+def _read_set(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name in VARIABLES:
+        for variable in (name, name.lower()):
+            if value := environment.get(variable):
+                yield variable, value
+
+
+def _unset(names: list[str]) -> str:
+    return f"unset {' '.join(names)}"
+
+
+# What leads past it: `NO_PROXY`, and servers on this machine
+
+_PORT = 443
+_MOST_NAMED = 3
+
+BASE_URLS = (
+    *("OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"),
+    *("OLLAMA_HOST", "OLLAMA_API_BASE", "AZURE_OPENAI_ENDPOINT", "LLM_BASE_URL"),
+)
+"""Where clients look for a model."""
+
+KNOWN_HOSTS = (
+    *("api.openai.com", "api.anthropic.com", "generativelanguage.googleapis.com"),
+    *("chatgpt.com", "cloudcode-pa.googleapis.com", "openrouter.ai"),
+)
+"""Where they look otherwise."""
+
+
+def find_base_urls(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the base URLs of the environment by variable; those that are none are left out."""
+    found = {}
+    for name in BASE_URLS:
+        value = environment.get(name, "")
+        url = value if "://" in value or not value else f"http://{value}"
+        if read_host(url):
+            found[name] = url
+    return found
+
+
+def check_bypasses(environment: Mapping[str, str], hosts: Collection[str]) -> Iterator[Finding]:
+    """Yield what leads clients in this environment past the proxy; `hosts` have been asked.
+
+    This machine is meant to be reached without it: what leads there by way of the proxy are base
+    URLs.
+    """
+    found = find_base_urls(environment)
+    urls = {name: url for name, url in found.items() if _find_behind(url) is None}
+    for name, url in urls.items():
+        if is_this_machine(read_host(url)):
+            parts = urlsplit(url)
+            address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+            yield note(
+                f"{name} names a server on this machine, {address}: clients go there without the "
+                "proxy, unless one in reverse mode listens there",
+                f"obsmask run --reverse {shlex.quote(address)} -- COMMAND",
+            )
+    asked = {*hosts, *map(read_host, urls.values()), *KNOWN_HOSTS}
+    others = {host for host in asked if not is_this_machine(host)}
+    for variable in DIRECT_VARIABLES:
+        yield from _check_no_proxy(environment, variable, others)
+
+
+def check_hosts(
+    environment: Mapping[str, str], hosts: Collection[str], settings: HostSettings
+) -> Iterator[Finding]:
+    """Yield the hosts of models that the configuration leaves alone; `hosts` have been asked."""
+    urls = find_base_urls(environment).values()
+    named = {server.host if (server := _find_behind(url)) else read_host(url) for url in urls}
+    closed = sorted(host for host in {*hosts, *named} if not is_opened(host, settings))
+    for host in closed:
+        key = "never names" if is_named(host, settings.never) else "only leaves out"
+        yield note(
+            f"hosts.{key} {host}: requests to it are not masked",
+            "obsmask config | grep hosts",
+        )
+
+
+def _find_behind(url: str) -> Server | None:
+    """Return the server that is asked by way of the proxy's own port; None without the latter."""
+    try:
+        return read_behind(urlsplit(url).path) if is_this_machine(read_host(url)) else None
+    except ValueError:
+        return None
+
+
+def _check_no_proxy(
+    environment: Mapping[str, str], variable: str, hosts: Collection[str]
+) -> Iterator[Finding]:
+    value = environment.get(variable, "")
+    passing = sorted(host for host in hosts if NoProxy(value).covers(host, _PORT))
+    if not passing:
+        return
+    entries = value.replace(",", " ").split()
+    rest = [each for each in entries if not any(NoProxy(each).covers(h, _PORT) for h in passing)]
+    more = f" and {len(passing) - _MOST_NAMED} more hosts" if passing[_MOST_NAMED:] else ""
+    yield broken(
+        f"{variable} leads requests to {', '.join(passing[:_MOST_NAMED])}{more} past the proxy",
+        f"export {variable}={shlex.quote(','.join(rest))}",
+    )

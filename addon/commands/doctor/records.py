@@ -1,0 +1,130 @@
+"""What the records of the last days say: of requests that passed, of rules, and of prices."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import date
+
+from addon.commands.doctor.report import Finding, note, ok
+from addon.metrics.advice import Advice
+from addon.metrics.held import HELD
+from addon.metrics.record import RequestRecord
+from addon.metrics.tally import Tally
+from addon.metrics.tally_line import explain_passed, list_outgrown
+from addon.metrics.uncached import find_uncached, render_uncached
+from addon.replay.numbers import pluralize
+from masking.config import RequestFacts, Rule, Settings
+from masking.prices import find_pricing, open_list
+
+
+def check_passed(records: Sequence[RequestRecord]) -> Iterator[Finding]:
+    """Yield why requests passed untouched, the commonest reason first."""
+    tally = _count(records)
+    for reason, count in tally.passed_through.most_common():
+        why = explain_passed(tally, reason)
+        # For a client that nobody has tried, one run is a safer try than a setting.
+        is_try = reason == HELD["unknown"] and why.setting is not None
+        yield note(
+            f"{count} of {len(records)} requests passed untouched: {why.because}",
+            "obsmask run --client-changes -- COMMAND" if is_try else why.setting,
+        )
+
+
+def check_bound(records: Sequence[RequestRecord]) -> Iterator[Finding]:
+    """Yield the models whose sessions must not go on without the proxy."""
+    bound = Counter(
+        (each.host, each.model) for each in records if each.binding == "refuses" and each.masked
+    )
+    for host, model in bound:
+        yield note(
+            f"{host} refuses to continue a session with {model} without the proxy, once results of "
+            "it were masked: end such a session first"
+        )
+
+
+def check_rules(
+    rules: Sequence[tuple[Rule, object]], records: Sequence[RequestRecord]
+) -> Iterator[Finding]:
+    """Yield the rules that match no recorded request, whatever its headers: records have none."""
+    facts = {(each.host, each.model, each.path, each.client) for each in records}
+    for place, (rule, _) in enumerate(rules):
+        known = replace(rule, headers=())
+        if facts and not any(known.fits(RequestFacts(*each)) for each in facts):
+            yield note(
+                f"rules[{place}] matches none of the last {pluralize(len(records), 'request')}: "
+                "check the hosts, models, paths and clients that it names",
+                "obsmask status --by host",
+            )
+
+
+def check_windows(records: Sequence[RequestRecord]) -> Iterator[Finding]:
+    """Yield how many conversations no longer fit their model without masking."""
+    if outgrown := [*list_outgrown(_count(records))]:
+        yield note("; ".join(outgrown))
+
+
+def _count(records: Sequence[RequestRecord]) -> Tally:
+    tally = Tally()
+    for record in records:
+        tally.add(record)
+    return tally
+
+
+# Prices
+
+_OLD_DAYS = 90
+_MOST_NAMED = 12
+
+
+def check_list(settings: Settings, today: date) -> Iterator[Finding]:
+    """Yield the date of the price list, and its age. Raises ConfigError, OSError as `open_list`."""
+    made = open_list(settings.price_list).date
+    age = (today - date.fromisoformat(made)).days
+    says = f"The price list is of {made}"
+    if age > _OLD_DAYS:
+        yield note(f"{says}, {age} days old", "obsmask prices --update FILE")
+    else:
+        yield ok(says)
+
+
+def check_prices(
+    settings: Settings, records: Sequence[RequestRecord], advice: Advice
+) -> Iterator[Finding]:
+    """Yield where the prices of each host and model come from, the most asked ones first.
+
+    Those that are assumed come with the command that sets others, except that a host which seems to
+    sell no cached tokens has a finding of its own.
+    """
+    without_cache = {*find_uncached(records)}
+    asked = Counter((each.host, each.model) for each in records if each.model)
+    for (host, model), _ in asked.most_common(_MOST_NAMED):
+        pricing = find_pricing(settings.price_settings, host, model)
+        ratios = f"a cached token at {pricing.read:g}, a written one at {pricing.write:g}"
+        if pricing.source == "assumed":
+            source = "" if pricing.entry is None else f", as for {pricing.entry}"
+            says = f"{model} at {host}: no price is known, assumed {ratios}{source}"
+            own = {"host": host, "model": model, "read": pricing.read, "write": pricing.write}
+            if host in without_cache:
+                yield note(says)
+            else:
+                wrong = "If that is wrong, set your own, with other numbers"
+                yield note(f"{says}. {wrong}", advice.add("prices", own))
+        else:
+            source = "your own price" if pricing.source == "config" else f"as {pricing.entry}"
+            yield ok(f"{model} at {host}: {source}, {ratios}")
+    if len(asked) > _MOST_NAMED:
+        yield ok(
+            f"{len(asked) - _MOST_NAMED} more models were asked for: obsmask prices HOST MODEL "
+            "shows each"
+        )
+
+
+def check_uncached(
+    settings: Settings, records: Sequence[RequestRecord], advice: Advice
+) -> Iterator[Finding]:
+    """Yield the hosts that seem to sell no cached tokens, unless the user has set their prices."""
+    for host in find_uncached(records):
+        if find_pricing(settings.price_settings, host, None).source == "config":
+            continue
+        says, _, fix = render_uncached(host, advice).rpartition(": ")
+        yield note(says, fix)

@@ -1,0 +1,519 @@
+"""The records of `obsmask status`, counted in groups, and how these are shown.
+
+`render_overview` and `render_groups` are for a terminal, `render_json` is for programs.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
+
+from addon.metrics.holdout import Holdout
+from addon.metrics.holdout_words import list_lines
+from addon.metrics.record import RequestRecord
+from addon.metrics.sums import BillSum, RedactionSum, Waits
+from addon.metrics.tally import Tally
+from addon.metrics.tally_line import (
+    BOUND,
+    count_requests,
+    count_summaries,
+    explain_passed,
+    find_form,
+    find_why_untouched,
+    list_outgrown,
+    list_rereads,
+    render_bill,
+    render_observed,
+    render_resent,
+)
+from addon.request import one_line
+
+# Groups
+
+
+def parse_local_time(recorded: str) -> datetime | None:
+    """Return the time of a record where the user is; None if it is none."""
+    try:
+        found = datetime.fromisoformat(recorded)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone()
+    except (ValueError, OverflowError):
+        return None
+
+
+def parse_day(recorded: str) -> date | None:
+    """Return the day of a record where the user is; None if its time is none."""
+    found = parse_local_time(recorded)
+    return None if found is None else found.date()
+
+
+KEYS: Mapping[str, Callable[[RequestRecord], str | None]] = {
+    "day": lambda record: str(parse_day(record.time) or "") or None,
+    "model": lambda record: record.model,
+    "host": lambda record: record.host,
+    "client": lambda record: record.client,
+    "label": lambda record: record.label,
+    "tag": lambda record: record.tag,
+}
+"""By what requests can be grouped; None is what is not known."""
+
+
+@dataclass(slots=True)
+class Groups:
+    """The sums of all requests, and of each group.
+
+    by: one of `KEYS`.
+    replayed: whether the requests of recordings are summed up, or those that were sent.
+    left_out: how many there were of the others.
+    holdout: the conversations that were held out, and those that were masked meanwhile.
+    """
+
+    by: str
+    replayed: bool = False
+    total: Tally = field(default_factory=Tally)
+    tallies: dict[str | None, Tally] = field(default_factory=dict)
+    left_out: int = 0
+    holdout: Holdout = field(default_factory=Holdout)
+
+    def add(self, record: RequestRecord) -> None:
+        """Count a request."""
+        if record.replay != self.replayed:
+            self.left_out += 1
+            return
+        self.total.add(record)
+        self.holdout.add(record)
+        self.tallies.setdefault(KEYS[self.by](record), Tally()).add(record)
+
+    def sort(self) -> list[tuple[str | None, Tally]]:
+        """Return the groups: days in their order, others by their requests, most first."""
+        if self.by == "day":
+            return sorted(self.tallies.items(), key=lambda item: item[0] or "")
+        return sorted(self.tallies.items(), key=lambda item: (-item[1].count, item[0] or ""))
+
+
+def count_groups(records: Iterable[RequestRecord], by: str, *, replayed: bool = False) -> Groups:
+    """Count records in groups. They are read once, and none is kept but the most expensive."""
+    groups = Groups(by, replayed)
+    for record in records:
+        groups.add(record)
+    return groups
+
+
+# The overview: a row for each thing to know
+
+Rows = Iterator[str]
+
+
+def render_overview(tally: Tally, holdout: Holdout) -> Table:
+    """Return the sums of all requests: a row for each thing to know, unless it is nothing."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+    for label, describe in _ROWS.items():
+        for number, line in enumerate(describe(tally)):
+            table.add_row("" if number else label, Text(line))
+    for number, line in enumerate(list_lines(holdout)):
+        table.add_row("" if number else "Held out", Text(line))
+    return table
+
+
+def render_counts(counts: Counter[str]) -> str:
+    """Return `9 x 429, 3 x 500`, the most frequent first."""
+    return ", ".join(f"{count:,} x {one_line(what)}" for what, count in counts.most_common())
+
+
+def _describe_requests(tally: Tally) -> Rows:
+    count = len(tally.conversations)
+    within = f" in {count:,} conversation{'' if count == 1 else 's'}" if count else ""
+    yield f"{tally.count:,}{within}"
+
+
+def _describe_tokens(tally: Tally) -> Rows:
+    before, after = tally.tokens_before, tally.tokens_after
+    if before == after:
+        yield f"{after:,} sent"
+    else:
+        yield f"{after:,} sent, {before - after:,} not sent ({after / before - 1:+.0%})"
+    if tally.uncounted:
+        yield f"not counted in {count_requests(tally.uncounted)}"
+    if tally.prompt_tokens:
+        share = tally.cached_tokens / tally.prompt_tokens
+        yield f"{tally.prompt_tokens:,} as the providers counted, {share:.0%} of them cached"
+
+
+def _describe_prompts(tally: Tally) -> Rows:
+    """Yield what the prompts cost; the rows of amounts that may as well be 0 say so."""
+    if tally.dollars.requests:
+        notes = ["at API prices"] if tally.subscriptions else []
+        form = find_form(tally.dollars.before)
+        priced = f"{count_requests(tally.dollars.requests)} of known prices: "
+        bill = render_bill(tally.dollars, form, *notes)
+        yield f"{priced}{bill}" if tally.unpriced.requests else bill
+        if tally.dollars.error:
+            before, error = (form.format(n) for n in (tally.dollars.before, tally.dollars.error))
+            yield f"unmasked they would have cost {before} ±{error}, which is estimated"
+    if tally.unpriced.requests:
+        bill = render_bill(tally.unpriced, "{:,.0f}", unit=" input tokens")
+        yield f"{count_requests(tally.unpriced.requests)} of no known price: {bill}"
+
+
+def _describe_untouched(tally: Tally) -> Rows:
+    if tally.count and not tally.changed:
+        yield str(find_why_untouched(tally))
+
+
+def _describe_observed(tally: Tally) -> Rows:
+    if tally.observed is not None:
+        yield f"{count_requests(tally.observed.count)}: {render_observed(tally.observed)}"
+
+
+def _describe_failures(tally: Tally) -> Rows:
+    width = max(3, *map(len, tally.requests), 0)
+    for masking in ("on", "observed", "off"):
+        if requests := tally.requests[masking]:
+            failed = tally.count_failures(masking)
+            causes = Counter({why: n for (m, why), n in tally.failures.items() if m == masking})
+            rate = f" ({failed / requests:.1%}): {render_counts(causes)}" if failed else ""
+            yield f"masking {masking:{width}} {failed:,} of {count_requests(requests)}{rate}"
+
+
+def _describe_resent(tally: Tally) -> Rows:
+    if tally.resent:
+        yield render_resent(tally)
+
+
+def _describe_most_expensive(tally: Tally) -> Rows:
+    if tally.dearest is not None:
+        yield _render_cost(tally.dearest)
+        yield _render_place(tally.dearest)
+
+
+def _render_cost(record: RequestRecord) -> str:
+    after, before = record.cost_dollars_after, record.cost_dollars_before
+    form, unit = "${:,.4f}", ""
+    if after is None or before is None:
+        after, before = record.cost_tokens_after or 0.0, record.cost_tokens_before or 0.0
+        form, unit = "{:,.0f}", " input tokens"
+    unmasked = "" if before == after else f", unmasked {form.format(before)}"
+    return f"{form.format(after)}{unmasked}{unit}"
+
+
+def _render_place(record: RequestRecord) -> str:
+    when = parse_local_time(record.time)
+    time = f"{when:%a %d %b %Y %H:%M}, " if when else ""
+    sent = record.request_tokens_after
+    size = "" if sent is None else f", {sent:,} tokens"
+    return f"{time}{one_line(record.model or '?')} at {one_line(record.host)}{size}"
+
+
+def _describe_redaction(tally: Tally) -> Rows:
+    redaction = tally.redaction
+    if redaction.results:
+        share = f"{redaction.share or 0:.0%}"
+        yield f"{redaction.redacted:,} of {redaction.results:,} tool results sent ({share})"
+        counts = zip(_SCENARIOS, redaction.scenarios, strict=True)
+        told = ", ".join(f"{what} {count:,}" for what, count in counts if count)
+        yield f"by what follows a named tool's result: {told or 'none was sent'}"
+
+
+_SCENARIOS = ("an answer", "calls", "nothing", "the user and calls", "calls and an answer")
+"""What follows a result in each scenario, scenario 1 first."""
+
+
+def _describe_reduction(tally: Tally) -> Rows:
+    if tally.reductions:
+        stages = (f"{count_requests(n)} by {stage}" for stage, n in tally.reductions.most_common())
+        yield ", ".join(stages)
+
+
+def _describe_summaries(tally: Tally) -> Rows:
+    if tally.summaries:
+        yield count_summaries(tally.summaries)
+
+
+def _describe_waits(tally: Tally) -> Rows:
+    if tally.waits.seconds:
+        yield _render_waits(tally.waits)
+    if tally.waits_after_move.seconds:
+        yield f"where the boundary moved, {_render_waits(tally.waits_after_move)}"
+
+
+def _render_waits(waits: Waits) -> str:
+    median, most = waits.find_percentile(50) or 0.0, waits.find_percentile(90) or 0.0
+    count = len(waits.seconds)
+    if count == 1:
+        return f"after {median:.2f} s in 1 answer"
+    return f"within {median:.2f} s in half of {count:,} answers, within {most:.2f} s in 9 of 10"
+
+
+def _describe_passed(tally: Tally) -> Rows:
+    for why, count in tally.passed_through.most_common():
+        yield f"{count_requests(count)}: {explain_passed(tally, why).explain()}"
+
+
+def _describe_bound(tally: Tally) -> Rows:
+    if tally.changed:  # else that is told as the reason why nothing was masked
+        for binding, count in tally.bound.most_common():
+            yield f"{count_requests(count)}: {BOUND[binding].explain()}"
+
+
+def _describe_assumed(tally: Tally) -> Rows:
+    for host, count in tally.assumed.most_common():
+        yield f"{one_line(host)} in {count_requests(count)}: obsmask prices {one_line(host)}"
+
+
+_ROWS: Mapping[str, Callable[[Tally], Rows]] = {
+    "Requests": _describe_requests,
+    "Tokens": _describe_tokens,
+    "Prompts": _describe_prompts,
+    "": _describe_untouched,
+    "Observed": _describe_observed,
+    "Failed": _describe_failures,
+    "Sent again": _describe_resent,
+    "Most expensive": _describe_most_expensive,
+    "Redacted": _describe_redaction,
+    "Reduced": _describe_reduction,
+    "Re-reads": list_rereads,
+    "Summaries": _describe_summaries,
+    "Model's window": list_outgrown,
+    "First token": _describe_waits,
+    "Passed untouched": _describe_passed,
+    "Kept results": _describe_bound,
+    "Prices assumed": _describe_assumed,
+}
+"""The lines of each row, by its label."""
+
+
+# The table: a row and a bar for each group
+
+MARKS = ("\N{FULL BLOCK}", "\N{LIGHT SHADE}")
+ASCII_MARKS = ("#", "-")
+"""What the two parts of a bar are made of."""
+
+MIXED = "*"
+"""Marks what is saved where the sum is not of all requests, or not of masked ones alone."""
+
+_LEAST_WIDTH, _MOST_WIDTH = 12, 40
+_GAP = 2
+_HEADINGS = ("\nrequests", "\nfailed", "tokens\nsent", "not\nsent", "\nsaved")
+
+
+def render_groups(groups: Groups, width: int, marks: tuple[str, str] = MARKS) -> Table:
+    """Return a row for each group.
+
+    A bar is as long as the tokens before masking, and its first part is what was sent. The bars
+    take what is left of `width`, in characters; there are none where that is too little.
+    """
+    tallies = groups.sort()
+    rows = [(_name(groups.by, key), *_describe(tally)) for key, tally in tallies]
+    headings = (f"\n{groups.by}", *_HEADINGS)
+    table = Table(box=SIMPLE_HEAD, padding=(0, _GAP - 1, 0, 0), pad_edge=False)
+    table.add_column(headings[0], overflow="fold")
+    for heading in headings[1:]:
+        table.add_column(heading, justify="right", no_wrap=True)
+    columns = zip(headings, *rows, strict=True)
+    left = min(_MOST_WIDTH, width - sum(_GAP + _measure(column) for column in columns) - _GAP)
+    if has_bars := left >= _LEAST_WIDTH:
+        sent, not_sent = marks
+        table.add_column(f"\n{sent} sent {not_sent} not", no_wrap=True)
+    longest = max((_find_size(tally) for _, tally in tallies), default=0)
+    for (name, *cells), (_, tally) in zip(rows, tallies, strict=True):
+        bars = [_render_bar(tally, left / max(1, longest), marks)] if has_bars else []
+        table.add_row(Text(name), *cells, *bars)
+    return table
+
+
+def _measure(column: Iterable[str]) -> int:
+    return max(cell_len(line) for cell in column for line in cell.split("\n"))
+
+
+def _find_size(tally: Tally) -> int:
+    return max(tally.tokens_before, tally.tokens_after)
+
+
+def _render_bar(tally: Tally, scale: float, marks: tuple[str, str]) -> str:
+    """Return a bar with `scale` characters for a token; one at least, if there are any tokens."""
+    sent, size = (
+        max(1, round(count * scale)) if count else 0
+        for count in (tally.tokens_after, _find_size(tally))
+    )
+    return marks[0] * sent + marks[1] * (size - sent)
+
+
+def _name(by: str, key: str | None) -> str:
+    if key is None:
+        return "no label" if by == "label" else "not known"
+    return f"{date.fromisoformat(key):%a %d %b}" if by == "day" else one_line(key)
+
+
+def _describe(tally: Tally) -> tuple[str, ...]:
+    before, after = tally.tokens_before, tally.tokens_after
+    return (
+        f"{tally.count:,}",
+        f"{tally.failed:,}",
+        f"{after:,}",
+        f"{1 - after / before:.0%}" if before else "",
+        _render_saved(tally),
+    )
+
+
+def _render_saved(tally: Tally) -> str:
+    """Return what was saved: in dollars, or as a share alone where no price is known."""
+    is_priced = tally.dollars.requests > 0
+    bill = tally.dollars if is_priced else tally.tokens
+    if not bill.requests:
+        return ""
+    if not bill.is_telling:
+        return "0" if bill.before == bill.after else "about 0"
+    share = f"{bill.saved_share or 0:+.0%}"
+    mark = "" if explain_mixed(tally) is None else MIXED
+    return f"{_render_dollars(bill)} {share}{mark}" if is_priced else f"{share}{mark}"
+
+
+def list_mixed(groups: Groups) -> Iterator[str]:
+    """Yield what the marked amounts of the table are of, row by row."""
+    for key, tally in groups.sort():
+        if why := explain_mixed(tally):
+            yield f"{MIXED} {_name(groups.by, key)}: {why}"
+
+
+def explain_mixed(tally: Tally) -> str | None:
+    """Return of which requests a row's amount is; None if that of all is one sum of masked ones."""
+    said = []
+    if tally.dollars.requests and tally.unpriced.requests:
+        said.append(
+            f"the amount is of {tally.dollars.requests:,} of {count_requests(tally.count)}; "
+            "no price is known for the others"
+        )
+    observed = tally.requests["observed"]
+    if 0 < observed < tally.count:
+        all_ = count_requests(tally.count)
+        said.append(f"{observed:,} of {all_} were only observed, and saved nothing")
+    return "; ".join(said) or None
+
+
+def _render_dollars(bill: BillSum) -> str:
+    form = find_form(bill.before)
+    return form.format(bill.saved) if bill.saved >= 0 else f"-{form.format(-bill.saved)}"
+
+
+# JSON
+
+
+def render_json(groups: Groups, since: datetime, source: Path, filters: Mapping[str, str]) -> str:
+    """Return every figure as JSON, with the units in the names; null is what is not known."""
+    document = {
+        "records": str(source),
+        "since": since.isoformat(timespec="seconds"),
+        "time_zone": since.tzname(),
+        "filters": filters,
+        "replayed": groups.replayed,
+        "requests_left_out": groups.left_out,
+        "total": _dump_tally(groups.total),
+        "holdout": _dump_holdout(groups.holdout),
+        "by": groups.by,
+        "groups": [{"key": key, **_dump_tally(tally)} for key, tally in groups.sort()],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def _dump_holdout(holdout: Holdout) -> Mapping[str, object]:
+    """Return each measure of a conversation, for those masked and those held out."""
+    return {
+        f"{name.replace('-', '').replace(' ', '_')}_per_conversation": {
+            "masked": difference.masked._asdict(),
+            "held_out": difference.held_out._asdict(),
+            "is_more_than_chance": difference.is_telling if difference.is_told else None,
+        }
+        for name, difference in holdout.compare().items()
+    }
+
+
+def _dump_tally(tally: Tally) -> Mapping[str, object]:
+    """Return every sum over some requests."""
+    return {
+        "requests": tally.count,
+        "requests_by_masking": dict(tally.requests),
+        "failures_by_masking": {
+            masking: {
+                "failures": tally.count_failures(masking),
+                "by_cause": {w: n for (m, w), n in tally.failures.items() if m == masking},
+            }
+            for masking in tally.requests
+        },
+        "conversations": len(tally.conversations),
+        "conversations_that_need_masking": len(tally.outgrown),
+        "observed_as_if_masked": tally.observed and _dump_tally(tally.observed),
+        "resent_requests_by_outcome": dict(tally.resent),
+        "passed_through_requests": dict(tally.passed_through),
+        "tool_results": tally.results,
+        "masked_results": tally.masked,
+        "masked_images": tally.images,
+        "redacted_results": tally.redacted,
+        "reduced_results": tally.reduced,
+        "dropped_results": tally.dropped,
+        "rereads": tally.rereads,
+        "summary_requests_left_whole": tally.summaries,
+        "kept_results_by_reason": dict(tally.kept),
+        "tokens_before": tally.tokens_before,
+        "tokens_after": tally.tokens_after,
+        "requests_without_counted_tokens": tally.uncounted,
+        "prompt_tokens_reported": tally.prompt_tokens,
+        "cached_tokens_reported": tally.cached_tokens,
+        "cost_in_input_tokens": _dump_bill(tally.tokens),
+        "cost_in_dollars": _dump_bill(tally.dollars),
+        "cost_in_input_tokens_where_no_price_is_known": _dump_bill(tally.unpriced),
+        "subscription_requests": tally.subscriptions,
+        "requests_by_host_with_assumed_prices": dict(tally.assumed),
+        "dearest_request": _dump_request(tally.dearest),
+        "redaction": _dump_redaction(tally.redaction),
+        "reductions_by_stage": dict(tally.reductions),
+        "first_chunk_without_move": _dump_waits(tally.waits),
+        "first_chunk_after_move": _dump_waits(tally.waits_after_move),
+    }
+
+
+def _dump_bill(bill: BillSum) -> Mapping[str, object]:
+    return {
+        "requests": bill.requests,
+        "before": bill.before,
+        "after": bill.after,
+        "saved": bill.saved,
+        "saved_error": bill.error,
+        "saved_share": bill.saved_share,
+        "saved_share_error": bill.saved_share_error,
+    }
+
+
+def _dump_redaction(redaction: RedactionSum) -> Mapping[str, object]:
+    return {
+        "requests": redaction.requests,
+        "results": redaction.results,
+        "redacted_results": redaction.redacted,
+        "redacted_share": redaction.share,
+        "results_by_scenario": redaction.scenarios,
+    }
+
+
+def _dump_waits(waits: Waits) -> Mapping[str, object]:
+    return {
+        "answers": len(waits.seconds),
+        "median_seconds": waits.find_percentile(50),
+        "percentile_90_seconds": waits.find_percentile(90),
+    }
+
+
+_REQUEST_FIELDS = (
+    *("time", "host", "model", "client", "tag", "conversation_id", "request_tokens_after"),
+    *("cost_tokens_before", "cost_tokens_after", "cost_dollars_before", "cost_dollars_after"),
+)
+
+
+def _dump_request(record: RequestRecord | None) -> Mapping[str, object] | None:
+    return None if record is None else {name: getattr(record, name) for name in _REQUEST_FIELDS}

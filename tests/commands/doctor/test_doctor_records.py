@@ -1,0 +1,126 @@
+"""What the records of the last days say."""
+
+from datetime import date
+
+import pytest
+
+from addon.commands.doctor.records import (
+    check_bound,
+    check_list,
+    check_passed,
+    check_prices,
+    check_rules,
+    check_uncached,
+    check_windows,
+)
+from addon.metrics.advice import Advice
+from addon.metrics.held import HELD
+from masking.config import Rule, Settings, parse_settings
+from tests.findings import fixes, levels, record
+
+
+def test_requests_that_passed_are_counted_by_reason() -> None:
+    signed = [record(passed_through="signed (cch)") for _ in range(2)]
+    found = list(check_passed([*signed, record(), record(passed_through="not JSON")]))
+    assert "2 of 4 requests passed untouched: claude-code signs what it sends" == found[0].says
+    assert ["obsmask run -- claude", None] == fixes(found)
+
+
+def test_nothing_is_advised_where_the_model_would_refuse_masking_anyway() -> None:
+    (found,) = check_passed([record(passed_through="signed (cch)", binding="refuses")])
+    assert "the model binds its reasoning" in found.says
+    assert found.fix is None
+
+
+def test_an_unknown_client_of_a_websocket_is_tried_for_one_run() -> None:
+    found = check_passed([record(passed_through=HELD["unknown"])])
+    assert ["obsmask run --client-changes -- COMMAND"] == fixes(list(found))
+
+
+def test_what_a_setting_changes_is_told_by_its_command() -> None:
+    found = check_passed(
+        [record(passed_through=HELD["pass"]), record(passed_through=HELD["bound"])]
+    )
+    assert [
+        "obsmask config set websocket.mode=auto",
+        "obsmask config set schema1.bound_reasoning=drop",
+    ] == fixes(list(found))
+
+
+def test_a_session_that_must_not_change_sides_is_told_once() -> None:
+    bound = [record(binding="refuses", masked=masked) for masked in (0, 3, 4)]
+    (found,) = check_bound([*bound, record(binding="drops", masked=3), record(masked=3)])
+    assert "api.openai.com refuses to continue a session with gpt-5" in found.says
+
+
+def test_conversations_that_need_masking_are_counted() -> None:
+    grew = record(
+        masked=1,
+        fits_unmasked=False,
+        conversation_id="a",
+        request_tokens_before=300_000,
+        model_window_tokens=400_000,
+    )
+    (found,) = check_windows([grew, grew, record(masked=1, fits_unmasked=True)])
+    assert found.says.startswith("1 conversation no longer fits its model without masking")
+    assert found.says.endswith("; gpt-5 at api.openai.com, 300,000 tokens for 400,000")
+    assert [] == list(check_windows([record()]))
+
+
+def test_a_rule_that_fits_no_request_is_named() -> None:
+    rules = [
+        (Rule(host="*.openai.com"), None),
+        (Rule(model="claude-*"), None),
+        (Rule(headers=(("x-team", "a"),)), None),
+        (Rule(client="mini", headers=(("x-team", "a"),)), None),
+    ]
+    found = list(check_rules(rules, [record(), record(client="qwen")]))
+    assert ["rules[1]", "rules[3]"] == [each.says.split()[0] for each in found]
+    assert "matches none of the last 2 requests" in found[0].says
+    assert [] == list(check_rules(rules, []))
+
+
+# Prices
+
+
+@pytest.mark.parametrize(
+    ("today", "expected"),
+    [(date(2026, 11, 23), "ok"), (date(2030, 1, 1), "note")],
+    ids=["new", "old"],
+)
+def test_the_price_list_has_an_age(today: date, expected: str) -> None:
+    assert [expected] == levels(check_list(Settings(), today))
+
+
+OWN = b'[[observation_masking.prices]]\nhost = "own.example"\nread = 0.5\nwrite = 1\n'
+
+
+def test_it_says_where_each_price_comes_from() -> None:
+    settings = parse_settings(OWN)
+    assert settings is not None
+    hosts = ["api.openai.com", "own.example", "elsewhere.example"]
+    found = list(check_prices(settings, [record(host=host) for host in hosts], Advice()))
+    assert ["ok", "ok", "note"] == levels(found)
+    expected = (
+        """'prices={ host = "elsewhere.example", model = "gpt-5", read = 0.1, write = 1.0 }'"""
+    )
+    assert f"obsmask config add {expected}" == found[2].fix
+
+
+def test_many_models_are_not_all_named() -> None:
+    found = list(check_prices(Settings(), [record(model=f"gpt-{n}") for n in range(20)], Advice()))
+    (more,) = [each for each in found if "more models" in each.says]
+    assert more.says.startswith("8 more models")
+
+
+def test_a_host_without_cached_tokens_is_told() -> None:
+    found_none = {"cached_tokens": 0, "predicted_cached_tokens": 9_000, "price_read_ratio": 0.1}
+    told = record(host="elsewhere.example", **found_none)
+    (found,) = check_uncached(Settings(), [told] * 20, Advice())
+    assert "obsmask config add hosts.uncached=elsewhere.example" == found.fix
+    assert [] == [*check_uncached(Settings(), [told] * 19, Advice())]
+    (price,) = check_prices(Settings(), [told] * 20, Advice())
+    assert ("note", None) == (price.level, price.fix)  # one remedy, not two that differ
+    listed = parse_settings(f"[observation_masking.hosts]\nuncached = ['{told.host}']".encode())
+    assert listed is not None
+    assert [] == [*check_uncached(listed, [told] * 20, Advice())]

@@ -1,0 +1,149 @@
+"""What is stored, where, and who can read it."""
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from addon.commands.doctor.storage import (
+    check_folder,
+    check_recall,
+    check_record_file,
+    check_room,
+    render_size,
+)
+from addon.recall import RecallFolder
+from masking.config import RecallSettings
+from masking.window.placeholder import encode_text, recall_id
+from tests.findings import fixes, levels
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [(0o600, ["ok"]), (0o644, ["ok", "note"])],
+    ids=["private", "readable by others"],
+)
+def test_a_record_file_is_the_users_alone(home: Path, mode: int, expected: list[str]) -> None:
+    file = home / "requests.jsonl"
+    file.write_text('{"kind":"chat"}\n')
+    file.chmod(mode)
+    assert expected == levels(check_record_file(file))
+
+
+@pytest.mark.parametrize("name", ["new.jsonl", "deep/er/new.jsonl"])
+def test_a_record_file_that_is_not_there_can_be_made(home: Path, name: str) -> None:
+    assert ["ok"] == levels(check_record_file(home / name))
+
+
+def test_a_record_file_that_is_a_folder_is_broken(home: Path) -> None:
+    assert ["broken"] == levels(check_record_file(home / "work"))
+
+
+def test_a_record_file_below_a_file_is_broken(home: Path) -> None:
+    (home / "file").touch()
+    assert ["broken"] == levels(check_record_file(home / "file" / "requests.jsonl"))
+
+
+def test_a_record_file_of_something_else_is_broken(home: Path) -> None:
+    file = home / "notes.txt"
+    file.write_text("a line\n")
+    (found,) = [each for each in check_record_file(file) if each.level == "broken"]
+    assert f"{file} contains something other than records: no records are kept" == found.says
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_broken(home: Path) -> None:
+    (home / "work").chmod(0o500)
+    assert ["broken"] == levels(check_record_file(home / "work" / "requests.jsonl"))
+
+
+def test_a_folder_is_listed_with_sizes_the_largest_first(home: Path) -> None:
+    (home / "work" / "runs").mkdir()
+    (home / "work" / "runs" / "more").write_bytes(b"x")
+    (home / "work" / "small").write_bytes(b"x" * 10)
+    (home / "work" / "runs" / "large").write_bytes(b"x" * 2_500_000)
+    (home / "work").chmod(0o755)
+    found = list(check_folder(home / "work", is_private=True))
+    assert ["ok", "note"] == levels(found)
+    assert found[0].says.endswith("contains 2.5 MB in 3 files: runs/ 2.5 MB, small 10 bytes")
+    assert [] == [*check_folder(home / "none", is_private=True)]
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [(0, "0 bytes"), (1_499, "1 kB"), (2_000_000, "2.0 MB")]
+)
+def test_a_size_is_told_in_its_unit(size: int, expected: str) -> None:
+    assert expected == render_size(size)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no disk that is surely full")
+def test_a_full_disk_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = check_room(tmp_path / "requests.jsonl")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(total=1_000, free=0))
+    assert ["broken"] == levels(told)
+
+
+def test_where_there_is_no_disk_none_is_full() -> None:
+    assert [] == levels(check_room(Path("/proc/requests.jsonl")))
+    assert ["broken"] == levels(check_record_file(Path("/proc/requests.jsonl")))
+
+
+@pytest.mark.parametrize(
+    ("count", "end"),
+    [(0, "is empty"), (1, "in 1 file: 0 0 bytes"), (9, ", 1 more")],
+    ids=["none", "one", "many"],
+)
+def test_many_files_are_not_all_named(home: Path, count: int, end: str) -> None:
+    for number in range(count):
+        (home / "work" / str(number)).touch()
+    (found,) = check_folder(home / "work", is_private=False)
+    assert found.says.endswith(end)
+
+
+# Recall
+
+
+def keep(home: Path, *texts: str) -> RecallSettings:
+    """Keep texts in a folder; return its settings."""
+    folder = RecallFolder(home / "kept")
+    folder.make()
+    for text in texts:
+        folder.write(recall_id(text), encode_text(text))
+    return RecallSettings(enabled=True, folder=str(folder.path), max_megabytes=1)
+
+
+def test_nothing_is_said_where_nothing_is_kept(home: Path) -> None:
+    assert [] == list(check_recall(RecallSettings(folder=str(home))))
+
+
+def test_a_folder_that_is_not_there_will_be_made(home: Path) -> None:
+    settings = RecallSettings(enabled=True, folder=str(home / "deep" / "er"))
+    assert ["ok"] == levels(check_recall(settings))
+
+
+def test_a_folder_says_how_much_of_its_room_is_taken(home: Path) -> None:
+    (found,) = check_recall(keep(home, "one", "x" * 1_500))
+    assert f"{home / 'kept'} keeps 2 results for recall, 2 kB of 1 MB" == found.says
+    (found,) = check_recall(keep(home, "y" * 1_000_000))
+    assert ("note", True) == (found.level, "1.0 MB of 1 MB: the oldest are deleted" in found.says)
+
+
+def test_a_folder_that_others_may_enter_keeps_nothing(home: Path) -> None:
+    settings = keep(home)
+    (home / "kept").chmod(0o755)
+    found = list(check_recall(settings))
+    assert (["broken"], [f"chmod 700 {home / 'kept'}"]) == (levels(found), fixes(found))
+
+
+@pytest.mark.parametrize("name", ["file", "file/below"])
+def test_a_file_in_its_place_keeps_nothing(home: Path, name: str) -> None:
+    (home / "file").touch()
+    assert ["broken"] == levels(check_recall(RecallSettings(enabled=True, folder=str(home / name))))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_keeps_nothing(home: Path) -> None:
+    settings = keep(home)
+    (home / "kept").chmod(0o500)
+    assert ["broken"] == levels(check_recall(settings))

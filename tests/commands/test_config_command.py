@@ -1,0 +1,470 @@
+"""`obsmask config`: what holds and why, a file of one's own, and what a file says."""
+
+import functools
+import json
+import re
+import stat
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from addon.commands.config import edit_config, read_edit
+from addon.commands.main import main
+from addon.config import user_config
+from addon.metrics.toml_values import render_toml
+from addon.places import shipped
+from masking.config import Settings, parse_settings
+from masking.errors import ConfigError
+from tests.live.harness import ON
+
+Screen = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A home with nothing in it, and an empty folder to work in."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
+    monkeypatch.delenv("OBSMASK_CONFIG", raising=False)
+    monkeypatch.delenv("STREAM_REDACTION_ENABLED", raising=False)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text("[observation_masking.schema1]\nwindow_turns = 4\nkeep_errors = true\n")
+    return path
+
+
+def run(capsys: Screen, *arguments: str | Path) -> list[str]:
+    """Return what the command prints, line by line, without space at its ends."""
+    assert main(["config", *map(str, arguments)]) == 0
+    return [line.strip() for line in capsys.readouterr().out.splitlines()]
+
+
+def fail(capsys: Screen, *arguments: str | Path) -> tuple[int, str]:
+    code = main(["config", *map(str, arguments)])
+    return code, capsys.readouterr().err.strip()
+
+
+# What holds
+
+
+def test_it_says_which_file_holds_and_why(
+    capsys: Screen, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [
+        str(shipped("config.toml")),
+        "(the shipped one; `obsmask config init` writes one of your own)",
+    ] == run(capsys)[:2]
+    user_config().parent.mkdir(parents=True)
+    user_config().write_bytes(ON)
+    assert [
+        str(user_config()),
+        "(your own; neither --config nor $OBSMASK_CONFIG names another)",
+    ] == run(capsys)[:2]
+    monkeypatch.setenv("OBSMASK_CONFIG", str(file))
+    assert [str(file), "($OBSMASK_CONFIG names it)"] == run(capsys)[:2]
+    assert [str(file), "(--config names it)"] == run(capsys, "--config", file)[:2]
+
+
+def test_a_row_says_where_its_value_comes_from(
+    capsys: Screen, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAM_REDACTION_ENABLED", "1")
+    shown = run(capsys, "--config", file, "--set", "websocket.mode=http")
+    assert ["schema1.window_turns", "4", "file"] in [line.split() for line in shown]
+    assert ["schema1.keep_errors", "true", "file"] in [line.split() for line in shown]
+    assert ["schema1.enabled", "true", "shipped"] in [line.split() for line in shown]
+    assert ["websocket.mode", '"http"', "--set"] in [line.split() for line in shown]
+    assert ["redaction.enabled", "true", "environment"] in [line.split() for line in shown]
+    assert "$STREAM_REDACTION_ENABLED comes before the file and --set." == shown[-1]
+
+
+def test_what_the_shipped_file_sets_is_shipped(capsys: Screen) -> None:
+    assert {"shipped"} == {line.split()[-1] for line in run(capsys) if line.startswith("schema1.")}
+
+
+def test_a_narrow_screen_shows_everything(capsys: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    shown = run(capsys)
+    assert 80 >= max(map(len, shown))
+    words = " ".join(shown).split()
+    names = [line.split()[0] for line in run(capsys, "--json") if line.startswith('"hosts')]
+    expected = ["only", "uncached", "never", "never_more"]
+    assert [f'"hosts.{name}":' for name in expected] == names
+    for word in ("reduction.preserve_recent_raw_turns", '"*.githubusercontent.com",'):
+        assert word in words
+
+
+def test_json_has_everything(capsys: Screen, file: Path) -> None:
+    shown = json.loads("".join(run(capsys, "--json", "--config", file)))
+    assert [str(file), "option"] == [shown["file"], shown["named_by"]]
+    expected = {"value": 4, "shipped": 8, "source": "file"}
+    assert expected == shown["settings"]["schema1.window_turns"]
+
+
+def test_a_file_in_the_working_directory_is_named_and_not_read(capsys: Screen) -> None:
+    Path("config.toml").write_bytes(ON)
+    first, _, note, *_ = run(capsys)
+    assert str(shipped("config.toml")) == first
+    assert (
+        "(config.toml in this folder is not used: it may be part of somebody else's project)"
+        == note
+    )
+    assert "in this folder" not in "".join(run(capsys, "--config", "config.toml"))
+    Path("config.toml").write_bytes(b"nonsense")
+    assert "is not read" not in "".join(run(capsys))
+
+
+def test_a_file_that_holds_is_not_said_to_be_passed_over(
+    capsys: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a checkout the shipped configuration lies in the working directory."""
+    monkeypatch.chdir(shipped("config.toml").parent)
+    assert "is not read" not in "".join(run(capsys))
+
+
+def test_a_mistake_is_one_line(capsys: Screen, file: Path) -> None:
+    expected = "obsmask: unknown key (did you mean 'schema1'?) in 'scheme1'"
+    assert (1, expected) == fail(capsys, "--set", "scheme1.x=1")
+    code, error = fail(capsys, "--json", "check", file)
+    assert (2, True) == (code, error.endswith("Error: check takes none of these options"))
+
+
+# A file of one's own
+
+
+def test_init_writes_a_file_that_changes_nothing(capsys: Screen) -> None:
+    first, _ = run(capsys, "init")
+    assert f"Written: {user_config()}" == first
+    assert 0o600 == stat.S_IMODE(user_config().stat().st_mode)
+    assert Settings() == parse_settings(user_config().read_bytes())
+    assert f"{user_config()}: no mistake, nothing changed" == run(capsys, "check", user_config())[0]
+    assert str(user_config()) == run(capsys)[0]
+
+
+def test_what_init_writes_is_the_shipped_file_with_each_setting_behind_a_sign(
+    capsys: Screen,
+) -> None:
+    run(capsys, "init")
+    written = user_config().read_text(encoding="utf-8").partition("#\n")[2]
+    lines = [re.sub(r"^#(?=\S|   )", "", line) for line in written.splitlines()]
+    assert shipped("config.toml").read_text(encoding="utf-8").splitlines() == lines
+
+
+def test_init_says_so_where_another_file_holds(
+    capsys: Screen, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OBSMASK_CONFIG", str(file))
+    said = f"$OBSMASK_CONFIG names another file, which is used instead: {file}"
+    assert said == run(capsys, "init")[-1]
+
+
+def test_init_leaves_a_file_alone(capsys: Screen) -> None:
+    user_config().parent.mkdir(parents=True)
+    user_config().write_bytes(ON)
+    told = f"obsmask: {user_config()} already exists: edit it, or change it with obsmask config set"
+    assert (1, told) == fail(capsys, "init")
+    assert ON == user_config().read_bytes()
+
+
+def test_init_leaves_no_half_of_a_file() -> None:
+    """On a disk that is full, as for a process that may write no more than 1,000 bytes a file."""
+    code = (
+        "import resource, signal, sys; from addon.commands.main import main\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))\n"
+        "sys.dont_write_bytecode = True; sys.exit(main(['config', 'init']))"
+    )
+    failed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (1, "obsmask: [Errno 27] File too large\n") == (failed.returncode, failed.stderr)
+    assert not user_config().exists()
+
+
+# Changing a file
+
+
+COMMENTED = """\
+# mine
+[observation_masking.schema1]  # the window
+window_turns = 4  # because
+
+# a remark
+keep_errors = true
+[observation_masking.hosts]
+uncached = [
+    "a.example",  # a server of ours
+]
+
+[other]
+kept = 1979-05-27
+"""
+
+CHANGED = """\
+# mine
+[observation_masking.schema1]  # the window
+window_turns = 12  # because
+
+# a remark
+keep_errors = true
+min_chars = 5
+[observation_masking.hosts]
+uncached = [
+    "a.example",  # a server of ours
+    "b.example",
+]
+
+[[observation_masking.prices]]
+host = "b.example"
+read = 0.1
+write = 1.0
+[other]
+kept = 1979-05-27
+"""
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["Linux", "Windows"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["plain", "a byte order mark"])
+def test_a_change_leaves_all_else_as_it_is(
+    capsys: Screen, file: Path, newline: str, mark: str
+) -> None:
+    file.write_bytes((mark + COMMENTED).replace("\n", newline).encode())
+    file.chmod(0o640)
+    window = "observation_masking.schema1.window_turns=12"
+    assert [
+        f"Written: {file}",
+        "schema1.window_turns = 12  (was: 4)",
+        "schema1.min_chars = 5  (was: 0)",
+    ] == run(capsys, "set", "--config", file, window, "schema1.min_chars=5")
+    price = 'prices={ host = "b.example", read = 0.1, write = 1.0 }'
+    added = ["hosts.uncached=b.example", "hosts.uncached=a.example", price]
+    assert [
+        f"Written: {file}",
+        'hosts.uncached = ["a.example", "b.example"]  (was: ["a.example"])',
+        'prices = [{ host = "b.example", model = "*", read = 0.1, write = 1.0 }]  (was: [])',
+    ] == run(capsys, "add", "--config", file, *added)
+    assert (mark + CHANGED).replace("\n", newline).encode() == file.read_bytes()
+    assert 0o640 == stat.S_IMODE(file.stat().st_mode)
+    again = [f"Nothing to change: {file} already says so."]
+    assert again == run(capsys, "add", "--config", file, *added)
+    assert [] == [each for each in file.parent.iterdir() if each.name.startswith(".")]
+
+
+def test_without_a_file_of_ones_own_a_change_writes_that_of_init(capsys: Screen) -> None:
+    added = "hosts.never=build.example"
+    run(capsys, "set", "schema1.window_turns=12", "mode=observe")
+    run(capsys, "add", added)
+    changed = user_config().read_text(encoding="utf-8")
+    user_config().unlink()
+    run(capsys, "init")
+    expected = user_config().read_text(encoding="utf-8")
+    for name, value in (
+        ("window_turns = 8", "window_turns = 12"),
+        ('mode = "on"', 'mode = "observe"'),
+    ):
+        expected = expected.replace(f"#{name}", value, 1)
+    start = expected.index("#never = [")
+    end = expected.index("#]", start) + 2
+    never = expected[start:end].replace("#", "").replace("\n]", '\n    "build.example",\n]')
+    assert expected[:start] + never + expected[end:] == changed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["set", "schema1.window_turn=4"], "unknown key (did you mean 'window_turns'?) in 'obs"),
+        (["set", "schema1.window_turns=x"], "expected a whole number, got a text in 'obs"),
+        (["set", "schema1=4"], "expected a table, got a whole number in 'observation_masking.sch"),
+        (["set", "schema1.window_turns.x=4"], "expected a whole number, got a table in 'obs"),
+        (["add", "schema1.window_turns=4"], "not a list: `obsmask config set` sets it in 'schema1"),
+        (["add", "prices={ read = 1 }"], "missing in 'observation_masking.prices[0].write'"),
+        (["add", "hosts.unknown=x"], "unknown key (known: only, "),
+        (["set", "schema1.window_turns=9", "mode=of"], 'expected "on" or "observe" in \'obs'),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_mistake_changes_nothing(
+    capsys: Screen, file: Path, arguments: list[str], problem: str
+) -> None:
+    before = file.read_bytes()
+    verb, *changes = arguments
+    code, error = fail(capsys, verb, "--config", file, *changes)
+    assert (1, f"obsmask: {file} is unchanged: {problem}") == (
+        code,
+        error[: error.find(problem)] + problem,
+    )
+    assert before == file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[observation_masking.scheme1]", "unknown key (did you mean 'schema1'?) in 'observation_"),
+        ("x =", "not TOML: "),
+        (
+            "[[observation_masking.rules]]\n[observation_masking]\n[observation_masking.rules.schema1]\n",
+            "the file is laid out in a way that this command cannot change: edit it by hand in",
+        ),
+    ],
+    ids=["a mistake that was there", "no TOML", "a table in two places"],
+)
+def test_a_file_that_cannot_be_changed_stays_as_it_is(
+    capsys: Screen, file: Path, text: str, problem: str
+) -> None:
+    file.write_text(text, encoding="utf-8")
+    code, error = fail(capsys, "set", "--config", file, "mcp.enabled=true")
+    assert (1, True) == (code, f"{file} is unchanged: {problem}" in error)
+    assert text == file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[other]\nx = 1",
+        "observation_masking = { schema1 = { min_chars = 1 } }\n",
+        "observation_masking.prices = [{ read = 1, write = 1 }]\n[other]\n",
+        "observation_masking.schema1.min_chars = 1\nobservation_masking.hosts.only = []\n",
+        "[observation_masking]\nschema1.min_chars = 1\nhosts.uncached = ['x']\n",
+        "[observation_masking.hosts]\n[other]\n[observation_masking.schema1]\nmin_chars = 1\n",
+        "[observation_masking]\nprices = [{ host = 'x', read = 1, write = 1 }]\n",
+        "[[observation_masking.rules]]\n[observation_masking.rules.schema1]\nmin_chars = 1\n",
+        "[[observation_masking.prices]]\nread = 1\nwrite = 1\n[observation_masking.hosts]\n",
+    ],
+)
+def test_files_of_many_layouts_can_be_changed(capsys: Screen, file: Path, text: str) -> None:
+    file.write_text(text, encoding="utf-8")
+    before = tomllib.loads(text)
+    run(capsys, "set", "--config", file, "schema1.window_turns=12", "mode=observe")
+    run(capsys, "add", "--config", file, "hosts.uncached=h.example")
+    ours = tomllib.loads(file.read_text(encoding="utf-8")).pop("observation_masking")
+    assert (12, "observe") == (ours["schema1"]["window_turns"], ours["mode"])
+    assert "h.example" in ours["hosts"]["uncached"]
+    assert before.keys() <= tomllib.loads(file.read_text(encoding="utf-8")).keys()
+    run(capsys, "add", "--config", file, "prices={ read = 0.1, write = 1.0 }")
+    assert {"read": 0.1, "write": 1.0} in tomllib.loads(file.read_text())["observation_masking"][
+        "prices"
+    ]
+
+
+PIECES = [
+    *(
+        "[observation_masking]\n",
+        "[observation_masking.schema1]\n",
+        "[observation_masking.hosts]\n",
+    ),
+    *("[[observation_masking.prices]]\nread = 1\nwrite = 1\n", "[other]\n", "[[other.y]]\n"),
+    *("observation_masking.prices = [{ read = 1, write = 1 }]\n", "enabled = true  # why\n"),
+    *("observation_masking.schema1.window_turns = 3\n", "uncached = [\n  'a',  # a server\n]\n"),
+    *(
+        "[[observation_masking.rules]]\n",
+        "[observation_masking.rules.schema1]\n",
+        "min_chars = 1\n",
+    ),
+    *("# a remark\n", "#window_turns = 8\n", "#uncached = []\n", "\n", "mode = 'on'\n", "x = 1\n"),
+]
+CHANGES = {
+    *(("schema1.window_turns=12", False), ("mode=observe", False), ("hosts.uncached=b", True)),
+    *(("prices={ read = 0.1, write = 1.0 }", True), ("mcp.enabled=true", False)),
+    *(("schema1.keep_tools=['a']", False), ("rules={ model = 'k' }", True)),
+}
+
+
+@given(st.lists(st.sampled_from(PIECES)), st.sets(st.sampled_from(sorted(CHANGES)), min_size=1))
+def test_a_change_is_made_as_it_was_asked_for_or_not_at_all(
+    pieces: list[str], changes: set[tuple[str, bool]]
+) -> None:
+    text = "".join(pieces)
+    try:
+        parse_settings(text.encode())
+    except ConfigError:
+        assume(False)
+    edits = [read_edit(change, adds=adds) for change, adds in sorted(changes)]
+    try:
+        edited = edit_config(text.encode(), edits).decode()
+    except ConfigError:  # it is laid out in a way that cannot be changed
+        return
+    before, after = tomllib.loads(text), tomllib.loads(edited)
+    ours = {"observation_masking"}
+    assert {name: after[name] for name in after.keys() - ours} == {
+        name: before[name] for name in before.keys() - ours
+    }
+    for keys, value, adds in edits:
+        found = functools.reduce(lambda table, key: table[key], keys, after["observation_masking"])
+        assert value in found if adds and isinstance(found, list) else value == found or adds
+    for remark in ("# a remark", "# why", "# a server"):
+        assert text.count(remark) == edited.count(remark)
+
+
+def test_a_link_to_a_file_stays_one(capsys: Screen, file: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.toml"
+    link.symlink_to(file)
+    run(capsys, "set", "--config", link, "schema1.window_turns=12")
+    assert link.is_symlink()
+    assert b"window_turns = 12" in file.read_bytes()
+
+
+def test_the_shipped_file_is_not_changed(capsys: Screen) -> None:
+    before = shipped("config.toml").read_bytes()
+    code, error = fail(capsys, "set", "--config", shipped("config.toml"), "mode=observe")
+    assert (1, True) == (code, "came with the package" in error)
+    assert before == shipped("config.toml").read_bytes()
+
+
+def test_a_change_that_waits_for_the_next_start_says_so(capsys: Screen, file: Path) -> None:
+    said = "A running proxy uses this after its next start."
+    assert said == run(capsys, "set", "--config", file, "page.port=9464")[-1]
+    assert said not in run(capsys, "set", "--config", file, "mcp.enabled=true")
+
+
+# What a file says
+
+
+def test_check_says_what_a_file_changes(capsys: Screen, file: Path) -> None:
+    assert [
+        f"{file}: no mistake, 1 setting changed",
+        "schema1.window_turns = 4  (shipped: 8)",
+    ] == run(capsys, "check", file)
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (
+            b"[observation_masking.schema1]\nwindow_turn = 4\n",
+            "unknown key (did you mean 'window_turns'?) in 'observation_masking.schema1.window_tu",
+        ),
+        (b"x =", "not TOML: "),
+        (b"[other]", "no [observation_masking] table in "),
+    ],
+    ids=["a misspelt key", "no TOML", "no table of ours"],
+)
+def test_check_names_the_place_of_a_mistake(
+    capsys: Screen, file: Path, data: bytes, problem: str
+) -> None:
+    file.write_bytes(data)
+    code, error = fail(capsys, "check", file)
+    assert (1, True, True) == (code, problem in error, str(file) in error)
+    assert "\n" not in error
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (True, "true"),
+        ('"ü\n\x1b\u202e', '"\\"ü\\n\\u001b\N{REPLACEMENT CHARACTER}"'),
+        ([1, 0.5], "[1, 0.5]"),
+        ({"host": "*", "dollars_per_million": None}, '{ host = "*" }'),
+    ],
+)
+def test_a_value_is_spelled_as_in_toml(value: object, expected: str) -> None:
+    assert expected == render_toml(value)

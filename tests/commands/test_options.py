@@ -1,0 +1,119 @@
+"""Options that change the configuration, as the overrides that a proxy is given."""
+
+from pathlib import Path
+
+import click
+import pytest
+
+from addon.commands.demo import RECORDING
+from addon.commands.main import main, obsmask
+from addon.commands.options import policy_options, read_overrides
+from addon.config import ConfigFile, user_config
+from addon.places import shipped
+from masking.config import Settings
+
+SESSION = shipped("recordings") / RECORDING
+
+
+def read(*arguments: str) -> Settings:
+    """Return the shipped settings as a command with these options has them."""
+
+    @click.command
+    @policy_options
+    def command(**given: object) -> list[str]:
+        return read_overrides(given)
+
+    overrides: list[str] = command.main(list(arguments), standalone_mode=False)
+    return ConfigFile(shipped("config.toml"), overrides).settings
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key", "value"),
+    [
+        (("--window-turns", "4"), "window_turns", 4),
+        (("--no-keep-errors",), "keep_errors", False),
+        (("--max-loss", "0.5"), "max_loss", 0.5),
+        (("--bound-reasoning", "drop"), "bound_reasoning", "drop"),
+        (("--target-arguments", "file,a b"), "target_arguments", ("file", "a b")),
+        (("--placeholder-template", 'a\n"é"\\{tool_name}'), "placeholder_template", None),
+        (("--set", "schema1.window_turns=4"), "window_turns", 4),
+        (("--set", "observation_masking.schema1.window_turns=4"), "window_turns", 4),
+        (("--window-turns", "4", "--set", "schema1.window_turns=5"), "window_turns", 5),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_an_option_is_an_override(arguments: tuple[str, ...], key: str, value: object) -> None:
+    expected = arguments[1] if value is None else value
+    assert expected == getattr(read(*arguments).schema1, key)
+
+
+def test_no_option_changes_nothing() -> None:
+    assert Settings() == read()
+
+
+def test_any_key_can_be_set_several_at_once() -> None:
+    settings = read("--set", "websocket.mode=http", "--set", 'hosts.only=["a.example"]')
+    assert ("http", ("a.example",)) == (settings.websocket.mode, settings.hosts.only)
+
+
+READERS = [
+    *("run", "doctor", "config", "proxy", "ext-proc", "replay", "tune", "status"),
+    *("recall", "mcp", "prices"),
+]
+"""The commands that read the configuration."""
+
+
+def test_every_command_that_reads_the_configuration_takes_changes_of_it() -> None:
+    context = click.Context(obsmask)
+    found = {name: obsmask.get_command(context, name) for name in obsmask.list_commands(context)}
+    options = {name: {each.name for each in found.params} for name, found in found.items() if found}
+    assert set(READERS) == {name for name, names in options.items() if "config" in names}
+    assert set(READERS) == {name for name, names in options.items() if "changes" in names}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["config"],
+        ["prices"],
+        ["status"],
+        ["recall", "--list"],
+        ["replay", str(SESSION)],
+        ["tune", str(SESSION)],
+        ["run", "true"],
+        ["proxy"],
+        ["mcp"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_change_takes_effect_in_each_command(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A change that cannot be is refused, by the name that it was given."""
+    command, *others = arguments
+    assert main([command, "--set", "observation_masking.schema1.window_turn=4", *others]) == 1
+    expected = "unknown key (did you mean 'window_turns'?) in 'schema1.window_turn'"
+    assert f"obsmask: {expected}\n" == capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["environment", "user"])
+def test_a_mistake_in_a_file_that_holds_unnamed_says_how_to_do_without_it(
+    place: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    path = user_config()
+    path.parent.mkdir(parents=True)
+    path.write_text("[observation_masking.scheme1]", encoding="utf-8")
+    if place == "environment":
+        monkeypatch.setenv("OBSMASK_CONFIG", str(path))
+    assert main(["prices"]) == 1
+    without = f"--config {shipped('config.toml')}"
+    error = capsys.readouterr().err
+    assert error.startswith(f"obsmask: {path}: unknown key (did you mean 'schema1'?) in ")
+    assert error.endswith(f"'; to use the shipped settings instead: {without}\n")
+    assert main(["prices", *without.split()]) == 0
+    assert main(["prices", "--config", str(path)]) == 1
+    assert without not in capsys.readouterr().err

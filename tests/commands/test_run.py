@@ -1,0 +1,176 @@
+"""The last line of a run: what it came to, or why that is nothing, and what changes it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from addon.commands.run import Remedies, render_end
+from addon.metrics.held import HELD
+from addon.metrics.record import RequestRecord
+from addon.metrics.tally import Tally
+from addon.proxy.health_check import Health
+
+HEALTH = Health(
+    software_version="1",
+    run="00000000",
+    state="ON",
+    is_masking=True,
+    config="config.toml",
+    records="/state/requests.jsonl",
+    unopened={},
+    unserved=0,
+)
+
+REQUEST: Mapping[str, object] = {
+    "time": "2026-01-01T00:00:00.000+00:00",
+    "host": "api.example.com",
+    "path": "/v1/chat/completions",
+    "masking": "on",
+    "status": 200,
+}
+SIGNED = {"passed_through": "signed (cch)"}
+UNKNOWN = {"passed_through": HELD["unknown"]}
+
+
+def tally_of(*records: Mapping[str, object]) -> Tally:
+    tally = Tally()
+    for record in records:
+        tally.add(RequestRecord.model_validate({**REQUEST, **record}))
+    return tally
+
+
+REMEDIES = Remedies("obsmask run -- claude", "obsmask run --client-changes")
+
+
+def render(
+    *records: Mapping[str, object],
+    remedies: Remedies = REMEDIES,
+    told: Mapping[str, Any] | None = None,
+) -> str:
+    health = HEALTH.model_copy(update=told)
+    return render_end(tally_of(*records), health, remedies, deaths=0, log=None)
+
+
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [
+        (SIGNED, "claude-code signs what it sends; obsmask run -- claude changes that"),
+        (
+            {**SIGNED, "binding": "refuses"},
+            "claude-code signs what it sends, and the model binds its reasoning to all that "
+            "precedes it",
+        ),
+        (
+            UNKNOWN,
+            "the provider holds the history of the agent's WebSocket; "
+            "obsmask run --client-changes changes that",
+        ),
+        (
+            {"passed_through": HELD["pass"]},
+            "the provider holds the history of the agent's WebSocket; "
+            "obsmask config set --config config.toml websocket.mode=auto changes that",
+        ),
+        (
+            {"passed_through": HELD["unmasked"]},
+            "the provider holds the history of the agent's WebSocket, which stays open unless "
+            "masking is on",
+        ),
+        (
+            {"passed_through": HELD["bound"], "binding": "drops"},
+            "the model would lose its reasoning; "
+            "obsmask config set --config config.toml schema1.bound_reasoning=drop changes that",
+        ),
+        (
+            {"binding": "refuses", "kept": {"bound": 3}, "tool_results": 3},
+            "the model binds its reasoning to all that precedes it",
+        ),
+        (
+            {"binding": "drops", "kept": {"bound": 3}, "tool_results": 3},
+            "the model would lose its reasoning; "
+            "obsmask config set --config config.toml schema1.bound_reasoning=drop changes that",
+        ),
+    ],
+    ids=[
+        *("signed", "signed and bound", "a WebSocket", "a WebSocket that is left alone"),
+        *("one that is observed", "one that is bound", "bound, refused", "bound, dropped"),
+    ],
+)
+def test_it_says_why_nothing_is_masked_and_only_what_would_change_that(
+    record: Mapping[str, object], why: str
+) -> None:
+    line = f"1 request, nothing masked, because {why}; records in /state/requests.jsonl"
+    assert line == render(record)
+
+
+@pytest.mark.parametrize("record", [SIGNED, UNKNOWN], ids=["signed", "a WebSocket"])
+def test_what_is_done_already_or_cannot_be_is_not_advised(record: Mapping[str, object]) -> None:
+    assert " changes that" not in render(record, remedies=Remedies())
+
+
+def test_a_run_that_leaves_clients_as_they_are_names_its_own_option() -> None:
+    remedies = Remedies("obsmask run", "obsmask run", keeps_sockets=True)
+    line = render({"passed_through": HELD["pass"]}, remedies=remedies)
+    assert "agent's WebSocket; obsmask run changes that" in line
+
+
+def test_it_says_what_stood_in_the_way_of_masking_claude_code() -> None:
+    stands = "/etc/settings.json sets ANTHROPIC_BASE_URL to https://api.anthropic.com"
+    line = render(SIGNED, remedies=Remedies(hindrance=stands))
+    assert f"because claude-code signs what it sends, and {stands}; records" in line
+
+
+def test_signed_requests_beside_masked_ones_are_told_of_with_what_has_them_masked() -> None:
+    masked = {"masked": 1, "tool_results": 9, "tokens_before": 9, "tokens_after": 5}
+    line = render(masked, SIGNED, SIGNED)
+    assert (
+        "; 2 requests passed, as claude-code signs them: obsmask run -- claude changes that; "
+        in line
+    )
+    bound = {**SIGNED, "binding": "refuses"}
+    assert "signs them" not in render(masked, bound, bound)
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (
+            {"unopened": {"a.example": 2, "b.example": 1}},
+            "; 3 connections passed unopened, for lack of trust, to a.example, b.example; ",
+        ),
+        ({"unserved": 4}, "; 4 requests passed in a format that is not masked; "),
+        (
+            {"lost_records": 1, "summary": "2 requests, 5 tokens sent"},
+            "2 requests, 5 tokens sent, of which 1 could not be recorded; ",
+        ),
+    ],
+    ids=["no trust", "another format", "a full disk"],
+)
+def test_it_says_what_passed_by(told: Mapping[str, Any], words: str) -> None:
+    assert words in render({}, told=told)
+
+
+@pytest.mark.parametrize(("deaths", "times"), [(1, "once"), (3, "3 times")])
+def test_it_says_that_the_proxy_ended(deaths: int, times: str) -> None:
+    line = render_end(Tally(), HEALTH, Remedies(), deaths=deaths, log=Path("/a.log"))
+    assert f"; the proxy ended {times} by itself, and /a.log says why" in line
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (0, ""),
+        (1, "; 1 conversation no longer fits its model without masking: switch it off only after "),
+        (2, "; 2 conversations no longer fit their model without masking: switch it off only "),
+    ],
+)
+def test_a_run_that_outgrew_its_models_says_what_to_do_first(count: int, expected: str) -> None:
+    grew = [
+        {"masked": 1, "fits_unmasked": False, "conversation_id": str(number)}
+        for number in range(count)
+    ]
+    counted = tally_of({"masked": 1, "kept": {"summary": 2}}, *grew)
+    line = render_end(counted, HEALTH, Remedies(), deaths=0, log=None)
+    assert (expected != "", True) == ("no longer fit" in line, expected in line)
+    assert ", 1 request for a summary left whole; " in line
