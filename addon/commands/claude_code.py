@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 from addon.network import Address, is_this_machine
 from addon.proxy.base_urls import VENDOR, Server, behind, read_target
-from addon.proxy.health_check import Health
+from addon.proxy.health import Health
 from masking.errors import printable
 from masking.wire import find_messages_binding
 

@@ -13,8 +13,8 @@ import click
 from addon.commands.claude_code import find_places, plan_shell
 from addon.network import DEFAULT_URL, Address, is_this_machine, read_address
 from addon.proxy.authorities import user_bundle
-from addon.proxy.environment import REPLACED, client_environment, find_replaced, take_back
-from addon.proxy.health_check import Health, check_health
+from addon.proxy.environment import REPLACED, client_environment, take_back, values_before
+from addon.proxy.health import Health, check_health
 
 _PATIENCE = 2.0
 """In seconds, for a proxy of this machine to report its health."""
@@ -131,7 +131,7 @@ def _print(line: str) -> None:
 
 def _name_replaced(variables: Mapping[str, str]) -> None:
     """Name what was set before; nothing the second time, as it is ours then."""
-    found = find_replaced(variables, os.environ)
+    found = values_before(variables, os.environ)
     changed = [name for name, value in found.items() if value != variables[name]]
     if changed and REPLACED not in os.environ:
         print(f"obsmask: replaced, until env --unset: {', '.join(changed)}", file=sys.stderr)

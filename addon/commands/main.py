@@ -7,7 +7,7 @@ from importlib import import_module
 
 import click
 
-from addon.proxy.standard_output import print_any_character
+from addon.proxy.host import print_any_character
 
 _COMMANDS = {
     "run": "Run an agent behind a proxy of its own.",

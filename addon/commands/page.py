@@ -12,7 +12,7 @@ from addon.commands.doctor.proxies import find_addresses
 from addon.config import advise
 from addon.network import DEFAULT_ADDRESS, Address, read_address
 from addon.places import state_folder
-from addon.proxy.health_check import check_health
+from addon.proxy.health import check_health
 from addon.proxy.server import find_ports
 
 _PATIENCE = 2.0

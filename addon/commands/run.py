@@ -43,9 +43,9 @@ from addon.network import Address, read_address
 from addon.proxy.authorities import user_bundle
 from addon.proxy.base_urls import VENDOR, Server, behind, point_at, read_server
 from addon.proxy.environment import client_environment
-from addon.proxy.health_check import Health, check_health
-from addon.proxy.network import find_upstream
+from addon.proxy.health import Health, check_health
 from addon.proxy.server import ProxyProcess, open_log
+from addon.proxy.upstream import find_upstream
 from addon.recall import FOLDER_VARIABLE
 
 

@@ -33,7 +33,7 @@ from addon.metrics.record_file import RecordFile
 from addon.metrics.record_reader import holds_records, read_records
 from addon.metrics.tally_line import count_requests
 from addon.request import one_line
-from masking.errors import one_line as printable_text
+from masking.errors import printable
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
@@ -293,8 +293,8 @@ def write_csv(records: Iterable[RequestRecord], out: TextIO) -> None:
 def _render_cell(value: object) -> object:
     if isinstance(value, str):
         text = value.replace("\r", "\n")  # which csv quotes, and a bare carriage return it does not
-        text = "".join(c if c in "\t\n" else printable_text(c) for c in text)
+        text = "".join(c if c in "\t\n" else printable(c) for c in text)
         return f"'{text}" if text.startswith(_FORMULA) else text
     if isinstance(value, (bool, list, dict)):
-        return printable_text(json.dumps(value, ensure_ascii=False))
+        return printable(json.dumps(value, ensure_ascii=False))
     return value

@@ -7,6 +7,8 @@ time, in different environments, do not disturb each other.
 import hashlib
 import os
 import re
+import shutil
+import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -20,9 +22,8 @@ from addon.proxy.environment import (
     CA_VARIABLES,
     OTHER_CA_VARIABLES,
     WGET_VARIABLE,
-    find_wgetrc,
+    wgetrc_beside,
 )
-from addon.proxy.git_settings import find_git_authorities
 
 _CERTIFICATE = re.compile(
     rb"-----BEGIN (?:TRUSTED )?CERTIFICATE-----.*?-----END (?:TRUSTED )?CERTIFICATE-----", re.DOTALL
@@ -31,8 +32,8 @@ _CERTIFICATE = re.compile(
 _HASHED = re.compile(r"[0-9a-f]{8}\.\d+")
 """How a certificate is called in such a folder, after its subject."""
 
-_PATIENCE = 30.0
-"""Seconds to wait for another process that makes the authority."""
+_LOCK_SECONDS = 30.0
+"""How long to wait for another process that makes the authority."""
 
 _SYSTEM = (
     "/etc/ssl/certs/ca-certificates.crt",
@@ -43,6 +44,16 @@ _SYSTEM = (
 )
 """Where systems keep their authorities, in the order of Go's crypto/x509. An administrator adds a
 company's there, and git and curl read nothing else where no variable is set."""
+
+_GIT_FILES = (".gitconfig", ".config/git/config", "/etc/gitconfig")
+"""Where git's settings are, below the home folder. Without any, git is not asked: on a Mac the name
+may stand for a program that offers to install it."""
+
+_GIT_SCOPES = ("--system", "--global")
+"""Not a repository's own settings: those may be a stranger's."""
+
+_GIT_KEYS = r"^http\.(.*\.)?sslcainfo$"
+_GIT_SECONDS = 10.0
 
 
 def user_bundle(environment: Mapping[str, str] = os.environ) -> Path:
@@ -73,7 +84,7 @@ def own_authority() -> Path:
     """Return the certificate of mitmproxy's own authority, which is made on first use."""
     path = authority_path()
     # Two that are started at once would mix the files of two authorities.
-    with FileLock(_make_folder() / "authority.lock", _PATIENCE):
+    with FileLock(_make_folder() / "authority.lock", _LOCK_SECONDS):
         try:
             certs.CertStore.from_store(path.parent, options.CONF_BASENAME, options.KEY_SIZE)
         except UnicodeEncodeError:
@@ -96,9 +107,37 @@ def _read_trusted(environment: Mapping[str, str]) -> Iterator[bytes]:
         if environment.get(name):
             yield from _read_named(name, Path(environment[name]))
     if not environment.get("GIT_SSL_CAINFO"):
-        yield from (path.read_bytes() for path in find_git_authorities(environment))
+        yield from (path.read_bytes() for path in _find_git_authorities(environment))
     for folder in filter(None, environment.get(CA_FOLDERS_VARIABLE, "").split(os.pathsep)):
         yield from _read_folder(Path(folder))
+
+
+def _find_git_authorities(environment: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the files that git's settings name, for all hosts or for one; none without git.
+
+    A variable for git takes the place of these settings, so what they name has to be in it.
+    """
+    home = Path(environment.get("HOME") or Path.home())
+    if not any((home / name).is_file() for name in _GIT_FILES):
+        return
+    git = shutil.which("git", path=environment.get("PATH"))
+    for scope in _GIT_SCOPES if git else ():
+        command = [str(git), "config", scope, "--null", "--type=path", "--get-regexp", _GIT_KEYS]
+        try:
+            done = subprocess.run(  # noqa: S603 - the user's own git
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_GIT_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        for pair in filter(None, done.stdout.split(b"\0")):
+            _, _, value = pair.decode(errors="surrogateescape").partition("\n")
+            if (path := Path(value)).is_file():
+                yield path
 
 
 def _read_named(variable: str, path: Path) -> Iterator[bytes]:
@@ -140,7 +179,7 @@ def _write_wgetrc(bundle: Path, settings: Path) -> None:
     ours = f"ca_certificate = {bundle.parent}{os.sep}".encode()
     kept = [line for line in lines if not line.startswith(ours)]
     last = f"ca_certificate = {bundle}".encode()
-    _write(find_wgetrc(bundle), b"\n".join((*kept, last, b"")))
+    _write(wgetrc_beside(bundle), b"\n".join((*kept, last, b"")))
 
 
 def _make_folder() -> Path:

@@ -1,12 +1,15 @@
 """Base URLs: of model servers, and the proxy's own in front of them.
 
 The proxy's own lead to its port, and name the server in their path:
-`http://127.0.0.1:8080/to/https/llm.example.com/v1`. They need no proxy variable and no CA.
+`http://127.0.0.1:8080/to/https/llm.example.com/v1`. Clients that use them need no proxy variable
+and no CA. `OwnPorts` in `addon/proxy/routes.py` serves them; commands write them, so this does not
+load mitmproxy.
 """
 
 import ipaddress
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -98,8 +101,10 @@ def read_behind(path: str) -> Server | None:
     """
     if not path.startswith(_TO):
         return None
-    found = _TARGET.fullmatch(path.removeprefix(_TO))
-    host = found and (found["name"] or _read_ipv6(found["ipv6"]))
+    found, host = _TARGET.fullmatch(path.removeprefix(_TO)), None
+    if found:
+        with suppress(ValueError):  # what stands in brackets is no address
+            host = found["name"] or str(ipaddress.IPv6Address(found["ipv6"]))
     port = found and int(found["port"] or _PORTS[found["scheme"].lower()])
     if not found or not host or not port or port > _MOST_PORTS:
         raise ValueError("expected /to/SCHEME/HOST[:PORT]/PATH, as /to/https/llm.example.com/v1")
@@ -116,24 +121,20 @@ def read_target(url: str) -> Server:
     return server if target is None else target
 
 
-def _read_ipv6(text: str) -> str | None:
-    try:
-        return str(ipaddress.IPv6Address(text))
-    except ValueError:
-        return None
-
-
 def point_at(address: Address, server: Server, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that lead clients to a server by way of the proxy's own port.
 
     These are the variables that name the server already, or else all that are not set: one that
     leads elsewhere is left alone.
     """
-    named = {
-        name: behind(address, server._replace(path=found.path))
-        for name in _VARIABLES
-        if (found := _read_or_none(environment.get(name, ""))) and _is_same(found, server)
-    }
+    named = {}
+    for name in _VARIABLES:
+        value = environment.get(name, "")
+        with suppress(ValueError):
+            # OLLAMA_HOST may have no scheme.
+            found = read_server(value if "://" in value else f"http://{value}")
+            if _normalize(found) == _normalize(server):
+                named[name] = behind(address, server._replace(path=found.path))
     return named or {
         name: behind(address, server._replace(path=(server.path or path) if path else ""))
         for name, path in _VARIABLES.items()
@@ -141,16 +142,6 @@ def point_at(address: Address, server: Server, environment: Mapping[str, str]) -
     }
 
 
-def _read_or_none(url: str) -> Server | None:
-    try:
-        return read_server(url if "://" in url else f"http://{url}")  # OLLAMA_HOST may have none
-    except ValueError:
-        return None
-
-
-def _is_same(one: Server, other: Server) -> bool:
-    return _normalize(one) == _normalize(other)
-
-
 def _normalize(server: Server) -> tuple[str, int]:
+    """Return where a server is: all names of this machine are one."""
     return ("localhost" if is_this_machine(server.host) else server.host), server.port

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from addon.network import LOOPBACK_NAMES
 
-LOOPBACK = ",".join(LOOPBACK_NAMES)
+_DIRECT = ",".join(LOOPBACK_NAMES)
 """What clients reach without the proxy: their own machine, as without us."""
 
 PROXY_VARIABLES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy")
@@ -59,23 +59,24 @@ def client_environment(
     """
     others = [name for name in OTHER_PROXY_VARIABLES if before.get(name)]
     other_bundles = [name for name in OTHER_CA_VARIABLES if before.get(name)]
-    told = {
+    variables = {
         **dict.fromkeys((*PROXY_VARIABLES, *others), url),
-        **dict.fromkeys(DIRECT_VARIABLES, LOOPBACK),
+        **dict.fromkeys(DIRECT_VARIABLES, _DIRECT),
         **dict.fromkeys((*CA_VARIABLES, *other_bundles), str(bundle)),
-        WGET_VARIABLE: str(find_wgetrc(bundle)),
+        WGET_VARIABLE: str(wgetrc_beside(bundle)),
         _NODE_SWITCH: "1",
         **changes,
     }
-    # The second time, what is always there is ours; what was there before the first time counts.
-    names = _WHERE_SET if REPLACED in before else tuple(told)
+    # Where our variables are set already, those that are always set are ours: what they replaced
+    # the first time counts.
+    names = _WHERE_SET if REPLACED in before else tuple(variables)
     replaced = {
-        **find_replaced(names, before),
+        **values_before(names, before),
         **{name: before.get(name) for name in changes},
         **_read_replaced(before),
     }
-    told[REPLACED] = json.dumps(replaced, sort_keys=True)
-    return told
+    variables[REPLACED] = json.dumps(replaced, sort_keys=True)
+    return variables
 
 
 def make_files_absolute(environment: Mapping[str, str]) -> dict[str, str]:
@@ -88,14 +89,14 @@ def make_files_absolute(environment: Mapping[str, str]) -> dict[str, str]:
     return {**environment, **found}
 
 
-def find_wgetrc(bundle: Path) -> Path:
-    """Return the settings with which wget trusts a bundle: a file beside it."""
+def wgetrc_beside(bundle: Path) -> Path:
+    """Return the path of wget's settings that name a bundle: a file beside it."""
     return bundle.with_suffix(".wgetrc")
 
 
-def find_replaced(told: Iterable[str], before: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that are there already, with their values."""
-    return {name: before[name] for name in told if name in before}
+def values_before(names: Iterable[str], before: Mapping[str, str]) -> dict[str, str]:
+    """Return those of the variables that are set already, with their values."""
+    return {name: before[name] for name in names if name in before}
 
 
 def take_back(environment: Mapping[str, str]) -> dict[str, str | None]:

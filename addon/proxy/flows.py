@@ -14,6 +14,7 @@ from addon.engine import Engine, Exchange
 from addon.proxy.health import is_for_proxy
 from addon.proxy.marks import are_flows_kept, is_recording, keep_original, mark
 from addon.proxy.resend import SecondTries
+from addon.proxy.routes import OwnPorts
 from addon.request import HeaderFields, find_wire_format
 from addon.stages import Interruption, Received
 from masking.model import Decision
@@ -21,10 +22,13 @@ from masking.rewrite import Rewrite
 
 
 class Flows:
-    """The hooks for requests to models over HTTP. Those that no model is behind are left alone."""
+    """The hooks for requests to models over HTTP. Those that no model is behind are left alone.
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    It contains the flows of requests that are on their way.
+    """
+
+    def __init__(self, engine: Engine, own_ports: OwnPorts) -> None:
+        self._engine, self._own_ports = engine, own_ports
         self._second_tries = SecondTries()
         self._open: WeakKeyDictionary[http.HTTPFlow, Exchange] = WeakKeyDictionary()
 
@@ -35,7 +39,7 @@ class Flows:
         """Mask a request that has arrived, unless the proxy has answered it itself."""
         request = ReadRequest(flow.request)
         match = find_wire_format(request)
-        if match is None or is_for_proxy(flow.request):
+        if match is None or flow in self._own_ports or is_for_proxy(flow.request):
             return
         exchange = self._engine.open(
             request,

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from addon.network import DEFAULT_URL, Address
 from addon.places import make_folder, open_private
 from addon.proxy.environment import make_files_absolute
-from addon.proxy.health_check import Health, check_health
+from addon.proxy.health import Health, check_health
 
 if TYPE_CHECKING:
     from mitmproxy.master import Master
@@ -271,7 +271,7 @@ def serve(arguments: Sequence[str], *addons: object) -> None:
     from mitmproxy.tools.main import run
 
     from addon.proxy.authorities import upstream_bundle
-    from addon.proxy.upstream_routes import UpstreamRoutes
+    from addon.proxy.routes import UpstreamRoutes
 
     bundle = upstream_bundle()
 
@@ -288,7 +288,7 @@ def _find_upstream(options: "Options") -> "Upstream | None":
     """Return the proxy that is to come behind ours; None in other modes than a plain proxy's."""
     from mitmproxy.proxy.mode_specs import RegularMode
 
-    from addon.proxy.network import find_upstream
+    from addon.proxy.upstream import find_upstream
 
     modes = [mode for mode in map(_read_mode, options.mode) if mode]
     if not any(isinstance(mode, RegularMode) for mode in modes):

@@ -24,7 +24,6 @@ from cachetools import LRUCache
 from mitmproxy import ctx, http
 from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.proxy import events
-from mitmproxy.proxy.layers.websocket import Fragmentizer
 from mitmproxy.websocket import WebSocketMessage
 
 from addon.engine import Engine, Exchange
@@ -285,14 +284,6 @@ def asks_for_answer(content: bytes) -> bool:
 def find_end(content: bytes) -> int | None:
     """Return the status with which a server's message ends an answer; None if it does not."""
     return _find_status(_decode(content)) if _ENDS.search(content) else None
-
-
-def send_messages_whole() -> None:
-    """Have mitmproxy send a changed text message in one frame.
-
-    It would else cut it every 4,000 bytes, within characters, too, and spoil those.
-    """
-    Fragmentizer.FRAGMENT_SIZE = 1 << 40
 
 
 def _find_status(event: dict[str, object]) -> int | None:

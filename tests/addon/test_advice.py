@@ -31,7 +31,7 @@ from addon.metrics.uncached import render_uncached
 from addon.metrics.untouched_warnings import UntouchedWarnings
 from addon.network import Address
 from addon.places import shipped
-from addon.proxy.health_check import Health
+from addon.proxy.health import Health
 from addon.proxy.startup import render_recording
 from addon.proxy.websocket import explain_closed, explain_passed
 from masking.config import PageSettings, Settings, list_keys, list_values, parse_settings

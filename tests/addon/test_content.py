@@ -26,7 +26,7 @@ from addon.content import (
     read_answer,
     read_body,
 )
-from addon.proxy.mcp_answer import Answer, mask_whole
+from addon.proxy.mcp import Answer
 from masking.errors import WireError
 from masking.mcp import UNKNOWN, McpSettings
 from masking.wire import FORMATS
@@ -155,7 +155,7 @@ def test_a_request_that_is_a_bomb_goes_on_untouched() -> None:
 def test_an_answer_of_an_mcp_server_that_is_a_bomb_goes_on_untouched() -> None:
     response = tutils.tresp(content=BOMBS["br"], headers=http.Headers(content_encoding="br"))
     answer = Answer(McpSettings(enabled=True), UNKNOWN)
-    mask_whole(response, answer)
+    answer.mask_whole(response)
     assert {"larger than 64,000,000 bytes once decompressed": 1} == dict(answer.failures)
     assert BOMBS["br"] == response.raw_content
 

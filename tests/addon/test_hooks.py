@@ -1,6 +1,5 @@
 """The addon's hooks where no network is needed: its options, its guards, its names."""
 
-import asyncio
 import gzip
 import json
 import re
@@ -24,6 +23,7 @@ from addon.mask import ObservationMasking
 from addon.proxy.marks import find_original
 from addon.proxy.server import ADDON
 from addon.records import recorder as metrics_module
+from tests.hooks import fire
 from tests.images import png
 from tests.live.harness import OFF, ON, conversation, encoded, masked, read_records
 
@@ -58,7 +58,7 @@ def chat_flow(body: bytes = BODY) -> http.HTTPFlow:
 
 def run(addon: ObservationMasking, flow: http.HTTPFlow) -> bytes:
     """Let a request pass; the body that leaves."""
-    asyncio.run(addon.request(flow))
+    fire(addon, "request", flow)
     return flow.request.raw_content or b""
 
 
@@ -118,7 +118,7 @@ def test_a_request_that_is_too_large_for_any_model_passes_untouched(
     for flow in (chat_flow(many), bomb):
         before = flow.request.raw_content
         assert before == run(addon, flow)
-        addon.error(flow)
+        fire(addon, "error", flow)
     addon.done()
     assert ["more than 1,000,000 elements", "larger than 64,000,000 bytes once decompressed"] == [
         record["passed_through"] for record in read_records(tmp_path)
@@ -256,22 +256,9 @@ def test_an_error_is_put_down_to_the_one_who_caused_it(
     flow.error = tflow.terr(message)
     if not connected:
         flow.client_conn.state = ConnectionState.CLOSED
-    addon.error(flow)
+    fire(addon, "error", flow)
     addon.done()
     assert [record["error"] for record in read_records(tmp_path)] == [expected]
-
-
-def test_a_connection_that_is_taken_for_raw_tcp_is_named_once(
-    addon: ObservationMasking, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
-    caplog.clear()
-    for _ in range(2):
-        addon.tcp_start(tflow.ttcpflow())
-    assert [
-        "address: a connection does not begin like HTTP, so that mitmproxy passes it on as raw "
-        "TCP: nothing on it is masked or recorded"
-    ] == caplog.messages
 
 
 def test_an_exchange_is_recorded_once_however_it_ends(
@@ -280,10 +267,10 @@ def test_an_exchange_is_recorded_once_however_it_ends(
     flow = chat_flow()
     run(addon, flow)
     flow.response = tutils.tresp()
-    asyncio.run(addon.responseheaders(flow))
-    asyncio.run(addon.response(flow))
+    fire(addon, "responseheaders", flow)
+    fire(addon, "response", flow)
     flow.error = tflow.terr()
-    addon.error(flow)
+    fire(addon, "error", flow)
     addon.done()
     assert len(read_records(tmp_path)) == 1
 
@@ -293,27 +280,16 @@ def test_a_stream_that_another_addon_has_claimed_stays_its_own(addon: Observatio
     run(addon, flow)
     flow.response = tutils.tresp(headers=http.Headers(content_type="text/event-stream"))
     flow.response.stream = claimed = bytes.upper
-    asyncio.run(addon.responseheaders(flow))
+    fire(addon, "responseheaders", flow)
     assert flow.response.stream is claimed
 
 
 def test_without_a_configuration_everything_passes() -> None:
     addon, flow = ObservationMasking(), chat_flow()
     assert run(addon, flow) == BODY
-    asyncio.run(addon.responseheaders(flow))
-    asyncio.run(addon.response(flow))
+    fire(addon, "responseheaders", flow)
+    fire(addon, "response", flow)
     addon.done()
-
-
-@pytest.mark.parametrize(("path", "expected"), [("/v1/files", True), ("/chat/completions", False)])
-def test_only_a_foreign_upload_goes_on_before_it_is_complete(
-    addon: ObservationMasking, path: str, expected: bool
-) -> None:
-    flow = chat_flow()
-    flow.request.path = path
-    flow.request.headers["content-length"] = "2000000"
-    addon.requestheaders(flow)
-    assert bool(flow.request.stream) is expected
 
 
 def test_a_copy_gives_what_it_got_and_keeps_no_more_than_it_should() -> None:
@@ -345,7 +321,7 @@ def record_one(addon: ObservationMasking, folder: Path, **headers: str) -> dict[
     flow.request.headers.update({name.replace("_", "-"): value for name, value in headers.items()})
     run(addon, flow)
     flow.response = tutils.tresp()
-    asyncio.run(addon.response(flow))
+    fire(addon, "response", flow)
     addon.done()
     (record,) = read_records(folder)
     return record
@@ -414,7 +390,7 @@ def test_the_first_rule_that_fits_a_request_holds(
     before = flow.request.raw_content
     assert (masking == "on") == (run(addon, flow) != before)
     flow.response = tutils.tresp()
-    asyncio.run(addon.response(flow))
+    fire(addon, "response", flow)
     addon.done()
     (record,) = read_records(tmp_path)
     assert (label, masking) == (record["label"], record["masking"])
@@ -429,7 +405,7 @@ def test_what_cannot_be_read_has_the_label_of_a_rule_that_asks_for_no_model(
     flow.request.headers["user-agent"] = "claude-cli/2.1"
     run(addon, flow)
     flow.response = tutils.tresp()
-    asyncio.run(addon.response(flow))
+    fire(addon, "response", flow)
     addon.done()
     (record,) = read_records(tmp_path)
     assert "by client" == record["label"]

@@ -16,7 +16,7 @@ from addon.metrics.log_line import render_line
 from addon.metrics.record import RequestRecord
 from addon.metrics.totals import Totals
 from addon.network import Address
-from addon.proxy.health_check import check_health
+from addon.proxy.health import check_health
 from addon.proxy.marks import find_original
 from addon.recordings.flows import read_flows, write_flows
 from addon.stages import Interruption

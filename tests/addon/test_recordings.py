@@ -12,7 +12,7 @@ from mitmproxy import http
 
 from addon.config import ConfigFile
 from addon.places import recordings, shipped
-from addon.proxy.event_stream import EventStream
+from addon.proxy.mcp import EventStream
 from addon.recordings.exchanges import find_exchanges
 from addon.recordings.expectations import expectation_file, find_configs, replay_recording
 from addon.recordings.flows import read_flows

@@ -1,6 +1,5 @@
 """The addon's hooks for WebSockets, where no network is needed."""
 
-import asyncio
 import gc
 import json
 import logging
@@ -24,6 +23,7 @@ from addon.proxy.marks import find_original_message
 from masking.memory import digest_opening
 from masking.rewrite import read_request, rewrite_request
 from masking.wire.responses import RESPONSES
+from tests.hooks import fire
 from tests.live.harness import OFF, ON, policy_of, read_records
 
 HTTP = b"[observation_masking.websocket]\nmode = 'http'\n" + ON
@@ -119,7 +119,7 @@ def say(
     assert flow.websocket is not None
     content = message if isinstance(message, bytes) else encoded(message)
     flow.websocket.messages.append(WebSocketMessage(Opcode.TEXT, from_client, content))
-    asyncio.run(addon.websocket_message(flow))
+    fire(addon, "websocket_message", flow)
     return flow.websocket.messages[-1].content
 
 
@@ -281,8 +281,8 @@ def test_a_connection_can_end_before_the_answer(
     assert flow.websocket is not None
     ask(addon, flow, history())
     flow.websocket.closed_by_client = closed_by_client
-    addon.websocket_end(flow)
-    addon.websocket_end(flow)
+    fire(addon, "websocket_end", flow)
+    fire(addon, "websocket_end", flow)
     assert [expected] == [record["error"] for record in end(addon, tmp_path)]
 
 
@@ -345,7 +345,7 @@ def test_a_client_is_told_to_use_http(
     expected: int | None,
 ) -> None:
     configure(context, addon, config)
-    asyncio.run(addon.request(flow))
+    fire(addon, "request", flow)
     assert expected == (flow.response and flow.response.status_code)
 
 
@@ -360,7 +360,7 @@ def test_else_it_is_not(
     (tmp_path / "http.toml").write_bytes(config)
     configure(context, addon, "http")
     flow = upgrade()
-    asyncio.run(addon.request(flow))
+    fire(addon, "request", flow)
     assert flow.response is None
 
 
@@ -396,7 +396,7 @@ def is_closed(
 def is_refused(addon: ObservationMasking, client: Mapping[str, str]) -> bool:
     """Let a client ask for a WebSocket; whether it is told 426."""
     flow = upgrade(client=client)
-    asyncio.run(addon.request(flow))
+    fire(addon, "request", flow)
     return flow.response is not None and flow.response.status_code == 426
 
 
@@ -405,7 +405,7 @@ def post(addon: ObservationMasking, client: Mapping[str, str]) -> None:
         req=tutils.treq(host="example.com", port=80, method=b"POST", path=b"/v1/responses")
     )
     flow.request.headers.update(client)
-    asyncio.run(addon.request(flow))
+    fire(addon, "request", flow)
 
 
 PREPARING = history(0, generate=False)

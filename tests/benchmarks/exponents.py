@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from addon.proxy.event_stream import EventStream
+from addon.proxy.mcp import EventStream
 from masking.accounting.prompt import read_prompt
 from masking.mcp import McpSettings, mask_payload_bytes
 from masking.reduction import ReductionOptions

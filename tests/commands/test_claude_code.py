@@ -9,7 +9,7 @@ import pytest
 
 from addon.commands.claude_code import Places, find_problem, plan, plan_shell
 from addon.network import Address
-from addon.proxy.health_check import Health
+from addon.proxy.health import Health
 
 PORT = "http://127.0.0.1:8080"
 OURS = f"{PORT}/to/https/api.anthropic.com"

@@ -10,7 +10,7 @@ from addon.commands.run import Remedies, render_end
 from addon.metrics.held import HELD
 from addon.metrics.record import RequestRecord
 from addon.metrics.tally import Tally
-from addon.proxy.health_check import Health
+from addon.proxy.health import Health
 
 HEALTH = Health(
     software_version="1",

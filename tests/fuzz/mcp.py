@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any, NamedTuple
 
-from addon.proxy.event_stream import EventStream
+from addon.proxy.mcp import EventStream
 from masking.errors import WireError
 from masking.mcp import MaskedPayload, Methods, PayloadPolicy, mask_payload, mask_payload_bytes
 from tests.fuzz.json_nodes import Difference, Where, find_changes

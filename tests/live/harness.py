@@ -356,12 +356,9 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
 
 
 _WAITS_FOR_RECORDS = f"""
-from addon.records import recorder
-from mitmproxy import ctx
-recorder._STOP_SECONDS = {SECONDS}
-def running():
-    addon = ctx.master.addons.get("observationmasking")
-    addon._settle.__func__.__globals__["_SETTLE_SECONDS"] = {SECONDS}
+from addon.metrics import metrics
+from addon.proxy import health
+metrics._STOP_SECONDS = health._SETTLE_SECONDS = {SECONDS}
 """
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from addon.commands.main import main
 from addon.network import Address
-from addon.proxy.health_check import Health, check_health
+from addon.proxy.health import Health, check_health
 from tests.live.harness import (
     ON,
     SECONDS,

@@ -17,7 +17,7 @@ from mcp.server.fastmcp import Context, FastMCP, Image
 from mcp.types import Completion, ErrorData, ImageContent, PromptReference, TextContent
 
 from addon.network import find_free_port
-from addon.proxy.event_stream import EventStream
+from addon.proxy.mcp import EventStream
 from addon.proxy.server import Proxy, running_proxy
 from addon.recordings.flows import read_flows
 from masking.mcp import PayloadPolicy, cut_text, mask_payload_bytes

@@ -14,7 +14,7 @@ import pytest
 
 from addon.network import read_address
 from addon.proxy.authorities import write_bundle
-from addon.proxy.health_check import check_health
+from addon.proxy.health import check_health
 from addon.proxy.server import Proxy, running_proxy
 from addon.recordings.provider.provider import HOST, Provider
 from addon.recordings.provider.script import Reply

@@ -48,7 +48,7 @@ def patience(tmp_path: Path) -> tuple[str, str]:
     """Arguments that let no time of the proxy pass within a test, however slow the machine is."""
     script = tmp_path / "patience.py"
     script.write_text(
-        "from addon.proxy import trust\n\ntrust.FIRST_DELAY = trust.PAIR_SECONDS = 3600.0\n"
+        "from addon.proxy import tls\n\ntls.FIRST_DELAY = tls.PAIR_SECONDS = 3600.0\n"
     )
     return "-s", str(script)
 

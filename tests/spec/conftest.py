@@ -11,6 +11,7 @@ from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.test import taddons, tflow, tutils
 
 from addon.mask import ObservationMasking
+from tests.hooks import call
 
 CONFIG = """
 [observation_masking.schema1]
@@ -57,10 +58,10 @@ class Addon:
         flow = tflow.tflow(req=request)
 
         async def run() -> None:
-            await self._addon.request(flow)
+            await call(self._addon, "request", flow)
             flow.response = tutils.tresp(content=answer)
-            await self._addon.responseheaders(flow)
-            await self._addon.response(flow)
+            await call(self._addon, "responseheaders", flow)
+            await call(self._addon, "response", flow)
 
         asyncio.run(run())
         return flow.request

@@ -83,7 +83,7 @@ from addon.network import Address
 from addon.places import shipped
 from addon.proxy.authorities import authority_path, own_authority, user_bundle
 from addon.proxy.environment import PROXY_VARIABLES, REPLACED, client_environment
-from addon.proxy.health_check import Health
+from addon.proxy.health import Health
 from addon.proxy.server import running_proxy
 from masking.config import Settings
 

@@ -12,7 +12,7 @@ from addon.commands.doctor.report import Finding, broken, note, ok
 from addon.network import Address, is_this_machine
 from addon.proxy.base_urls import Server, read_behind, read_host
 from addon.proxy.environment import DIRECT_VARIABLES
-from addon.proxy.health_check import Health, check_health
+from addon.proxy.health import Health, check_health
 from addon.proxy.upstream import NoProxy, read_upstream
 from addon.request import is_opened
 from masking.config import HostSettings

@@ -16,7 +16,7 @@ from addon.commands.doctor.proxies import (
 )
 from addon.metrics.software import describe_software
 from addon.network import DEFAULT_ADDRESS, Address
-from addon.proxy.health_check import Health
+from addon.proxy.health import Health
 from masking.config import Settings, parse_settings
 from tests.findings import fixes, levels
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -14,13 +15,22 @@ from mitmproxy import http
 from mitmproxy.net import encoding
 from mitmproxy.test import tflow, tutils
 
-from addon.proxy.event_stream import EventStream
-from addon.proxy.mcp_answer import Answer
-from addon.proxy.mcp_recognition import Delivery, find_delivery, find_methods, find_obstacle
-from addon.proxy.mcp_responses import Mcp
+from addon.proxy.mcp import (
+    Answer,
+    Delivery,
+    EventStream,
+    Mcp,
+    find_delivery,
+    find_methods,
+    find_obstacle,
+)
+from addon.proxy.routes import OwnPorts
 from addon.threads import Pool
 from masking import ConfigError
+from masking.config import Settings
+from masking.config.settings import McpTable, Mode
 from masking.mcp import UNKNOWN, McpSettings, Methods, mask_payload_bytes, read_methods
+from tests.proxy.engines import StandIn
 
 _Result = TypeVar("_Result")
 
@@ -232,20 +242,33 @@ def flow_of(answered: http.Response | None, asked: http.Request | None = None) -
     return flow
 
 
-def run(mcp: Mcp, flow: http.HTTPFlow, settings: McpSettings = SETTINGS) -> tuple[bool, bytes]:
+def with_settings(settings: McpSettings = SETTINGS, mode: Mode = "on") -> StandIn:
+    table = McpTable(**asdict(settings))
+    return StandIn(Settings(mcp=table, mode=mode))
+
+
+def make(engine: StandIn | None = None) -> Mcp:
+    return Mcp((engine or with_settings()).as_engine, OwnPorts())
+
+
+def is_taken(mcp: Mcp, flow: http.HTTPFlow) -> bool:
+    """Let the headers of a response pass; whether the rest is taken charge of."""
+    asyncio.run(mcp.responseheaders(flow))
+    return flow in mcp
+
+
+def run(mcp: Mcp, flow: http.HTTPFlow) -> tuple[bool, bytes]:
     """Let a response pass that is all there; whether it was taken charge of, and its body."""
-    taken = asyncio.run(mcp.responseheaders(flow, settings))
+    taken = is_taken(mcp, flow)
     asyncio.run(mcp.response(flow))
     assert flow.response is not None
     return taken, flow.response.raw_content or b""
 
 
-def run_stream(
-    mcp: Mcp, flow: http.HTTPFlow, *chunks: bytes, settings: McpSettings = SETTINGS
-) -> Sequence[object]:
+def run_stream(mcp: Mcp, flow: http.HTTPFlow, *chunks: bytes) -> Sequence[object]:
     """Let a response stream by, as mitmproxy would; what goes on at each chunk, and at the end."""
     assert flow.response is not None
-    assert asyncio.run(mcp.responseheaders(flow, settings))
+    assert is_taken(mcp, flow)
     assert callable(flow.response.stream)
     sent = [flow.response.stream(chunk) for chunk in (*chunks, b"")]
     asyncio.run(mcp.response(flow))
@@ -254,7 +277,7 @@ def run_stream(
 
 @pytest.mark.parametrize("name", ["identity", "gzip", "deflate", "br", "zstd"])
 def test_a_document_is_masked_in_its_encoding(name: str) -> None:
-    mcp = Mcp()
+    mcp = make()
     flow = flow_of(response(encoding.encode(ANSWER, name), content_encoding=name))
     taken, body = run(mcp, flow)
     assert (taken, flow.response.stream if flow.response else None) == (True, False)
@@ -270,7 +293,7 @@ def test_an_event_stream_that_is_all_there_is_masked(name: str) -> None:
     """One that gives its length, or one of a recording, compressed or not."""
     body = encoding.encode(events(b"", ANSWER, b"{}"), name)
     flow = flow_of(response(body, "text/event-stream", content_encoding=name))
-    taken, masked = run(Mcp(), flow)
+    taken, masked = run(make(), flow)
     assert taken
     assert events(b"", MASKED, b"{}") == encoding.decode(masked, name)
     assert flow.response is not None
@@ -278,7 +301,7 @@ def test_an_event_stream_that_is_all_there_is_masked(name: str) -> None:
 
 
 def test_an_event_stream_is_masked_while_it_streams_by() -> None:
-    mcp = Mcp()
+    mcp = make()
     flow = flow_of(response(None, "text/event-stream"))
     whole = events(ANSWER)
     sent = run_stream(mcp, flow, b": ping\n\n", whole[:50], whole[50:] + whole[:30])
@@ -292,17 +315,19 @@ def test_an_event_stream_is_masked_while_it_streams_by() -> None:
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
 def test_an_observed_answer_goes_on_as_it_came_and_is_counted(kind: str) -> None:
-    records: list[dict[str, object]] = []
-    mcp = Mcp(records.append)
+    observing = with_settings(mode="observe")
+    mcp = make(observing)
     whole = ANSWER if kind == "application/json" else events(ANSWER)
     flow = flow_of(response(whole, kind))
-    assert asyncio.run(mcp.responseheaders(flow, SETTINGS, observed=True))
+    assert is_taken(mcp, flow)
     asyncio.run(mcp.response(flow))
     assert flow.response is not None
     assert whole == flow.response.raw_content
     assert ("1 MCP responses, 1 of them only observed", "") == (
         *(f"{mcp.totals}".partition(":")[0], flow.comment),
     )
+    (record,) = observing.recorder.noted
+    assert (True, 1) == (record["observed"], record["cut_strings"])
 
 
 class _Watched(Pool):
@@ -320,25 +345,25 @@ class _Watched(Pool):
 def test_a_large_request_is_read_beside_the_event_loop() -> None:
     asked = [request(call()), request(call(params="x" * 50_000)), request(b"x" * 60_000)]
     pool = _Watched()
-    mcp = Mcp(pool=pool)
+    watched = with_settings()
+    watched.pool = pool
+    mcp = make(watched)
     flows = [flow_of(response(), each) for each in asked]
-    assert [True, True, False] == [
-        asyncio.run(mcp.responseheaders(flow, SETTINGS)) for flow in flows
-    ]
+    assert [True, True, False] == [is_taken(mcp, flow) for flow in flows]
     assert [len(each.raw_content or b"") for each in asked[1:]] == pool.sizes
 
 
 def test_tiny_events_of_a_stream_are_not_looked_into() -> None:
-    mcp, flow = Mcp(), flow_of(response(None, "text/event-stream"))
+    mcp, flow = make(), flow_of(response(None, "text/event-stream"))
     tiny = events(*[b"no JSON"] * 3)
     assert [[tiny + events(MASKED)], []] == run_stream(mcp, flow, tiny + events(ANSWER))
     assert Counter() == mcp.totals.failures
 
 
 def test_an_observed_stream_is_not_held_back() -> None:
-    mcp = Mcp()
+    mcp = make(with_settings(mode="observe"))
     flow = flow_of(response(None, "text/event-stream"))
-    assert asyncio.run(mcp.responseheaders(flow, SETTINGS, observed=True))
+    assert is_taken(mcp, flow)
     assert flow.response is not None
     stream = flow.response.stream
     assert callable(stream)
@@ -353,7 +378,7 @@ def test_an_observed_stream_is_not_held_back() -> None:
 
 def test_nothing_is_sent_where_there_is_nothing_to_send() -> None:
     """An empty chunk would end the client's response."""
-    assert run_stream(Mcp(), flow_of(response(None, "text/event-stream")), b"data: 1") == [
+    assert run_stream(make(), flow_of(response(None, "text/event-stream")), b"data: 1") == [
         [],
         [b"data: 1"],
     ]
@@ -361,8 +386,8 @@ def test_nothing_is_sent_where_there_is_nothing_to_send() -> None:
 
 def test_a_stream_that_ends_with_its_headers_stays_empty() -> None:
     flow = flow_of(response(None, "text/event-stream"))
-    mcp = Mcp()
-    assert asyncio.run(mcp.responseheaders(flow, SETTINGS))
+    mcp = make()
+    assert is_taken(mcp, flow)
     assert flow.response is not None
     flow.response.data.content = b""
     asyncio.run(mcp.response(flow))
@@ -384,13 +409,33 @@ def test_a_stream_that_ends_with_its_headers_stays_empty() -> None:
 def test_what_is_none_of_ours_is_left_to_others(
     asked: http.Request, answered: http.Response | None, settings: McpSettings
 ) -> None:
-    mcp = Mcp()
+    mcp = make(with_settings(settings))
     flow = flow_of(answered, asked)
-    assert not asyncio.run(mcp.responseheaders(flow, settings))
+    assert not is_taken(mcp, flow)
     asyncio.run(mcp.response(flow))
     mcp.error(flow)
     assert str(mcp.totals).startswith("0 MCP responses")
     assert answered is None or answered.raw_content == ANSWER
+
+
+EVERYWHERE = replace(SETTINGS, endpoints=("*/*",))
+
+OTHERS: dict[str, Callable[[http.HTTPFlow], object]] = {
+    "a request to a model": lambda flow: setattr(flow.request, "path", "/v1/chat/completions"),
+    "one to the proxy itself": lambda flow: setattr(flow.request, "host", "obsmask.test"),
+    "a host that is left alone": lambda flow: setattr(flow.request, "host", "github.com"),
+    "an answer that streams already": lambda flow: setattr(flow.response, "stream", True),
+}
+
+
+@pytest.mark.parametrize("change", OTHERS.values(), ids=OTHERS)
+def test_so_is_an_answer_of_another_even_at_an_endpoint(
+    change: Callable[[http.HTTPFlow], object],
+) -> None:
+    mcp, flow = make(with_settings(EVERYWHERE)), flow_of(response())
+    change(flow)
+    assert not is_taken(mcp, flow)
+    assert 0 == mcp.totals.responses
 
 
 @pytest.mark.parametrize(
@@ -408,7 +453,7 @@ def test_a_document_that_cannot_be_masked_goes_on_untouched(
     answered: http.Response, taken: bool, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    mcp = Mcp()
+    mcp = make()
     before = answered.raw_content
     assert (taken, before) == run(mcp, flow_of(answered))
     assert (mcp.totals.responses, mcp.totals.failures) == (1, {reason: 1})
@@ -416,14 +461,14 @@ def test_a_document_that_cannot_be_masked_goes_on_untouched(
 
 
 def test_a_compressed_stream_is_left_to_others() -> None:
-    mcp = Mcp()
+    mcp = make()
     flow = flow_of(response(None, "text/event-stream", content_encoding="gzip"))
-    assert not asyncio.run(mcp.responseheaders(flow, SETTINGS))
+    assert not is_taken(mcp, flow)
     assert mcp.totals.failures == {"compressed event stream": 1}
 
 
 def test_a_surprise_in_a_stream_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    mcp = Mcp()
+    mcp = make()
     flow = flow_of(response(None, "text/event-stream"))
     broken = events(b"." * 200, ANSWER)
     assert run_stream(mcp, flow, broken) == [[events(b"." * 200, MASKED)], []]
@@ -435,15 +480,15 @@ def test_a_surprise_in_a_stream_is_counted(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_an_event_that_is_too_large_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("addon.proxy.mcp_answer.EventStream", partial(EventStream, max_bytes=9))
-    mcp = Mcp()
+    monkeypatch.setattr("addon.proxy.mcp.EventStream", partial(EventStream, max_bytes=9))
+    mcp = make()
     source = events(ANSWER, ANSWER)
     assert run_stream(mcp, flow_of(response(None, "text/event-stream")), source) == [[source], []]
     assert mcp.totals.failures == {"event too large": 2}
 
 
 def test_an_event_of_too_many_values_passes_uncut_and_the_next_one_does_not() -> None:
-    mcp = Mcp()
+    mcp = make()
     crowd = json.dumps({"jsonrpc": "2.0", "id": 1, "result": [LONG, [[]] * 100_000]}).encode()
     source = events(crowd, ANSWER)
     sent = run_stream(mcp, flow_of(response(None, "text/event-stream")), source)
@@ -453,31 +498,31 @@ def test_an_event_of_too_many_values_passes_uncut_and_the_next_one_does_not() ->
 
 def test_a_whole_answer_is_cut_outside_the_event_loop_and_may_have_as_many() -> None:
     crowd = json.dumps({"jsonrpc": "2.0", "id": 1, "result": [LONG, [[]] * 100_000]}).encode()
-    taken, sent = run(Mcp(), flow_of(response(crowd)))
+    taken, sent = run(make(), flow_of(response(crowd)))
     assert (True, mask_payload_bytes(crowd, SETTINGS).body) == (taken, sent)
     assert len(sent) < len(crowd)
 
 
 def test_a_surprise_in_a_document_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Answer, "mask", lambda *_: 1 / 0)
-    mcp = Mcp()
+    mcp = make()
     assert (True, ANSWER) == run(mcp, flow_of(response()))
     assert mcp.totals.failures == {"internal error (ZeroDivisionError)": 1}
 
 
 def test_a_surprise_in_the_headers_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("addon.proxy.mcp_responses.find_methods", lambda *_: 1 / 0)
-    mcp = Mcp()
+    monkeypatch.setattr("addon.proxy.mcp.find_methods", lambda *_: 1 / 0)
+    mcp = make()
     assert (False, ANSWER) == run(mcp, flow_of(response()))
     assert mcp.totals.failures == {"internal error (ZeroDivisionError)": 1}
 
 
 def test_what_comes_to_no_end_is_counted() -> None:
-    mcp = Mcp()
+    mcp = make()
     flows = [flow_of(response(None, "text/event-stream")) for _ in range(2)]
     for flow in flows:
         assert flow.response is not None
-        assert asyncio.run(mcp.responseheaders(flow, SETTINGS))
+        assert is_taken(mcp, flow)
         assert callable(flow.response.stream)
         flow.response.stream(events(ANSWER))
     mcp.error(flows[0])
@@ -488,7 +533,7 @@ def test_what_comes_to_no_end_is_counted() -> None:
 
 
 def test_the_totals_name_every_reason() -> None:
-    mcp = Mcp()
+    mcp = make()
     for answered in (
         response(),
         response(signature="x"),

@@ -15,7 +15,7 @@ from mitmproxy.certs import CertStore
 
 from addon.proxy import authorities
 from addon.proxy.authorities import own_authority, upstream_bundle, user_bundle, write_bundle
-from addon.proxy.environment import CA_VARIABLES, OTHER_CA_VARIABLES, WGET_VARIABLE, find_wgetrc
+from addon.proxy.environment import CA_VARIABLES, OTHER_CA_VARIABLES, WGET_VARIABLE, wgetrc_beside
 from tests.live.harness import run_mitmdump
 
 
@@ -138,9 +138,9 @@ def test_wget_gets_the_bundle_beside_the_settings_of_the_system(home: Path) -> N
     (home / "wgetrc").write_text("passive_ftp = on\nca_certificate = /other.pem")
     bundle = user_bundle({WGET_VARIABLE: f"{home}/wgetrc"})
     expected = f"passive_ftp = on\nca_certificate = /other.pem\nca_certificate = {bundle}\n"
-    assert expected == find_wgetrc(bundle).read_text()
-    user_bundle({WGET_VARIABLE: str(find_wgetrc(bundle))})
-    assert expected == find_wgetrc(bundle).read_text()
+    assert expected == wgetrc_beside(bundle).read_text()
+    user_bundle({WGET_VARIABLE: str(wgetrc_beside(bundle))})
+    assert expected == wgetrc_beside(bundle).read_text()
 
 
 def test_a_bundle_leaves_a_private_key_where_it_was(home: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from addon.proxy.event_stream import EventStream
+from addon.proxy.mcp import EventStream
 
 BOM = b"\xef\xbb\xbf"
 KEEP_ALIVE = b": still here\r\n\r\n"
