@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from addon.metrics.advice import Advice
-from addon.metrics.software import find_version
+from addon.config_commands import Advice
 from addon.places import (
     FileState,
     config_folder,
@@ -23,6 +22,7 @@ from addon.places import (
 )
 from addon.recall import render_folder
 from addon.stored_prices import find_stored
+from addon.version import find_version
 from masking.config import (
     REDACTION_VARIABLE,
     ROOT,

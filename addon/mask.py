@@ -29,11 +29,12 @@ from addon.proxy.startup import find_option_mistake, render_recording
 from addon.proxy.tls import Passthrough
 from addon.proxy.unread import Unread
 from addon.proxy.websocket import Websockets
+from addon.records.words import render_totals
 from addon.request import one_line
 from masking.errors import ConfigError
 
 if TYPE_CHECKING:
-    from addon.dashboard.page_server import PageServer
+    from addon.page.server import PageServer
 
 logger = logging.getLogger("observation_masking")
 
@@ -107,7 +108,7 @@ class ObservationMasking:
             if line:
                 logger.info(line)
         if ctx.options.server and settings.page.enabled and self._page is None:
-            from addon.dashboard.page_server import PageServer  # a proxy without a page needs none
+            from addon.page.server import PageServer
 
             try:
                 self._page = PageServer(settings.page, self._health.describe_run, engine.log.log)
@@ -130,7 +131,7 @@ class ObservationMasking:
                 self._page.close()
             engine.log.flush()
             others = f"{self._unread.render_total()}{self._passthrough.render_total()}"
-            logger.info(f"{recorder.totals}{others}{recorder.left_out}")
+            logger.info(f"{render_totals(recorder.totals)}{others}{recorder.left_out}")
             if self._mcp.totals.responses:
                 logger.info(str(self._mcp.totals))
         self._host.close()

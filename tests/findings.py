@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from addon.commands.doctor.report import Finding
-from addon.metrics.record import RequestRecord
+from addon.records.record import RequestRecord
 
 
 def levels(findings: Iterable[Finding]) -> list[str]:

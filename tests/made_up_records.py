@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from addon.commands.main import main
-from addon.metrics.record import RequestRecord
-from addon.metrics.tally import Tally
+from addon.records.record import RequestRecord
+from addon.records.tally import Tally
 
 SetZone = Callable[[str], None]
 """Sets the user's time zone."""

@@ -20,9 +20,7 @@ from pydantic.fields import FieldInfo
 import masking
 from addon.commands.main import obsmask
 from addon.commands.options import POLICY_KEYS
-from addon.metrics.mcp_record import McpRecord
-from addon.metrics.record import RequestRecord
-from addon.metrics.record_fields import describe_fields
+from addon.records.record import McpRecord, RequestRecord, describe_fields
 from masking.config import ROOT as ROOT_TABLE
 from masking.config import list_keys
 from masking.config.settings import Tables
@@ -229,11 +227,11 @@ def _describe_option(option: click.Option) -> str:
 
 def list_reasons(_: str) -> Iterator[str]:
     """Yield the reasons by which a tool result is changed or kept."""
-    yield "| reason | letter | by | the result |"
-    yield "|---|---|---|---|"
+    yield "| reason | by | the result |"
+    yield "|---|---|---|"
     for reason, info in REASONS.items():
         by = _STRATEGIES[info.strategy]
-        yield f"| `{reason}` | `{info.letter}` | {by} | {_escape(info.sentence)} |"
+        yield f"| `{reason}` | {by} | {_escape(info.sentence)} |"
 
 
 def list_public_names(_: str) -> Iterator[str]:

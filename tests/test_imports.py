@@ -73,4 +73,4 @@ def test_a_proxy_that_shows_no_page_loads_none_of_it() -> None:
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, check=True, text=True)
     loaded = {*done.stdout.split()}
     assert {"addon.mask", "addon.records.recorder"} <= loaded
-    assert set() == {"addon.dashboard", "statistics"} & loaded
+    assert set() == {"addon.page", "statistics"} & loaded

@@ -255,7 +255,7 @@ for room in (masking, addon.metrics, addon.shared):
         importlib.import_module(found.name)
 from masking import MaskPolicy, mask_old_tool_results
 from masking.config import Settings
-from addon.metrics.software import describe_software
+from addon.records.build import describe_software
 describe_software(Settings())
 import addon.gateways.litellm
 from addon.config import ConfigFile

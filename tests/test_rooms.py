@@ -32,7 +32,7 @@ ROOMS = {
     # What carries requests to it, and shows what became of them.
     "replay": ("addon.replay",),
     "metrics": ("addon.metrics",),
-    "dashboard": ("addon.dashboard",),
+    "dashboard": ("addon.page",),
     "shared": ("addon.shared",),
     "gateways": ("addon.gateways",),
     "proxy": ("addon.proxy",),

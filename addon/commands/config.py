@@ -29,7 +29,7 @@ from addon.config import (
     locate_config,
     user_config,
 )
-from addon.metrics.toml_values import dump_toml, render_toml
+from addon.config_commands import dump_toml, render_toml
 from addon.places import read_regular, replace_file, shipped
 from addon.replay.numbers import pluralize
 from masking.config import (

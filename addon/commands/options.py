@@ -14,7 +14,7 @@ import click
 from pydantic.fields import FieldInfo
 
 from addon.config import CONFIG_NAME, ConfigFile, locate_config
-from addon.metrics.toml_values import dump_toml
+from addon.config_commands import dump_toml
 from addon.places import shipped
 from addon.replay.replay import Pause, ReplaySettings, Ruled
 from masking.config import Schema1Table, Settings, list_keys, read_prices

@@ -9,10 +9,10 @@ import click
 from addon.commands.doctor.proxies import KNOWN_HOSTS
 from addon.commands.options import config_options, open_config
 from addon.config import ConfigFile
-from addon.metrics.advice import Advice
-from addon.metrics.uncached import read_uncached, render_uncached
+from addon.config_commands import Advice
 from addon.network import is_this_machine
 from addon.proxy.base_urls import read_host
+from addon.records.advice import read_uncached, render_uncached
 from addon.stored_prices import remove_stored, store_prices
 from masking.config import Settings
 from masking.patterns import check_host, normalize_host

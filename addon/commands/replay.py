@@ -34,8 +34,8 @@ from addon.commands.options import (
 )
 from addon.commands.terminal import fits, open_console
 from addon.commands.work import SessionWork, open_work
-from addon.metrics.amounts import render_error
-from addon.metrics.ledger_fields import describe_entry, describe_pricing
+from addon.records.build import describe_entry, describe_pricing
+from addon.records.words import render_saved_percent
 from addon.replay.replay import Pause, ReplayedRequest, ReplaySettings, Session
 from addon.replay.report.page import Origin, render_chart, render_report
 from addon.replay.totals import (
@@ -427,21 +427,12 @@ def _render_cells(summary: Summary) -> dict[str, str]:
         "all sent": _render_cost(summary.cost_before, summary.cost_unit),
         "sliding": _render_cost(summary.cost_sliding, summary.cost_unit),
         "chosen": _render_cost(summary.cost_after, summary.cost_unit),
-        "saved": _render_saved(summary),
+        "saved": render_saved_percent(
+            summary.cost_before, summary.cost_before - summary.cost_after, summary.saved_error
+        ),
         "re-reads": _render_share(summary.rereads, summary.calls),
         "quotes": _render_share(summary.quotes, summary.calls),
     }
-
-
-def _render_saved(summary: Summary) -> str:
-    """Return what was saved, with its margin of error, or `about 0` if that is larger."""
-    if summary.delta_percent is None:
-        return ""
-    saved = summary.cost_before - summary.cost_after
-    if saved and abs(saved) <= summary.saved_error:
-        return "about 0"
-    error = render_error(summary.saved_error / summary.cost_before, "{:.1f}")
-    return f"{0 - summary.delta_percent:+.1f}%{error}"
 
 
 def _render_share(count: int, calls: int) -> str:

@@ -25,20 +25,6 @@ from addon.commands.options import (
 )
 from addon.commands.page import open_page
 from addon.config import advise
-from addon.metrics.held import HELD
-from addon.metrics.record_file import default_path
-from addon.metrics.record_reader import read_records
-from addon.metrics.tally import Tally
-from addon.metrics.tally_line import (
-    CHANGES,
-    PASSED,
-    SIGNED,
-    Untouched,
-    explain_passed,
-    find_why_untouched,
-    render_outgrown,
-    render_tally,
-)
 from addon.network import Address, read_address
 from addon.proxy.authorities import user_bundle
 from addon.proxy.base_urls import VENDOR, Server, behind, point_at, read_server
@@ -47,6 +33,18 @@ from addon.proxy.health import Health, check_health
 from addon.proxy.server import ProxyProcess, open_log
 from addon.proxy.upstream import find_upstream
 from addon.recall import FOLDER_VARIABLE
+from addon.records.file import default_path, read_records
+from addon.records.tally import Tally
+from addon.records.words import (
+    CHANGES,
+    PASSED,
+    WhyUnmasked,
+    explain_passed,
+    render_outgrown,
+    render_tally,
+    why_nothing_masked,
+)
+from masking.wire import SIGNED
 
 
 @click.command("run", cls=PolicyCommand, context_settings={"allow_interspersed_args": False})
@@ -383,16 +381,16 @@ def _render_parts(
         yield f"records in {health.records}"
 
 
-def _find_why(tally: Tally, health: Health, remedies: Remedies) -> Untouched:
+def _find_why(tally: Tally, health: Health, remedies: Remedies) -> WhyUnmasked:
     """Return why nothing was masked, with the option that changes that, if there is one."""
-    why = find_why_untouched(tally)
-    if why == PASSED[SIGNED]:
+    why = why_nothing_masked(tally)
+    if why == PASSED["signed"]:
         hindrance = f", and {remedies.hindrance}" if remedies.hindrance else ""
-        return Untouched(f"{why.because}{hindrance}", remedies.signed)
-    if why == PASSED[HELD["pass"]] and remedies.keeps_sockets:
-        return Untouched(why.because, remedies.held)
+        return WhyUnmasked(f"{why.because}{hindrance}", remedies.signed)
+    if why == PASSED["pass"] and remedies.keeps_sockets:
+        return WhyUnmasked(why.because, remedies.held)
     if change := CHANGES.get(why):
-        return Untouched(why.because, advise(Path(health.config)).set(change))
+        return WhyUnmasked(why.because, advise(Path(health.config)).set(change))
     if why in PASSED.values() and why.setting is not None:
-        return Untouched(why.because, remedies.held)
+        return WhyUnmasked(why.because, remedies.held)
     return why

@@ -28,10 +28,9 @@ from addon.commands.status_views import (
     render_overview,
 )
 from addon.commands.terminal import open_console, print_text
-from addon.metrics.record import RequestRecord
-from addon.metrics.record_file import RecordFile
-from addon.metrics.record_reader import holds_records, read_records
-from addon.metrics.tally_line import count_requests
+from addon.records.file import RecordFile, holds_records, read_records
+from addon.records.record import RequestRecord
+from addon.records.words import count_requests
 from addon.request import one_line
 from masking.errors import printable
 

@@ -15,23 +15,22 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from addon.metrics.holdout import Holdout
-from addon.metrics.holdout_words import list_lines
-from addon.metrics.record import RequestRecord
-from addon.metrics.sums import BillSum, RedactionSum, Waits
-from addon.metrics.tally import Tally
-from addon.metrics.tally_line import (
+from addon.records.record import RequestRecord
+from addon.records.tally import BillSum, Holdout, RedactionSum, Tally, Waits
+from addon.records.words import (
     BOUND,
     count_requests,
     count_summaries,
+    dollar_format,
     explain_passed,
-    find_form,
-    find_why_untouched,
+    list_groups,
     list_outgrown,
     list_rereads,
     render_bill,
     render_observed,
     render_resent,
+    render_uncertain,
+    why_nothing_masked,
 )
 from addon.request import one_line
 
@@ -118,7 +117,7 @@ def render_overview(tally: Tally, holdout: Holdout) -> Table:
     for label, describe in _ROWS.items():
         for number, line in enumerate(describe(tally)):
             table.add_row("" if number else label, Text(line))
-    for number, line in enumerate(list_lines(holdout)):
+    for number, line in enumerate(list_groups(holdout)):
         table.add_row("" if number else "Held out", Text(line))
     return table
 
@@ -151,7 +150,7 @@ def _describe_prompts(tally: Tally) -> Rows:
     """Yield what the prompts cost; the rows of amounts that may as well be 0 say so."""
     if tally.dollars.requests:
         notes = ["at API prices"] if tally.subscriptions else []
-        form = find_form(tally.dollars.before)
+        form = dollar_format(tally.dollars.before)
         priced = f"{count_requests(tally.dollars.requests)} of known prices: "
         bill = render_bill(tally.dollars, form, *notes)
         yield f"{priced}{bill}" if tally.unpriced.requests else bill
@@ -165,7 +164,7 @@ def _describe_prompts(tally: Tally) -> Rows:
 
 def _describe_untouched(tally: Tally) -> Rows:
     if tally.count and not tally.changed:
-        yield str(find_why_untouched(tally))
+        yield str(why_nothing_masked(tally))
 
 
 def _describe_observed(tally: Tally) -> Rows:
@@ -189,9 +188,9 @@ def _describe_resent(tally: Tally) -> Rows:
 
 
 def _describe_most_expensive(tally: Tally) -> Rows:
-    if tally.dearest is not None:
-        yield _render_cost(tally.dearest)
-        yield _render_place(tally.dearest)
+    if tally.most_expensive is not None:
+        yield _render_cost(tally.most_expensive)
+        yield _render_place(tally.most_expensive)
 
 
 def _render_cost(record: RequestRecord) -> str:
@@ -245,7 +244,7 @@ def _describe_waits(tally: Tally) -> Rows:
 
 
 def _render_waits(waits: Waits) -> str:
-    median, most = waits.find_percentile(50) or 0.0, waits.find_percentile(90) or 0.0
+    median, most = waits.percentile(50) or 0.0, waits.percentile(90) or 0.0
     count = len(waits.seconds)
     if count == 1:
         return f"after {median:.2f} s in 1 answer"
@@ -369,8 +368,8 @@ def _render_saved(tally: Tally) -> str:
     bill = tally.dollars if is_priced else tally.tokens
     if not bill.requests:
         return ""
-    if not bill.is_telling:
-        return "0" if bill.before == bill.after else "about 0"
+    if (uncertain := render_uncertain(bill)) is not None:
+        return uncertain
     share = f"{bill.saved_share or 0:+.0%}"
     mark = "" if explain_mixed(tally) is None else MIXED
     return f"{_render_dollars(bill)} {share}{mark}" if is_priced else f"{share}{mark}"
@@ -399,7 +398,7 @@ def explain_mixed(tally: Tally) -> str | None:
 
 
 def _render_dollars(bill: BillSum) -> str:
-    form = find_form(bill.before)
+    form = dollar_format(bill.before)
     return form.format(bill.saved) if bill.saved >= 0 else f"-{form.format(-bill.saved)}"
 
 
@@ -429,7 +428,7 @@ def _dump_holdout(holdout: Holdout) -> Mapping[str, object]:
         f"{name.replace('-', '').replace(' ', '_')}_per_conversation": {
             "masked": difference.masked._asdict(),
             "held_out": difference.held_out._asdict(),
-            "is_more_than_chance": difference.is_telling if difference.is_told else None,
+            "is_more_than_chance": difference.is_certain if difference.is_enough else None,
         }
         for name, difference in holdout.compare().items()
     }
@@ -471,7 +470,7 @@ def _dump_tally(tally: Tally) -> Mapping[str, object]:
         "cost_in_input_tokens_where_no_price_is_known": _dump_bill(tally.unpriced),
         "subscription_requests": tally.subscriptions,
         "requests_by_host_with_assumed_prices": dict(tally.assumed),
-        "dearest_request": _dump_request(tally.dearest),
+        "dearest_request": _dump_request(tally.most_expensive),
         "redaction": _dump_redaction(tally.redaction),
         "reductions_by_stage": dict(tally.reductions),
         "first_chunk_without_move": _dump_waits(tally.waits),
@@ -504,8 +503,8 @@ def _dump_redaction(redaction: RedactionSum) -> Mapping[str, object]:
 def _dump_waits(waits: Waits) -> Mapping[str, object]:
     return {
         "answers": len(waits.seconds),
-        "median_seconds": waits.find_percentile(50),
-        "percentile_90_seconds": waits.find_percentile(90),
+        "median_seconds": waits.percentile(50),
+        "percentile_90_seconds": waits.percentile(90),
     }
 
 

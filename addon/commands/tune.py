@@ -21,7 +21,7 @@ from addon.commands.replay import describe_assumed
 from addon.commands.terminal import fits, open_console
 from addon.commands.work import SessionWork, open_work
 from addon.config import advise, locate_config
-from addon.metrics.advice import Advice
+from addon.config_commands import Advice
 from addon.replay.replay import Pause, ReplaySettings
 from addon.replay.totals import AssumedPrice
 from addon.replay.tune.recommend import (

@@ -167,8 +167,8 @@ class HealthEndpoint:
         Their records may not get on, as on a hanging disk. Then the summary is left out.
         """
         from addon.config import render_start
-        from addon.metrics.software import describe_software
         from addon.recall import kept_folder
+        from addon.records.build import describe_software
 
         recorder, settings = self._engine.recorder, self._engine.settings
         summary = None

@@ -2,7 +2,7 @@
 
 from mitmproxy.options import Options
 
-from addon.metrics.advice import Advice
+from addon.config_commands import Advice
 from addon.proxy.marks import is_recording
 from masking.config import Settings
 from masking.errors import printable

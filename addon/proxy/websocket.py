@@ -26,9 +26,9 @@ from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.proxy import events
 from mitmproxy.websocket import WebSocketMessage
 
+from addon.config_commands import Advice
 from addon.engine import Engine, Exchange
-from addon.metrics.advice import Advice
-from addon.metrics.held import HELD, Held
+from addon.passed import HELD, Held, name_of
 from addon.proxy.flows import ReadRequest, is_replayed
 from addon.proxy.marks import (
     are_flows_kept,
@@ -44,9 +44,6 @@ from masking.rewrite import Rewrite, keeps_reasoning
 from masking.wire import RESPONSES, Match, find_format, find_responses_binding
 
 logger = logging.getLogger("observation_masking")
-
-_HELD_BY = "previous_response_id"
-"""What the reason names where the setting can help."""
 
 _ASKS = re.compile(rb'"type"\s*:\s*"response\.create"')
 _PREPARES = re.compile(rb'"generate"\s*:\s*false')
@@ -139,7 +136,7 @@ class Websockets:
         rewritten = exchange.rewritten
         if rewritten is None:
             return
-        if _HELD_BY in (rewritten.passed_through or ""):
+        if name_of(rewritten.passed_through) == "response":
             why = why or "answering"
             exchange.pass_through(carrier, HELD[why])
             model = rewritten.priced.model if rewritten.priced else None

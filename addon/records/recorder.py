@@ -11,23 +11,14 @@ from concurrent.futures import Future
 from contextlib import nullcontext, suppress
 from typing import TypeVar
 
+from addon.config_commands import Advice
 from addon.masker import Ledgers
-from addon.metrics.advice import Advice
-from addon.metrics.hold_warnings import HoldWarnings
-from addon.metrics.left_out import LeftOut
-from addon.metrics.log_line import render_line
-from addon.metrics.make_record import make_record
-from addon.metrics.mcp_record import McpRecord
-from addon.metrics.price_warnings import PriceWarnings
-from addon.metrics.record import RequestRecord
-from addon.metrics.record_file import RecordFile
-from addon.metrics.redaction_trace import RedactionTrace
-from addon.metrics.resend_warnings import ResendWarnings
-from addon.metrics.software import describe_software
-from addon.metrics.tally_line import render_tally
-from addon.metrics.totals import Totals
-from addon.metrics.untouched_warnings import UntouchedWarnings
-from addon.metrics.window_warnings import WindowWarnings
+from addon.records.advice import LeftOut, RedactionTrace, Warnings
+from addon.records.build import describe_software, make_record
+from addon.records.file import RecordFile
+from addon.records.record import McpRecord, RequestRecord
+from addon.records.tally import Totals
+from addon.records.words import render_line, render_tally
 from addon.stages import Answered, Measured, Run
 from addon.threads import (
     LARGE_BYTES,
@@ -86,18 +77,12 @@ class Recorder:
         self._ledgers, self._log = ledgers, log
         self._file, self._lost = RecordFile(MetricsSettings(), log.log), 0
         self._trace = RedactionTrace(log.log)
-        price_warnings, hold_warnings = PriceWarnings(), HoldWarnings()
-        untouched_warnings, window_warnings = UntouchedWarnings(), WindowWarnings()
-        resend_warnings = ResendWarnings()
+        warnings = Warnings()
         self.sinks: list[Sink] = [
             self.totals.add,
             lambda record: self._file.write(vars(record)),
             lambda record: log.log(logging.INFO, render_line(record)),
-            lambda record: log.warn(price_warnings.find(record, self.advice)),
-            lambda record: log.warn(hold_warnings.find(record, self.advice)),
-            lambda record: log.warn(untouched_warnings.find(record, self.advice)),
-            lambda record: log.warn(window_warnings.find(record)),
-            lambda record: log.warn(resend_warnings.find(record)),
+            lambda record: log.warn(warnings.find(record, self.advice)),
         ]
         self._counter = TokenCounter(check=check_turn)
         self._worker = Worker("records", problem=_PROBLEM)
@@ -128,7 +113,7 @@ class Recorder:
         Its tokens stay uncounted, too, if another request has waited for that for long enough.
         """
         if self._pending_bytes >= _MAX_PENDING_BYTES:
-            self.left_out.note("sizes")
+            self.left_out.add("sizes")
             return _NOT_MEASURED
         is_long = len(rewrite.conversation.items) > _MAX_COUNTED_ELEMENTS
         is_counted = self._pending_bytes < _MAX_COUNTED_BYTES and not is_long
@@ -140,7 +125,7 @@ class Recorder:
             with large_work(size) if size >= LARGE_BYTES else nullcontext():
                 measured = _measure(rewrite, original, counter)
             if measured.prompt is None:
-                self.left_out.note("tokens")
+                self.left_out.add("tokens")
             if rewrite.redactions is not None:
                 self._trace.log(rewrite.redactions, observed=observed)
             return measured
@@ -163,11 +148,11 @@ class Recorder:
             one that is too large.
         """
         if self._pending >= _MAX_PENDING:
-            self.left_out.note("records")
+            self.left_out.add("records")
             return
         is_left_out = bool(size) and self._pending_bytes >= _MAX_PENDING_BYTES
         if is_left_out:
-            self.left_out.note("answers")
+            self.left_out.add("answers")
             size = 0
 
         def job() -> None:
@@ -177,7 +162,7 @@ class Recorder:
             try:
                 usage = None if is_left_out else read_usage(read_body() or b"")
             except ValueError:
-                self.left_out.note("answers")
+                self.left_out.add("answers")
             complete = answered.complete(measured, whole.conversation_id if whole else None, usage)
             record = make_record(complete, self._ledgers.enter(complete))
             for sink in self.sinks:
@@ -196,7 +181,7 @@ class Recorder:
             self._file.write(vars(McpRecord.model_validate({**made_by, **fields})))
 
         if self._pending >= _MAX_PENDING:
-            self.left_out.note("records")
+            self.left_out.add("records")
         else:
             self._submit(job, records=1)
 
@@ -213,7 +198,7 @@ class Recorder:
 
         None if the run has ended.
         """
-        return self._worker.submit(lambda: render_tally(self.totals.live))
+        return self._worker.submit(lambda: render_tally(self.totals.sent.tally))
 
     @property
     def lost(self) -> int:

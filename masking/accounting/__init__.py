@@ -13,6 +13,7 @@ from masking.accounting.cost import (
     Margin,
     MovePrice,
     WorstBill,
+    is_about_nothing,
     mean_price,
     read_margin,
     worst_bill,
@@ -25,6 +26,7 @@ from masking.accounting.ledger import (
     Sent,
     chain,
 )
+from masking.accounting.moves import Earned, Move, divide_savings
 from masking.accounting.prefix_cache import (
     CachePoints,
     Piece,
@@ -46,7 +48,7 @@ from masking.accounting.prompt import (
     measure,
     read_pieces,
     read_prompt,
-    render_reasons,
+    run_lengths,
 )
 from masking.accounting.rereads import Places, count_masked_repeats, find_repeated
 
@@ -58,10 +60,12 @@ __all__ = [
     "Bill",
     "CachePoints",
     "Cost",
+    "Earned",
     "Entry",
     "LatestRequests",
     "Ledger",
     "Margin",
+    "Move",
     "MovePrice",
     "Piece",
     "Places",
@@ -79,7 +83,9 @@ __all__ = [
     "digest_elements",
     "digest_head",
     "digest_of",
+    "divide_savings",
     "find_repeated",
+    "is_about_nothing",
     "label_reasons",
     "marked_pieces",
     "mask_pieces",
@@ -88,6 +94,6 @@ __all__ = [
     "read_margin",
     "read_pieces",
     "read_prompt",
-    "render_reasons",
+    "run_lengths",
     "worst_bill",
 ]

@@ -70,6 +70,15 @@ def read_margin(width: float, chance: float) -> Margin:
     return Margin(max(0.0, width - chance), (chance / _DEVIATIONS) ** 2)
 
 
+def is_about_nothing(saved: float, error: float) -> bool:
+    """Whether what was saved, or lost, may as well be nothing: it is within its margin of error.
+
+    This is the one rule for "about 0" and "about as unmasked", in every unit. Exactly nothing is
+    not about nothing: it is said as such.
+    """
+    return saved != 0 and abs(saved) <= error
+
+
 # What the provider counted of a conversation. Its count grows from request to request by what is
 # new, and of that we have our own estimate. A straight line through these pairs gives what the
 # provider counts for each message and for each token of ours. The distance of the pairs from the

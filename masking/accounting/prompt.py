@@ -4,13 +4,12 @@ The first piece of a prompt is its head, which is tool schemas and system texts;
 list is another. An element is counted once for as long as it is remembered.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
-from itertools import compress, count
+from itertools import compress, count, groupby
 from operator import is_not
 from typing import Literal, NamedTuple
 
@@ -489,11 +488,15 @@ def _add_parts(parts: TokensByPart, other: TokensByPart, sign: int = 1) -> None:
 # What a record says of a request.
 
 
+Runs = tuple[tuple[int, Reason], ...]
+"""Reasons in run lengths: 12 results that are masked, then 7 in the window."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
     """The sizes of a request before masking and after; tokens are None where none were counted.
 
-    The fields are a record's, by the same names (see `addon.metrics.record`).
+    The fields are a record's, by the same names (see `addon.records.record`).
     """
 
     messages: int
@@ -505,7 +508,7 @@ class Sizes:
     reduced: int = 0
     dropped: int = 0
     kept: Mapping[str, int]
-    result_reasons: str
+    result_reasons: Runs
     tool_chars_before: int
     tool_chars_after: int
     json_chars_before: int
@@ -545,7 +548,7 @@ def measure(rewrite: Rewrite, original: bytes, prompt: Prompt | None = None) -> 
         reduced=reasons.pop("reduced", 0),
         dropped=reasons.pop("dropped", 0),
         kept=dict(reasons),
-        result_reasons=render_reasons(row),
+        result_reasons=run_lengths(row),
         tool_chars_before=chars,
         tool_chars_after=chars + change,
         json_chars_before=json_before,
@@ -567,19 +570,13 @@ def _count_chars(body: bytes) -> int:
     return len(body) if body.isascii() else len(body.decode("utf-8", "replace"))
 
 
-_LETTERS: Mapping[Reason, str] = {reason: info.letter for reason, info in REASONS.items()}
-_RUN = re.compile(r"(.)\1+")
+def run_lengths(reasons: Iterable[Reason]) -> Runs:
+    """Return the reasons of results in order, each with how many results in a row have it."""
+    return tuple((sum(1 for _ in run), reason) for reason, run in groupby(reasons))
 
 
-def render_reasons(reasons: Iterable[Reason]) -> str:
-    """Return a letter for the reason of each result, in order; runs of a letter as `12m`."""
-    letters = "".join(map(_LETTERS.__getitem__, reasons))
-    return _RUN.sub(lambda run: f"{len(run[0])}{run[1]}", letters)
-
-
-def label_reasons() -> Mapping[str, tuple[Reason, str]]:
-    """Return each reason by its letter, with its words: `in window: in one of the last ...`."""
+def label_reasons() -> Mapping[Reason, str]:
+    """Return each reason in words: `in window: in one of the last tool turns`."""
     return {
-        info.letter: (reason, f"{reason.replace('_', ' ')}: {info.sentence}")
-        for reason, info in REASONS.items()
+        reason: f"{reason.replace('_', ' ')}: {info.sentence}" for reason, info in REASONS.items()
     }

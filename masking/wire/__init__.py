@@ -16,7 +16,7 @@ from masking.wire.format import (
     follow,
 )
 from masking.wire.gemini import GEMINI
-from masking.wire.messages import BILLING_HEADER, MESSAGES
+from masking.wire.messages import BILLING_HEADER, MESSAGES, SIGNED
 from masking.wire.ollama import OLLAMA
 from masking.wire.parts import (
     CACHE_MARK,
@@ -26,7 +26,7 @@ from masking.wire.parts import (
     find_responses_binding,
     is_marked,
 )
-from masking.wire.responses import RESPONSES
+from masking.wire.responses import HELD_BY_RESPONSE, RESPONSES
 from masking.wire.usage import Usage, find_usage, is_plausible, read_usage
 
 __all__ = [
@@ -36,9 +36,11 @@ __all__ = [
     "CONVERSE",
     "FORMATS",
     "GEMINI",
+    "HELD_BY_RESPONSE",
     "MESSAGES",
     "OLLAMA",
     "RESPONSES",
+    "SIGNED",
     "Charge",
     "HeadSize",
     "Marks",

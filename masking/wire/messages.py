@@ -47,6 +47,9 @@ from masking.wire.parts import (
 BILLING_HEADER = "x-anthropic-billing-header:"
 """claude-code begins a system text with this; the rest of it differs in every request."""
 
+SIGNED = "signed (cch)"
+"""Why a request passes unchanged that claude-code signed."""
+
 _SIGNATURE = re.compile(rf"{BILLING_HEADER}.*\bcch=(?!00000\b)[0-9a-f]", re.DOTALL)
 """A hash of the body; towards hosts other than Anthropic's it is absent, or all zeros."""
 
@@ -256,7 +259,7 @@ def find_obstacle(document: Document) -> str | None:
         if kind.startswith(("clear_tool_uses", "compact")):
             return f"the provider trims the history ({kind})"
     if any(map(_SIGNATURE.match, _find_system_texts(document))):
-        return "signed (cch)"
+        return SIGNED
     return None
 
 

@@ -292,11 +292,16 @@ def find_head_texts(body: Document) -> Sequence[str]:
     return (instructions,) if isinstance(instructions, str) else ()
 
 
+HELD_BY_RESPONSE = "the provider holds the history (previous_response_id)"
+"""Why a request passes unchanged that continues an earlier response."""
+
+
 def find_obstacle(document: Document) -> str | None:
     """Return why a request must pass unchanged: the provider holds its history, or trims it."""
-    for key in ("previous_response_id", "conversation"):
-        if document.get(key):
-            return f"the provider holds the history ({key})"
+    if document.get("previous_response_id"):
+        return HELD_BY_RESPONSE
+    if document.get("conversation"):
+        return "the provider holds the history (conversation)"
     if any(e.get("type") == "compaction" for e in objects(document.get("context_management"))):
         return "the provider trims the history (compaction)"
     given = document.get("input")

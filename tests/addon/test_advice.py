@@ -22,18 +22,15 @@ from addon.commands.main import main
 from addon.commands.page import explain_no_page
 from addon.commands.run import Remedies, render_end
 from addon.config import ConfigFile, render_no_page, render_recall, user_config
-from addon.metrics.advice import Advice
-from addon.metrics.held import HELD, Held
-from addon.metrics.hold_warnings import HoldWarnings
-from addon.metrics.price_warnings import PriceWarnings
-from addon.metrics.tally_line import BOUND, CHANGES, PASSED
-from addon.metrics.uncached import render_uncached
-from addon.metrics.untouched_warnings import UntouchedWarnings
+from addon.config_commands import Advice
 from addon.network import Address
+from addon.passed import HELD, Held
 from addon.places import shipped
 from addon.proxy.health import Health
 from addon.proxy.startup import render_recording
 from addon.proxy.websocket import explain_closed, explain_passed
+from addon.records.advice import Warnings, render_uncached
+from addon.records.words import BOUND, CHANGES, PASSED
 from masking.config import PageSettings, Settings, list_keys, list_values, parse_settings
 from masking.config.settings import Tables
 from tests.findings import record
@@ -78,7 +75,7 @@ def _recalled() -> Settings:
 
 def _assume(host: str) -> Printed:
     prices = {"price_source": "assumed", "price_read_ratio": 0.1, "price_write_ratio": 1.25}
-    return lambda _: "".join(PriceWarnings().find(record(host=host, **prices), ADVICE))
+    return lambda _: "".join(Warnings().find(record(host=host, **prices), ADVICE))
 
 
 RECORDED = SimpleNamespace(save_stream_file="out.flow", rfile=None)
@@ -92,21 +89,21 @@ def _explain_passed(why: Held, _: object) -> str:
 
 
 PRINTED: dict[str, list[Printed]] = {
-    "addon.metrics.hold_warnings.render_hold": [
-        lambda _: "".join(HoldWarnings().find(MOVE_HELD, ADVICE))
+    "addon.records.advice._say_held": [
+        lambda _: "".join(Warnings().find(MOVE_HELD, ADVICE))
     ],
-    "addon.metrics.price_warnings._render_assumed": [_assume(LOCAL), _assume(FOREIGN)],
-    "addon.metrics.uncached.render_uncached": [
+    "addon.records.advice._say_assumed": [_assume(LOCAL), _assume(FOREIGN)],
+    "addon.records.advice.render_uncached": [
         lambda _: render_uncached("127.0.0.1", ADVICE),
         lambda _: render_uncached("true", ADVICE),
         _fix(lambda: check_uncached(Settings(), [UNCACHED] * 20, ADVICE)),
     ],
-    "addon.metrics.untouched_warnings.UntouchedWarnings.find": [
+    "addon.records.advice._say_bound": [
         lambda _: "".join(
-            UntouchedWarnings().find(record(binding="drops", kept={"bound": 1}), ADVICE)
+            Warnings().find(record(binding="drops", kept={"bound": 1}), ADVICE)
         )
     ],
-    "addon.metrics.tally_line": [
+    "addon.records.words": [
         lambda _: "\n".join(map(str, (*PASSED.values(), *BOUND.values(), *CHANGES)))
     ],
     "addon.commands.run._find_why": [lambda _: render_end(
@@ -219,7 +216,7 @@ def test_what_is_advised_is_what_then_holds(own: Path, capsys: Screen) -> None:
 
 
 def _bound() -> str:
-    return "".join(UntouchedWarnings().find(record(binding="drops", kept={"bound": 1}), ADVICE))
+    return "".join(Warnings().find(record(binding="drops", kept={"bound": 1}), ADVICE))
 
 
 def test_a_file_that_is_not_found_by_itself_is_named(tmp_path: Path, capsys: Screen) -> None:
@@ -312,7 +309,7 @@ NO_ADVICE = {
     "addon.commands.prices": [
         'The window slides at every turn nevertheless: cache_pricing = "none"'
     ],
-    "addon.metrics.held": [HELD["pass"]],
+    "addon.passed": [HELD["pass"]],
 }
 """Texts that only say what a setting is, by module."""
 
@@ -333,6 +330,6 @@ def test_no_advice_is_written_out_by_hand() -> None:
     found = {
         name: [text for text in find_texts(module) if LINES.search(text)]
         for name, module in MODULES.items()
-        if name not in ("addon.metrics.advice", "masking.config.settings")  # it describes them
+        if name not in ("addon.config_commands", "masking.config.settings")  # it describes them
     }
     assert NO_ADVICE == {name: texts for name, texts in found.items() if texts}

@@ -25,7 +25,7 @@ from addon.config import (
     render_recall,
     render_start,
 )
-from addon.metrics.advice import Advice
+from addon.config_commands import Advice
 from addon.places import FileState, read_regular, shipped
 from addon.proxy.server import ADDON, running_proxy
 from masking.config import Settings, parse_settings

@@ -24,7 +24,7 @@ from addon.gateways.envoy import stream as exchanges
 from addon.gateways.envoy.messages import ask_for_time
 from addon.gateways.envoy.stream import MAX_BODY_BYTES, EnvoyCarrier, Processor
 from addon.gateways.stateless import without_memory
-from addon.metrics.record import RequestRecord
+from addon.records.record import RequestRecord
 from addon.stages import Run
 from tests.live.harness import ON, conversation, encoded, masked
 

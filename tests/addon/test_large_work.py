@@ -154,7 +154,7 @@ def test_a_large_body_is_counted_as_long_as_no_request_has_to_wait_too_long(
     metrics.close()
     assert measured is not None
     assert (len(BODY), is_counted) == (_read_size(measured), measured.prompt is not None)
-    expected = "" if is_counted else "; to bound their cost: 1 whose tokens are not counted"
+    expected = "" if is_counted else "; dropped under load: 1 whose tokens are not counted"
     assert expected == str(metrics.left_out)
 
 

@@ -11,15 +11,11 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from addon.metrics.amounts import render_change
-from addon.metrics.log_line import render_line
-from addon.metrics.record import RequestRecord
-from addon.metrics.totals import Totals
 from addon.network import Address
 from addon.proxy.health import check_health
 from addon.proxy.marks import find_original
 from addon.recordings.flows import read_flows, write_flows
-from addon.stages import Interruption
+from addon.request import one_line
 from masking.memory import digest_opening
 from masking.prices import load_shipped
 from masking.rewrite import read_request
@@ -53,55 +49,9 @@ def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
         yield running
 
 
-# What counts
-
-
-@pytest.mark.parametrize(
-    ("status", "error", "expected"),
-    [
-        (200, None, False),
-        (200, "client left", False),
-        (None, "client left", False),
-        (200, "proxy ended", False),
-        (200, "provider failed", True),
-        (None, "provider failed", True),
-        (400, None, True),
-        (429, None, True),
-        (500, None, True),
-    ],
-)
-def test_a_failure_is_the_providers(
-    status: int | None, error: Interruption | None, expected: bool
-) -> None:
-    assert record(status=status, error=error).failed is expected
-
-
-def record(**fields: object) -> RequestRecord:
-    least = {"time": "2026-01-01T00:00:00.000+00:00", "host": "h", "path": "/p", "masking": "on"}
-    return RequestRecord.model_validate({**least, **fields})
-
-
-def test_a_line_says_both_the_status_and_who_ended_it() -> None:
-    ended = record(status=200, error="provider failed")
-    assert "h ? 200 provider failed: not measured" == render_line(ended)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        (0, 0, "0 tokens"),
-        (1_000, 1_000, "1,000 tokens"),
-        (12_000, 3_000, "12,000 -> 3,000 tokens (-75%)"),
-        (10, 11, "10 -> 11 tokens (+10%)"),
-        (10_000, 9_999, "10,000 -> 9,999 tokens (less than 1%)"),
-    ],
-)
-def test_a_change_is_shown_in_tokens_and_percent(before: int, after: int, expected: str) -> None:
-    assert render_change(before, after) == expected
-
-
-def test_totals_of_nothing_say_so() -> None:
-    assert str(Totals()) == "0 requests: none; 0 results masked, 0 tokens"
+def test_names_from_the_wire_are_short_and_stay_on_one_line() -> None:
+    names = ["h\n{}", "/\x1b[31m", "m" * 1_000, "a\ud800"]
+    assert ["h\ufffd{}", "/\ufffd[31m", "m" * 200, "a\ufffd"] == list(map(one_line, names))
 
 
 # Through the proxy
@@ -129,7 +79,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
     assert re.fullmatch("[0-9a-f]{8}", record.pop("run"))
     assert record == {
         "kind": "chat",
-        "record_schema": 2,
+        "record_schema": 3,
         "software_version": version("observation-masking"),
         "price_list_date": load_shipped().date,
         "tag": None,
@@ -168,7 +118,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "rereads": 0,
         "composition": {"user": 7, "assistant": 56, "results": 418, "placeholders": 18},
         "kept": {"in_window": 2},
-        "result_reasons": "2m2w",
+        "result_reasons": [[2, "masked"], [2, "in_window"]],
         "redaction_scenarios": None,
         "reduction_stage": None,
         "reduction_status": None,
@@ -247,8 +197,7 @@ HANGS = """
 from threading import Event
 from mitmproxy import ctx
 def running():
-    engine = ctx.master.addons.get("observationmasking").engine
-    engine.recorder.sinks.insert(0, lambda _: Event().wait())
+    ctx.master.addons.get("observationmasking")._metrics.sinks.insert(0, lambda _: Event().wait())
 """
 
 

@@ -18,7 +18,7 @@ from mitmproxy.websocket import WebSocketMessage
 from wsproto.frame_protocol import Opcode
 
 from addon.mask import ObservationMasking
-from addon.metrics.held import HELD, Held
+from addon.passed import HELD, Held
 from addon.proxy.marks import find_original_message
 from masking.memory import digest_opening
 from masking.rewrite import read_request, rewrite_request

@@ -12,9 +12,10 @@ import pytest
 
 from addon.content import TooLargeError
 from addon.masker import Ledgers
-from addon.metrics.record import RequestRecord
 from addon.records import recorder as metrics_module
+from addon.records.record import RequestRecord
 from addon.records.recorder import Recorder
+from addon.records.words import render_totals
 from addon.stages import Answered
 from addon.threads import LoopLog, Worker
 from masking.config import Settings
@@ -109,7 +110,7 @@ def test_requests_beyond_a_number_leave_no_record(
     for _ in range(5):
         metrics.finish(Answered(rewritten=rewritten()))
     metrics.note({}, Settings(), rewritten().received.run)
-    assert (4, "; to bound their cost: 4 not recorded") == (metrics.lost, str(metrics.left_out))
+    assert (4, "; dropped under load: 4 not recorded") == (metrics.lost, str(metrics.left_out))
     assert caplog.messages == [
         "requests come faster than they can be recorded: some leave no record"
     ]
@@ -124,7 +125,7 @@ def test_bodies_beyond_so_many_bytes_are_not_measured_nor_read(
     assert metrics.measure(_rewrite(), BODY).result(0) is None
     metrics.finish(Answered(rewritten=rewritten()), first, read_body=lambda: read.append(1), size=1)
     metrics.finish(Answered(rewritten=rewritten()), first)
-    expected = "; to bound their cost: 1 not measured, 1 with an answer that is not read"
+    expected = "; dropped under load: 1 not measured, 1 with an answer that is not read"
     assert expected == str(metrics.left_out)
     assert [] == read
 
@@ -181,8 +182,8 @@ def test_an_answer_that_is_a_bomb_is_recorded_without_its_usage(
 
     metrics.finish(Answered(rewritten=rewritten(), status=200), read_body=refuse)
     metrics.settle().result()
-    assert "; to bound their cost: 1 with an answer that is not read" == str(metrics.left_out)
-    assert str(metrics.totals).startswith("1 requests: 1 with masking on (0 failed)")
+    assert "; dropped under load: 1 with an answer that is not read" == str(metrics.left_out)
+    assert render_totals(metrics.totals).startswith("1 requests: 1 with masking on (0 failed)")
 
 
 def test_the_stop_has_an_end_and_says_what_it_left(

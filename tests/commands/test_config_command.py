@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from addon.commands.config import edit_config, read_edit
 from addon.commands.main import main
 from addon.config import user_config
-from addon.metrics.toml_values import render_toml
+from addon.config_commands import render_toml
 from addon.places import shipped
 from masking.config import Settings, parse_settings
 from masking.errors import ConfigError

@@ -3,7 +3,7 @@ import pytest
 from addon.commands.main import main
 from addon.commands.page import open_page
 from addon.config import render_no_page
-from addon.metrics.advice import Advice
+from addon.config_commands import Advice
 from addon.network import find_free_port
 from masking.config import PageSettings
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from addon.commands.run import Remedies, render_end
-from addon.metrics.held import HELD
-from addon.metrics.record import RequestRecord
-from addon.metrics.tally import Tally
+from addon.passed import HELD
 from addon.proxy.health import Health
+from addon.records.record import RequestRecord
+from addon.records.tally import Tally
 
 HEALTH = Health(
     software_version="1",

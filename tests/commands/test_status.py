@@ -14,10 +14,8 @@ from rich.console import Console
 
 from addon.commands.main import main
 from addon.commands.status_views import ASCII_MARKS, MARKS, count_groups, render_groups
-from addon.metrics.holdout import Holdout, Mean
-from addon.metrics.observed import as_masked, as_sent
-from addon.metrics.record import RequestRecord
-from tests.addon.test_record import FIRST_SCHEMA
+from addon.records.record import RequestRecord
+from addon.records.tally import Holdout, Mean, as_masked, as_sent
 from tests.made_up_records import (
     LEAST,
     REQUEST,
@@ -30,6 +28,7 @@ from tests.made_up_records import (
     status,
     write_records,
 )
+from tests.records.test_record import FIRST_SCHEMA
 
 
 @pytest.fixture(autouse=True)
@@ -741,7 +740,7 @@ def test_a_difference_is_told_where_there_are_enough_and_it_is_more_than_chance(
 ) -> None:
     requests = [*group("m", *masked), *group("h", held_out[0], held_out[1], **OUT)]
     found = count(*requests).compare()["requests"]
-    assert expected == (found.is_told, found.is_telling)
+    assert expected == (found.is_enough, found.is_certain)
 
 
 def test_status_sets_the_groups_side_by_side(

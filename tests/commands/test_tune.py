@@ -12,8 +12,7 @@ from rich.console import Console
 
 from addon.commands.tune import CAVEAT, find_settings, run_tune
 from addon.commands.workers import Workers, open_workers
-from addon.metrics.advice import Advice
-from addon.metrics.toml_values import dump_toml
+from addon.config_commands import Advice, dump_toml
 from addon.places import shipped
 from addon.replay.replay import ReplaySettings
 from addon.replay.tune.recommend import DEFAULTS, Grid, Tuning, recommend, switch_off, tuning_of

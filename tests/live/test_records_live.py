@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from addon.metrics.record import RequestRecord
-from addon.metrics.record_reader import read_records
+from addon.records.file import read_records
+from addon.records.record import RequestRecord
 from tests.live.harness import (
     ON,
     Live,

@@ -15,8 +15,8 @@ from mitmproxy.net import encoding
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
-from addon.metrics.held import HELD
 from addon.network import Address
+from addon.passed import HELD
 from addon.proxy.base_urls import Server, behind
 from addon.recordings.provider.provider import Provider
 from addon.recordings.provider.received import Received

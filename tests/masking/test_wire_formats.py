@@ -82,7 +82,5 @@ def test_formats_are_told_apart_by_name_and_path() -> None:
     assert len(patterns) == len({*patterns})
 
 
-def test_each_reason_has_a_sentence_and_a_letter_of_its_own() -> None:
+def test_each_reason_has_a_sentence_of_its_own() -> None:
     assert len(REASONS) == len({info.sentence for info in REASONS.values()})
-    assert len(REASONS) == len({info.letter for info in REASONS.values()})
-    assert all(len(info.letter) == 1 for info in REASONS.values())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from addon.metrics.record import RequestRecord
+from addon.records.record import RequestRecord
 from tests.soak.client import Clients
 from tests.soak.samples import Sample
 

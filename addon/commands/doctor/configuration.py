@@ -17,8 +17,7 @@ from addon.config import (
     describe_local,
     locate_config,
 )
-from addon.metrics.advice import Advice
-from addon.metrics.toml_values import render_toml
+from addon.config_commands import Advice, render_toml
 from masking.config import REDACTION_VARIABLE, ConfigValue, Settings, find_shadowed, list_values
 from masking.errors import ConfigError
 

@@ -76,15 +76,14 @@ from addon.commands.doctor.versions import check_versions
 from addon.commands.options import config_options
 from addon.commands.terminal import open_console
 from addon.config import CONFIG_NAME
-from addon.metrics.record import RequestRecord
-from addon.metrics.record_file import RecordFile
-from addon.metrics.record_reader import read_records
 from addon.network import Address
 from addon.places import shipped
 from addon.proxy.authorities import authority_path, own_authority, user_bundle
 from addon.proxy.environment import PROXY_VARIABLES, REPLACED, client_environment
 from addon.proxy.health import Health
 from addon.proxy.server import running_proxy
+from addon.records.file import RecordFile, read_records
+from addon.records.record import RequestRecord
 from masking.config import Settings
 
 

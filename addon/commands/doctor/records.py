@@ -6,12 +6,12 @@ from dataclasses import replace
 from datetime import date
 
 from addon.commands.doctor.report import Finding, note, ok
-from addon.metrics.advice import Advice
-from addon.metrics.held import HELD
-from addon.metrics.record import RequestRecord
-from addon.metrics.tally import Tally
-from addon.metrics.tally_line import explain_passed, list_outgrown
-from addon.metrics.uncached import find_uncached, render_uncached
+from addon.config_commands import Advice
+from addon.passed import HELD
+from addon.records.advice import find_uncached, render_uncached
+from addon.records.record import RequestRecord
+from addon.records.tally import Tally
+from addon.records.words import explain_passed, list_outgrown
 from addon.replay.numbers import pluralize
 from masking.config import RequestFacts, Rule, Settings
 from masking.prices import find_pricing, open_list

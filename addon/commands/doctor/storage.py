@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from addon.commands.doctor.report import Finding, broken, note, ok
-from addon.metrics.record_file import BEGINNING
-from addon.metrics.shared_file import begins_as
 from addon.recall import RecallFolder, folder_of
+from addon.records.file import may_hold_records
 from addon.replay.numbers import pluralize
 from masking.config import RecallSettings
 
@@ -29,7 +28,7 @@ def check_record_file(path: Path) -> Iterator[Finding]:
         )
     elif path.exists() and not os.access(path, os.W_OK):
         yield broken(f"{path} cannot be written: no records are kept", f"chmod u+w {_quote(path)}")
-    elif path.exists() and os.access(path, os.R_OK) and not begins_as(path, BEGINNING):
+    elif path.exists() and os.access(path, os.R_OK) and not may_hold_records(path):
         yield broken(
             f"{path} contains something other than records: no records are kept",
             "obsmask config | grep metrics.path",

@@ -27,13 +27,14 @@ from addon.config import (
 )
 from addon.gateways.envoy.options import READY, WorkerOptions
 from addon.gateways.stateless import without_memory
-from addon.metrics.record import RequestRecord
-from addon.metrics.totals import Totals
 from addon.network import Address
+from addon.records.record import RequestRecord
+from addon.records.tally import Totals
+from addon.records.words import render_totals
 from addon.threads import LoopLog
 
 if TYPE_CHECKING:
-    from addon.dashboard.page_server import PageServer
+    from addon.page.server import PageServer
 
 logger = logging.getLogger("observation_masking")
 
@@ -102,7 +103,7 @@ class _Supervisor:
             if self._page:
                 self._page.close()
             self._log.flush()
-            logger.info(str(self._totals))
+            logger.info(render_totals(self._totals))
 
     async def _serve(self) -> None:
         """Start all processes, and keep them going until the end."""
@@ -187,7 +188,7 @@ class _Supervisor:
         settings = self._config.settings.page
         if not settings.enabled:
             return
-        from addon.dashboard.page_server import PageServer
+        from addon.page.server import PageServer
 
         try:
             self._page = PageServer(settings, self._describe, self._log.log)

@@ -24,7 +24,7 @@ from addon.gateways.envoy.messages import METHOD, SERVICE, read_message
 from addon.gateways.envoy.options import READY, WorkerOptions
 from addon.gateways.envoy.stream import HOST_KEY, Processor
 from addon.gateways.stateless import without_memory
-from addon.metrics.record import RequestRecord
+from addon.records.record import RequestRecord
 from addon.stages import Run
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
-from itertools import accumulate, zip_longest
+from itertools import zip_longest
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
@@ -36,7 +36,14 @@ from addon.replay.totals import (
     assumed_prices,
     summarize,
 )
-from masking.accounting import Bill, Cost, MovePrice, label_reasons, render_reasons
+from masking.accounting import (
+    Bill,
+    Move,
+    MovePrice,
+    divide_savings,
+    label_reasons,
+    run_lengths,
+)
 from masking.errors import printable
 from masking.model import Reason
 from masking.window import MaskPolicy
@@ -179,7 +186,7 @@ def render_chart(comparison: Comparison) -> str:
         "about": _introduce(comparison),
         "unit": unit,
         "series": {key: _describe_bills(bills[key], unit) for key in bills},
-        "map": [render_reasons(request.reasons) for request in comparison.chosen],
+        "map": [run_lengths(request.reasons) for request in comparison.chosen],
         "moves": [
             {**asdict(move), "net": move.net} for move in find_moves(comparison.chosen, value)
         ],
@@ -273,8 +280,12 @@ def find_moves(requests: Sequence[ReplayedRequest], value: Value) -> list[Bounda
         for place, request in enumerate(requests)
         if (move := request.entry.move) is not None
     ]
-    savings = _savings_per_token([request.entry.cost for request in requests], moves, value)
-    return [_add_savings(move, savings[move.request :]) for move in moves]
+    costs = [request.entry.cost for request in requests]
+    earned = divide_savings(
+        [Move(move.request, move.removed, move.paid) for move in moves],
+        [value(cost.before) - value(cost.after) for cost in costs],
+    )
+    return [replace(move, **each._asdict()) for move, each in zip(moves, earned, strict=True)]
 
 
 def _describe_move(
@@ -296,29 +307,3 @@ def _describe_move(
         price=move.price,
         paid=move.price * value(bill) / bill.cost if bill.cost else 0.0,
     )
-
-
-def _savings_per_token(
-    costs: Sequence[Cost], moves: Sequence[BoundaryMove], value: Value
-) -> list[float]:
-    """Return what each request has saved, without the price of a move, per token removed so far."""
-    by_request = {move.request: move for move in moves}
-    total, savings = 0.0, []
-    for place, cost in enumerate(costs):
-        saved = value(cost.before) - value(cost.after)
-        if move := by_request.get(place):
-            total += _weight(move)
-            saved += move.paid
-        savings.append(saved / total if total else 0.0)
-    return savings
-
-
-def _weight(move: BoundaryMove) -> float:
-    return max(1.0, move.removed)  # placeholders can be longer than what they replace
-
-
-def _add_savings(move: BoundaryMove, savings: Sequence[float]) -> BoundaryMove:
-    """Return a move with what it has saved, given what each token saved at each request since."""
-    saved = [*accumulate(_weight(move) * each for each in savings)]
-    repaid = (move.request + n for n, sum_ in enumerate(saved) if sum_ >= move.paid)
-    return replace(move, saved=saved[-1], repaid_at=next(repaid, None))

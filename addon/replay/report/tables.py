@@ -16,7 +16,7 @@ from addon.replay.totals import (
     choose_unit,
     summarize,
 )
-from masking.accounting import AS_MUCH, WorstBill
+from masking.accounting import AS_MUCH, WorstBill, is_about_nothing
 
 PolicyKey = Literal["everything", "sliding", "chosen"]
 
@@ -97,7 +97,7 @@ def describe_headline(summary: Summary, conversations: int) -> Headline:
         sentence += " Not all prices are known, so nothing is in dollars here."
     part = abs(saved) / before if before else 0.0
     percent = render_percent(part, 0 if part >= 0.1 or not part else 1)
-    if not saved or abs(saved) <= summary.saved_error:
+    if not saved or is_about_nothing(saved, summary.saved_error):
         return Headline("You save about nothing", sentence)
     verb, more = ("save", "") if saved > 0 else ("pay", " more")
     if unit == "input_tokens":
@@ -170,7 +170,7 @@ def describe_saving(before: float, after: float, error: float) -> Amount:
     """Return what was saved and how far that may be off; `about 0` if it may be nothing."""
     if not before or before == after:
         return Amount("0.0%")
-    if abs(before - after) <= error:
+    if is_about_nothing(before - after, error):
         return Amount("about 0")
     off = f" ±\N{NO-BREAK SPACE}{render_percent(error / before)}" if error else ""
     return Amount(render_percent(1 - after / before) + off, after > before)

@@ -14,9 +14,9 @@ from addon.commands.doctor.proxies import (
     find_addresses,
     reach,
 )
-from addon.metrics.software import describe_software
 from addon.network import DEFAULT_ADDRESS, Address
 from addon.proxy.health import Health
+from addon.records.build import describe_software
 from masking.config import Settings, parse_settings
 from tests.findings import fixes, levels
 

@@ -13,8 +13,8 @@ from addon.commands.doctor.records import (
     check_uncached,
     check_windows,
 )
-from addon.metrics.advice import Advice
-from addon.metrics.held import HELD
+from addon.config_commands import Advice
+from addon.passed import HELD
 from masking.config import Rule, Settings, parse_settings
 from tests.findings import fixes, levels, record
 

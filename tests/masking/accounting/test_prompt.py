@@ -13,15 +13,16 @@ from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import (
     PARTS,
     Prompt,
+    Runs,
     Sizes,
     digest_element,
     digest_elements,
     digest_of,
     measure,
     read_prompt,
-    render_reasons,
+    run_lengths,
 )
-from masking.model import REASONS, Decision, Reason, Replacement, replacements_of
+from masking.model import Decision, Reason, Replacement, replacements_of
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.request_cache import RequestCache
@@ -322,7 +323,7 @@ def test_everything_is_counted_before_and_after() -> None:
         tool_results=4,
         masked=1,
         kept={"not_string": 1, "orphan": 1, "in_window": 1},
-        result_reasons="mnow",
+        result_reasons=((1, "masked"), (1, "not_string"), (1, "orphan"), (1, "in_window")),
         tool_chars_before=3 * 330,
         tool_chars_after=2 * 330 + len(PLACEHOLDER),
         json_chars_before=len(body.decode()),
@@ -404,18 +405,22 @@ def test_the_parts_add_up(document: dict[str, object], chosen: MaskPolicy) -> No
 @pytest.mark.parametrize(
     ("reasons", "row"),
     [
-        pytest.param([], "", id="no result"),
-        pytest.param(["masked"], "m", id="one result"),
-        pytest.param(["masked"] * 12 + ["error", "in_window", "in_window"], "12me2w", id="runs"),
-        pytest.param(["masked", "error", "masked"], "mem", id="a reason that comes back"),
+        pytest.param([], (), id="no result"),
+        pytest.param(["masked"], ((1, "masked"),), id="one result"),
+        pytest.param(
+            ["masked"] * 12 + ["error", "in_window", "in_window"],
+            ((12, "masked"), (1, "error"), (2, "in_window")),
+            id="runs",
+        ),
+        pytest.param(
+            ["masked", "error", "masked"],
+            ((1, "masked"), (1, "error"), (1, "masked")),
+            id="a reason that comes back",
+        ),
     ],
 )
-def test_a_row_has_a_letter_for_each_result(reasons: list[Reason], row: str) -> None:
-    assert row == render_reasons(reasons)
-
-
-def test_no_two_reasons_share_a_letter() -> None:
-    assert len(REASONS) == len({info.letter for info in REASONS.values()})
+def test_reasons_are_counted_in_a_row(reasons: list[Reason], row: Runs) -> None:
+    assert row == run_lengths(reasons)
 
 
 # What a prompt is composed of, in every wire format.

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import to_json
 
-from addon.metrics.toml_values import dump_toml
+from addon.config_commands import dump_toml
 from masking import ConfigError, MaskPolicy
 from masking.config import (
     ConfigValue,

@@ -1,7 +1,8 @@
 /* The masking map: a row for each request, a column for each tool result. Cells are drawn in whole
    pixels; the browser then scales the canvas to fit. */
 
-const expand = (row) => row.replace(/(\d+)(\D)/g, (_, count, letter) => letter.repeat(count));
+/* A row is in run lengths: [[12, "masked"], [7, "in_window"]]. */
+const expand = (row) => row.flatMap(([count, reason]) => Array(count).fill(reason));
 
 /* Requests or results to label: the first, and round numbers, as many as fit. */
 function spread(count, size) {
@@ -23,9 +24,9 @@ function paint(canvas, across, down, map, columns) {
   const context = canvas.getContext("2d");
   map.forEach((row, index) => {
     let column = 0;
-    for (const [, count, letter] of row.matchAll(/(\d*)(\D)/g)) {
-      context.fillStyle = colour(data.reasons[letter][0]);
-      const end = column + Number(count || 1);
+    for (const [count, reason] of row) {
+      context.fillStyle = colour(reason);
+      const end = column + count;
       if (!gap) context.fillRect(column * dx, index * dy, (end - column) * dx, dy);
       for (; gap && column < end; column += 1) {
         context.fillRect(column * dx, index * dy, dx - 1, dy - 1);
@@ -48,10 +49,10 @@ function showMap({ map }) {
   const title = html("h3", {}, "What became of every tool result");
   if (!columns) return [title, html("p", {}, "No request has a tool result.")];
   const found = Object.entries(data.reasons)
-    .filter(([letter]) => map.some((row) => row.includes(letter)));
-  const count = (letter) => rows.at(-1).split(letter).length - 1;
-  const tally = found.filter(([letter]) => count(letter))
-    .map(([letter, [, label]]) => `${whole(count(letter))} ${label.split(":")[0]}`).join(", ");
+    .filter(([name]) => map.some((row) => row.some(([, reason]) => reason === name)));
+  const count = (name) => rows.at(-1).filter((reason) => reason === name).length;
+  const tally = found.filter(([name]) => count(name))
+    .map(([name, label]) => `${whole(count(name))} ${label.split(":")[0]}`).join(", ");
   const size = `${plural(rows.length, "request")}, a row each, the first at the top; ` +
     `${plural(columns, "tool result")}, a column each, the oldest at the left.`;
   const label = `Masking map: ${size} In the last request: ${tally}.`;
@@ -59,16 +60,16 @@ function showMap({ map }) {
   const [across, down] = ["across", "down"].map((name) => html("div", { class: `axis ${name}` }));
   const output = html("output", {}, size);
   const go = explore(canvas, { columns, rows: rows.length }, (column, row) => {
-    const reason = data.reasons[rows[row][column]];
+    const label = data.reasons[rows[row][column]];
     output.textContent = `Request ${whole(row + 1)}, result ${whole(column + 1)}: ` +
-      (reason ? reason[1] : "not there yet");
+      (label || "not there yet");
   });
   canvas.addEventListener("pointermove", ({ offsetX, offsetY }) =>
     go([Math.floor((offsetX / canvas.clientWidth) * columns),
       Math.floor((offsetY / canvas.clientHeight) * rows.length)]));
   drawings.push(() => paint(canvas, across, down, map, columns));
   return [title,
-    legend(found.map(([, [name, text]]) => [`reason ${name}`, text])),
+    legend(found.map(([name, label]) => [`reason ${name}`, label])),
     html("figure", {}, output, html("div", { class: "map" }, across, down, canvas),
       html("figcaption", {}, `In the last request: ${tally}.`))];
 }

@@ -1,0 +1,188 @@
+"""The board in the words and numbers of the page, as JSON: sums, rows, one conversation."""
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from addon.page.board import Conversation, Described, ShownRequest, View
+from addon.records.tally import BillSum, Holdout, Tally
+from addon.records.words import (
+    NOTE,
+    describe_groups,
+    list_rereads,
+    render_net,
+    render_resent,
+    render_tally,
+    why_nothing_masked,
+)
+from masking.accounting import Move, divide_savings
+
+_SPARK = 60
+"""The points of a sparkline: of the latest requests."""
+
+_UNFIT = "without masking it would no longer fit its model, which takes {:,} tokens"
+
+
+def describe_view(view: View) -> Described:
+    """Return the sums of the run, and a row for each of the view's conversations."""
+    return {
+        "version": view.version,
+        "is_whole": view.is_whole,
+        "total": {**describe_sums(view.total), "conversations": len(view.total.conversations)},
+        "holdout": _describe_holdout(view.holdout),
+        "conversations": [describe_row(each) for each in view.conversations],
+    }
+
+
+def _describe_holdout(holdout: Holdout) -> Described | None:
+    compared = describe_groups(holdout)
+    if compared is None:
+        return None
+    return {"counts": compared.counts, "measures": [*map(list, compared.measures)], "note": NOTE}
+
+
+def describe_row(conversation: Conversation) -> Described:
+    """Return a conversation in short."""
+    return {
+        "key": conversation.key,
+        "number": conversation.number,
+        "names": conversation.names,
+        "label": conversation.label,
+        "unfit": conversation.unfit and _UNFIT.format(conversation.unfit),
+        "changed": conversation.changed,
+        "time": conversation.requests[-1].time if conversation.requests else None,
+        "saved": _accumulate(conversation)[-_SPARK:],
+        **describe_sums(conversation.tally),
+    }
+
+
+def describe_sums(tally: Tally) -> Described:
+    """Return the sums of some requests: numbers to sort by, and sentences to read.
+
+    If all of them were observed only, the numbers are what masking would have done.
+    """
+    line, notes = render_tally(tally), [*_list_notes(tally)]
+    is_observed, tally = is_observed_only(tally), _shown_sums(tally)
+    bill, unit = find_bill(tally)
+    return {
+        "is_observed": is_observed,
+        "requests": tally.count,
+        "failed": tally.failed,
+        "sent": tally.tokens_before if is_observed else tally.tokens_after,
+        "spared": tally.tokens_before - tally.tokens_after,
+        "masked": tally.changed,
+        "net": render_net(bill, unit),
+        "is_loss": bill.is_certain and bill.saved < 0,
+        "line": line,
+        "notes": notes,
+        "why": why_nothing_masked(tally).explain() if tally.count and not tally.changed else None,
+    }
+
+
+def describe_conversation(conversation: Conversation) -> Described:
+    """Return a conversation with its requests and the moves of its boundary."""
+    _, unit = find_bill(_shown_sums(conversation.tally))
+    moves = find_moves([*conversation.requests], _list_savings(conversation), unit)
+    return {
+        **describe_row(conversation),
+        "forgotten": conversation.forgotten,
+        "unit": unit,
+        "saved": _accumulate(conversation),
+        "moves": [move._asdict() for move in moves],
+        "columns": ShownRequest._fields,
+        "all": [list(request) for request in conversation.requests],
+    }
+
+
+def _list_notes(tally: Tally) -> Iterator[str]:
+    if tally.resent:
+        yield render_resent(tally)
+    yield from list_rereads(tally)
+
+
+def is_observed_only(tally: Tally) -> bool:
+    """Whether all requests left as the agents wrote them, so that nothing was masked."""
+    return tally.count > 0 and tally.requests["observed"] == tally.count
+
+
+def find_bill(tally: Tally) -> tuple[BillSum, str]:
+    """Return the bill to show, and its unit: in US dollars if every price is known."""
+    if tally.dollars.requests and not tally.unpriced.requests:
+        return tally.dollars, "usd"
+    return tally.tokens, "input_tokens"
+
+
+def _shown_sums(tally: Tally) -> Tally:
+    """Return the sums to show: as if masked, where all was observed only."""
+    return tally.observed if tally.observed and is_observed_only(tally) else tally
+
+
+def _accumulate(conversation: Conversation) -> list[float]:
+    """Return what was saved up to each request that is kept, in the conversation's unit."""
+    bill, _ = find_bill(_shown_sums(conversation.tally))
+    steps = _list_savings(conversation)
+    before = bill.saved - sum(steps)  # what those saved that are not kept any more
+    return [round(before + total, 6) for total in accumulate(steps)]
+
+
+def _list_savings(conversation: Conversation) -> list[float]:
+    """Return what each request that is kept saved."""
+    is_observed = is_observed_only(conversation.tally)
+    _, unit = find_bill(_shown_sums(conversation.tally))
+    # What masking would have saved is no part of what was saved where some requests were masked.
+    return [
+        _save(request, unit) if is_observed or not request.observed else 0.0
+        for request in conversation.requests
+    ]
+
+
+def _save(request: ShownRequest, unit: str) -> float:
+    if unit == "usd":
+        return (request.dollars_before or 0.0) - (request.dollars_after or 0.0)
+    return (request.tokens_before or 0.0) - (request.tokens_after or 0.0)
+
+
+# The moves of the boundary
+
+
+class ShownMove(NamedTuple):
+    """A move, at a `request` counted from 0.
+
+    results: how many results it masked.
+    removed: the tokens that it took out.
+    price: what it cost, as what follows the newly masked results was written to the cache anew.
+    saved: what it has saved up to the last request, its price not deducted.
+    repaid_at: the request by which it had saved its price; None if it has not.
+    """
+
+    request: int
+    results: int
+    removed: int
+    price: float
+    saved: float
+    repaid_at: int | None
+
+
+def find_moves(
+    requests: Sequence[ShownRequest], saved: Sequence[float], unit: str
+) -> list[ShownMove]:
+    """Return the moves in order; `saved` is what each request saved, in `unit`."""
+    moves = [_read_move(at, requests, unit) for at, each in enumerate(requests) if each.moved]
+    # What was taken out before the first request that is kept has its part, too.
+    is_first_kept = bool(requests) and not requests[0].moved
+    before = float(requests[0].spared or 0) if is_first_kept else 0.0
+    earned = divide_savings(
+        [Move(move.request, move.removed, move.price) for move in moves], saved, before
+    )
+    return [move._replace(**each._asdict()) for move, each in zip(moves, earned, strict=True)]
+
+
+def _read_move(at: int, requests: Sequence[ShownRequest], unit: str) -> ShownMove:
+    """Return a move as it stands at its own request."""
+    request = requests[at]
+    masked, spared = (requests[at - 1].masked, requests[at - 1].spared) if at else (0, 0)
+    price = request.move_price or 0.0
+    if unit == "usd":
+        price *= (request.dollars_after or 0.0) / (request.tokens_after or 1.0)
+    removed = (request.spared or 0) - (spared or 0)
+    return ShownMove(at, request.masked - masked, removed, price, 0.0, None)

@@ -1,0 +1,276 @@
+"""What Prometheus scrapes, counted since the start: plain numbers by their labels.
+
+To count takes nothing of Prometheus's library, which is loaded when somebody asks. The names are
+those of OpenTelemetry's conventions for generative AI where they have one.
+"""
+
+import threading
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from addon.records.record import RequestRecord
+from addon.records.tally import as_sent
+from addon.request import one_line
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+Labels = tuple[str, ...]
+
+_NAMED = ("host", "model", "client", "label")
+
+_MAX_COMBINATIONS = 1_000
+"""Of these; a later one has `other` for each of them. A start of the proxy begins anew."""
+
+_TOKEN_USAGE = (
+    *("gen_ai_operation_name", "gen_ai_token_type", "gen_ai_request_model"),
+    "server_address",
+)
+_TOKEN_BOUNDS = tuple(float(4**n) for n in range(14))
+"""The bounds that the conventions recommend for `gen_ai.client.token.usage`."""
+
+_SECOND_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_WAIT_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
+
+_OWN = "observation_masking"
+
+_TOKENS = "gen_ai_client_token_usage"
+_HOOK = f"{_OWN}_hook_seconds"
+_FIRST_CHUNK = f"{_OWN}_first_chunk_seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class CounterOf:
+    """A sum that only grows; `name` is without its `_total`."""
+
+    name: str
+    meaning: str
+    labels: Labels
+    sums: dict[Labels, float] = field(default_factory=dict)
+
+    def add(self, amount: float, *labels: str) -> None:
+        """Count an amount; what is not above 0 is none."""
+        if amount > 0:
+            self.sums[labels] = self.sums.get(labels, 0.0) + amount
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramOf:
+    """How often values fell into each bucket, the last of which has no bound, and their sum."""
+
+    name: str
+    meaning: str
+    labels: Labels
+    bounds: Sequence[float]
+    counts: dict[Labels, list[int]] = field(default_factory=dict)
+    sums: dict[Labels, float] = field(default_factory=dict)
+
+    def observe(self, value: float | None, *labels: str) -> None:
+        """Take in a value, if there is one."""
+        if value is None or value < 0:
+            return
+        counts = self.counts.setdefault(labels, [0] * (len(self.bounds) + 1))
+        counts[bisect_left(self.bounds, value)] += 1
+        self.sums[labels] = self.sums.get(labels, 0.0) + value
+
+
+_COUNTERS: dict[str, tuple[str, Labels]] = {
+    "requests": (
+        "Requests by what became of them: masked, unchanged, observed, passed, failed.",
+        (*_NAMED, "outcome"),
+    ),
+    "tool_results": (
+        "Tool results in all requests that they were sent in, by what became of them.",
+        ("reason",),
+    ),
+    "prompt_tokens": (
+        "Estimated tokens of prompts: sent, and not sent as masking took them out.",
+        (*_NAMED, "state"),
+    ),
+    "cached_tokens": ("Prompt tokens that providers read from a cache.", _NAMED),
+    "cost_dollars": (
+        "What prompts cost in US dollars: sent, and unmasked as is estimated.",
+        (*_NAMED, "state"),
+    ),
+    "cost_input_tokens": (
+        "What prompts cost in plain input tokens: sent, and unmasked as is estimated.",
+        (*_NAMED, "state"),
+    ),
+    "prompt_part_tokens": (
+        "Estimated tokens of prompts that were sent, by the part of the prompt.",
+        ("part",),
+    ),
+    "boundary_moves": ("Requests at which more was masked than before.", _NAMED),
+    "rereads": ("Tool calls that repeated one whose result was masked.", _NAMED),
+    "requests_fitting_only_masked": (
+        "Requests that fitted their model's window only because they were masked.",
+        _NAMED,
+    ),
+    "requests_resent": (
+        "Requests sent once more as the agent wrote them, after a 400: accepted, refused.",
+        (*_NAMED, "answer"),
+    ),
+}
+"""What each counts, and by which labels; the names are without what they all begin with."""
+
+_HISTOGRAMS: dict[str, tuple[str, Labels, Sequence[float]]] = {
+    _TOKENS: (
+        "Tokens of a request and of its answer, as the provider counted them.",
+        _TOKEN_USAGE,
+        _TOKEN_BOUNDS,
+    ),
+    _HOOK: ("How long a request waited for the addon.", (), _SECOND_BOUNDS),
+    _FIRST_CHUNK: (
+        "From the arrival of a request to the first piece of a streamed answer.",
+        ("host",),
+        _WAIT_BOUNDS,
+    ),
+}
+
+
+_MAX_VALUES = 50
+_OTHER = "other"
+
+
+class LabelValues:
+    """Lets the first values of a label through, whatever names requests bring; then `other`."""
+
+    def __init__(self, max_values: int = _MAX_VALUES) -> None:
+        self._max_values = max_values
+        self._known: set[str] = set()
+
+    def take(self, value: str | None) -> str:
+        """Return the value to use; an empty one for None."""
+        if not value:
+            return ""
+        shown = one_line(value)
+        if shown not in self._known:
+            if len(self._known) >= self._max_values:
+                return _OTHER
+            self._known.add(shown)
+        return shown
+
+
+class Counters:
+    """Counts each record. It is fed in one thread and read in another, which holds `lock`."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._counters = {
+            name: CounterOf(f"{_OWN}_{name}", *described) for name, described in _COUNTERS.items()
+        }
+        self._histograms = {
+            name: HistogramOf(name, *described) for name, described in _HISTOGRAMS.items()
+        }
+        self._values = tuple(LabelValues() for _ in _NAMED)
+        self._combinations: set[Labels] = set()
+
+    def list_metrics(self) -> Iterator[CounterOf | HistogramOf]:
+        """Yield every metric, under `lock`."""
+        yield from self._counters.values()
+        yield from self._histograms.values()
+
+    def add(self, record: RequestRecord) -> None:
+        """Count a request that has come to its end, as it was sent; not those of a recording."""
+        if record.replay:
+            return
+        with self.lock:
+            self._add(find_outcome(record), as_sent(record))
+
+    def _add(self, outcome: str, record: RequestRecord) -> None:
+        named = self._name(record)
+        host, model, *_ = named
+
+        def count(name: str, amount: float, *labels: str) -> None:
+            self._counters[name].add(amount, *labels)
+
+        count("requests", 1, *named, outcome)
+        count("requests_resent", record.resent is not None, *named, record.resent or "")
+        changed = {name: getattr(record, name) or 0 for name in _CHANGED}
+        for reason, results in {**changed, **(record.kept or {})}.items():
+            count("tool_results", results, reason)
+        count("boundary_moves", bool(record.boundary_moved), *named)
+        count("rereads", record.rereads or 0, *named)
+        fits_only_masked = record.masking == "on" and record.fits_unmasked is False
+        count("requests_fitting_only_masked", fits_only_masked, *named)
+
+        tokens = self._histograms[_TOKENS]
+        if record.purpose != "count":  # which sends no tokens to a model
+            before, after = record.request_tokens_before or 0, record.request_tokens_after or 0
+            count("prompt_tokens", after, *named, "sent")
+            count("prompt_tokens", before - after, *named, "not_sent")
+            count("cached_tokens", record.cached_tokens or 0, *named)
+            for part, size in (record.composition or {}).items():
+                count("prompt_part_tokens", size, part)
+            tokens.observe(record.prompt_tokens, "chat", "input", model, host)
+            tokens.observe(record.completion_tokens, "chat", "output", model, host)
+
+        count("cost_dollars", record.cost_dollars_before or 0.0, *named, "unmasked")
+        count("cost_dollars", record.cost_dollars_after or 0.0, *named, "sent")
+        count("cost_input_tokens", record.cost_tokens_before or 0.0, *named, "unmasked")
+        count("cost_input_tokens", record.cost_tokens_after or 0.0, *named, "sent")
+
+        seconds = None if record.hook_us is None else record.hook_us / 1e6
+        self._histograms[_HOOK].observe(seconds)
+        self._histograms[_FIRST_CHUNK].observe(record.first_chunk_seconds, host)
+
+    def _name(self, record: RequestRecord) -> Labels:
+        """Return the values of `_NAMED`: few of each, and few combinations."""
+        given = (record.host, record.model, record.client, record.label)
+        named = tuple(values.take(value) for values, value in zip(self._values, given, strict=True))
+        if named not in self._combinations and len(self._combinations) >= _MAX_COMBINATIONS:
+            return (_OTHER,) * len(named)
+        self._combinations.add(named)
+        return named
+
+
+_CHANGED = ("masked", "redacted", "reduced", "dropped")
+
+
+def find_outcome(record: RequestRecord) -> str:
+    """Return in a word what became of a request."""
+    if record.failed:
+        return "failed"
+    if record.passed_through is not None:
+        return "passed"
+    if record.masking == "observed":
+        return "observed"
+    return "masked" if any(getattr(record, name) for name in _CHANGED) else "unchanged"
+
+
+# As Prometheus reads it, by its own library
+
+
+def expose(counters: Counters, accept: str) -> tuple[bytes, str]:
+    """Return all metrics in the format that a scraper accepts, and the format's content type."""
+    from prometheus_client.exposition import choose_encoder
+    from prometheus_client.registry import Collector
+
+    class _All(Collector):
+        def collect(self) -> "Iterator[Metric]":
+            return map(_render, counters.list_metrics())
+
+    encode, kind = choose_encoder(accept)
+    with counters.lock:
+        return encode(_All()), kind
+
+
+def _render(metric: CounterOf | HistogramOf) -> "Metric":
+    from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+    from prometheus_client.utils import floatToGoString
+
+    if isinstance(metric, CounterOf):
+        counter = CounterMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+        for labels, total in metric.sums.items():
+            counter.add_metric(labels, total)
+        return counter
+    histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+    bounds = (*map(floatToGoString, metric.bounds), "+Inf")
+    for labels, counts in metric.counts.items():
+        # For each bound, how many values are not above it.
+        buckets = [*zip(bounds, map(float, accumulate(counts)), strict=True)]
+        histogram.add_metric(labels, buckets, metric.sums[labels])
+    return histogram

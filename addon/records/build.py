@@ -1,0 +1,217 @@
+"""From an answered request to its record.
+
+Every engine's requests come through here, so what a record says of a request is said once: a new
+field is a line in `record.py`, and one in the paragraph below that its fact belongs to.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from addon.records.record import RequestRecord
+from addon.stages import Answered, Measured
+from addon.version import find_version
+from masking.accounting import Bill, Entry, Margin, Savings, Sizes, count_masked_repeats
+from masking.config import Settings
+from masking.errors import ConfigError
+from masking.prices import Pricing, fits_window, open_list
+from masking.tokens import ENCODING_NAME, is_exact_for
+from masking.wire import Usage
+
+RECORD_SCHEMA = 3
+"""The version of a record's fields. Up to version 2 `result_reasons` had letters. Records without a
+version are of version 1, which lacks the fields of `describe_software`, `price_entry` and
+`net_unpriced`."""
+
+_SIZES = tuple(field.name for field in dataclasses.fields(Sizes))
+_SECOND_DIGITS, _TOKEN_DIGITS, _DOLLAR_DIGITS = 3, 1, 8
+_FIRST_REFUSAL = 400
+
+
+def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
+    """Return the record of a request that has come to its end; `entry` is its ledger entry.
+
+    A field that is left out is null.
+    """
+    rewritten, measured, usage = answered.rewritten, answered.measured, answered.usage or Usage()
+    received, priced = rewritten.received, rewritten.priced
+    fields: dict[str, object] = {
+        **describe_software(received.settings),
+        # As it arrived
+        "run": received.run.name,
+        "tag": received.run.tag,
+        "time": received.time.isoformat(timespec="milliseconds"),
+        "host": received.host,
+        "path": received.path,
+        "format": received.wire.name,
+        "purpose": received.purpose,
+        "client": received.client,
+        "label": received.settings.label or None,
+        "subscription": received.subscription,
+        "replay": received.replay,
+        # As it went on
+        "masking": _name_masking(answered),
+        "group": rewritten.group,
+        "passed_through": rewritten.passed_through,
+        "resent": rewritten.resent,
+        "prefix": rewritten.prefix,
+        "binding": rewritten.binding,
+        "bytes_before": rewritten.bytes_before,
+        "bytes_after": rewritten.bytes_after,
+        "hook_us": rewritten.hook_us,
+        # As it was answered
+        "status": answered.status,
+        "error": answered.error,
+        "conversation_id": answered.conversation_id,
+        "prompt_tokens": usage.prompt,
+        "cached_tokens": usage.cached,
+        "written_tokens": usage.written,
+        "written_long_tokens": usage.written_long,
+        "completion_tokens": usage.completion,
+        "reasoning_tokens": usage.reasoning,
+    }
+    seconds = answered.first_chunk_seconds
+    if seconds is not None and (answered.status or 0) < _FIRST_REFUSAL:  # a refusal is no answer
+        fields["first_chunk_seconds"] = round(seconds, _SECOND_DIGITS)
+    if priced is not None:
+        found = priced.pricing.entry
+        fields |= {
+            "model": priced.model,
+            "stream": priced.stream,
+            "cache_read_ratio": priced.prices.read,
+            "cache_write_ratio": priced.prices.write,
+            **describe_pricing(priced.pricing),
+            "price_entry": found and (found.seller, found.model),
+            "model_window_tokens": priced.pricing.window,
+        }
+    if measured is not None:
+        fields |= {name: getattr(measured.sizes, name) for name in _SIZES}
+        fields["fits_unmasked"] = _fits_unmasked(answered, measured)
+        if measured.sizes.request_tokens_before is not None:
+            exact = is_exact_for(priced.model if priced else None)
+            fields |= {"tokenizer": ENCODING_NAME, "tokenizer_exact": exact}
+    if entry is not None:
+        fields |= {**describe_entry(entry), "net_unpriced": entry.savings.unpriced}
+        if measured is not None:
+            masked = entry.masked_before or ()
+            fields["rereads"] = count_masked_repeats(measured.repeated, masked)
+    return RequestRecord.model_validate(fields)
+
+
+def _name_masking(answered: Answered) -> str:
+    if not answered.rewritten.received.settings.strategies.can_change:
+        return "off"
+    return "observed" if answered.rewritten.observed else "on"
+
+
+def _fits_unmasked(answered: Answered, measured: Measured) -> bool | None:
+    """Whether the request as the agent wrote it would fit its model's window; None if unknown.
+
+    What the provider counted of the prompt that was sent shows how many tokens the model makes.
+    """
+    rewritten, sizes = answered.rewritten, measured.sizes
+    window = rewritten.priced.pricing.window if rewritten.priced else None
+    unmasked = sizes.request_tokens_before
+    if window is None or unmasked is None:
+        return None
+    was_unmasked = rewritten.observed or not rewritten.received.answers_masked
+    sent = unmasked if was_unmasked else sizes.request_tokens_after
+    counted = answered.usage and answered.usage.prompt
+    if counted and sent:
+        return fits_window(unmasked * counted / sent, window, counted=True)
+    return fits_window(unmasked, window)
+
+
+# What it cost
+
+
+def describe_pricing(pricing: Pricing) -> Mapping[str, object]:
+    """Return the fields of a record that say what a cached and a written token were billed at."""
+    return {
+        "price_source": pricing.source,
+        "price_read_ratio": pricing.read,
+        "price_write_ratio": pricing.write,
+    }
+
+
+def describe_entry(entry: Entry) -> Mapping[str, object]:
+    """Return the fields of a record that say what a request cost; null for what is not known."""
+    cost = entry.cost
+    return {
+        "conversation": entry.conversation,
+        "boundary_moved": entry.moved,
+        "move_price_tokens": entry.move and round(entry.move.price, _TOKEN_DIGITS),
+        "boundary_held": entry.is_frozen,
+        "predicted_cached_tokens": cost.predicted,
+        "cached_tokens_basis": cost.basis,
+        **_describe_bill(cost.before, "before"),
+        **_describe_bill(cost.before_warm, "before_warm"),
+        **_describe_bill(cost.after, "after"),
+        "saved_tokens_error": round(cost.margin.width, _TOKEN_DIGITS),
+        "saved_tokens_error_by_chance": round(cost.margin.chance, _TOKEN_DIGITS),
+        "saved_dollars_error": _round_error(cost.dollar_margin, cost.saved_dollars),
+        **_describe_savings(entry.savings, "net"),
+        **_describe_savings(entry.total, "total_net"),
+        "total_unpriced": entry.total.unpriced,
+    }
+
+
+def _describe_bill(bill: Bill, name: str) -> dict[str, float | None]:
+    return {
+        f"cost_tokens_{name}": round(bill.cost, _TOKEN_DIGITS),
+        f"cost_dollars_{name}": _round_dollars(bill.dollars),
+    }
+
+
+def _describe_savings(savings: Savings, name: str) -> dict[str, float | None]:
+    return {
+        f"{name}_tokens": round(savings.tokens, _TOKEN_DIGITS),
+        f"{name}_tokens_error": round(savings.margin.width, _TOKEN_DIGITS),
+        f"{name}_dollars": _round_dollars(savings.dollars),
+        f"{name}_dollars_error": _round_error(savings.dollar_margin, savings.dollars),
+    }
+
+
+def _round_error(margin: Margin, dollars: float | None) -> float | None:
+    """Return by how much dollars may be off; None where there are none."""
+    return None if dollars is None else round(margin.width, _DOLLAR_DIGITS)
+
+
+def _round_dollars(dollars: float | None) -> float | None:
+    return None if dollars is None else round(dollars, _DOLLAR_DIGITS)
+
+
+# By which software
+
+
+class _Described(NamedTuple):
+    settings: Settings
+    fields: Mapping[str, object]
+
+
+_MOST_DESCRIBED = 16
+"""More settings than these are hardly in force at a time: those of the file, and of its rules."""
+
+_described: dict[int, _Described] = {}
+
+
+def describe_software(settings: Settings) -> Mapping[str, object]:
+    """Return the fields of a record that say by which software it was made, and its settings."""
+    # By identity: a digest of all settings, or only their hash, takes longer than the record.
+    found = _described.get(id(settings))
+    if found is not None and found.settings is settings:
+        return found.fields
+    try:
+        price_list_date = open_list(settings.price_list).date
+    except (OSError, ConfigError):  # removed since the start
+        price_list_date = None
+    fields = {
+        "record_schema": RECORD_SCHEMA,
+        "software_version": find_version(),
+        "config_digest": settings.digest,
+        "price_list_date": price_list_date,
+    }
+    if len(_described) >= _MOST_DESCRIBED:
+        _described.clear()
+    _described[id(settings)] = _Described(settings, fields)
+    return fields

@@ -1,0 +1,457 @@
+"""The record of a request, and that of an MCP response: their fields, and what each means.
+
+A record is a line of the file of records, and what the log, `obsmask status`, the page and
+Prometheus are fed with. It never has content. The meanings are also the documentation
+(`docs/records.md`, by `python -m tests.make_docs`).
+
+A new field has its line here, and one in `build.py`, which every engine's requests pass.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.fields import FieldInfo
+
+from addon.stages import Group, Interruption, Resent
+from masking.accounting import Basis
+from masking.memory import PrefixState
+from masking.prices import Source
+from masking.reduction import InvariantStatus, ReductionStage
+from masking.wire import OnHistoryEdit, Purpose
+
+Unit = Literal[
+    "characters", "tokens", "input tokens", "US dollars", "bytes", "microseconds", "seconds"
+]
+"""`input tokens` are equivalents: what as many plain input tokens would cost."""
+
+_LIMIT = 10**24
+"""No number of a request is near it. Of larger ones, sums and squares could overflow."""
+
+Count = Annotated[int, Field(ge=-_LIMIT, le=_LIMIT)]
+Amount = Annotated[float, Field(ge=-_LIMIT, le=_LIMIT)]
+
+
+def means(meaning: str, unit: Unit | None = None) -> FieldInfo:
+    """Return what a field means, in a sentence, and the unit of its value."""
+    info: FieldInfo = Field(description=meaning, json_schema_extra={"unit": unit})
+    return info
+
+
+_OLD_LETTERS = {
+    "m": "masked",
+    "r": "redacted",
+    "b": "reduced",
+    "d": "dropped",
+    "x": "off",
+    "i": "bad_id",
+    "o": "orphan",
+    "w": "in_window",
+    "h": "held",
+    "k": "last_k",
+    "c": "kept_tool",
+    "z": "unlisted_tool",
+    "v": "kept_argument",
+    "p": "last_images",
+    "l": "latest",
+    "q": "reread",
+    "g": "bound",
+    "y": "summary",
+    "j": "refused",
+    "e": "error",
+    "n": "not_string",
+    "a": "already_masked",
+    "t": "too_short",
+    "s": "not_shorter",
+    "f": "other_tool",
+    "u": "in_use",
+}
+"""The reasons of records up to schema 2, by their letters."""
+
+_OLD_RUN = re.compile(r"(\d*)(\D)")
+
+
+def _read_reasons(row: object) -> object:
+    """Return reasons in run lengths; those of an older record are a text, such as `12m7w`."""
+    if not isinstance(row, str):
+        return row
+    runs = _OLD_RUN.findall(row)
+    return tuple((int(count or 1), _OLD_LETTERS.get(letter, letter)) for count, letter in runs)
+
+
+class RequestRecord(BaseModel):
+    """One request and what became of it; null is what is not known.
+
+    Made from a mapping, or from a line of an older file, which lacks the newer fields. Raises
+    ValueError for what is no record.
+    """
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    kind: Annotated[Literal["chat"], means("A chat request; `mcp` is an MCP response.")] = "chat"
+    record_schema: Annotated[Count, means("The version of these fields; 1 if it is left out.")] = 1
+    software_version: Annotated[
+        str | None, means("The version of observation-masking that made the record.")
+    ] = None
+    config_digest: Annotated[
+        str | None,
+        means("A digest of the settings. Records with the same digest can be compared."),
+    ] = None
+    price_list_date: Annotated[str | None, means("The date of the price list.")] = None
+    run: Annotated[
+        str | None, means("A random name of the run of the proxy that made the record.")
+    ] = None
+    tag: Annotated[str | None, means("The tag that its user gave that run (`mask_tag`).")] = None
+    time: Annotated[str, means("When the request arrived, in UTC (ISO 8601).")]
+    host: Annotated[str, means("The host of the request.")]
+    path: Annotated[str, means("The path, without its query.")]
+    format: Annotated[str | None, means("The wire format, such as `chat` or `messages`.")] = None
+    purpose: Annotated[
+        Purpose | None,
+        means(
+            "Whether it asks for an answer, for the tokens that it would have (`count`), or for "
+            "its history in short (`compact`)."
+        ),
+    ] = None
+    client: Annotated[
+        str | None, means("The program that sent the request, by its `User-Agent`, unversioned.")
+    ] = None
+    label: Annotated[
+        str | None, means("The label of the rule whose settings held for the request.")
+    ] = None
+    subscription: Annotated[
+        bool | None,
+        means("Whether a subscription pays for it, so that dollars are what the API would cost."),
+    ] = None
+    model: Annotated[str | None, means("The model that is asked for.")] = None
+    stream: Annotated[bool | None, means("Whether a stream is asked for.")] = None
+    masking: Annotated[
+        Literal["on", "observed", "off"],
+        means(
+            "Whether any strategy is on. If `observed`, the request left as the agent wrote it, "
+            "and all that is after masking is reckoned."
+        ),
+    ]
+    group: Annotated[
+        Group | None,
+        means("`holdout` if its conversation is observed only to compare the others with it."),
+    ] = None
+    passed_through: Annotated[str | None, means("Why the request was sent untouched.")] = None
+    resent: Annotated[
+        Resent | None,
+        means(
+            "What came of sending the request as the agent wrote it, after a 400 to the masked "
+            "one; `refused` also where no answer came. What it says of masking is then true of "
+            "the one that was taken."
+        ),
+    ] = None
+    replay: Annotated[bool, means("Whether the request comes from a recording.")] = False
+    prefix: Annotated[
+        PrefixState | None,
+        means(
+            "With a memory: whether the conversation is first met, or else whether the provider "
+            "most likely still has its prompt in the cache (`warm`) or not (`cold`)."
+        ),
+    ] = None
+    binding: Annotated[
+        OnHistoryEdit | None,
+        means(
+            "What the provider does with the model's reasoning once a text before it has changed; "
+            "null if that changes nothing."
+        ),
+    ] = None
+    cache_read_ratio: Annotated[
+        Amount,
+        means("The cache-read price used for the boundary; 1 is an uncached token."),
+    ] = 1.0
+    cache_write_ratio: Annotated[
+        Amount,
+        means("The cache-write price. Where the two are equal, the window slides."),
+    ] = 1.0
+    price_source: Annotated[Source | None, means("Where the billed prices come from.")] = None
+    price_read_ratio: Annotated[
+        Amount | None, means("The billed cache-read price; 1 is an uncached token.")
+    ] = None
+    price_write_ratio: Annotated[Amount | None, means("The billed cache-write price.")] = None
+    price_entry: Annotated[
+        tuple[str, str] | None,
+        means("The seller and the model of the entry of the price list that gave them."),
+    ] = None
+    model_window_tokens: Annotated[
+        Count | None,
+        means(
+            "The model's context window, for prompt and answer, by the price list or the "
+            "configuration.",
+            "tokens",
+        ),
+    ] = None
+    fits_unmasked: Annotated[
+        bool | None,
+        means(
+            "Whether the request as the agent wrote it would fit that window, with room for the "
+            "answer; null if either size is not known."
+        ),
+    ] = None
+    status: Annotated[Count | None, means("The status of the answer.")] = None
+    error: Annotated[Interruption | None, means("Why the answer did not come to its end.")] = None
+    messages: Annotated[Count | None, means("Messages.")] = None
+    tool_turns: Annotated[Count | None, means("Tool turns.")] = None
+    tool_results: Annotated[Count | None, means("Tool results.")] = None
+    masked: Annotated[Count | None, means("Tool results that the window masked.")] = None
+    masked_images: Annotated[Count | None, means("Images that the window masked in them.")] = None
+    redacted: Annotated[Count | None, means("Tool results that were redacted.")] = None
+    reduced: Annotated[Count | None, means("Tool results that a reduction replaced.")] = None
+    dropped: Annotated[Count | None, means("Tool results that a reduction dropped.")] = None
+    kept: Annotated[Mapping[str, Count] | None, means("Tool results that stayed, by reason.")] = (
+        None
+    )
+    result_reasons: Annotated[
+        tuple[tuple[Count, str], ...] | None,
+        BeforeValidator(_read_reasons),
+        means(
+            "The reason of each tool result, the oldest first, in run lengths: "
+            '`[[12, "masked"], [7, "in_window"]]`. Up to schema 2, a letter each: `12m7w`.'
+        ),
+    ] = None
+    tool_chars_before: Annotated[
+        Count | None, means("All tool results, before masking.", "characters")
+    ] = None
+    tool_chars_after: Annotated[Count | None, means("The same, after masking.", "characters")] = (
+        None
+    )
+    json_chars_before: Annotated[
+        Count | None, means("The whole request, before masking.", "characters")
+    ] = None
+    json_chars_after: Annotated[Count | None, means("The same, after masking.", "characters")] = (
+        None
+    )
+    tool_tokens_before: Annotated[
+        Count | None, means("All tool results, before masking.", "tokens")
+    ] = None
+    tool_tokens_after: Annotated[Count | None, means("The same, after masking.", "tokens")] = None
+    request_tokens_before: Annotated[
+        Count | None, means("The whole request, before masking.", "tokens")
+    ] = None
+    request_tokens_after: Annotated[Count | None, means("The same, after masking.", "tokens")] = (
+        None
+    )
+    composition: Annotated[
+        Mapping[str, Count] | None,
+        means(
+            "The request after masking, by part: `system`, `tools` (schemas), `user`, `assistant`, "
+            "`results`, `placeholders`, and `unknown` for what no format knows.",
+            "tokens",
+        ),
+    ] = None
+    redaction_scenarios: Annotated[
+        tuple[Count, ...] | None,
+        means(
+            "With redaction: tool results by what follows them, an answer, calls, nothing, the "
+            "user and calls, calls and an answer."
+        ),
+    ] = None
+    reduction_stage: Annotated[ReductionStage | None, means("How far a reduction had to go.")] = (
+        None
+    )
+    reduction_status: Annotated[
+        InvariantStatus | None,
+        means("`fallback` if the last stage was reached."),
+    ] = None
+    dropped_messages: Annotated[Count | None, means("Messages that a reduction dropped.")] = None
+    bytes_before: Annotated[
+        Count | None, means("The body on the wire, before masking.", "bytes")
+    ] = None
+    bytes_after: Annotated[Count | None, means("The same, after masking.", "bytes")] = None
+    hook_us: Annotated[
+        Count | None, means("How long the request waited for the addon.", "microseconds")
+    ] = None
+    first_chunk_seconds: Annotated[
+        Amount | None,
+        means("From the request's arrival to the first piece of a streamed answer.", "seconds"),
+    ] = None
+    tokenizer: Annotated[str | None, means("The tokenizer that counted the tokens.")] = None
+    tokenizer_exact: Annotated[bool | None, means("Whether that is the model's own.")] = None
+    prompt_tokens: Annotated[
+        Count | None, means("The prompt, as the provider counted it.", "tokens")
+    ] = None
+    cached_tokens: Annotated[
+        Count | None, means("Prompt tokens that were read from the cache.", "tokens")
+    ] = None
+    written_tokens: Annotated[
+        Count | None, means("Prompt tokens that were written to the cache.", "tokens")
+    ] = None
+    written_long_tokens: Annotated[
+        Count | None, means("Those of them that were written for an hour.", "tokens")
+    ] = None
+    completion_tokens: Annotated[
+        Count | None, means("The answer, as the provider counted it.", "tokens")
+    ] = None
+    reasoning_tokens: Annotated[
+        Count | None, means("The part of the answer that is reasoning.", "tokens")
+    ] = None
+    conversation: Annotated[Count | None, means("The number of the conversation in this run.")] = (
+        None
+    )
+    conversation_id: Annotated[
+        str | None,
+        means("A digest of the conversation's texts up to the first user message, in any run."),
+    ] = None
+    rereads: Annotated[
+        Count | None,
+        means(
+            "Tool calls in the newest answer that repeat earlier ones, with the same tool and the "
+            "same arguments, whose results the request before masked. A call counts once, in the "
+            "request that first holds it and that the provider took. Agents repeat calls without "
+            "masking, too: if `observed`, these are repeats of what would have been masked."
+        ),
+    ] = None
+    boundary_moved: Annotated[
+        bool | None, means("Whether more was masked than in the request before.")
+    ] = None
+    move_price_tokens: Annotated[
+        Amount | None,
+        means(
+            "What that cost: what follows the newly masked results is written to the cache anew.",
+            "input tokens",
+        ),
+    ] = None
+    boundary_held: Annotated[
+        bool | None,
+        means("Whether the boundary is held because the cache did not return after a move."),
+    ] = None
+    predicted_cached_tokens: Annotated[
+        Count | None, means("What should have come from the cache.", "tokens")
+    ] = None
+    cached_tokens_basis: Annotated[
+        Basis | None, means("Whether the cost is by the provider's report or by a simulation.")
+    ] = None
+    cost_tokens_before: Annotated[
+        Amount | None, means("What the prompt would have cost unmasked.", "input tokens")
+    ] = None
+    cost_dollars_before: Annotated[Amount | None, means("The same.", "US dollars")] = None
+    cost_tokens_before_warm: Annotated[
+        Amount | None,
+        means("The same if the provider's cache had lost nothing.", "input tokens"),
+    ] = None
+    cost_dollars_before_warm: Annotated[Amount | None, means("The same.", "US dollars")] = None
+    cost_tokens_after: Annotated[
+        Amount | None, means("What the prompt cost masked.", "input tokens")
+    ] = None
+    cost_dollars_after: Annotated[Amount | None, means("The same.", "US dollars")] = None
+    saved_tokens_error: Annotated[
+        Amount | None,
+        means(
+            "By how much the cost of the prompt that was not sent may be off, either way.",
+            "input tokens",
+        ),
+    ] = None
+    saved_tokens_error_by_chance: Annotated[
+        Amount | None, means("The part of that which evens out over many requests.", "input tokens")
+    ] = None
+    saved_dollars_error: Annotated[
+        Amount | None,
+        means(
+            "By how much the cost of the prompt that was not sent may be off, either way.",
+            "US dollars",
+        ),
+    ] = None
+    net_tokens: Annotated[
+        Amount | None,
+        means("What masking saved in the conversation; below 0 a loss.", "input tokens"),
+    ] = None
+    net_tokens_error: Annotated[
+        Amount | None, means("By how much that may be off, either way.", "input tokens")
+    ] = None
+    net_dollars: Annotated[
+        Amount | None, means("What it saved where the price is known.", "US dollars")
+    ] = None
+    net_dollars_error: Annotated[
+        Amount | None, means("By how much that may be off, either way.", "US dollars")
+    ] = None
+    net_unpriced: Annotated[
+        Count | None, means("Requests of the conversation without a known price.")
+    ] = None
+    total_net_tokens: Annotated[
+        Amount | None, means("What masking saved in all conversations.", "input tokens")
+    ] = None
+    total_net_tokens_error: Annotated[
+        Amount | None, means("By how much that may be off, either way.", "input tokens")
+    ] = None
+    total_net_dollars: Annotated[
+        Amount | None, means("What it saved where the price is known.", "US dollars")
+    ] = None
+    total_net_dollars_error: Annotated[
+        Amount | None, means("By how much that may be off, either way.", "US dollars")
+    ] = None
+    total_unpriced: Annotated[Count | None, means("Requests without a known price.")] = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the provider failed, by its answer or by the lack of one."""
+        return self.error == "provider failed" or (self.status or 0) >= 400
+
+    @property
+    def outgrew(self) -> bool:
+        """Whether it was changed, and would not fit its model as the agent wrote it."""
+        changed = self.masked or self.redacted or self.reduced or self.dropped
+        return self.masking == "on" and bool(changed) and self.fits_unmasked is False
+
+
+class McpRecord(BaseModel):
+    """A response of an MCP server and what became of it; null is what is not known."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Annotated[Literal["mcp"], means("An MCP response; `chat` is a chat request.")] = "mcp"
+    record_schema: Annotated[int, means("The version of these fields; 1 if it is left out.")] = 1
+    software_version: Annotated[
+        str | None, means("The version of observation-masking that made the record.")
+    ] = None
+    config_digest: Annotated[str | None, means("A digest of the settings in force.")] = None
+    price_list_date: Annotated[str | None, means("The date of the price list.")] = None
+    run: Annotated[
+        str | None, means("A random name of the run of the proxy that made the record.")
+    ] = None
+    tag: Annotated[str | None, means("The tag that its user gave that run (`mask_tag`).")] = None
+    time: Annotated[str, means("When the response came to its end, in UTC (ISO 8601).")]
+    host: Annotated[str, means("The host of the server.")]
+    path: Annotated[str, means("The path of the request, without the query.")]
+    status: Annotated[int | None, means("The status of the response.")] = None
+    passed_through: Annotated[str | None, means("Why it, or a part of it, was sent untouched.")] = (
+        None
+    )
+    replay: Annotated[bool, means("Whether it comes from a recording.")] = False
+    observed: Annotated[
+        bool, means("Whether nothing was cut, and the strings are those that would have been.")
+    ] = False
+    cut_strings: Annotated[int, means("Strings that were cut.")] = 0
+    cut_chars_before: Annotated[int, means("Their characters before.", "characters")] = 0
+    cut_chars_after: Annotated[int, means("Their characters after.", "characters")] = 0
+
+
+class RecordField(NamedTuple):
+    """A field of the records: its name, the types of its value, its unit, a sentence."""
+
+    name: str
+    type: str
+    unit: Unit | None
+    meaning: str
+
+
+def describe_fields(record: type[BaseModel]) -> list[RecordField]:
+    """Return all fields of a record, in the order in which a JSON line has them."""
+    properties: Mapping[str, Mapping[str, Any]] = record.model_json_schema()["properties"]
+    return [
+        RecordField(name, _render_type(schema), schema["unit"], schema["description"])
+        for name, schema in properties.items()
+    ]
+
+
+def _render_type(schema: Mapping[str, Any]) -> str:
+    """Return the type of a value in JSON's words, without null: `integer`, `"on" or "off"`."""
+    kinds = [each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"]
+    (kind,) = kinds
+    if "enum" in kind:
+        return " or ".join(f'"{value}"' for value in kind["enum"])
+    return f'"{kind["const"]}"' if "const" in kind else str(kind["type"])

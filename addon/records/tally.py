@@ -1,0 +1,541 @@
+"""The sums of some requests: how many, how large, how expensive, and what became of them.
+
+Only what can be added is here, so that any selection of records can be counted, in any order. The
+words for these sums are in `words.py`.
+"""
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import ceil, sqrt
+from typing import NamedTuple
+
+from addon.records.record import RequestRecord
+from addon.stages import Resent
+from masking.accounting import NO_MARGIN, Margin, is_about_nothing, read_margin
+from masking.wire import OnHistoryEdit, is_plausible
+
+# What was observed only: as it was sent, and as if it had been masked
+
+
+_CHANGED = (
+    *("masked", "masked_images", "redacted", "reduced", "dropped", "dropped_messages"),
+    "rereads",
+)
+_PAIRS = (
+    *("tool_chars", "json_chars", "tool_tokens", "request_tokens", "bytes"),
+    *("cost_tokens", "cost_dollars"),
+)
+_ERRORS = ("saved_tokens_error", "saved_tokens_error_by_chance", "saved_dollars_error")
+_NOTHING: Mapping[str, object] = {
+    **dict.fromkeys(_CHANGED, 0),
+    **dict.fromkeys(_ERRORS, 0.0),
+    "kept": {},
+    "reduction_stage": None,
+    "reduction_status": None,
+    "redaction_scenarios": None,
+    "boundary_moved": False,
+    "move_price_tokens": None,
+}
+
+
+def as_sent(record: RequestRecord) -> RequestRecord:
+    """Return what is true of the request that left; the record itself if that says so already."""
+    if record.masking != "observed":
+        return record
+    same = {f"{name}_after": getattr(record, f"{name}_before") for name in _PAIRS}
+    nothing = {name: value for name, value in _NOTHING.items() if getattr(record, name) is not None}
+    sent = {"composition": _compose_as_sent(record)}
+    return record.model_copy(update={**same, **nothing, **sent})
+
+
+def _compose_as_sent(record: RequestRecord) -> Mapping[str, int] | None:
+    """Return what the prompt was composed of; None if masking would have dropped messages."""
+    parts, whole = record.composition, record.request_tokens_before
+    if parts is None or whole is None or record.dropped_messages:
+        return None
+    # What masking would have taken out are tool results, which left whole.
+    others = {part: tokens for part, tokens in parts.items() if part != "placeholders"}
+    results = whole - sum(others.values()) + others.get("results", 0)
+    return {**others, **({"results": results} if results else {})}
+
+
+def as_masked(record: RequestRecord) -> RequestRecord:
+    """Return what would be true if it had been masked.
+
+    How long its answer took to begin is true of the request that left.
+    """
+    return record.model_copy(update={"masking": "on", "first_chunk_seconds": None})
+
+
+# Sums of one kind
+
+
+_SCENARIOS = 5
+
+
+@dataclass(slots=True)
+class BillSum:
+    """The bills of some requests, without masking and as they were sent, in one unit.
+
+    margin: by how much `before` may be off, either way.
+    """
+
+    requests: int = 0
+    before: float = 0.0
+    after: float = 0.0
+    margin: Margin = NO_MARGIN
+
+    def add(self, before: float, after: float, margin: Margin) -> None:
+        """Count the bill of one request."""
+        self.requests += 1
+        self.before += before
+        self.after += after
+        self.margin += margin
+
+    @property
+    def error(self) -> float:
+        """The width of the margin."""
+        return self.margin.width
+
+    @property
+    def saved(self) -> float:
+        """What masking saved; less than 0 is a loss."""
+        return self.before - self.after
+
+    @property
+    def saved_share(self) -> float | None:
+        """The part of the unmasked bill that was saved; None if there was no bill."""
+        return self.saved / self.before if self.before else None
+
+    @property
+    def saved_share_error(self) -> float | None:
+        """By how much that may be off, either way."""
+        return self.error / self.before if self.before else None
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether anything was saved, or lost, beyond the margin of error."""
+        return self.saved != 0 and not is_about_nothing(self.saved, self.error)
+
+
+@dataclass(slots=True)
+class RedactionSum:
+    """Redaction in the requests where it is on.
+
+    A tool result counts in each request that it was sent in. `scenarios` counts the results of
+    each scenario, scenario 1 first (see `masking.redaction`).
+    """
+
+    requests: int = 0
+    results: int = 0
+    redacted: int = 0
+    scenarios: list[int] = field(default_factory=lambda: [0] * _SCENARIOS)
+
+    def add(self, record: RequestRecord) -> None:
+        """Count a request."""
+        if record.redaction_scenarios is None:
+            return
+        self.requests += 1
+        self.results += record.tool_results or 0
+        self.redacted += record.redacted or 0
+        for place, count in enumerate(record.redaction_scenarios[:_SCENARIOS]):
+            self.scenarios[place] += count
+
+    @property
+    def share(self) -> float | None:
+        """The part of the results that were redacted; None if there are no results."""
+        return self.redacted / self.results if self.results else None
+
+
+@dataclass(slots=True)
+class Waits:
+    """How long answers took to begin, in seconds; eight bytes are kept for each."""
+
+    seconds: "array[float]" = field(default_factory=lambda: array("d"))
+
+    def percentile(self, percent: int) -> float | None:
+        """Return the least time within which so many percent began; None if there are none."""
+        if not self.seconds:
+            return None
+        return sorted(self.seconds)[max(0, ceil(len(self.seconds) * percent / 100) - 1)]
+
+
+# All sums of some requests
+
+
+_PLACE = re.compile(r"\[\d+\]")
+
+
+@dataclass(slots=True)
+class Tally:
+    """The sums of some requests.
+
+    requests: by whether masking is on, off or observed.
+    failures: by that, and by the status or by why the answer did not come to its end.
+    resent: requests that were sent whole once they were refused masked, by what came of that.
+    passed_through: requests that went untouched, by why.
+    passed_bound: those of them whose reasoning is bound, by why and by what the provider would do.
+        All that follows is of the others.
+    results, masked, images, redacted, reduced, dropped, kept: tool results (and images in them) as
+        the records count them, in each request that they were sent in; `kept` by reason.
+    summaries: requests for a summary that were left whole.
+    rereads: calls that repeat one whose result was masked.
+    bound: requests that kept results for bound reasoning, by what the provider would do.
+    tokens_before, tokens_after: of the requests, before and after masking; a request that asks how
+        many tokens it has (`purpose` is `count`) sends none to a model.
+    uncounted: requests whose tokens were not counted.
+    prompt_tokens, cached_tokens: as the providers reported them, where they reported both.
+    tokens, dollars, unpriced: the bills in input tokens; in dollars where the price is known; in
+        input tokens where it is not.
+    subscriptions: requests with a bill in dollars that a subscription pays for.
+    conversations: the ids of the conversations.
+    outgrown: those of them that no longer fit their model without masking, with a request of each.
+    assumed: requests by host, where the prices are assumed.
+    most_expensive: the request with the highest bill, by dollars or else by input tokens.
+    observed: those that were observed only, as if they had been masked; None if there is none. All
+        else counts them as they were sent.
+    waits, waits_after_move: until a streamed answer began, without and with a move of the boundary.
+    """
+
+    requests: Counter[str] = field(default_factory=Counter)
+    failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+    resent: Counter[Resent] = field(default_factory=Counter)
+    passed_through: Counter[str] = field(default_factory=Counter)
+    passed_bound: Counter[tuple[str, OnHistoryEdit]] = field(default_factory=Counter)
+    results: int = 0
+    masked: int = 0
+    images: int = 0
+    redacted: int = 0
+    reduced: int = 0
+    dropped: int = 0
+    kept: Counter[str] = field(default_factory=Counter)
+    summaries: int = 0
+    rereads: int = 0
+    bound: Counter[OnHistoryEdit] = field(default_factory=Counter)
+    redaction: RedactionSum = field(default_factory=RedactionSum)
+    reductions: Counter[str] = field(default_factory=Counter)
+    tokens_before: int = 0
+    tokens_after: int = 0
+    uncounted: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    tokens: BillSum = field(default_factory=BillSum)
+    dollars: BillSum = field(default_factory=BillSum)
+    unpriced: BillSum = field(default_factory=BillSum)
+    subscriptions: int = 0
+    conversations: set[str] = field(default_factory=set)
+    outgrown: dict[str, RequestRecord] = field(default_factory=dict)
+    assumed: Counter[str] = field(default_factory=Counter)
+    most_expensive: RequestRecord | None = None
+    observed: "Tally | None" = None
+    waits: Waits = field(default_factory=Waits)
+    waits_after_move: Waits = field(default_factory=Waits)
+
+    def add(self, record: RequestRecord) -> None:
+        """Count a request that has come to its end."""
+        if record.masking == "observed":
+            self.observed = self.observed or Tally()
+            self.observed.add(as_masked(record))
+        record = as_sent(record)
+        self.requests[record.masking] += 1
+        if record.failed:
+            cause = str(record.status) if (record.status or 0) >= 400 else str(record.error)
+            self.failures[record.masking, cause] += 1
+        if record.resent is not None:
+            self.resent[record.resent] += 1
+        if record.passed_through is not None:
+            why = _PLACE.sub("[]", record.passed_through)
+            self.passed_through[why] += 1
+            if record.binding is not None:
+                self.passed_bound[why, record.binding] += 1
+            return
+        self._add_results(record)
+        self._add_sizes(record)
+        self._add_bill(record)
+        if record.conversation_id is not None:
+            self.conversations.add(record.conversation_id)
+            if record.outgrew:
+                self.outgrown[record.conversation_id] = record
+        if record.boundary_moved is not None and record.first_chunk_seconds is not None:
+            waits = self.waits_after_move if record.boundary_moved else self.waits
+            waits.seconds.append(record.first_chunk_seconds)
+
+    @property
+    def count(self) -> int:
+        """All requests."""
+        return self.requests.total()
+
+    @property
+    def failed(self) -> int:
+        """All failures."""
+        return self.failures.total()
+
+    @property
+    def changed(self) -> int:
+        """Tool results that were changed, by any strategy."""
+        return self.masked + self.redacted + self.reduced + self.dropped
+
+    def count_failures(self, masking: str) -> int:
+        """Return how many requests failed with masking on, or off."""
+        return sum(count for (state, _), count in self.failures.items() if state == masking)
+
+    def _add_results(self, record: RequestRecord) -> None:
+        self.results += record.tool_results or 0
+        self.masked += record.masked or 0
+        self.images += record.masked_images or 0
+        self.redacted += record.redacted or 0
+        self.reduced += record.reduced or 0
+        self.dropped += record.dropped or 0
+        self.rereads += record.rereads or 0
+        self.kept.update(record.kept or {})
+        self.summaries += record.masking == "on" and bool((record.kept or {}).get("summary"))
+        if record.binding is not None and (record.kept or {}).get("bound"):
+            self.bound[record.binding] += 1
+        self.redaction.add(record)
+        if record.reduction_stage is not None:
+            self.reductions[record.reduction_stage] += 1
+
+    def _add_sizes(self, record: RequestRecord) -> None:
+        if record.purpose == "count":
+            return
+        before, after = record.request_tokens_before, record.request_tokens_after
+        if before is None or after is None:
+            self.uncounted += 1
+        else:
+            self.tokens_before += before
+            self.tokens_after += after
+        prompt, cached = record.prompt_tokens, record.cached_tokens
+        if is_plausible(prompt) and is_plausible(cached) and cached <= prompt:
+            self.prompt_tokens += prompt
+            self.cached_tokens += cached
+
+    def _add_bill(self, record: RequestRecord) -> None:
+        before, after = record.cost_tokens_before, record.cost_tokens_after
+        if before is None or after is None:
+            return
+        error = record.saved_tokens_error or 0.0
+        # Records of older versions do not say which part is chance: then none is.
+        margin = read_margin(error, record.saved_tokens_error_by_chance or 0.0)
+        self.tokens.add(before, after, margin)
+        dollars_before, dollars_after = record.cost_dollars_before, record.cost_dollars_after
+        if dollars_before is None or dollars_after is None:
+            self.unpriced.add(before, after, margin)
+        else:
+            in_dollars = margin.scale((record.saved_dollars_error or 0.0) / (error or 1.0))
+            self.dollars.add(dollars_before, dollars_after, in_dollars)
+            self.subscriptions += bool(record.subscription)
+        if record.price_source == "assumed":
+            self.assumed[record.host] += 1
+        if self.most_expensive is None or _bill_of(self.most_expensive) < _bill_of(record):
+            self.most_expensive = record
+
+
+def _bill_of(record: RequestRecord) -> tuple[float, float]:
+    return record.cost_dollars_after or 0.0, record.cost_tokens_after or 0.0
+
+
+# A run of the proxy
+
+
+class Savings(NamedTuple):
+    """What masking saved, as in records; less than 0 is a loss.
+
+    dollars: of the requests whose price was known; None if there was none.
+    unpriced: the number of the other requests.
+    *_error: by how much the amount may be off either way.
+    """
+
+    tokens: float = 0.0
+    tokens_error: float = 0.0
+    dollars: float | None = None
+    dollars_error: float | None = None
+    unpriced: int = 0
+
+
+def read_savings(record: RequestRecord) -> Savings:
+    """Return what was saved in a record's conversation so far."""
+    return Savings(
+        record.net_tokens or 0.0,
+        record.net_tokens_error or 0.0,
+        record.net_dollars,
+        record.net_dollars_error,
+        record.net_unpriced or 0,
+    )
+
+
+def read_total_savings(record: RequestRecord) -> Savings:
+    """Return what was saved in all conversations so far."""
+    return Savings(
+        record.total_net_tokens or 0.0,
+        record.total_net_tokens_error or 0.0,
+        record.total_net_dollars,
+        record.total_net_dollars_error,
+        record.total_unpriced or 0,
+    )
+
+
+@dataclass(slots=True)
+class RunTally:
+    """The sums of a run, and what only the ledger knows: what was saved so far, what is held."""
+
+    tally: Tally = field(default_factory=Tally)
+    held: set[int | None] = field(default_factory=set)
+    savings: Savings = field(default_factory=Savings)
+
+    def add(self, record: RequestRecord) -> None:
+        """Count a request that has come to its end."""
+        self.tally.add(record)
+        if record.conversation is not None and record.masking != "observed":
+            self.savings = read_total_savings(record)
+        if record.boundary_held:
+            self.held.add(record.conversation)
+
+
+@dataclass(slots=True)
+class Totals:
+    """The totals of a run: of what was sent, and apart from that of what mitmproxy replayed."""
+
+    sent: RunTally = field(default_factory=RunTally)
+    replayed: RunTally = field(default_factory=RunTally)
+
+    def add(self, record: RequestRecord) -> None:
+        """Count a request that has come to its end."""
+        (self.replayed if record.replay else self.sent).add(record)
+
+
+# The hold-out: how the conversations that are masked do beside those that are observed only.
+#
+# Only records of one configuration are compared with each other, so that both groups are of the
+# same time. A conversation is what was drawn by lot, so it is what counts, and not the request.
+#
+# Agents repeat calls without masking, too, so the re-reads of the conversations held out, of what
+# would have been masked, are the base rate: masking causes what the masked ones have beyond it.
+
+
+LEAST_COMPARED = 10
+"""With fewer conversations in a group, nothing is said of a difference."""
+
+_SURE = 2.0
+"""The standard errors within which a difference is chance; it is so 19 times in 20."""
+
+
+@dataclass(slots=True)
+class ConversationSum:
+    """The sums of a conversation's requests.
+
+    turns: the most tool turns that any of them had.
+    rereads: calls that repeat one whose result was masked, or would have been.
+    dollars: what they cost; None if the price of any is not known.
+    """
+
+    requests: int = 0
+    failures: int = 0
+    turns: int = 0
+    rereads: int = 0
+    dollars: float | None = 0.0
+
+    def add(self, record: RequestRecord) -> None:
+        """Count a request; its cost is that of what was sent."""
+        self.rereads += record.rereads or 0
+        record = as_sent(record)
+        self.requests += 1
+        self.failures += record.failed
+        self.turns = max(self.turns, record.tool_turns or 0)
+        if record.cost_tokens_after is not None:  # else the provider did not take it
+            cost = record.cost_dollars_after
+            self.dollars = None if cost is None or self.dollars is None else self.dollars + cost
+
+
+class Mean(NamedTuple):
+    """The mean over some conversations, and its standard error; None if there is but one."""
+
+    conversations: int
+    mean: float
+    error: float | None
+
+
+class Difference(NamedTuple):
+    """A measure of the masked conversations and of those held out."""
+
+    masked: Mean
+    held_out: Mean
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether there are enough conversations to say anything."""
+        return min(self.masked.conversations, self.held_out.conversations) >= LEAST_COMPARED
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the two differ by more than chance explains."""
+        error = sqrt((self.masked.error or 0.0) ** 2 + (self.held_out.error or 0.0) ** 2)
+        return self.is_enough and abs(self.masked.mean - self.held_out.mean) > _SURE * error
+
+
+_MEASURES: Mapping[str, Callable[[ConversationSum], float | None]] = {
+    "failures": lambda conversation: conversation.failures,
+    "requests": lambda conversation: conversation.requests,
+    "tool turns": lambda conversation: conversation.turns,
+    "re-reads": lambda conversation: conversation.rereads,
+    "dollars": lambda conversation: conversation.dollars,
+}
+
+
+@dataclass(slots=True)
+class _Groups:
+    masked: dict[str, ConversationSum] = field(default_factory=dict)
+    held_out: dict[str, ConversationSum] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Holdout:
+    """The conversations of both groups, by the digest of their configuration.
+
+    most: how many conversations are compared; those met later are not. None is all.
+    """
+
+    most: int | None = None
+    _count: int = 0
+    _found: dict[str, _Groups] = field(default_factory=dict)
+
+    def add(self, record: RequestRecord) -> None:
+        """Count a request for an answer, if it was masked or held out."""
+        is_out = record.group == "holdout"
+        is_compared = is_out or record.masking == "on"
+        is_answer = record.purpose in (None, "answer") and record.passed_through is None
+        if record.conversation_id is None or not (is_compared and is_answer):
+            return
+        groups = self._found.setdefault(record.config_digest or "", _Groups())
+        group = groups.held_out if is_out else groups.masked
+        if record.conversation_id not in group:
+            if self._count == self.most:
+                return
+            self._count += 1
+            group[record.conversation_id] = ConversationSum()
+        group[record.conversation_id].add(record)
+
+    def compare(self) -> Mapping[str, Difference]:
+        """Return each measure of both groups, in a conversation; none if one group is empty."""
+        compared = [each for each in self._found.values() if each.held_out and each.masked]
+        masked = [one for groups in compared for one in groups.masked.values()]
+        held_out = [one for groups in compared for one in groups.held_out.values()]
+        return {
+            name: Difference(of_masked, of_held_out)
+            for name, measure in _MEASURES.items()
+            if (of_masked := _mean(masked, measure)) and (of_held_out := _mean(held_out, measure))
+        }
+
+
+def _mean(
+    conversations: list[ConversationSum], measure: Callable[[ConversationSum], float | None]
+) -> Mean | None:
+    values = [value for each in conversations if (value := measure(each)) is not None]
+    if not values:
+        return None
+    from statistics import fmean, stdev  # which a proxy without a page need not load
+
+    error = stdev(values) / sqrt(len(values)) if len(values) > 1 else None
+    return Mean(len(values), fmean(values), error)

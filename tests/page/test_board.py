@@ -1,0 +1,224 @@
+"""The page's model: what it keeps, and what it forgets first."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from addon.page.board import Board
+from addon.page.describe import describe_conversation, describe_row, describe_view
+from addon.records.tally import Holdout
+from tests.made_up_records import UNPRICED, bill, record
+
+
+def filled(*requests: Mapping[str, object], conversations: int = 9, kept: int = 99) -> Board:
+    board = Board(conversations, kept)
+    for fields in requests:
+        board.add(record(**fields))
+    return board
+
+
+def keys(board: Board, since: int = 0) -> list[str]:
+    return [each.key for each in board.look(since).conversations]
+
+
+A, B, C = ({"conversation_id": name} for name in "abc")
+
+
+def test_a_conversation_is_met_once_and_counted() -> None:
+    board = filled(A, B, A)
+    assert ["b", "a"] == keys(board)
+    assert [2, 1] == [each.number for each in board.look().conversations]
+    assert [1, 2] == [each.tally.count for each in board.look().conversations]
+
+
+def test_requests_that_could_not_be_read_are_gathered_by_host() -> None:
+    assert ["at-h"] == keys(filled({"passed_through": "not JSON"}, {"passed_through": "signed"}))
+
+
+def test_replayed_requests_are_not_shown() -> None:
+    assert [] == keys(filled({"replay": True}))
+
+
+def test_what_has_changed_since_a_version_is_told_alone() -> None:
+    board = filled(A, B)
+    seen = board.version
+    board.add(record(**A))
+    assert (["a"], False) == (keys(board, seen), board.look(seen).is_whole)
+    assert [] == keys(board, board.version)
+
+
+def test_the_conversation_that_was_idle_for_longest_is_forgotten() -> None:
+    board = filled(A, B, A, conversations=2)
+    seen = board.version
+    board.add(record(**C))
+    assert ["a", "c"] == keys(board)
+    assert board.look(seen).is_whole, "a reader must learn that one is gone"
+    assert 4 == board.look().total.count
+    assert board.find("b") is None
+
+
+def test_of_too_many_requests_those_of_the_idlest_conversation_go() -> None:
+    board = filled(A, A, B, B, kept=3)
+    found = {each.key: (len(each.requests), each.forgotten) for each in board.look().conversations}
+    assert {"a": (1, 1), "b": (2, 0)} == found
+
+
+def test_a_forgotten_conversation_makes_room_for_requests() -> None:
+    board = filled(A, A, B, C, conversations=2, kept=2)
+    assert [(1, 0), (1, 0)] == [
+        (len(each.requests), each.forgotten) for each in board.look().conversations
+    ]
+
+
+def test_a_reader_of_another_run_is_told_everything() -> None:
+    assert filled(A).look(since=1_000).is_whole
+
+
+@pytest.mark.parametrize(
+    ("requests", "unit", "saved"),
+    [
+        ([bill(4, 3), bill(4, 2)], "usd", [1, 3]),
+        ([bill(4, 3), {**bill(4, 2), **UNPRICED}], "input_tokens", [1, 3]),
+        ([bill(4, 5), {}], "usd", [-1, -1]),
+        ([{}], "input_tokens", [0]),
+    ],
+    ids=["all priced", "one without a price", "a request without a bill", "none with a bill"],
+)
+def test_what_was_saved_is_told_request_by_request(
+    requests: list[Mapping[str, object]], unit: str, saved: list[float]
+) -> None:
+    (found,) = filled(*({**A, **fields} for fields in requests)).look().conversations
+    told = describe_conversation(found)
+    assert (unit, saved) == (told["unit"], told["saved"])
+
+
+OBSERVED = {"masking": "observed"}
+
+
+@pytest.mark.parametrize(
+    ("requests", "is_observed", "net", "saved"),
+    [
+        ([OBSERVED, OBSERVED], True, "$2.0000 (25%)", [1, 2]),
+        ([OBSERVED, {}], False, "$1.0000 (12%)", [0, 1]),
+    ],
+    ids=["all of them", "one of two"],
+)
+def test_what_was_observed_only_is_told_apart(
+    requests: list[Mapping[str, object]], is_observed: bool, net: str, saved: list[float]
+) -> None:
+    board = filled(*({**A, **bill(4, 3), **fields} for fields in requests))
+    told = describe_conversation(board.look().conversations[0])
+    assert (is_observed, net, saved) == (told["is_observed"], told["net"], told["saved"])
+
+
+def test_a_move_is_told_with_its_price() -> None:
+    moved = {"boundary_moved": True, "move_price_tokens": 2.0, "masked": 3}
+    board = filled({**A, **bill(4, 4)}, {**A, **bill(4, 5), **moved}, {**A, **bill(4, 1)})
+    (move,) = describe_conversation(board.look().conversations[0])["moves"]
+    assert {
+        "request": 1,
+        "results": 3,
+        "removed": 0,
+        "price": 2.0,
+        "saved": 4.0,
+        "repaid_at": 2,
+    } == move
+
+
+def test_what_forgotten_requests_saved_is_in_the_sums() -> None:
+    board = filled(*({**A, **bill(4, 3)} for _ in range(5)), kept=2)
+    assert [4, 5] == describe_conversation(board.look().conversations[0])["saved"]
+
+
+def test_a_row_names_client_model_and_host_and_why_nothing_is_masked() -> None:
+    fields = {"client": "pi", "model": "m", "tool_results": 2, "kept": {"held": 2}}
+    row = describe_row(filled({**A, **fields}).look().conversations[0])
+    assert ("pi", "m", "h") == row["names"]
+    assert "moving the boundary does not pay yet" == row["why"]
+
+
+def test_a_row_has_the_label_of_the_latest_request_and_the_rereads_of_all() -> None:
+    board = filled({**A, "label": "web", "rereads": 1}, {**A, "label": "ops", "rereads": 1})
+    row = describe_row(board.look().conversations[0])
+    assert ("ops", ["2 calls repeated one whose result was masked"]) == (
+        row["label"], row["notes"],
+    )  # fmt: skip
+
+
+UNFIT = {"model_window_tokens": 200_000, "fits_unmasked": False}
+
+
+@pytest.mark.parametrize(
+    ("requests", "unfit"),
+    [
+        ([UNFIT], "without masking it would no longer fit its model, which takes 200,000 tokens"),
+        (
+            [UNFIT, {}],
+            "without masking it would no longer fit its model, which takes 200,000 tokens",
+        ),
+        ([UNFIT, {**UNFIT, "fits_unmasked": True}], None),
+        ([{**UNFIT, "masking": "observed"}], None),
+        ([{**UNFIT, "masking": "off"}], None),
+        ([{}], None),
+    ],
+    ids=["it would not", "a later one is unknown", "compacted since", "observed", "off", "unknown"],
+)
+def test_a_row_says_whether_its_last_request_would_fit_unmasked(
+    requests: list[Mapping[str, object]], unfit: str | None
+) -> None:
+    board = filled(*({**A, **fields} for fields in requests))
+    assert unfit == describe_row(board.look().conversations[0])["unfit"]
+
+
+def test_conversations_held_out_are_compared_with_the_others() -> None:
+    out = {"masking": "observed", "group": "holdout"}
+    told = describe_view(filled({**A, **bill(4, 3)}, {**B, **bill(4, 3), **out}).look())["holdout"]
+    counts = "1 of 2 conversations, too few to tell: 10 of each are the least"
+    assert (counts, ["dollars", "$3.0000", "$4.0000", ""]) == (
+        told["counts"], told["measures"][-1],
+    )  # fmt: skip
+    assert describe_view(filled(A, B).look())["holdout"] is None
+
+
+def test_later_conversations_are_not_compared() -> None:
+    counted = Holdout(most=2)
+    for fields in (A, B, C, A):
+        counted.add(record(**{**fields, "group": "holdout" if fields == B else None}))
+    measured = counted.compare()["requests"]
+    assert [(1, 2.0), (1, 1.0)] == [mean[:2] for mean in measured]
+
+
+def test_a_row_of_results_that_is_too_long_is_left_out() -> None:
+    rows: list[list[tuple[int, str]]] = [[(1, "masked"), (1, "in_window")] * 251, [(3, "masked")]]
+    board = filled(*({**A, "result_reasons": row} for row in rows))
+    kept = [each.row for each in board.look().conversations[0].requests]
+    assert [None, ((3, "masked"),)] == kept
+
+
+@pytest.mark.parametrize(
+    ("composition", "parts"),
+    [
+        ({"tools": 5, "results": 9}, (0, 5, 0, 0, 9, 0, 0)),
+        ({}, (0,) * 7),
+        (None, None),
+    ],
+    ids=["some", "an empty prompt", "not counted"],
+)
+def test_what_a_prompt_is_composed_of_is_told_part_by_part(
+    composition: Mapping[str, int] | None, parts: tuple[int, ...] | None
+) -> None:
+    board = filled({**A, "composition": composition})
+    assert parts == board.look().conversations[0].requests[0].parts
+
+
+def test_a_failure_is_told() -> None:
+    board = filled({**A, "status": 529}, {**A, "error": "provider failed"}, {**A, "status": 200})
+    told = [each.failed for each in board.look().conversations[0].requests]
+    assert ["529", "provider failed", None] == told
+
+
+def test_the_whole_is_told() -> None:
+    told = describe_view(filled({**A, **bill(4, 3)}, B).look())
+    assert (2, 2, "$1.0000 (25%)") == (
+        told["total"]["requests"], told["total"]["conversations"], told["total"]["net"],
+    )  # fmt: skip

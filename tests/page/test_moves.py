@@ -1,0 +1,82 @@
+"""The moves of a boundary on the page: what each cost, and what it saved since."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from addon.page.board import show
+from addon.page.describe import ShownMove, find_moves
+from tests.made_up_records import bill, record
+
+
+def request(spared: int, saved: float, price: float | None = None, **fields: object) -> object:
+    """Return the fields of a request that saved so much; it moves the boundary if it has a price.
+
+    A dollar is an input token.
+    """
+    return {
+        **bill(saved + 2.0, 2.0),
+        "request_tokens_before": 100 + spared,
+        "request_tokens_after": 100,
+        "boundary_moved": price is not None,
+        "move_price_tokens": price,
+        "masked": spared // 10,
+        **fields,
+    }
+
+
+def tell(*requests: object, unit: str = "usd") -> list[ShownMove]:
+    shown = [show(record(**fields)) for fields in requests if isinstance(fields, Mapping)]
+    saved = [(each.tokens_before or 0.0) - (each.tokens_after or 0.0) for each in shown]
+    return find_moves(shown, saved, unit)
+
+
+@pytest.mark.parametrize(
+    ("requests", "expected"),
+    [
+        pytest.param([], [], id="no request"),
+        pytest.param([request(0, 0.0), request(0, 0.0)], [], id="no move"),
+        pytest.param(
+            [request(0, 0.0), request(32, -4.0, 5.0), request(32, 2.0), request(32, 2.0)],
+            [ShownMove(1, 3, 32, 5.0, 5.0, 3)],
+            id="one move",
+        ),
+        pytest.param(
+            [request(0, 0.0), request(32, -4.0, 5.0), request(32, 2.0)],
+            [ShownMove(1, 3, 32, 5.0, 3.0, None)],
+            id="not paid off yet",
+        ),
+        pytest.param(
+            [request(32, 3.0, 0.0), request(64, 2.0, 4.0), request(64, 6.0)],
+            [ShownMove(0, 3, 32, 0.0, 9.0, 0), ShownMove(1, 3, 32, 4.0, 6.0, 2)],
+            id="a second move shares what is saved from there on",
+        ),
+        pytest.param(
+            [request(32, 3.0), request(64, 2.0, 4.0), request(64, 6.0)],
+            [ShownMove(1, 3, 32, 4.0, 6.0, 2)],
+            id="an earlier move that is forgotten has its share",
+        ),
+        pytest.param(
+            [request(0, 0.0), request(-5, -1.0, 0.0)],
+            [ShownMove(1, -1, -5, 0.0, -1.0, None)],
+            id="placeholders that are longer",
+        ),
+        pytest.param(
+            [request(0, 0.0), request(32, 1.0, 0.0, request_tokens_before=None)],
+            [ShownMove(1, 3, 0, 0.0, 1.0, 1)],
+            id="tokens that were not counted",
+        ),
+    ],
+)
+def test_each_move_has_its_price_and_its_share_of_what_was_saved(
+    requests: list[object], expected: list[ShownMove]
+) -> None:
+    assert expected == tell(*requests)
+
+
+def test_a_price_in_dollars_is_that_of_the_request() -> None:
+    (move,) = tell(request(32, 1.0, 4.0, cost_dollars_after=0.5))
+    (in_tokens,) = tell(request(32, 1.0, 4.0, cost_dollars_after=0.5), unit="input_tokens")
+    assert (1.0, 4.0) == (move.price, in_tokens.price)
+    (unpriced,) = tell(request(32, 1.0, 4.0, cost_dollars_after=None))
+    assert 0.0 == unpriced.price

@@ -1,0 +1,162 @@
+"""From an answered request to its record."""
+
+import dataclasses
+from datetime import UTC, datetime
+
+import pytest
+
+from addon.records.build import RECORD_SCHEMA, describe_entry, describe_software, make_record
+from addon.records.record import RequestRecord
+from addon.stages import Answered, Measured, Priced, Received, Rewritten, Run
+from masking.accounting.cost import NO_MARGIN, Bill, Cost
+from masking.accounting.ledger import Entry, Ledger, Savings, Sent
+from masking.accounting.prompt import Sizes, measure, read_prompt
+from masking.config import MetricsSettings, Settings
+from masking.prices import Pricing
+from masking.rewrite import Strategies, read_request, rewrite_request
+from masking.tokens import TokenCounter
+from masking.window import BoundaryPrices
+from masking.wire.chat import CHAT
+from masking.wire.usage import Usage
+from tests.builders import MASK_ALL
+from tests.live.harness import conversation, encoded
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def rewritten(**changes: object) -> Rewritten:
+    received = Received(
+        time=datetime(2026, 1, 1, tzinfo=UTC), run=Run("5eed0001"), host="h", path="/p", wire=CHAT,
+        purpose="answer", client=None, subscription=False, account=b"",
+        settings=Settings(), replay=False, answers_masked=True,
+    )  # fmt: skip
+    return Rewritten(received=received, bytes_before=10, bytes_after=10, **changes)  # type: ignore[arg-type]
+
+
+def priced(model: str | None) -> Priced:
+    return Priced(
+        model=model, stream=False, seed=b"", pricing=Pricing(0.1, 1.0),
+        prices=BoundaryPrices(0.1, 1.0), lifetime=300.0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("window", "prompt", "observed", "expected"),
+    [
+        pytest.param(None, None, False, (None, None), id="the window is not known"),
+        pytest.param(1_000_000, None, False, (1_000_000, True), id="it fits"),
+        pytest.param(1_000, None, False, (1_000, False), id="by o200k it does not"),
+        pytest.param(1_000, 10, False, (1_000, True), id="the provider counts less"),
+        pytest.param(1_000, 10, True, (1_000, True), id="observed: what it counts is all of it"),
+        pytest.param(20_000, 40_000, False, (20_000, False), id="the provider counts more"),
+    ],
+)
+def test_a_record_says_whether_the_request_would_fit_unmasked(
+    window: int | None, prompt: int | None, observed: bool, expected: tuple[int | None, bool | None]
+) -> None:
+    body = encoded(conversation())
+    rewrite = rewrite_request(read_request(body), Strategies(schema1=MASK_ALL))
+    counter = TokenCounter()
+    read = read_prompt(rewrite, counter)
+    pricing = Pricing(0.1, 1.0, window=window)
+    stage = rewritten(priced=dataclasses.replace(priced("m"), pricing=pricing), observed=observed)
+    answered = [
+        make_record(
+            Answered(
+                rewritten=stage,
+                measured=Measured(sizes=sizes, conversation_id="", prompt=read),
+                usage=Usage(prompt=prompt),
+            ),
+            None,
+        )
+        for sizes in (measure(rewrite, body, read), measure(rewrite, body))
+    ]
+    found = [(record.model_window_tokens, record.fits_unmasked) for record in answered]
+    assert [expected, (window, None)] == found  # the second was not counted
+
+
+@pytest.mark.parametrize(
+    ("status", "seconds", "expected"),
+    [
+        pytest.param(200, 1.23456, 1.235, id="an answer"),
+        pytest.param(None, 1.0, 1.0, id="one without a status"),
+        pytest.param(429, 1.0, None, id="a refusal"),
+        pytest.param(200, None, None, id="no stream"),
+    ],
+)
+def test_a_record_tells_when_a_streamed_answer_began(
+    status: int | None, seconds: float | None, expected: float | None
+) -> None:
+    answered = Answered(rewritten=rewritten(), status=status, first_chunk_seconds=seconds)
+    assert make_record(answered, None).first_chunk_seconds == expected
+
+
+@pytest.mark.parametrize(
+    ("masked_before", "expected"),
+    [
+        pytest.param(frozenset({0, 1}), 2, id="all that is repeated was masked"),
+        pytest.param(frozenset({0}), 1, id="one of two was seen"),
+        pytest.param(None, 0, id="the request before is not known"),
+    ],
+)
+def test_a_record_counts_calls_that_repeat_what_was_masked(
+    masked_before: frozenset[int] | None, expected: int
+) -> None:
+    body = encoded(conversation())
+    rewrite = rewrite_request(read_request(body), Strategies(schema1=MASK_ALL))
+    counter = TokenCounter()
+    prompt = read_prompt(rewrite, counter)
+    repeated = ((0,), (0, 1))
+    measured = Measured(
+        sizes=measure(rewrite, body), conversation_id="", prompt=prompt, repeated=repeated
+    )
+    answered = Answered(rewritten=rewritten(), measured=measured)
+    sent = Sent(
+        seed=b"", prompt=prompt, masked=rewrite.masked, usage=None, when=NOON, is_masked=True
+    )
+    entry = Ledger().enter(sent, Pricing(0.1, 1.0))
+    known = dataclasses.replace(entry, masked_before=masked_before)
+    assert expected == make_record(answered, known).rereads
+    assert make_record(answered, None).rereads is None
+
+
+def test_everything_that_is_measured_and_billed_is_in_the_record() -> None:
+    measured = {field.name for field in dataclasses.fields(Sizes)}
+    bill = Bill(1.0, 0.0, 1.0, None)
+    cost = Cost(
+        before=bill, before_warm=bill, after=bill, predicted=0, hit_rate=1.0, basis="reported",
+        margin=NO_MARGIN,
+    )  # fmt: skip
+    entry = Entry(
+        cost=cost, conversation=7, savings=Savings(), total=Savings(), masked_before=None,
+        is_frozen=False, tripped=False,
+    )  # fmt: skip
+    assert measured | set(describe_entry(entry)) <= set(RequestRecord.model_fields)
+
+
+def test_without_an_entry_every_field_of_it_is_null() -> None:
+    record = make_record(Answered(rewritten=rewritten()), None)
+    assert {None} == {getattr(record, name) for name in ENTERED}
+
+
+ENTERED = (
+    *("conversation", "boundary_moved", "move_price_tokens", "boundary_held", "rereads"),
+    *("predicted_cached_tokens", "cached_tokens_basis", "saved_tokens_error"),
+    *("cost_tokens_before", "cost_dollars_after", "net_tokens", "net_unpriced"),
+    *("total_net_tokens", "total_net_dollars_error", "total_unpriced"),
+)
+
+
+def test_the_software_is_told_by_its_settings() -> None:
+    settings = Settings()
+    elsewhere = dataclasses.replace(settings, metrics=MetricsSettings(path="elsewhere"))
+    other = dataclasses.replace(settings, holdout_salt="another")
+    told = describe_software(settings)
+    assert told["record_schema"] == RECORD_SCHEMA == 3
+    assert describe_software(elsewhere) == told
+    assert describe_software(other)["config_digest"] != told["config_digest"]
+
+
+def test_a_price_list_that_is_gone_has_no_date() -> None:
+    gone = dataclasses.replace(Settings(), price_list="/nowhere/prices.json")
+    assert describe_software(gone)["price_list_date"] is None
