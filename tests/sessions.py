@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from addon.places import recordings
-from addon.recordings.flow_session import FlowSession
-from addon.recordings.flows import read_flows
+from addon.recordings.flows import FlowSession, read_flows
 from addon.replay.replay import RecordedRequest
 from masking.model import ChatMessage
 

@@ -17,7 +17,6 @@ from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
 from addon.commands.demo import SESSIONS
-from addon.recordings.expectations import expectation_file, find_configs
 from tests.live.envoy_harness import MISSING
 from tests.places import RECORDINGS, ROOT
 
@@ -102,17 +101,15 @@ def core(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return built
 
 
-def test_a_wheel_holds_two_packages_and_no_studio(wheel: Path) -> None:
+def test_a_wheel_holds_two_packages(wheel: Path) -> None:
     held = files(wheel)
     tops = {PurePosixPath(file).parts[0] for file in held}
     metadata = f"observation_masking-{read_project(ROOT)['version']}.dist-info"
     assert {"addon", "masking", metadata} == tops
-    assert [] == [file for file in held if file.startswith("addon/recordings/studio")]
     sources = {
         path.relative_to(ROOT).as_posix()
         for package in ("addon", "masking")
         for path in (ROOT / package).rglob("*.py")
-        if "studio" not in path.parts
     }
     assert sources == {file for file in held if file.endswith(".py")}
 
@@ -127,13 +124,8 @@ def test_a_program_has_the_name_of_the_wheel(wheel: Path) -> None:
 
 def test_a_wheel_holds_the_recordings_that_the_demo_plays(wheel: Path) -> None:
     played = {RECORDINGS / demo.recording for demo in SESSIONS.values()}
-    cases = [(path, config) for path in played for config in find_configs(path)]
-    beside = {
-        *played,
-        *(config for _, config in cases if config),
-        *(expectation_file(path, config) for path, config in cases),
-    }
-    expected = {path.relative_to(RECORDINGS).as_posix() for path in beside}
+    configs = {RECORDINGS / demo.config for demo in SESSIONS.values() if demo.config}
+    expected = {path.relative_to(RECORDINGS).as_posix() for path in played | configs}
     shipped = wheel / "addon" / "shipped"
     assert expected == files(shipped / "recordings")
     assert {"config.toml", "docs", "recordings"} == {path.name for path in shipped.iterdir()}
@@ -146,7 +138,7 @@ BESIDE_ENVOY = pytest.mark.skipif(MISSING is not None, reason=f"no {MISSING}")
 @pytest.mark.parametrize(
     ("session", "next_step"),
     [
-        ("reduction", "-s {}/addon/mask.py"),
+        ("reduction", "obsmask run -- your-agent"),
         pytest.param("envoy", "-c {}/addon/shipped/docs/envoy.yaml", marks=BESIDE_ENVOY),
     ],
 )
@@ -180,12 +172,6 @@ def test_what_is_missing_behind_envoy_is_named(
     assert (1, f"obsmask: {wanted}\n") == (done.returncode, done.stderr)
 
 
-def test_recording_from_a_wheel_wants_a_checkout(wheel: Path, tmp_path: Path) -> None:
-    done = run(wheel, "-m", "addon.commands.main", "record", "openai", "out.flow", cwd=tmp_path)
-    assert 1 == done.returncode
-    assert "obsmask: record needs a checkout of the repository" in done.stderr
-
-
 @LINKED
 def test_the_core_is_described_as_the_whole_is() -> None:
     whole, core = read_project(ROOT), read_project(CORE)
@@ -200,12 +186,7 @@ def test_the_core_is_described_as_the_whole_is() -> None:
 def test_the_whole_depends_on_what_it_imports() -> None:
     project = read_project(ROOT)
     extras = (each for extra in OPTIONAL for each in project["optional-dependencies"][extra])
-    modules = [
-        path
-        for package in ("addon", "masking")
-        for path in (ROOT / package).rglob("*.py")
-        if "studio" not in path.parts
-    ]
+    modules = [path for package in ("addon", "masking") for path in (ROOT / package).rglob("*.py")]
     assert list_imported(modules) == list_named([*project["dependencies"], *extras])
 
 

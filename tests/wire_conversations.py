@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from addon.recordings.provider.bound_thinking import sign
 from masking.conversation import Conversation
 from masking.rewrite import read_request
 from masking.wire.chat import CHAT
@@ -22,6 +21,7 @@ from masking.wire.ollama import OLLAMA
 from masking.wire.responses import RESPONSES
 from tests.builders import OLD
 from tests.made_up_format import MADE_UP
+from tests.provider.messages import sign
 
 Spelled = dict[str, Any]
 

@@ -1,30 +1,36 @@
-"""`obsmask demo`: a recorded session, sent again as live TLS traffic through the proxy."""
+"""`obsmask demo`: a recorded session, sent again as live TLS traffic through the proxy.
 
-import http.client
+The provider gives the recorded answers. What the session costs is worked out by a replay of the
+recording: the provider that it was recorded with was scripted, and what that reported is no
+model's. So tokens are counted by the tokenizer, and the prompt cache is simulated.
+"""
+
+import json
+import shutil
 import ssl
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from http.client import HTTPConnection, HTTPSConnection
+from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import click
-from rich.console import Console
+import tomli
+import tomlkit
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group
+from rich.markup import escape
+from rich.padding import Padding
 from rich.progress import Progress
+from rich.table import Table
 
-from addon.commands.demo_tables import (
-    Engine,
-    PlayedRequest,
-    find_example,
-    render_example,
-    render_explanation,
-    render_next_steps,
-    render_opening,
-    render_summary,
-    render_table,
-)
 from addon.config import CONFIG_NAME
 from addon.gateways.envoy.launch import (
+    CONFIG,
     find_envoy,
     has_extra,
     running_envoy,
@@ -34,15 +40,19 @@ from addon.gateways.envoy.launch import (
 from addon.places import shipped
 from addon.proxy.authorities import write_bundle
 from addon.proxy.server import HOST, running_proxy
-from addon.recordings.expectations import read_records, write_config
-from addon.recordings.provider.dialects import find_dialect
-from addon.recordings.provider.provider import Provider
-from addon.recordings.provider.received import Received
-from addon.recordings.provider.script import Script
-from addon.recordings.recorded_replies import RecordedExchange, read_exchanges
-from masking.config import Settings, parse_settings
-from masking.conversation import Conversation, read_conversation
-from masking.wire import Usage, find_usage, read_usage
+from addon.recordings.flows import FlowSession
+from addon.recordings.replies import Provider, RecordedReply, read_replies, running_provider
+from addon.replay.replay import RecordedRequest, ReplaySettings, replay
+from masking.accounting import Cost
+from masking.config import ROOT, Settings, parse_settings
+from masking.model import CHANGES
+from masking.tokens import TokenCounter
+
+RECORDS = "requests.jsonl"
+"""The file of records beside a configuration of `write_config`."""
+
+Engine = Literal["proxy", "envoy"]
+"""What masks a session that is played."""
 
 
 class Demo(NamedTuple):
@@ -110,13 +120,12 @@ def run_demo(console: Console, strategy: str = "schema1") -> None:
     """
     demo = SESSIONS[strategy]
     folder = shipped("recordings")
-    exchanges = read_exchanges(folder / demo.recording)
     source = shipped(CONFIG_NAME) if demo.config is None else folder / demo.config
     width = min(_TEXT_WIDTH, console.width)
-    console.print(
-        render_opening(demo.agent, len(exchanges), demo.engine), width=width, highlight=False
-    )
-    played = _play(exchanges, source, demo, console)
+    replies = read_replies(folder / demo.recording)
+    opening = render_opening(demo.agent, len(replies), demo.engine)
+    console.print(opening, width=width, highlight=False)
+    played = _play(demo, replies, source, console)
     console.print(render_table(played))
     if example := find_example(played):
         console.print(render_example(example), width=width, highlight=False)
@@ -130,75 +139,91 @@ def run_demo(console: Console, strategy: str = "schema1") -> None:
     )
 
 
+class PlayedRequest(NamedTuple):
+    """A request: the texts of its tool results as the agent wrote them and as they arrived, what
+    each costs, and the addon's record.
+    """
+
+    written: Sequence[str]
+    sent: Sequence[str]
+    cost: Cost
+    record: Mapping[str, Any]
+
+
 def _play(
-    exchanges: Sequence[RecordedExchange], source: Path, demo: Demo, console: Console
+    demo: Demo, replies: Sequence[RecordedReply], source: Path, console: Console
 ) -> list[PlayedRequest]:
-    prices = demo.prices
+    answers: list[bytes] = []
     with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
         folder = Path(name)
-        config = write_config(folder, prices, source)
-        with Provider(_answers(exchanges), tls_folder=folder / "provider") as provider:
+        config = write_config(folder, demo.prices, source)
+        costs = list(_replay(shipped("recordings") / demo.recording, config))
+        (folder / "provider").mkdir()
+        with running_provider(replies, folder / "provider") as provider:
             connected = _ENGINES[demo.engine](folder, config, provider)
             with connected as client, Progress(console=console) as progress:
                 way = "Envoy" if demo.engine == "envoy" else "proxy"
-                tracked = progress.track(exchanges, description=f"agent -> {way} -> provider")
-                answers = [_send(client, exchange) for exchange in tracked]
-        records = read_records(folder / "requests.jsonl")
-    usages = [usage for answer in answers if (usage := read_usage(answer))]
-    if answers != provider.answers or len(usages) < len(answers):
+                for reply in progress.track(replies, description=f"agent -> {way} -> provider"):
+                    headers = {"content-type": "application/json", "authorization": "Bearer none"}
+                    client.request("POST", reply.path, reply.body, headers)
+                    answers.append(client.getresponse().read())
+        lines = (folder / RECORDS).read_text(encoding="utf-8").splitlines()
+    if answers != [reply.answer for reply in replies]:
         raise RuntimeError("an answer did not arrive as the provider sent it")
-    played = zip(
-        exchanges, provider.requests, _count_written(exchanges), usages, records, strict=True
-    )
     return [
         PlayedRequest(
-            written=_find_results(exchange.conversation),
-            sent=_find_results(_read_again(exchange, received)),
-            cost_written=_find_cost(usage_written, prices),
-            cost_sent=_find_cost(usage, prices),
-            usage_written=usage_written,
-            usage_sent=usage,
-            record=record,
+            written=tuple(result.text for result in reply.read(reply.body).results),
+            sent=tuple(result.text for result in reply.read(received).results),
+            cost=cost,
+            record=json.loads(line),
         )
-        for exchange, received, usage_written, usage, record in played
+        for reply, received, cost, line in zip(
+            replies, provider.received, costs, lines, strict=True
+        )
     ]
 
 
-def _answers(exchanges: Sequence[RecordedExchange]) -> Script:
-    """Return a script with the answers of the recorded provider, one after the other."""
-    replies = iter([exchange.reply for exchange in exchanges])
-    return lambda _: next(replies)
+def _replay(recording: Path, config: Path) -> Iterator[Cost]:
+    """Yield what each request costs, without masking and with it."""
+    settings = parse_settings(config.read_bytes()) or Settings()
+    replay_settings = ReplaySettings(settings.strategies, settings.price_settings)
+    recorded = FlowSession(path=recording).requests()
+    session = _Session(recording.name, tuple(replace(each, usage=None) for each in recorded))
+    for request in replay(session, replay_settings, TokenCounter()):
+        yield request.entry.cost
 
 
-def _read_again(exchange: RecordedExchange, received: Received) -> Conversation:
-    asked = exchange.conversation
-    return read_conversation(received.request, asked.wire, asked.path)
+class _Session(NamedTuple):
+    """A session that can be replayed."""
+
+    name: str
+    recorded: Sequence[RecordedRequest]
+
+    def requests(self) -> Iterator[RecordedRequest]:
+        """Yield its requests."""
+        yield from self.recorded
 
 
-def _find_results(conversation: Conversation) -> tuple[str, ...]:
-    return tuple(result.text for result in conversation.results)
+def write_config(
+    folder: Path, pricing: str | Sequence[float] | None = None, source: Path | None = None
+) -> Path:
+    """Write a configuration into a folder; its records go there, too, and it has no memory.
 
-
-def _find_cost(usage: Usage, prices: tuple[float, float]) -> float:
-    """Return the cost of a prompt, in plain input tokens."""
-    (read, write), cached, written = prices, usage.cached or 0, usage.written or 0
-    return (usage.prompt or 0) - (1 - read) * cached + (write - 1) * written
-
-
-def _count_written(exchanges: Sequence[RecordedExchange]) -> Iterator[Usage]:
-    """Yield what the provider would have counted if it had got what the agent wrote."""
-    dialect = find_dialect(exchanges[0].path)
-    cache = dialect.make_cache(str)
-    for path, body, asked, reply in exchanges:
-        received = dialect.receive(dict(asked.document), path.partition("?")[0], (), body)
-        answer = dialect.answer(received, reply, cache.usage(received, reply))
-        yield find_usage(answer) or Usage()
+    It is a copy of `source`, or else of the shipped one. `pricing` replaces its `cache_pricing`.
+    """
+    document = tomli.loads((source or shipped(CONFIG_NAME)).read_text(encoding="utf-8"))
+    tables = document[ROOT]
+    tables.setdefault("metrics", {})["path"] = str(folder / RECORDS)
+    tables["memory"] = {"enabled": False}
+    if pricing is not None:
+        tables.setdefault("schema1", {})["cache_pricing"] = pricing
+    config = folder / CONFIG_NAME
+    config.write_text(tomlkit.dumps(document), encoding="utf-8")
+    return config
 
 
 @contextmanager
-def _through_proxy(
-    folder: Path, config: Path, provider: Provider
-) -> Iterator[http.client.HTTPSConnection]:
+def _through_proxy(folder: Path, config: Path, provider: Provider) -> Iterator[HTTPSConnection]:
     """Yield a connection through a proxy, whatever proxies the environment names."""
     options = (
         *("--set", f"mask_config={config}"),
@@ -207,15 +232,13 @@ def _through_proxy(
     with running_proxy(folder, *options) as proxy:
         bundle = write_bundle(folder / "bundle.pem", [proxy.ca])
         context = ssl.create_default_context(cafile=str(bundle))
-        client = http.client.HTTPSConnection(HOST, proxy.port, context=context, timeout=30)
+        client = HTTPSConnection(HOST, proxy.port, context=context, timeout=30)
         client.set_tunnel("localhost", provider.port)
         yield client
 
 
 @contextmanager
-def _through_envoy(
-    folder: Path, config: Path, provider: Provider
-) -> Iterator[http.client.HTTPConnection]:
+def _through_envoy(folder: Path, config: Path, provider: Provider) -> Iterator[HTTPConnection]:
     """Yield a connection to an Envoy with the documented configuration, and a service."""
     envoy, authority = find_envoy(), provider.ca
     if envoy is None or authority is None or not has_extra():
@@ -225,14 +248,166 @@ def _through_envoy(
     with running_service(folder, *told) as service:
         written = write_envoy_config(folder, [service.port], provider.port, authority)
         with running_envoy(envoy, written) as running:
-            yield http.client.HTTPConnection(HOST, running.port, timeout=30)
+            yield HTTPConnection(HOST, running.port, timeout=30)
 
 
 _ENGINES = {"proxy": _through_proxy, "envoy": _through_envoy}
 
 
-def _send(client: http.client.HTTPConnection, exchange: RecordedExchange) -> bytes:
-    """Send a request; return the body of its answer."""
-    headers = {"content-type": "application/json", "authorization": "Bearer none"}
-    client.request("POST", exchange.path, exchange.body, headers)
-    return client.getresponse().read()
+# What is shown
+
+
+class Example(NamedTuple):
+    """A text that was replaced, in the request of that number, and what took its place."""
+
+    number: int
+    before: str
+    after: str
+
+
+_LONGEST_EXAMPLE = 300
+
+
+def render_opening(agent: str, requests: int, engine: Engine) -> str:
+    """Return what is about to be shown."""
+    way = "an Envoy" if engine == "envoy" else "the proxy"
+    return (
+        f"A recorded session of {agent}: its {requests} requests are sent again, from a client "
+        f"through {way} to a provider that gives the recorded answers. All three run on this "
+        "machine; nothing leaves it.\n"
+    )
+
+
+_COLUMNS = (
+    *("\nrequest", "results\nreplaced", "tokens\nwritten", "tokens\nsent"),
+    *("cost\nwithout", "cost\nwith", "saved\nso far", "addon\n(ms)"),
+)
+
+
+def render_table(played: Sequence[PlayedRequest]) -> Table:
+    """Return a row for each request."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1))
+    for name in _COLUMNS:
+        table.add_column(name, justify="right", no_wrap=True)
+    saved = accumulate(each.cost.before.cost - each.cost.after.cost for each in played)
+    for number, (each, so_far) in enumerate(zip(played, saved, strict=True), 1):
+        table.add_row(str(number), *_describe_request(each, so_far))
+    return table
+
+
+def _describe_request(played: PlayedRequest, saved: float) -> tuple[str, ...]:
+    record = played.record
+    return (
+        f"{sum(record[name] for name in CHANGES)} of {record['tool_results']}",
+        f"{played.cost.before.prompt:,.0f}",
+        f"{played.cost.after.prompt:,.0f}",
+        f"{played.cost.before.cost:,.0f}",
+        f"{played.cost.after.cost:,.0f}",
+        f"{round(saved):,}",
+        f"{record['hook_us'] / 1000:.1f}",
+    )
+
+
+def find_example(played: Sequence[PlayedRequest]) -> Example | None:
+    """Return the longest tool result that was replaced, where it was replaced for the first time.
+
+    Requests that lost results are skipped: nothing says which result became which.
+    """
+    found = [
+        Example(number, before, after)
+        for number, each in enumerate(played, 1)
+        if len(each.written) == len(each.sent)
+        for before, after in zip(each.written, each.sent, strict=True)
+        if before != after
+    ]
+    return max(found, key=lambda example: (len(example.before), -example.number), default=None)
+
+
+def render_example(example: Example) -> Group:
+    """Return what the model reads in the place of a result."""
+    after = example.after
+    if len(after) > _LONGEST_EXAMPLE:
+        after = f"{after[:_LONGEST_EXAMPLE]} ..."
+    text = (
+        f"The largest result was replaced from request {example.number} on. Instead of its "
+        f"{len(example.before):,} characters the model reads a placeholder, and can call the tool "
+        "again:\n"
+    )
+    return Group(text, Padding(escape(after), (0, 0, 1, 4)))
+
+
+def render_explanation(strategy: str, settings: Settings) -> str:
+    """Return what the strategy does, with the settings that it was played with."""
+    redaction, window = _explain_redaction(settings), _explain_window(settings)
+    reduction = _explain_reduction(settings)
+    texts = {
+        "redaction": redaction,
+        "reduction": reduction,
+        "all": f"{redaction} {window} {reduction}",
+    }
+    return f"{texts.get(strategy, f'{window} {BOUNDARY}')}\n"
+
+
+BOUNDARY = (
+    "The boundary of what is masked moves only when that pays, because providers sell the "
+    "unchanged beginning of a prompt at a discount."
+)
+
+
+def _explain_window(settings: Settings) -> str:
+    turns = settings.policy.window_turns
+    return (
+        f"The window keeps the results of the last {turns} tool turns; older ones may be replaced "
+        "by placeholders."
+    )
+
+
+def _explain_redaction(settings: Settings) -> str:
+    tools = ", ".join(settings.redaction.tool_names)
+    return f"Redaction replaces each result of {tools} as soon as the model has answered it."
+
+
+def _explain_reduction(settings: Settings) -> str:
+    return (
+        f"Reduction keeps a request under {settings.reduction.max_input_chars:,} characters: it "
+        "masks old results, then summarises old messages, then drops them. It is made for context "
+        "windows, and ignores the cache."
+    )
+
+
+def render_summary(played: Sequence[PlayedRequest], prices: tuple[float, float]) -> str:
+    """Return the totals of the session."""
+    before = sum(each.cost.before.cost for each in played)
+    after = sum(each.cost.after.cost for each in played)
+    tokens = sum(each.cost.before.prompt for each in played)
+    sent = sum(each.cost.after.prompt for each in played)
+    ms = sum(each.record["hook_us"] for each in played) / 1000
+    return (
+        f"{len(played)} requests: {tokens:,.0f} -> {sent:,.0f} tokens ({sent / tokens - 1:+.0%}), "
+        f"cost {before:,.0f} -> {after:,.0f} ({after / before - 1:+.0%})\n"
+        f"{ms:.0f} ms spent in the addon, every answer intact\n\n"
+        "Tokens are counted by o200k_base, and the provider's cache is simulated. Costs are in "
+        f"plain input tokens; a cached token costs {prices[0]:g} of one, a written one "
+        f"{prices[1]:g}, as for this model.\n"
+    )
+
+
+def render_next_steps(strategy: str, strategies: Sequence[str], engine: Engine) -> str:
+    """Return how to put this in front of the user's own agent."""
+    others = ", ".join(each for each in strategies if each != strategy)
+    more = f"Other sessions, by {_program('obsmask')} demo NAME:\n  {others}"
+    if engine == "envoy":
+        return (
+            "Behind your own Envoy, in two terminals; docs/envoy.md says what to change:\n"
+            f"  {_program('obsmask')} ext-proc\n"
+            f"  {_program('envoy')} -c {shipped(CONFIG)}\n"
+            f"{more}"
+        )
+    return (
+        f"With your own agent:\n  {_program('obsmask')} run -- [italic]your-agent[/italic]\n{more}"
+    )
+
+
+def _program(name: str) -> str:
+    """Return how to start one of this environment's programs from where the user is."""
+    return name if shutil.which(name) else str(Path(sys.executable).with_name(name))

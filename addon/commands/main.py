@@ -24,9 +24,7 @@ _COMMANDS = {
     "recall": "Print a tool result that was masked.",
     "mcp": "Serve masked tool results to an agent over MCP.",
     "prices": "Show the prices of a model, and where they come from.",
-    "record": "Record a real agent against a scripted provider.",
     "scrub": "Replace all prose and secrets in a recording.",
-    "expect": "Compare what replaying recordings yields.",
 }
 """The commands in the order of the help. Each is `command` in the module of its name."""
 

@@ -28,7 +28,7 @@ from rich.progress import (
 )
 
 from addon.commands.workers import Workers, open_workers
-from addon.recordings.flow_session import open_recording
+from addon.recordings.flows import open_recording
 from addon.replay.files import RecordedConversation, read_conversations
 from addon.replay.replay import Pause, PausedSession, RecordedRequest, Session
 
@@ -115,7 +115,7 @@ def list_files(paths: Iterable[Path]) -> list[SessionFile]:
 
     A file is taken for a recording unless its ending is that of conversations. In a folder all
     files of both kinds are read, except a `.json` that says what a recording beside it must yield
-    (see `addon.recordings.expectations`). Raises OSError if one is not there.
+    (see `tests.golden`). Raises OSError if one is not there.
     """
     return [
         SessionFile(file, file.stat().st_size, is_named=file is path)
@@ -126,11 +126,11 @@ def list_files(paths: Iterable[Path]) -> list[SessionFile]:
 
 def _find_files(folder: Path) -> Iterator[Path]:
     for file in folder.iterdir():
-        if file.name.endswith((*_CONVERSATIONS, *_FLOWS)) and not _is_expectation(file):
+        if file.name.endswith((*_CONVERSATIONS, *_FLOWS)) and not _is_golden_file(file):
             yield file
 
 
-def _is_expectation(file: Path) -> bool:
+def _is_golden_file(file: Path) -> bool:
     """Whether there is a recording of the same name, or of all but its last part beside a TOML."""
     if file.suffix != ".json":
         return False

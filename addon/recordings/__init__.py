@@ -1,1 +1,1 @@
-"""Recordings: read, scrubbed, replayed and made; the provider that answers from a script."""
+"""Recordings: read, scrubbed, and given again as answers."""

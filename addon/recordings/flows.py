@@ -1,18 +1,34 @@
-"""Reads and writes recordings of mitmproxy.
+"""Recordings of mitmproxy: their flows, the requests to models in them, and how they are replayed.
 
 A recording whose name ends in `.xz` is compressed. Each request of a session repeats the one before
 it, so a long session shrinks to less than a hundredth; gzip, which looks back over 32 kB, leaves a
 fifth of it.
 """
 
+import json
 import lzma
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, Literal, cast
+from typing import Any, BinaryIO, Literal, NamedTuple, cast
 
 from mitmproxy import http
 from mitmproxy.exceptions import FlowReadException
 from mitmproxy.io import FlowReader, FlowWriter
+from mitmproxy.websocket import WebSocketMessage
+
+from addon.proxy.marks import (
+    find_original,
+    find_original_message,
+    has_original_messages,
+    was_changed,
+)
+from addon.proxy.websocket import asks_for_answer, find_end, find_socket_format
+from addon.replay.replay import RecordedRequest
+from addon.request import client_of, digest_account, find_wire_format, is_signed, path_of
+from masking.config import may_hold_credential
+from masking.wire import Match, read_usage
 
 _XZ = ".xz"
 
@@ -56,3 +72,186 @@ def write_flows(path: Path, flows: Iterable[http.HTTPFlow]) -> int:
 
 def _open(path: Path, mode: Literal["rb", "wb"]) -> BinaryIO:
     return cast(BinaryIO, (lzma.open if path.suffix == _XZ else open)(path, mode))
+
+
+class Exchange(NamedTuple):
+    """A request to a model and its answer, both decoded: over HTTP, or one of many on a WebSocket.
+
+    body: the request as the client wrote it; None if it cannot be decoded. On a WebSocket it is
+        the whole history, put together from the messages.
+    sent: the request as it was sent; None if it cannot be decoded.
+    answer: None if there is none, or if it answers something else than `body`.
+    obstacle: why the provider refused the request or why it could not be masked; None if neither.
+    """
+
+    match: Match
+    when: datetime
+    body: bytes | None
+    sent: bytes | None
+    answer: bytes | None
+    obstacle: str | None = None
+
+
+def find_exchanges(flow: http.HTTPFlow) -> Iterator[Exchange]:
+    """Yield the requests to models in a flow, in order. Raises ValueError for damaged originals."""
+    match = find_wire_format(flow.request)
+    if match is not None:
+        original, sent = find_original(flow), _decode(flow.request)
+        body = sent if original is None else original
+        # What the provider reported for a masked request says nothing about the client's own.
+        answer = _decode(flow.response) if flow.response and original is None else None
+        when = datetime.fromtimestamp(flow.request.timestamp_start, UTC)
+        yield Exchange(match, when, body, sent, answer, _find_obstacle(flow, body))
+    elif (match := find_socket_format(flow.request)) is not None and flow.websocket is not None:
+        yield from _find_socket_exchanges(flow, match, flow.websocket.messages)
+
+
+def _find_obstacle(flow: http.HTTPFlow, body: bytes | None) -> str | None:
+    if is_signed(flow.request):
+        return "signed"
+    if body is None:
+        return "no body, or one of an unknown encoding"
+    if flow.response is not None and not 200 <= flow.response.status_code < 300:
+        return f"status {flow.response.status_code}"
+    return None
+
+
+def _decode(message: http.Message) -> bytes | None:
+    try:
+        return message.content
+    except ValueError:
+        return None
+
+
+_SOCKET_KEYS = ("type", "previous_response_id", "generate")
+"""Keys of a message that a request over HTTP with the whole history does not have."""
+
+
+def _find_socket_exchanges(
+    flow: http.HTTPFlow, match: Match, messages: list[WebSocketMessage]
+) -> Iterator[Exchange]:
+    ends = (
+        message.content
+        for message in messages
+        if not message.from_client and find_end(message.content) is not None
+    )
+    latest: str | None = None  # the id of the latest response, and all items up to it
+    history: list[Any] = []
+    is_masked = False  # whether the provider has another history than the client
+    for place, message in enumerate(messages):
+        if not message.from_client or message.dropped or not asks_for_answer(message.content):
+            continue
+        original, answer = find_original_message(flow, place), next(ends, None)
+        body = message.content if original is None else original
+        request = _load(body)
+
+        # Put the whole history together, unless its beginning is not known.
+        given, previous = request.get("input"), request.get("previous_response_id")
+        items: list[Any] | None = given if isinstance(given, list) else []
+        if previous is None:
+            is_masked = original is not None
+        else:
+            items = [*history, *(items or ())] if previous == latest else None
+        if items is not None:
+            kept = {key: value for key, value in request.items() if key not in _SOCKET_KEYS}
+            body = json.dumps({**kept, "input": items}, ensure_ascii=False).encode()
+
+        status = None if answer is None else find_end(answer)
+        purpose = "count" if request.get("generate") is False else match.purpose
+        yield Exchange(
+            match._replace(purpose=purpose),
+            datetime.fromtimestamp(message.timestamp, UTC),
+            body,
+            message.content,
+            None if is_masked else answer,
+            None if status in (None, 200) else f"status {status}",
+        )
+
+        response = _load(answer).get("response") if answer is not None else None
+        said = response if isinstance(response, dict) else {}
+        latest = said.get("id") if items is not None else None
+        history = [*(items or ()), *said.get("output", ())]
+
+
+def _load(content: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(content)
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowSession:
+    """The chat requests of a recording, as the client wrote them, in order.
+
+    Requests that the addon would pass through are skipped, and so are those without a good answer.
+    A recording that ends in the middle of a flow is read up to there; `damage` says so.
+    """
+
+    path: Path
+    damage: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The file's name, without its ending."""
+        return name_of(self.path)
+
+    def requests(self) -> Iterator[RecordedRequest]:
+        """Yield its requests. Raises as `read_flows` does, unless the damage is already known."""
+        try:
+            for flow in read_flows(self.path):
+                for exchange in find_exchanges(flow):
+                    if exchange.match.purpose == "answer":
+                        yield _make_request(flow.request, exchange)
+        except ValueError:
+            if self.damage is None:
+                raise
+
+
+def _make_request(request: http.Request, exchange: Exchange) -> RecordedRequest:
+    names = {name.lower() for name in request.headers if not may_hold_credential(name)}
+    return RecordedRequest(
+        body=exchange.body or b"",
+        when=exchange.when,
+        host=request.pretty_host,
+        account=digest_account(request).hex(),
+        usage=read_usage(exchange.answer) if exchange.answer is not None else None,
+        passed_over=exchange.obstacle,
+        wire=exchange.match.wire,
+        path=path_of(request),
+        client=client_of(request),
+        headers={name: request.headers[name] for name in names},
+    )
+
+
+def open_recording(path: Path) -> FlowSession:
+    """Return the session of a recording, which is read once to see whether it can be replayed.
+
+    Raises OSError if it cannot be opened, and ValueError, with the file's name, if it is not a
+    recording, or if requests were masked before they were recorded and the client's own bodies
+    were not kept: nobody knows what such a session would have been without masking.
+    """
+    whole = lost = 0
+    damage = None
+    try:
+        for flow in read_flows(path):
+            whole += 1
+            lost += was_changed(flow) and not _has_original(flow)
+    except ValueError as error:
+        if not whole:
+            raise
+        damage = f"{error}; only the {whole:,} flows before that are read"
+    if lost:
+        raise ValueError(
+            f"{path}: {lost:,} of {whole:,} requests were masked before they were recorded, and "
+            "the client's own bodies were not kept: record with keep_original, or without masking"
+        )
+    return FlowSession(path=path, damage=damage)
+
+
+def _has_original(flow: http.HTTPFlow) -> bool:
+    try:
+        return find_original(flow) is not None or has_original_messages(flow)
+    except ValueError:
+        return False

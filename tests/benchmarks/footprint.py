@@ -17,8 +17,8 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
 
+from addon.commands.demo import write_config
 from addon.proxy.server import ADDON, HOST, Proxy, running_proxy
-from addon.recordings.expectations import write_config
 from tests.benchmarks.memory import Provider, resident_mb
 from tests.benchmarks.rewrite import build_body
 

@@ -30,8 +30,8 @@ from h2.events import (
 from h2.exceptions import ProtocolError
 
 from addon.proxy.server import HOST
-from addon.recordings.provider.provider import make_tls_context
 from tests.benchmarks.fault_list import BODY, PATH
+from tests.provider.provider import make_tls_context
 
 _SECONDS = 20.0
 _STALL_SECONDS = 1.0

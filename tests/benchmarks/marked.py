@@ -3,9 +3,9 @@
 `python -m tests.benchmarks.marked [--check] FILES`: conversations of Anthropic Messages from files,
 with marks as agents set them and 10,000 tokens of system prompt and tool schemas before them, and
 recorded sessions as they were sent, billed as Anthropic does; and the same blocks billed as OpenAI
-does from gpt-5.6 on. The bills are those of `tests.vendor_caches`, in o200k tokens; the rule
-decides by estimated tokens, with the shipped configuration. It prints the rule's bill relative to
-sending everything and to the cheapest schedule under the same cache rules, found by dynamic
+does from gpt-5.6 on. The bills are those of `tests.provider.vendor_caches`, in o200k tokens; the
+rule decides by estimated tokens, with the shipped configuration. It prints the rule's bill relative
+to sending everything and to the cheapest schedule under the same cache rules, found by dynamic
 programming, without the promise and with as much of it as the rule may spend, and the worst request
 of any conversation relative to sending everything. With `--check` it exits with 1 if the rule is
 more than 5% above the cheapest schedule that keeps the promise (8% for recorded sessions, and where
@@ -53,7 +53,7 @@ from tests.block_schedules import (
 )
 from tests.kinds import make_text, make_tools
 from tests.marking import MARKERS, Marker, mark_as_claude_code, mark_for_an_hour, mark_nothing
-from tests.vendor_caches import (
+from tests.provider.vendor_caches import (
     FIVE_MINUTES,
     HOUR,
     AnthropicCache,

@@ -11,8 +11,8 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from addon.commands.demo import write_config
 from addon.proxy.server import HOST, Proxy, running_proxy
-from addon.recordings.expectations import write_config
 from tests.benchmarks.rewrite import build_body
 
 REQUESTS = 2_000

@@ -29,10 +29,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from addon.proxy.server import ADDON, HOST, Proxy, running_proxy
-from addon.recordings.provider.provider import Provider
-from addon.recordings.provider.script import Reply
 from tests.benchmarks import thread_names
 from tests.benchmarks.rewrite import build_body
+from tests.provider.provider import Provider
+from tests.provider.script import Reply
 
 SCRIPTS = Path(__file__).parent
 PROXIES: Mapping[str, tuple[tuple[Path, ...], tuple[str, ...]]] = {

@@ -28,9 +28,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from addon.recordings.provider.provider import Provider
-from addon.recordings.provider.received import Received
-from addon.recordings.provider.script import Reply, call
 from masking.conversation import read_conversation
 from masking.wire import find_format
 from tests.benchmarks.beside_plain import running_side
@@ -39,6 +36,8 @@ from tests.images import png
 from tests.live.harness import ON, environment, policy_of
 from tests.places import ROOT
 from tests.priced import rewrite_request
+from tests.provider.provider import Provider
+from tests.provider.script import Received, Reply, call
 
 PROGRAMS = Path(__file__).with_name("sdk_programs")
 CLIENTS = {

@@ -13,12 +13,12 @@ from addon.commands.main import main
 from addon.commands.replay import Wanted, render_conversations, replay_sessions
 from addon.commands.work import open_work, read_sessions
 from addon.places import shipped
-from addon.recordings.expectations import expectation_file
 from addon.recordings.flows import read_flows, write_flows
 from addon.replay.replay import ReplaySettings
 from addon.replay.totals import summarize
 from masking.rewrite import Strategies
 from masking.window import MaskPolicy
+from tests.golden import replay_recording
 from tests.live.harness import conversation
 from tests.sessions import CHATS
 
@@ -40,11 +40,12 @@ def written(path: Path, turns: int = 12, **fields: object) -> Path:
     return path
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("recording", CHATS, ids=lambda path: path.stem)
 def test_a_replay_gives_the_numbers_that_the_addon_logged(
     recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    logged = json.loads(expectation_file(recording).read_text(encoding="utf-8"))
+    logged = replay_recording(recording)
     found = replay(capsys, recording)["conversations"]
     requests = [step for one in found for step in one["per_request"]]
     shared = requests[0].keys() & logged[0].keys() - {"conversation"}
@@ -394,7 +395,6 @@ def test_a_value_that_cannot_be_is_refused_and_its_option_named(
     "command",
     [
         pytest.param(("replay", "missing.flow", "--report"), id="a page"),
-        pytest.param(("record", "openai"), id="a recording"),
         pytest.param(("scrub", "missing.flow"), id="a scrubbed recording"),
     ],
 )

@@ -24,11 +24,11 @@ from mitmproxy.certs import CertStore
 from mitmproxy.options import CONF_BASENAME
 
 from addon.proxy.server import ADDON, MITMDUMP, Proxy, running_proxy
-from addon.recordings.provider.provider import Provider
-from addon.recordings.provider.script import Reply, Script
 from masking.config import Settings, parse_settings
 from masking.rewrite import rewrite_request
 from masking.window import MaskPolicy
+from tests.provider.provider import Provider
+from tests.provider.script import Reply, Script
 
 HOST = "localhost"
 SECONDS = 300.0

@@ -17,9 +17,9 @@ import httpx
 import pytest
 
 from addon.network import find_free_port
-from addon.recordings.provider.provider import Provider
 from tests.live.harness import SECONDS, environment, eventually, read_records
 from tests.places import ROOT
+from tests.provider.provider import Provider
 
 PYTHON = Path(os.environ.get("OBSMASK_TEST_LITELLM", ROOT / ".venv-litellm" / "bin" / "python"))
 """Its Python, as CONTRIBUTING.md sets it up."""

@@ -12,9 +12,9 @@ import httpx
 from mitmproxy.certs import CertStore
 from mitmproxy.options import CONF_BASENAME
 
-from addon.recordings.provider.provider import Provider
-from addon.recordings.provider.script import Reply, Script, ScriptedReplies, call
 from tests.live.harness import Live, Sink, Upstream, encoded
+from tests.provider.provider import Provider
+from tests.provider.script import Reply, Script, ScriptedReplies, call
 
 TURNS = 26
 WINDOW = 2

@@ -1,6 +1,6 @@
 """Real clients behind the proxy, before a strict provider: the same end, and nothing else changed.
 
-They are those that the studio has installed; `obsmask record NAME` installs one.
+They are those that the studio has installed; `python -m tests.studio NAME OUT` installs one.
 """
 
 import json
@@ -17,18 +17,18 @@ from addon.proxy.authorities import write_bundle
 from addon.proxy.marks import find_original
 from addon.proxy.server import running_proxy
 from addon.recordings.flows import read_flows
-from addon.recordings.provider.provider import HOST, Provider
-from addon.recordings.studio.client import TOUR, Client
-from addon.recordings.studio.clients import CLIENTS
-from addon.recordings.studio.installation import find_installed
-from addon.recordings.studio.recorder import REDIRECT, Workspace, run_client
-from addon.recordings.studio.scenario import write_project
-from addon.recordings.studio.scripted_client import script_replies
 from addon.request import find_wire_format
 from masking.config import ROOT
 from masking.conversation import read_conversation
 from tests.differences import compare
 from tests.live.harness import SECONDS, environment, read_records
+from tests.provider.provider import HOST, Provider
+from tests.studio.client import TOUR, Client
+from tests.studio.clients import CLIENTS
+from tests.studio.installation import find_installed
+from tests.studio.recorder import REDIRECT, Workspace, run_client
+from tests.studio.scenario import write_project
+from tests.studio.scripted_client import script_replies
 
 LEAST_TURNS = 25
 CHOSEN = (

@@ -10,8 +10,6 @@ import httpx
 import pytest
 
 from addon.proxy.server import running_proxy
-from addon.recordings.provider.provider import Provider
-from addon.recordings.provider.script import Reply
 from tests.live.harness import SECONDS, environment, read_records
 from tests.live.litellm_proxy import (
     NEEDS_LITELLM,
@@ -20,6 +18,8 @@ from tests.live.litellm_proxy import (
     litellm_environment,
     running_litellm,
 )
+from tests.provider.provider import Provider
+from tests.provider.script import Reply
 
 pytestmark = NEEDS_LITELLM
 

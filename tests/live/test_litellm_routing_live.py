@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from addon.recordings.provider.provider import Provider
-from addon.recordings.provider.script import Reply
 from tests.live.harness import read_records
 from tests.live.litellm_proxy import NEEDS_LITELLM, LiteLLM, running_litellm
 from tests.live.test_litellm_live import GPT, SLIDING, ask_chat, find_results, output_of
+from tests.provider.provider import Provider
+from tests.provider.script import Reply
 
 pytestmark = NEEDS_LITELLM
 

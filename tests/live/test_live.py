@@ -21,7 +21,6 @@ from mitmproxy.net import encoding
 from addon.network import find_free_port
 from addon.proxy.authorities import write_bundle
 from addon.proxy.server import Proxy, running_proxy
-from addon.recordings.provider.script import Reply
 from tests.live.harness import (
     OFF,
     ON,
@@ -39,6 +38,7 @@ from tests.live.harness import (
     ssl_context,
     stream,
 )
+from tests.provider.script import Reply
 
 CHAT = "/v1/chat/completions"
 BODY = encoded(conversation())

@@ -10,8 +10,6 @@ from typing import Any
 import httpx
 import pytest
 
-from addon.recordings.provider.messages_check import BINDING_BETA
-from addon.recordings.provider.script import Reply, ScriptedReplies, call
 from tests.live.harness import (
     OFF,
     ON,
@@ -34,6 +32,8 @@ from tests.live.scripted_sessions import (
     play,
     strict_upstream,
 )
+from tests.provider.messages import BINDING_BETA
+from tests.provider.script import Reply, ScriptedReplies, call
 
 OLDER, BOUND = "claude-sonnet-4-5", "claude-opus-5-5"
 TOOLS = [{"name": "shell", "input_schema": {"type": "object"}}]

@@ -17,10 +17,7 @@ import pytest
 from addon.network import find_free_port, read_address
 from addon.proxy.base_urls import Server, behind
 from addon.proxy.server import running_proxy
-from addon.recordings.flow_session import open_recording
-from addon.recordings.flows import read_flows
-from addon.recordings.provider.received import Received
-from addon.recordings.provider.script import Reply
+from addon.recordings.flows import open_recording, read_flows
 from tests.live.harness import (
     HOST,
     ON,
@@ -38,6 +35,7 @@ from tests.live.harness import (
     ssl_context,
     waits_for_records,
 )
+from tests.provider.script import Received, Reply
 
 RESEND = ON + b"resend_on_400 = true\n"
 CHAT = "/v1/chat/completions"

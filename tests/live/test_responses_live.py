@@ -18,10 +18,6 @@ from tornado.websocket import WebSocketClientConnection, websocket_connect
 from addon.network import Address
 from addon.passed import HELD
 from addon.proxy.base_urls import Server, behind
-from addon.recordings.provider.provider import Provider
-from addon.recordings.provider.received import Received
-from addon.recordings.provider.responses_items import find_dropped
-from addon.recordings.provider.script import Reply, Script, ScriptedReplies, call
 from tests.live.harness import (
     OFF,
     ON,
@@ -33,6 +29,9 @@ from tests.live.harness import (
     running_upstream,
     stream,
 )
+from tests.provider.provider import Provider
+from tests.provider.responses import find_dropped
+from tests.provider.script import Received, Reply, Script, ScriptedReplies, call
 
 TURNS = 26
 WINDOW = 2

@@ -1,6 +1,6 @@
 """Real agents under `obsmask run`: each gets to its end, and the last line says what it came to.
 
-An agent is tested where `obsmask record` has installed it.
+An agent is tested where `python -m tests.studio` has installed it.
 """
 
 import base64
@@ -18,17 +18,16 @@ import pytest
 
 from addon.proxy.authorities import write_bundle
 from addon.proxy.server import running_proxy
-from addon.recordings.provider.provider import HOST, Provider
-from addon.recordings.provider.received import Received
-from addon.recordings.provider.responses import ACCOUNT
-from addon.recordings.provider.script import Reply, Script, ScriptedReplies, call
-from addon.recordings.studio.client import TOUR, Client
-from addon.recordings.studio.clients import CLIENTS
-from addon.recordings.studio.installation import find_installed
-from addon.recordings.studio.recorder import REDIRECT, Workspace, run_client
-from addon.recordings.studio.scenario import write_project
-from addon.recordings.studio.scripted_client import script_replies
 from tests.live.harness import SECONDS
+from tests.provider.provider import HOST, Provider
+from tests.provider.responses import ACCOUNT
+from tests.provider.script import Received, Reply, Script, ScriptedReplies, call
+from tests.studio.client import TOUR, Client
+from tests.studio.clients import CLIENTS
+from tests.studio.installation import find_installed
+from tests.studio.recorder import REDIRECT, Workspace, run_client
+from tests.studio.scenario import write_project
+from tests.studio.scripted_client import script_replies
 
 RUN = (sys.executable, "-m", "addon.commands.main", "run")
 MASKING = ("--window-turns", "4", "--set", "schema1.cache_pricing=none")
@@ -128,7 +127,7 @@ def run_agent(
     """
     package = find_installed(client)
     if package is None:
-        pytest.skip(f"{client.packages[0]} is not installed: obsmask record installs it")
+        pytest.skip(f"{client.packages[0]} is not installed: python -m tests.studio installs it")
     workspace = Workspace(folder)
     write_project(client.scenario.project, workspace.work)
     replies = script_replies(client, workspace.work)

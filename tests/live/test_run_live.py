@@ -16,9 +16,6 @@ from addon.network import read_address
 from addon.proxy.authorities import write_bundle
 from addon.proxy.health import check_health
 from addon.proxy.server import Proxy, running_proxy
-from addon.recordings.provider.provider import HOST, Provider
-from addon.recordings.provider.script import Reply
-from addon.recordings.studio.recorder import REDIRECT
 from tests.live.harness import (
     SECONDS,
     conversation,
@@ -28,6 +25,9 @@ from tests.live.harness import (
     masked,
     read_records,
 )
+from tests.provider.provider import HOST, Provider
+from tests.provider.script import Reply
+from tests.studio.recorder import REDIRECT
 from tests.terminals import terminal
 
 BODY = encoded(conversation())

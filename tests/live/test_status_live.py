@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from addon.commands.demo import write_config
 from addon.commands.main import main
-from addon.recordings.expectations import write_config
 from addon.recordings.flows import read_flows, write_flows
 from tests.live.harness import (
     Live,

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from addon.recordings.provider.dialects import DIALECTS
 from masking.conversation import Conversation, find_answers
 from masking.history_summary import LABEL
 from masking.model import Element
@@ -20,6 +19,7 @@ from masking.wire.converse import CONVERSE
 from tests.builders import OLD
 from tests.made_up_format import MADE_UP
 from tests.priced import rewrite_request
+from tests.provider.dialects import DIALECTS
 from tests.wire_conversations import (
     WRITERS,
     Ask,

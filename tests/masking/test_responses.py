@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-from addon.recordings.provider.received import Received
-from addon.recordings.provider.responses_check import check
 from masking.errors import WireError
 from masking.model import Call, Element, Path, ToolResult
 from masking.reduction import ReductionOptions
@@ -26,6 +24,8 @@ from masking.wire.responses import (
     unmark_item,
 )
 from tests.priced import rewrite_request
+from tests.provider.responses import check
+from tests.provider.script import Received
 
 IMAGE = {"type": "input_image", "image_url": "data:,", "detail": "high"}
 FAILED = {"type": "exit", "exit_code": 2}

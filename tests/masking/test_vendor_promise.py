@@ -24,7 +24,7 @@ from tests.block_schedules import (
 from tests.first_behind import find_first_behind
 from tests.places import MESSAGES_CONVERSATIONS
 from tests.priced import PricedPolicy, find_boundaries
-from tests.vendor_caches import (
+from tests.provider.vendor_caches import (
     FIVE_MINUTES,
     HOUR,
     AnthropicCache,

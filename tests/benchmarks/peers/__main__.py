@@ -23,8 +23,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from addon.commands.work import read_sessions
-from addon.recordings.provider.bound_thinking import sign_anew
-from addon.recordings.studio.installation import install_packages
 from addon.replay.replay import RecordedRequest
 from masking.tokens import TokenCounter
 from masking.wire.messages import MESSAGES
@@ -37,6 +35,8 @@ from tests.benchmarks.peers.tally import Tally, find_bodies
 from tests.benchmarks.peers.traffic import play, warm_up
 from tests.benchmarks.peers.versions import find_version
 from tests.places import RECORDINGS
+from tests.provider.messages import sign_anew
+from tests.studio.installation import install_packages
 
 CLIENTS = ("opencode-anthropic-long", "pi-anthropic-long")
 SHIPPED = (RECORDINGS, *(RECORDINGS / "clients" / f"{name}.flow.xz" for name in CLIENTS))

@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 from mitmproxy.net import encoding
 
-from addon.recordings.provider.dialects import Dialect
-from addon.recordings.provider.provider import Provider
-from addon.recordings.provider.received import Received
-from addon.recordings.provider.script import Reply
+from tests.provider.dialects import Dialect
+from tests.provider.provider import Provider
+from tests.provider.script import Received, Reply
 
 
 class Arrival(NamedTuple):

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from addon.recordings.studio.client import Registry
+from tests.studio.client import Registry
 
 
 class Package(NamedTuple):

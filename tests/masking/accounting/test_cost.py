@@ -14,9 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from addon.recordings.provider.completions import PromptCache
-from addon.recordings.provider.received import Received
-from addon.recordings.provider.script import Reply
 from masking.accounting import cost as costs
 from masking.accounting.cost import (
     DEFAULT_SPREAD,
@@ -44,6 +41,8 @@ from masking.rewrite import Strategies, read_request
 from masking.tokens import TokenCounter
 from masking.wire.usage import Usage
 from tests.priced import PricedPolicy, rewrite_request
+from tests.provider.completions import PromptCache
+from tests.provider.script import Received, Reply
 from tests.sessions import CHATS, grow, read_chat, work
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

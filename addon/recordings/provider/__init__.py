@@ -1,1 +1,0 @@
-"""A provider that answers by a script."""

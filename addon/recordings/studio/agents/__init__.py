@@ -1,1 +1,0 @@
-"""Agents of our own, for sessions that no client records."""
