@@ -186,7 +186,9 @@ def _play(
 def _replay(recording: Path, config: Path) -> Iterator[Cost]:
     """Yield what each request costs, without masking and with it."""
     settings = parse_settings(config.read_bytes()) or Settings()
-    replay_settings = ReplaySettings(settings.strategies, settings.price_settings)
+    replay_settings = ReplaySettings(
+        strategies=settings.strategies, price_settings=settings.price_settings
+    )
     recorded = FlowSession(path=recording).requests()
     session = _Session(recording.name, tuple(replace(each, usage=None) for each in recorded))
     for request in replay(session, replay_settings, TokenCounter()):

@@ -151,7 +151,8 @@ class SharedFile:
             path = Path(os.path.realpath(path))  # a link stays where it is
             if _is_device(path):
                 with _open(path) as file:
-                    _write(file, line)
+                    if (file.write(line) or 0) < len(line):
+                        raise OSError(0, "it takes no more")
                 return []
             make_folder(path.parent)
         # Before the lock is made: nothing is laid beside a file that is not ours.
@@ -173,7 +174,8 @@ class SharedFile:
                     if file.read(1) != b"\n":  # the rest of a line
                         line = b"\n" + line
                 try:
-                    _write(file, line)
+                    if (file.write(line) or 0) < len(line):
+                        raise OSError(0, "the disk is full")
                 except OSError:
                     if is_locked:  # else another may have written behind it
                         file.truncate(size)
@@ -299,11 +301,6 @@ def _measure(path: Path) -> int | None:
         return path.stat().st_size
     except FileNotFoundError:
         return None
-
-
-def _write(file: FileIO, line: bytes) -> None:
-    if (file.write(line) or 0) < len(line):
-        raise OSError(0, "the disk is full")
 
 
 # Reading, while others write

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
-from typing import TypeVar
+from typing import Any
 
 from addon.config_commands import Advice
 from addon.masker import Ledgers
@@ -46,8 +46,6 @@ Measuring = Future[Measured | None]
 _NOT_MEASURED: Measuring = Future()
 _NOT_MEASURED.set_result(None)
 
-_Result = TypeVar("_Result")
-
 _PROBLEM = "could not record a request"
 
 _MAX_COUNTED_BYTES = 16_000_000
@@ -80,7 +78,6 @@ class Recorder:
         warnings = Warnings()
         self.sinks: list[Sink] = [
             self.totals.add,
-            lambda record: self._file.write(vars(record)),
             lambda record: log.log(logging.INFO, render_line(record)),
             lambda record: log.warn(warnings.find(record, self.advice)),
         ]
@@ -130,7 +127,11 @@ class Recorder:
                 self._trace.log(rewrite.redactions, observed=observed)
             return measured
 
-        return self._submit(job, size)
+        release = self._hold(size)
+        # It is done although who waits for it is cancelled: the record asks for it as well.
+        measuring = self._worker.submit(job, can_be_cancelled=False)
+        measuring.add_done_callback(release)
+        return measuring
 
     def finish(
         self,
@@ -170,8 +171,10 @@ class Recorder:
                     sink(record)
                 except Exception as error:  # noqa: BLE001 - the other sinks get it all the same
                     logger.warning(f"{_PROBLEM} ({type(error).__name__})")
+            self._file.write(vars(record))
 
-        self._submit(job, size, records=1)
+        release = self._hold(size, records=1)
+        self._worker.submit(job).add_done_callback(release)
 
     def note(self, fields: Mapping[str, object], settings: Settings, run: Run) -> None:
         """Write the record of an MCP response, under the settings in force."""
@@ -183,7 +186,8 @@ class Recorder:
         if self._pending >= _MAX_PENDING:
             self.left_out.add("records")
         else:
-            self._submit(job, records=1)
+            release = self._hold(0, records=1)
+            self._worker.submit(job).add_done_callback(release)
 
     @property
     def path(self) -> str | None:
@@ -216,17 +220,10 @@ class Recorder:
         self._file.close()
         self._log.flush()
 
-    def _submit(
-        self, job: Callable[[], _Result], size: int = 0, *, records: int = 0
-    ) -> "Future[_Result | None]":
-        """Do a job soon, which holds so many bytes until it is done.
-
-        It is done although who waits for it is cancelled: the record asks for it as well.
-        """
+    def _hold(self, size: int, *, records: int = 0) -> Callable[[Future[Any]], None]:
+        """Count what a job holds until it is done; return what to call then."""
         self._add_pending(records, size)
-        future = self._worker.submit(job, can_be_cancelled=False)
-        future.add_done_callback(lambda _: self._add_pending(-records, -size))
-        return future
+        return lambda _: self._add_pending(-records, -size)
 
     def _add_pending(self, records: int, size: int) -> None:
         with self._lock:

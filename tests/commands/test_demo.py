@@ -94,7 +94,7 @@ def test_the_demo_shows_the_other_strategies_and_claims_no_more_than_a_replay(
     ]
     uncounted = tuple(replace(each, usage=None) for each in read_chat(recording).kept)
     unmasked = ReplaySettings(
-        Strategies(schema1=MaskPolicy(enabled=False)),
+        strategies=Strategies(schema1=MaskPolicy(enabled=False)),
         price_settings=PriceSettings(cache_pricing=(0.5, 1.0)),
     )
     requests = replay(ReadSession("uncounted", uncounted), unmasked, TokenCounter())

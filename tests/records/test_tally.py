@@ -1,14 +1,16 @@
 """What records come to: sums that any selection of them has, in any order."""
 
-import json
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from addon.places import recordings
+from addon.recordings.flows import name_of
 from addon.records.tally import BillSum, Tally, Waits
 from masking.accounting.cost import Margin
+from tests.golden import Record, replay_recording
 from tests.made_up_records import LEAST, UNPRICED, bill, record, tally
 from tests.places import ROOT
 
@@ -245,24 +247,31 @@ def test_requests_that_a_subscription_pays_for_are_counted_where_dollars_are() -
     assert 1 == tally(*paid, bill(1, 1, subscription=True) | UNPRICED).subscriptions
 
 
-def find_recorded() -> Iterator[list[dict[str, object]]]:
-    """Yield the records of each recorded session that was billed, in order."""
-    for path in sorted((ROOT / "recordings").rglob("*.json")):
-        records = json.loads(path.read_text(encoding="utf-8"))
-        if billed := [each for each in records if each.get("total_net_tokens") is not None]:
-            yield billed
+def billed(recording: Path) -> list[Record]:
+    """Return the records of a recorded session that are billed, in order."""
+    records = replay_recording(recording)
+    return [each for each in records if each.get("total_net_tokens") is not None]
 
 
-def test_the_margins_of_a_session_come_to_that_of_the_ledger() -> None:
-    sessions = list(find_recorded())
-    assert len(sessions) > 20
-    for records in sessions:
-        counted, last, rounded = tally(*records), records[-1], 0.1 * len(records)
-        assert pytest.approx(last["total_net_tokens"], abs=rounded) == counted.tokens.saved
-        assert pytest.approx(last["total_net_tokens_error"], abs=rounded) == counted.tokens.error
-        dollars = last["total_net_dollars_error"]
-        if dollars is not None:
-            assert pytest.approx(dollars, rel=1e-3, abs=1e-6) == counted.dollars.error
+QUICK = ("mini-swe-agent-scratch", "anthropic-tour", "codex-tour")
+SESSIONS = [
+    pytest.param(path, marks=() if name_of(path) in QUICK else pytest.mark.thorough)
+    for path in recordings()
+    if not name_of(path).startswith(("mcp-", "codex-websocket-"))  # nothing in them is billed
+]
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("recording", SESSIONS, ids=lambda path: name_of(path))
+def test_the_margins_of_a_session_come_to_that_of_the_ledger(recording: Path) -> None:
+    records = billed(recording)
+    assert records
+    counted, last, rounded = tally(*records), records[-1], 0.1 * len(records)
+    assert pytest.approx(last["total_net_tokens"], abs=rounded) == counted.tokens.saved
+    assert pytest.approx(last["total_net_tokens_error"], abs=rounded) == counted.tokens.error
+    dollars = last["total_net_dollars_error"]
+    if dollars is not None:
+        assert pytest.approx(dollars, rel=1e-3, abs=1e-6) == counted.dollars.error
 
 
 def test_what_is_chance_evens_out_over_many_requests() -> None:
@@ -277,8 +286,10 @@ def test_a_margin_of_which_no_part_is_known_to_be_chance_adds_up() -> None:
     assert 12 == tally(*[bill(10, 5, 3)] * 4).tokens.error
 
 
+@pytest.mark.live
 def test_the_order_of_records_does_not_matter() -> None:
-    records = [record(**{**LEAST, **fields}) for fields in next(find_recorded())]
+    session = billed(ROOT / "recordings" / "mini-swe-agent-scratch.flow")
+    records = [record(**{**LEAST, **fields}) for fields in session]
     forth, back = Tally(), Tally()
     for first, second in zip(records, reversed(records), strict=True):
         forth.add(first)
