@@ -27,6 +27,7 @@ from masking.config import (
     REDACTION_VARIABLE,
     ROOT,
     ConfigValue,
+    MemorySettings,
     PageSettings,
     Settings,
     apply_redaction_variable,
@@ -401,3 +402,20 @@ def _render_policy(policy: MaskPolicy, price_settings: PriceSettings) -> str:
         prices = f"prices {pricing[0]:g} and {pricing[1]:g}"
     moved = f"moved when that pays ({prices}, loss at most {policy.max_loss:.0%})"
     return ", ".join((*words, moved))
+
+
+_SHARED_BY_NONE = (
+    "the processes of this engine share nothing, and what one of them remembers would change what "
+    'the others send: leave it "auto", or set it false'
+)
+
+
+def without_memory(settings: Settings) -> Settings:
+    """Return settings under which each process sends the same bytes for the same request.
+
+    "auto" means off. Raises ConfigError if a memory is asked for.
+    """
+    if any(one.memory.enabled is True for one in settings.with_rules):
+        raise ConfigError(_SHARED_BY_NONE, f"{ROOT}.memory.enabled")
+    off = MemorySettings(enabled=False)
+    return change_everywhere(settings, lambda one: replace(one, memory=off))

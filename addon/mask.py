@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mitmproxy import ctx, exceptions
 from mitmproxy.addonmanager import Loader
+from mitmproxy.options import Options
 
 from addon.config import (
     ConfigFile,
@@ -19,19 +20,21 @@ from addon.config import (
     render_recall,
     render_start,
 )
+from addon.config_commands import Advice
 from addon.engine import Engine
 from addon.proxy.flows import Flows
 from addon.proxy.health import HealthEndpoint
 from addon.proxy.host import prepare_host
+from addon.proxy.marks import is_recording
 from addon.proxy.mcp import Mcp
 from addon.proxy.routes import OwnPorts
-from addon.proxy.startup import find_option_mistake, render_recording
 from addon.proxy.tls import Passthrough
 from addon.proxy.unread import Unread
 from addon.proxy.websocket import Websockets
 from addon.records.words import render_totals
 from addon.request import one_line
-from masking.errors import ConfigError
+from masking.config import Settings
+from masking.errors import ConfigError, printable
 
 if TYPE_CHECKING:
     from addon.page.server import PageServer
@@ -78,7 +81,7 @@ class ObservationMasking:
         """Validate the options. A mistake stops the start, or undoes a later change."""
         engine = self.engine
         try:
-            if mistake := find_option_mistake(ctx.options):
+            if mistake := _find_mistake(ctx.options):
                 raise ConfigError(*mistake)
             engine.run = engine.run._replace(tag=one_line(ctx.options.mask_tag) or None)
             if engine.config is None or {"mask_config", "mask_set"} & updated:
@@ -135,6 +138,28 @@ class ObservationMasking:
             if self._mcp.totals.responses:
                 logger.info(str(self._mcp.totals))
         self._host.close()
+
+
+def _find_mistake(options: Options) -> tuple[str, str] | None:
+    """Return a problem and its option, if there is one that mitmproxy itself does not report."""
+    if options.stream_large_bodies:
+        return (
+            "large requests, the ones worth masking, would be sent past the addon",
+            "stream_large_bodies",
+        )
+    unknown = next((name for name in options.deferred if name.startswith("mask_")), None)
+    return None if unknown is None else ("no such option", unknown)
+
+
+def render_recording(settings: Settings, options: Options, advice: Advice) -> str | None:
+    """Return the line that says that a recording will hold content; None where it holds none."""
+    if not (is_recording(options) and settings.recording.keep_original):
+        return None
+    return printable(
+        f"{options.save_stream_file} keeps the client's own body of each masked request, so that "
+        "it can be replayed. To switch that off: "
+        f"{advice.set({'recording.keep_original': False})}"
+    )
 
 
 addons = [ObservationMasking()]

@@ -28,6 +28,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from addon.once import Once
 from addon.places import make_folder, open_private
 from masking.conversation import Conversation
 from masking.memory import (
@@ -192,7 +193,7 @@ class MemoryFile:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="memory")
         self._identity: tuple[int, int] | None = None
         """The device and the inode of the file that is open."""
-        self._is_read = self._warned = False
+        self._is_read, self._once = False, Once()
         self._waiting: dict[bytes, Branches] = {}
         self._written: dict[bytes, Branches] = {}
         """What is in the file, as far as this process knows."""
@@ -396,9 +397,8 @@ class MemoryFile:
             self._warn(str(error))
 
     def _warn(self, reason: str) -> None:
-        if not self._warned:
+        if self._once.is_first():
             logger.warning(f"boundaries are kept in memory only: {reason}")
-        self._warned = True
 
 
 def _is_damage(error: sqlite3.DatabaseError) -> bool:

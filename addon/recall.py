@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from addon.once import Once
 from addon.places import UNFINISHED, make_folder, open_private, state_folder, write_private
 from addon.threads import Worker
 from masking.config import RecallSettings
@@ -192,7 +193,7 @@ class RecallWriter:
         self._worker = Worker("recall")
         self._pending_bytes = 0
         self._lock = threading.Lock()
-        self._said: set[str] = set()
+        self._once = Once()
         self._trimmed: tuple[RecallSettings, float] | None = None
         self._written = 0
 
@@ -255,6 +256,5 @@ class RecallWriter:
             self._pending_bytes += size
 
     def _warn(self, line: str) -> None:
-        if line not in self._said:
-            self._said.add(line)
+        if self._once.is_first(line):
             logger.warning(line)

@@ -21,14 +21,13 @@ from tests.live.envoy_harness import MISSING
 from tests.places import RECORDINGS, ROOT
 
 CORE = ROOT / "packaging" / "core"
-ROOMS = (ROOT / "masking", ROOT / "addon" / "metrics", ROOT / "addon" / "shared")
-GATEWAY = (
+ROOMS = (ROOT / "masking", ROOT / "addon" / "records")
+FILES = (
+    *(path for path in (ROOT / "addon").glob("*.py") if path.stem not in ("__init__", "mask")),
     ROOT / "addon" / "gateways" / "__init__.py",
-    ROOT / "addon" / "gateways" / "stateless.py",
-    *(ROOT / "addon" / "gateways").glob("litellm_*.py"),
+    *(ROOT / "addon" / "gateways").glob("litellm*.py"),
 )
-"""What the core is made of: rooms, and of one room the modules for LiteLLM, which it is not to
-bring along."""
+"""What the core is made of: rooms, and files. LiteLLM itself it is not to bring along."""
 
 LINKED = pytest.mark.skipif(
     not (CORE / "masking").exists(), reason="a source distribution holds no links"
@@ -192,7 +191,7 @@ def test_the_whole_depends_on_what_it_imports() -> None:
 
 @LINKED
 def test_the_core_depends_on_what_it_imports() -> None:
-    paths = [*GATEWAY, *(path for room in ROOMS for path in room.rglob("*.py"))]
+    paths = [*FILES, *(path for room in ROOMS for path in room.rglob("*.py"))]
     assert list_imported(paths) == list_named(read_project(CORE)["dependencies"])
 
 
@@ -221,7 +220,7 @@ def imported(path: Path) -> Iterator[str]:
 def test_the_core_holds_its_rooms(core: Path) -> None:
     expected = {
         *("addon/__init__.py", "addon/py.typed", "addon/shipped/config.toml"),
-        *(path.relative_to(ROOT).as_posix() for path in GATEWAY),
+        *(path.relative_to(ROOT).as_posix() for path in FILES),
         *(f"{room.relative_to(ROOT).as_posix()}/{file}" for room in ROOMS for file in files(room)),
     }
     assert expected == {file for file in files(core) if ".dist-info/" not in file}
@@ -230,8 +229,8 @@ def test_the_core_holds_its_rooms(core: Path) -> None:
 USE = """
 import importlib, pkgutil, sys
 sys.modules["mitmproxy"] = None
-import addon.metrics, addon.shared, masking
-for room in (masking, addon.metrics, addon.shared):
+import addon.engine, addon.records, masking
+for room in (masking, addon.records):
     for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
         importlib.import_module(found.name)
 from masking import MaskPolicy, mask_old_tool_results
@@ -239,11 +238,7 @@ from masking.config import Settings
 from addon.records.build import describe_software
 describe_software(Settings())
 import addon.gateways.litellm
-from addon.config import ConfigFile
-from addon.config import find_config
-import addon.gateways.litellm
-from addon.config import ConfigFile
-from addon.config import find_config
+from addon.config import ConfigFile, find_config
 assert ConfigFile(find_config("")).settings.changes
 call = {"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}}
 turn = [

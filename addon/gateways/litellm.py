@@ -17,9 +17,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from addon.config import ConfigFile
+from addon.config import ConfigFile, without_memory
 from addon.engine import Engine, Exchange
-from addon.gateways.stateless import without_memory
 from addon.request import Headers
 from addon.stages import Received
 from masking.edit import apply

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
-from cachetools import LRUCache
 from mitmproxy import http, tcp
 
 from addon.engine import Engine
+from addon.once import Once
 from addon.proxy.health import is_for_proxy
 from addon.proxy.routes import OwnPorts
 from addon.request import (
@@ -61,7 +61,7 @@ class Unread:
     ) -> None:
         self.unserved: Counter[tuple[str, str]] = Counter()
         self._engine, self._own_ports, self._readers = engine, own_ports, readers
-        self._raw_hosts: LRUCache[str, bool] = LRUCache(_MAX_NAMED)
+        self._once = Once()
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Stream uploads that are not requests to a model."""
@@ -105,8 +105,7 @@ class Unread:
         """
         address = flow.server_conn.address
         host = one_line(flow.client_conn.sni or (address[0] if address else "?"))
-        if self._is_masking(host) and host not in self._raw_hosts:
-            self._raw_hosts[host] = True
+        if self._is_masking(host) and self._once.is_first(host):
             logger.info(
                 f"{host}: a connection does not begin like HTTP, so that mitmproxy passes it on as "
                 "raw TCP: nothing on it is masked or recorded"

@@ -28,6 +28,7 @@ from mitmproxy.websocket import WebSocketMessage
 
 from addon.config_commands import Advice
 from addon.engine import Engine, Exchange
+from addon.once import Once
 from addon.passed import HELD, Held, name_of
 from addon.proxy.flows import ReadRequest, is_replayed
 from addon.proxy.marks import (
@@ -61,7 +62,7 @@ class Websockets:
         self._asked: WeakKeyDictionary[http.HTTPFlow, deque[Exchange]] = WeakKeyDictionary()
         self._histories: WeakKeyDictionary[http.HTTPFlow, Exchange] = WeakKeyDictionary()
         self._fallbacks = Fallbacks()
-        self._told: LRUCache[tuple[str, str | None, Held | None], bool] = LRUCache(1_000)
+        self._once = Once()
 
     def request(self, flow: http.HTTPFlow) -> None:
         """Answer a request for a WebSocket with 426, if its client is to speak HTTP."""
@@ -180,9 +181,8 @@ class Websockets:
     def _tell(self, received: Received, why: Held | None, model: str | None) -> None:
         """Log once for each host and client what becomes of its conversations."""
         place = (received.host, received.client, why)
-        if not received.settings.any_enabled or place in self._told:
+        if not received.settings.any_enabled or not self._once.is_first(place):
             return
-        self._told[place] = True
         client, advice = received.client or "its client", self._engine.recorder.advice
         if why is None:
             logger.info(explain_closed(received.host, client, advice))

@@ -23,11 +23,11 @@ from addon.commands.page import explain_no_page
 from addon.commands.run import Remedies, render_end
 from addon.config import ConfigFile, render_no_page, render_recall, user_config
 from addon.config_commands import Advice
+from addon.mask import render_recording
 from addon.network import Address
 from addon.passed import HELD, Held
 from addon.places import shipped
 from addon.proxy.health import Health
-from addon.proxy.startup import render_recording
 from addon.proxy.websocket import explain_closed, explain_passed
 from addon.records.advice import Warnings, render_uncached
 from addon.records.words import BOUND, CHANGES, PASSED
@@ -118,7 +118,7 @@ PRINTED: dict[str, list[Printed]] = {
     "addon.config.render_no_page": [
         lambda _: render_no_page(PageSettings(port=80), OSError(13, "denied"), ADVICE)
     ],
-    "addon.proxy.startup.render_recording": [
+    "addon.mask.render_recording": [
         lambda _: render_recording(Settings(), RECORDED, ADVICE) or ""  # type: ignore[arg-type]
     ],
     "addon.proxy.websocket.explain_closed": [

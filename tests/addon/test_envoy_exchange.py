@@ -19,11 +19,10 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
     ProcessingResponse,
 )
 
-from addon.config import ConfigFile
+from addon.config import ConfigFile, without_memory
 from addon.gateways.envoy import stream as exchanges
 from addon.gateways.envoy.messages import ask_for_time
 from addon.gateways.envoy.stream import MAX_BODY_BYTES, EnvoyCarrier, Processor
-from addon.gateways.stateless import without_memory
 from addon.records.record import RequestRecord
 from addon.stages import Run
 from tests.live.harness import ON, conversation, encoded, masked

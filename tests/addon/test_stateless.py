@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from addon.config import ConfigFile
-from addon.gateways.stateless import without_memory
+from addon.config import ConfigFile, without_memory
 from masking.errors import ConfigError
 
 

@@ -24,9 +24,9 @@ from addon.config import (
     render_no_page,
     render_recall,
     render_start,
+    without_memory,
 )
 from addon.gateways.envoy.options import READY, WorkerOptions
-from addon.gateways.stateless import without_memory
 from addon.network import Address
 from addon.records.record import RequestRecord
 from addon.records.tally import Totals

@@ -1,1 +1,0 @@
-"""One record of every request, and where it goes."""
