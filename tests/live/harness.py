@@ -356,9 +356,9 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
 
 
 _WAITS_FOR_RECORDS = f"""
-from addon.metrics import metrics
 from addon.proxy import health
-metrics._STOP_SECONDS = health._SETTLE_SECONDS = {SECONDS}
+from addon.records import recorder
+recorder._STOP_SECONDS = health._SETTLE_SECONDS = {SECONDS}
 """
 
 

@@ -1,7 +1,7 @@
 """Chapter 17: what no log, record or page may hold: content, arguments, credentials.
 
 Ids, tool names, sizes, counts, model, host and path may. The page and Prometheus show records and
-nothing else (`tests/addon/dashboard`). Two places hold content because a user asked for it: the
+nothing else (`tests/page`). Two places hold content because a user asked for it: the
 recall folder, and the client's own body in a flow that `-w` keeps.
 """
 
