@@ -34,7 +34,7 @@ PORT = 9002
     default=PORT,
     show_default=True,
     metavar="N",
-    help="Port to listen on; 0 for any free one.",
+    help="Port of the first process; the others take the next ones. 0: any free ports.",
 )
 @click.option(
     "--workers",
@@ -42,7 +42,7 @@ PORT = 9002
     default=1,
     show_default=True,
     metavar="N",
-    help="Number of processes.",
+    help="Number of processes, each on a port of its own.",
 )
 @click.option(
     "--drain",

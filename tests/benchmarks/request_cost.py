@@ -112,7 +112,7 @@ class Target(NamedTuple):
         return times
 
 
-class _Answers(BaseHTTPRequestHandler):
+class Answers(BaseHTTPRequestHandler):
     """A provider that streams a short answer, and reports a usage."""
 
     protocol_version = "HTTP/1.1"
@@ -167,7 +167,7 @@ def running_targets(folder: Path) -> Iterator[Mapping[str, Target]]:
     provider = Provider(lambda _: Reply(), tls_folder=folder / "tls")  # makes the certificate
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(folder / "tls" / "provider-leaf.pem")
-    server = ThreadingHTTPServer((HOST, 0), _Answers)
+    server = ThreadingHTTPServer((HOST, 0), Answers)
     server.socket = tls.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with contextlib.ExitStack() as stack:

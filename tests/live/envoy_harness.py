@@ -100,7 +100,7 @@ def running_behind(
             stack.enter_context(running_service(folder, *told, env=environment(folder)))
             for _ in range(services)
         ]
-        ports = [each.port for each in started]
+        ports = [port for each in started for port in each.ports]
         port = upstream.sink.port if provider is None else provider
         path = write_envoy_config(folder, ports, port, upstream.ca, 1 if hasty else SECONDS)
         envoy = stack.enter_context(running_envoy(require_envoy(), path))

@@ -122,6 +122,51 @@ def test_a_replica_that_is_drained_gets_nothing_new_and_loses_nothing(
     assert [SENT] * CLIENTS == [heard.body for heard in upstream.sink.heard[start:]]
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "x-claude-code-session-id",  # claude-code
+        "session-id",  # codex
+        "session_id",  # pi
+        "x-session-id",  # opencode
+        "authorization",
+        "x-api-key",
+        "x-goog-api-key",
+    ],
+)
+def test_what_names_the_same_conversation_comes_to_one_replica(
+    haproxy: HAProxy, header: str
+) -> None:
+    """The question how a proxy is, is a request like any other; its answer names the run."""
+    haproxy.await_states(["UP"] * 3)
+    with httpx.Client(proxy=haproxy.url) as client:
+        runs = [
+            {
+                client.get("http://obsmask.test/health", headers={header: f"{n}"}).json()["run"]
+                for _ in range(3)
+            }
+            for n in range(CLIENTS)
+        ]
+    assert [1] * CLIENTS == [*map(len, runs)]
+    assert 3 == len(set.union(*runs))
+
+
+def test_tunnels_with_the_same_credential_for_the_proxy_come_to_one_replica(
+    replicas: list[Live], haproxy: HAProxy, upstream: Upstream
+) -> None:
+    haproxy.await_states(["UP"] * 3)
+    url = haproxy.url.replace("://", "://agent:x@")
+    before = [len(live.records()) for live in replicas]
+    for _ in range(4):
+        with replicas[0].client(proxy=url) as client:
+            assert (
+                200 == client.post(upstream.sink.url("/chat/completions"), content=BODY).status_code
+            )
+    eventually(lambda: sum(len(live.records()) for live in replicas) == sum(before) + 4 or None)
+    gained = [len(live.records()) - was for live, was in zip(replicas, before, strict=True)]
+    assert [0, 0, 4] == sorted(gained)
+
+
 def test_a_replica_that_is_killed_takes_nothing_but_its_own_requests_with_it(
     replicas: list[Live], haproxy: HAProxy, clients: list[httpx.Client], upstream: Upstream
 ) -> None:

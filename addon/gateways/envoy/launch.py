@@ -22,7 +22,7 @@ HOST = "127.0.0.1"
 CONFIG = "docs/envoy.yaml"
 START_SECONDS = 300.0
 
-_SERVING = re.compile(r"ext_proc: \S*:(\d+), processes: \d+")
+_SERVING = re.compile(r"ext_proc: \S*:(\d+(?:, \d+)*)\n")
 _WAITS = re.compile(r"(?<= message_)timeout: 5s|(?<=- )timeout: 1s")
 """For the answer to a message, and to the question how a service is."""
 
@@ -31,11 +31,16 @@ AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 
 
 class Running(NamedTuple):
-    """A process that listens on a port of loopback, and what it has logged so far."""
+    """A process that listens on ports of loopback, and what it has logged so far."""
 
     process: "subprocess.Popen[bytes]"
-    port: int
+    ports: tuple[int, ...]
     log_file: Path
+
+    @property
+    def port(self) -> int:
+        """The first of its ports."""
+        return self.ports[0]
 
     @property
     def log(self) -> str:
@@ -75,9 +80,9 @@ def write_envoy_config(
     seconds: how long it waits for a service, here so long that no machine is too slow.
     """
     text = shipped(CONFIG).read_text(encoding="utf-8")
-    (endpoint,) = re.findall(r"^ *- endpoint:.*port_value: 9002 .*\n", text, re.MULTILINE)
-    several = "".join(endpoint.replace("9002", str(port)) for port in services)
-    text = text.replace(endpoint, several)
+    endpoints = re.findall(r"^ *- endpoint:.*port_value: 900\d .*\n", text, re.MULTILINE)
+    several = "".join(endpoints[0].replace("9002", str(port)) for port in services)
+    text = text.replace("".join(endpoints), several)
     text = _WAITS.sub(f"timeout: {seconds:.0f}s", text)
     text = text.replace("port_value: 10000", f"port_value: {find_free_port()}")
     text = re.sub(
@@ -97,7 +102,7 @@ def running_envoy(envoy: str, config: Path) -> Iterator[Running]:
     command = (envoy, "-c", str(config), "--use-dynamic-base-id", "--concurrency", "2")
     with _running(command, config.with_suffix(".log")) as process:
         _await_start(process, lambda _: _accepts(int(port)))
-        yield process._replace(port=int(port))
+        yield process._replace(ports=(int(port),))
 
 
 @contextmanager
@@ -108,7 +113,7 @@ def running_service(
     command = (sys.executable, "-m", "addon.commands.main", "ext-proc", "--port", str(port))
     with _running((*command, *arguments), folder / "ext-proc.log", env) as started:
         found = _await_start(started, _SERVING.search)
-        yield started._replace(port=int(found[1]))
+        yield started._replace(ports=tuple(map(int, found[1].split(", "))))
 
 
 @contextmanager
@@ -120,7 +125,7 @@ def _running(
             command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, cwd=log.parent, env=env
         )
     try:
-        yield Running(process, 0, log)
+        yield Running(process, (), log)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(START_SECONDS)

@@ -1,6 +1,7 @@
-"""Starts the processes that serve Envoy, and shows what they do: log, totals and page are its own.
+"""Starts the processes that serve Envoy, and keeps their log, their totals and their page.
 
-They listen on one port, and share nothing else. One that dies is started again.
+Each process listens on a port of its own, so that Envoy can send a conversation to the process that
+knows it. They share nothing else. One that dies is started again, on its port.
 """
 
 import asyncio
@@ -9,8 +10,8 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,8 +27,7 @@ from addon.config import (
     render_start,
     without_memory,
 )
-from addon.gateways.envoy.options import READY, WorkerOptions
-from addon.network import Address
+from addon.network import Address, bracket
 from addon.records.record import RequestRecord
 from addon.records.tally import Totals
 from addon.records.words import render_totals
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from addon.page.server import PageServer
 
 logger = logging.getLogger("observation_masking")
+
+READY = b"ready\n"
+"""The first line that a process prints: it serves. After that, each line is a record in JSON."""
 
 _WORKER = ("-m", "addon.gateways.envoy.worker")
 
@@ -50,9 +53,10 @@ _KILL_SECONDS = 30.0
 
 
 class Service(NamedTuple):
-    """What is to be served: where, by how many processes, and how they end.
+    """What to serve: where, by how many processes, and how they end.
 
-    drain_seconds: how long exchanges may take to their end.
+    port: that of the first process; the others listen on the ports after it. 0 for any free ones.
+    drain_seconds: how long an exchange may take to its end, once the service is ending.
     """
 
     host: str
@@ -64,22 +68,35 @@ class Service(NamedTuple):
     tag: str | None
 
 
+class WorkerOptions(NamedTuple):
+    """What a process is to serve, and how.
+
+    run, tag: as in `Run`.
+    drain_seconds: as in `Service`.
+    """
+
+    address: str
+    config: str
+    overrides: list[str]
+    run: str
+    tag: str | None
+    drain_seconds: float
+
+
 async def supervise(service: Service) -> None:
     """Serve until told to end (SIGTERM, SIGINT).
 
-    Raises ConfigError, OSError if the address cannot be had, and RuntimeError if no process starts.
+    Raises ConfigError, OSError if an address is taken, and RuntimeError if no process starts.
     """
     config = ConfigFile(service.config, service.overrides, without_memory)
-    with _hold_port(service.host, service.port) as held:
-        supervisor = _Supervisor(service, config, held.getsockname()[1])
-        await supervisor.run()
+    with _hold_ports(service) as ports:
+        await _Supervisor(service, config, ports).run()
 
 
 class _Supervisor:
-    def __init__(self, service: Service, config: ConfigFile, port: int) -> None:
-        self._service, self._config = service, config
+    def __init__(self, service: Service, config: ConfigFile, ports: Sequence[int]) -> None:
+        self._service, self._config, self._ports = service, config, ports
         self._run, self._log, self._totals = secrets.token_hex(4), LoopLog(), Totals()
-        self._address = str(Address(service.host, port))
         self._ending = asyncio.Event()
         self._page: PageServer | None = None
 
@@ -107,14 +124,17 @@ class _Supervisor:
 
     async def _serve(self) -> None:
         """Start all processes, and keep them going until the end."""
-        started = await asyncio.gather(*(self._start() for _ in range(self._service.workers)))
-        logger.info(f"ext_proc: {self._address}, processes: {len(started)}")
-        await asyncio.gather(*(self._keep_going(process) for process in started))
+        started = await asyncio.gather(*map(self._start, self._ports))
+        ports = ", ".join(map(str, self._ports))
+        logger.info(f"ext_proc: {bracket(self._service.host)}:{ports}")
+        kept = zip(self._ports, started, strict=True)
+        await asyncio.gather(*(self._keep_going(port, process) for port, process in kept))
 
-    async def _start(self) -> asyncio.subprocess.Process:
+    async def _start(self, port: int) -> asyncio.subprocess.Process:
         """Start a process; return once it serves. Raises RuntimeError if it does not."""
+        address = f"{bracket(self._service.host)}:{port}"
         options = WorkerOptions(
-            self._address,
+            address,
             str(self._service.config),
             self._service.overrides,
             self._run,
@@ -131,31 +151,32 @@ class _Supervisor:
         assert process.stdout is not None  # noqa: S101 - as asked for
         if await process.stdout.readline() != READY:
             await process.wait()
-            raise RuntimeError(f"a process does not serve {self._address}; it says why above")
+            raise RuntimeError(f"a process does not serve {address}; it says why above")
         return process
 
-    async def _keep_going(self, process: asyncio.subprocess.Process) -> None:
-        """Take in what a process tells; start another if it dies."""
+    async def _keep_going(self, port: int, process: asyncio.subprocess.Process) -> None:
+        """Read what a process prints; start another if it dies."""
         while True:
             await self._attend(process)
             if self._ending.is_set():
                 return
             logger.warning(
-                f"a process ended by itself (exit code {process.returncode}): another is started"
+                f"the process at port {port} ended by itself (exit code {process.returncode}): "
+                "another is started"
             )
-            started = await self._start_again()
+            started = await self._start_again(port)
             if started is None:
                 return
             process = started
 
-    async def _start_again(self) -> asyncio.subprocess.Process | None:
+    async def _start_again(self, port: int) -> asyncio.subprocess.Process | None:
         """Start a process, however often that fails; None if it is time to end."""
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), _AGAIN_SECONDS)
                 return None
             try:
-                return await self._start()
+                return await self._start(port)
             except (OSError, RuntimeError) as error:
                 logger.warning(str(error))
 
@@ -217,15 +238,24 @@ def render_unserved(cuts_mcp: bool) -> list[str]:
     return ["answers of MCP servers are not cut behind Envoy"] if cuts_mcp else []
 
 
-def _hold_port(host: str, port: int) -> socket.socket:
-    """Return a socket that keeps a port for the processes, and takes no connection itself."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    held = socket.socket(family)
-    try:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        held.bind((host, port))
-    except (OSError, OverflowError) as error:  # also: no such port
-        held.close()
-        problem = getattr(error, "strerror", None) or str(error)
-        raise OSError(f"{Address(host, port)}: {problem}") from None
-    return held
+@contextmanager
+def _hold_ports(service: Service) -> Iterator[list[int]]:
+    """Keep the ports for the processes; yield them.
+
+    Another service of the same user may share them. Raises OSError, which names the address that
+    cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in service.host else socket.AF_INET
+    with ExitStack() as stack:
+        ports = []
+        for number in range(service.workers):
+            port = service.port and service.port + number
+            held = stack.enter_context(socket.socket(family))
+            try:
+                held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                held.bind((service.host, port))
+            except (OSError, OverflowError) as error:  # also: no such port
+                problem = getattr(error, "strerror", None) or str(error)
+                raise OSError(f"{Address(service.host, port)}: {problem}") from None
+            ports.append(held.getsockname()[1])
+        yield ports

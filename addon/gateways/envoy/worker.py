@@ -21,8 +21,8 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from addon.config import ConfigFile, without_memory
 from addon.gateways.envoy.messages import METHOD, SERVICE, read_message
-from addon.gateways.envoy.options import READY, WorkerOptions
 from addon.gateways.envoy.stream import HOST_KEY, Processor
+from addon.gateways.envoy.supervisor import READY, WorkerOptions
 from addon.records.record import RequestRecord
 from addon.stages import Run
 
