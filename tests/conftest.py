@@ -1,12 +1,11 @@
 """Settings of the whole suite."""
 
+import gc
 import subprocess
 from collections.abc import Callable, Generator, Iterator
 
 import pytest
 from hypothesis import settings
-
-from tests.thorough import is_thorough
 
 # The quick one tries the same examples each time, so that a run depends on the change alone; the
 # deep one (`--hypothesis-profile=deep`) looks for new ones, and prints what reproduces a failure.
@@ -31,12 +30,14 @@ def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
     return (yield) + 1
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the thorough tests, before pytest selects by markers."""
-    for item in items:
-        if is_thorough(item.nodeid):
-            item.add_marker(pytest.mark.thorough)
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect no garbage meanwhile: what collecting tests makes is kept, and that takes a sixth."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 _current: list[pytest.Item] = []

@@ -28,9 +28,9 @@ from masking.model import REASONS
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.window import MaskPolicy
-from tests.client_table import list_clients, list_readme_clients, list_untried
-from tests.pages import find_pages
-from tests.places import CONFIG, ROOT
+from tests.support.client_table import list_clients, list_readme_clients, list_untried
+from tests.support.pages import find_pages
+from tests.support.places import CONFIG, ROOT
 
 _PLACE = re.compile(r"(<!-- list: ([\w -]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 _SHOWN = 3

@@ -16,8 +16,8 @@ from masking.config.settings import RuleTable, Tables
 from masking.prices import OwnPrice, OwnWindow
 from tests.benchmarks import assumed, strategies
 from tests.make_docs import fill, write_config
-from tests.pages import find_broken_links, find_pages
-from tests.places import CONFIG, ROOT
+from tests.support.pages import find_broken_links, find_pages
+from tests.support.places import CONFIG, ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = {path: path.read_text(encoding="utf-8") for path in find_pages(ROOT)}
@@ -40,6 +40,7 @@ def read_table_before(command: str) -> list[list[str]]:
     return [[cell.strip() for cell in row] for row in (head, *rows)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_table_is_what_its_command_prints(
     command: str, capsys: pytest.CaptureFixture[str]
@@ -52,6 +53,7 @@ def test_a_table_is_what_its_command_prints(
     assert table == [line for line in shown if line and "─" not in line and ";" not in line]
 
 
+@pytest.mark.thorough
 def test_what_a_wrong_assumption_costs_is_what_its_command_prints() -> None:
     rows = assumed.measure([ROOT / "recordings"])
     shown = [[f"{value:.3f}" for value in row] for row in rows]
@@ -60,6 +62,7 @@ def test_what_a_wrong_assumption_costs_is_what_its_command_prints() -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_the_strategies_are_compared_as_the_benchmark_prints_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

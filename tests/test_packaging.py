@@ -18,7 +18,7 @@ from hatchling.builders.wheel import WheelBuilder
 
 from addon.commands.demo import SESSIONS
 from tests.live.envoy_harness import MISSING
-from tests.places import RECORDINGS, ROOT
+from tests.support.places import RECORDINGS, ROOT
 
 CORE = ROOT / "packaging" / "core"
 ROOMS = (ROOT / "masking", ROOT / "addon" / "records")

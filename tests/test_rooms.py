@@ -1,16 +1,11 @@
-"""The arrows between rooms: who may import whom, read from the sources.
-
-An import inside a function counts like any other.
-"""
+"""Who may import whom, read from the sources. An import inside a function counts like any other."""
 
 import ast
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
+from typing import NamedTuple
 
-import pytest
-
-from tests.places import ROOT
+from tests.support.places import ROOT
 
 ROOMS = {
     # The core, from the ground up.
@@ -29,21 +24,27 @@ ROOMS = {
     "accounting": ("masking.accounting",),
     "config": ("masking.config",),
     "face": ("masking",),
-    # What carries requests to it, and shows what became of them.
-    "replay": ("addon.replay",),
-    "metrics": ("addon.metrics",),
-    "dashboard": ("addon.page",),
-    "shared": ("addon.shared",),
+    # What carries requests to it, and shows what became of them: from the ground floor up.
+    "ground": (
+        *("addon.network", "addon.places", "addon.once", "addon.version", "addon.config"),
+        *("addon.config_commands", "addon.memory", "addon.recall", "addon.request"),
+        *("addon.content", "addon.stored_prices", "addon.threads", "addon.stages", "addon.passed"),
+    ),
+    "masker": ("addon.masker",),
+    "records": ("addon.records",),
+    "engine": ("addon.engine",),
+    "page": ("addon.page",),
     "gateways": ("addon.gateways",),
     "proxy": ("addon.proxy",),
     "mask": ("addon.mask",),
+    "replay": ("addon.replay",),
     "recordings": ("addon.recordings",),
     "commands": ("addon.commands", "addon"),
 }
-"""The modules and folders of each room."""
+"""The modules and folders of each room; one that is in none is a `KeyError` here."""
 
-GROUND = ("nouns", "tokens", "prices", "wire", "edit", "index")
-CORE = (*GROUND, "window", "strategies", "memory", "road", "accounting", "config", "face")
+LEAVES = ("nouns", "tokens", "prices", "wire", "edit", "index")
+CORE = (*LEAVES, "window", "strategies", "memory", "road", "accounting", "config", "face")
 
 ALLOWED: Mapping[str, tuple[str, ...]] = {
     "nouns": (),
@@ -55,99 +56,93 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "index": ("nouns", "edit", "wire"),
     # A strategy gets a conversation, and a format does not know what becomes of it. A new one of
     # either must need no change of the other.
-    "window": GROUND,
-    "strategies": (*GROUND, "window"),
+    "window": LEAVES,
+    "strategies": (*LEAVES, "window"),
     # What was sent before is remembered in the window's terms, whatever format it was in.
-    "memory": (*GROUND, "window"),
+    "memory": (*LEAVES, "window"),
     # Where formats, strategies and what is remembered meet: for bytes, and for a list of messages.
-    "road": (*GROUND, "window", "strategies", "memory"),
+    "road": (*LEAVES, "window", "strategies", "memory"),
     # Nothing that works knows where its settings came from.
-    "config": (*GROUND, "window", "strategies", "road"),
-    "accounting": (*GROUND, "window", "strategies", "memory", "road"),
+    "config": (*LEAVES, "window", "strategies", "road"),
+    "accounting": (*LEAVES, "window", "strategies", "memory", "road"),
     # The public face: nothing inside imports it.
     "face": CORE[:-1],
-    # Only commands replay. Metrics decide nothing and know no engine.
-    "replay": CORE,
-    "metrics": CORE,
-    "dashboard": (*CORE, "metrics"),
-    # What every engine uses, and each engine upon that.
-    "shared": (*CORE, "metrics"),
-    "gateways": (*CORE, "metrics", "shared", "dashboard"),
-    "proxy": (*CORE, "metrics", "shared"),
-    "mask": (*CORE, "metrics", "dashboard", "shared", "proxy"),
-    "recordings": (*CORE, "replay", "shared", "proxy", "metrics"),
+    # The ground floor: a request, the configuration, files, threads. It decides nothing.
+    "ground": CORE,
+    # What decides knows nothing of those who watch it: records are above the masker.
+    "masker": (*CORE, "ground"),
+    "records": (*CORE, "ground", "masker"),
+    # A request from arrival to record, whatever carries it; each that carries one upon that.
+    "engine": (*CORE, "ground", "masker", "records"),
+    "page": (*CORE, "ground", "records", "engine"),
+    "gateways": (*CORE, "ground", "masker", "records", "engine", "page"),
+    "proxy": (*CORE, "ground", "masker", "records", "engine", "mitmproxy"),
+    "mask": (*CORE, "ground", "masker", "records", "engine", "page", "proxy", "mitmproxy"),
+    # Only commands replay.
+    "replay": (*CORE, "ground"),
+    "recordings": (*CORE, "ground", "replay", "proxy", "records", "mitmproxy"),
     "commands": (
-        *(*CORE, "replay", "recordings", "proxy", "shared", "metrics"),
-        *("dashboard", "gateways"),
+        *(*CORE, "ground", "masker", "records", "engine", "page", "gateways", "proxy"),
+        *("replay", "recordings"),
     ),
 }
-"""For each room, those it may import from beside itself."""
+"""For each room, those that it may import from beside itself, and whether it may use mitmproxy."""
 
-MITMPROXY = ("mask", "proxy", "recordings")
-"""Where mitmproxy may be imported: the core and the commands' own work do without it."""
+FORMAT_KEYS = {"messages", "role", "tool_calls", "function", "cache_control", "cachePoint"}
+"""As Chat Completions spells them; `tool_call_id` is the name of a placeholder's field, too."""
 
+SPELLS = (
+    *("masking.wire", "masking.messages_api", "addon.recordings", "addon.commands.demo"),
+    "addon.replay.files",
+)
+"""Who may spell a format: its own room, the functions of a list of messages, and the studio."""
 
-def find_modules() -> dict[str, Path]:
-    """Return the program's modules by name, without the projects that recorded agents work on."""
-    files = (path for top in ("addon", "masking") for path in (ROOT / top).rglob("*.py"))
-    found = {path.relative_to(ROOT): path for path in files if "projects" not in path.parts}
-    return {
-        ".".join(place.with_suffix("").parts).removesuffix(".__init__"): path
-        for place, path in found.items()
-    }
-
-
-MODULES = find_modules()
-
-
-def find_imports(module: str) -> Iterator[str]:
-    """Yield what a module imports: modules of ours by their full names, and other packages."""
-    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{module} has a relative import"
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                yield inner if inner in MODULES else str(node.module)
+SOURCES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for top in ("addon", "masking")
+    for path in sorted((ROOT / top).rglob("*.py"))
+    if "projects" not in path.parts  # what recorded agents work on
+}
+"""The program's modules, by name."""
 
 
-IMPORTS = {module: set(find_imports(module)) for module in MODULES}
+class Import(NamedTuple):
+    module: str
+    line: int
+    imported: str
+    """A module of ours, or of another package."""
+
+    def __str__(self) -> str:
+        path = SOURCES[self.module].relative_to(ROOT)
+        return f"{path}:{self.line} ({room_of(self.module)}) imports {self.imported}"
 
 
 def room_of(module: str) -> str:
     """Return the room of one of our modules; of another package's, the package."""
     top, *inner = module.split(".")
-    if top not in ("addon", "masking"):
-        return top
-    place = ".".join((top, *inner[:1]))
-    return next(room for room, places in ROOMS.items() if place in places)
+    rooms = {place: room for room, places in ROOMS.items() for place in places}
+    return rooms[".".join((top, *inner[:1]))] if top in ("addon", "masking") else top
 
 
-def test_an_arrow_is_allowed() -> None:
-    """Also fails with StopIteration for a module without a room."""
-    wrong = {
-        f"{module} imports {imported}"
-        for module, others in IMPORTS.items()
-        for imported in others
-        if (room := room_of(module)) != (target := room_of(imported))
-        and target in (*ROOMS, "mitmproxy")
-        and target not in (*ALLOWED[room], *(("mitmproxy",) if room in MITMPROXY else ()))
-    }
-    assert set() == wrong
+def find_imports(module: str, tree: ast.Module) -> Iterator[Import]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (Import(module, node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} has a relative import"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield Import(module, node.lineno, inner if inner in SOURCES else str(node.module))
 
 
-def test_a_room_of_the_core_is_entered_by_its_face() -> None:
-    """What is inside of a folder of `masking` is for that folder and the rest of the core."""
-    wrong = {
-        f"{module} imports {imported}"
-        for module, others in IMPORTS.items()
-        for imported in others
-        if module.startswith("addon")
-        and imported.startswith("masking.")
-        and imported.count(".") > 1
-    }
-    assert set() == wrong
+def is_allowed(each: Import) -> bool:
+    room, target = room_of(each.module), room_of(each.imported)
+    if target not in (*ROOMS, "mitmproxy"):
+        return True
+    # What is inside of a folder of the core is for that folder and the rest of the core.
+    if each.module.startswith("addon") and target in CORE and each.imported.count(".") > 1:
+        return False
+    return room == target or target in ALLOWED[room]
 
 
 def find_circle(graph: Mapping[str, set[str]]) -> list[str]:
@@ -159,31 +154,23 @@ def find_circle(graph: Mapping[str, set[str]]) -> list[str]:
     return []
 
 
-def test_modules_do_not_go_in_a_circle() -> None:
-    ours = {module: imported & MODULES.keys() for module, imported in IMPORTS.items()}
-    assert [] == find_circle(ours)
+def find_format_keys(tree: ast.Module) -> set[str]:
+    """Return the keys of a format in a module: whole strings, neither docstrings nor parts."""
+    found = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return FORMAT_KEYS & {text for text in found if isinstance(text, str)}
 
 
-def test_the_allowed_arrows_do_not_go_in_a_circle() -> None:
+def test_every_room_knows_only_what_it_may() -> None:
+    trees = {name: ast.parse(path.read_bytes()) for name, path in SOURCES.items()}
+    imports = {each for name, tree in trees.items() for each in find_imports(name, tree)}
+    assert set() == {str(each) for each in imports if not is_allowed(each)}
+
+    graph: dict[str, set[str]] = {name: set() for name in SOURCES}
+    for each in imports:
+        graph[each.module] |= {each.imported} & SOURCES.keys()
+    assert [] == find_circle(graph)
     assert [] == find_circle({room: set(others) for room, others in ALLOWED.items()})
 
-
-FORMAT_KEYS = {"messages", "role", "tool_calls", "function", "cache_control", "cachePoint"}
-"""As Chat Completions spells them; `tool_call_id` is the name of a placeholder's field, too."""
-
-SPELLS = (
-    *("masking.wire", "masking.messages_api", "addon.recordings", "addon.commands.demo"),
-    "addon.replay.files",
-)
-"""Who may spell a format: its own room, the functions of a list of messages, and the studio."""
-
-
-def find_texts(module: str) -> set[object]:
-    """Return the texts in a module that are keys: whole strings, neither docstrings nor parts."""
-    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
-    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-
-
-@pytest.mark.parametrize("module", [m for m in sorted(MODULES) if not m.startswith(SPELLS)])
-def test_a_format_is_spelled_in_its_own_room(module: str) -> None:
-    assert set() == FORMAT_KEYS & find_texts(module)
+    others = {name: tree for name, tree in trees.items() if not name.startswith(SPELLS)}
+    spelled = {(name, key) for name, tree in others.items() for key in find_format_keys(tree)}
+    assert set() == spelled

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.places import ROOT
+from tests.support.places import ROOT
 
 PROGRAM = shutil.which("systemd-analyze")
 

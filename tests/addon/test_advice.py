@@ -33,10 +33,10 @@ from addon.records.advice import Warnings, render_uncached
 from addon.records.words import BOUND, CHANGES, PASSED
 from masking.config import PageSettings, Settings, list_keys, list_values, parse_settings
 from masking.config.settings import Tables
-from tests.findings import record
-from tests.made_up_records import tally
-from tests.pages import find_pages
-from tests.places import ROOT
+from tests.support.findings import record
+from tests.support.made_up_records import tally
+from tests.support.pages import find_pages
+from tests.support.places import ROOT
 
 Screen = pytest.CaptureFixture[str]
 Printed = Callable[[Screen], str]
@@ -263,15 +263,14 @@ def test_lines_of_the_pages_can_be_appended_to_a_file(
 # What is not in the table
 
 
-def find_modules() -> Iterator[tuple[str, ast.Module]]:
-    for top in ("addon", "masking"):
-        for path in sorted((ROOT / top).rglob("*.py")):
-            if "studio" not in path.parts:
-                name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-                yield name, ast.parse(path.read_text(encoding="utf-8"))
-
-
-MODULES = dict(find_modules())
+@functools.cache
+def read_modules() -> dict[str, ast.Module]:
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): ast.parse(path.read_bytes())
+        for top in ("addon", "masking")
+        for path in sorted((ROOT / top).rglob("*.py"))
+        if "studio" not in path.parts
+    }
 
 
 def find_advising(node: ast.AST, name: str) -> Iterator[str]:
@@ -286,7 +285,9 @@ def find_advising(node: ast.AST, name: str) -> Iterator[str]:
 
 
 def test_every_advice_is_taken_over_here() -> None:
-    found = {each for name, module in MODULES.items() for each in find_advising(module, name)}
+    found = {
+        each for name, module in read_modules().items() for each in find_advising(module, name)
+    }
     assert set(PRINTED) == found
 
 
@@ -329,7 +330,7 @@ def find_texts(module: ast.Module) -> Iterator[str]:
 def test_no_advice_is_written_out_by_hand() -> None:
     found = {
         name: [text for text in find_texts(module) if LINES.search(text)]
-        for name, module in MODULES.items()
+        for name, module in read_modules().items()
         if name not in ("addon.config_commands", "masking.config.settings")  # it describes them
     }
     assert NO_ADVICE == {name: texts for name, texts in found.items() if texts}

@@ -23,9 +23,9 @@ from addon.mask import ObservationMasking
 from addon.proxy.marks import find_original
 from addon.proxy.server import ADDON
 from addon.records import recorder as metrics_module
-from tests.hooks import fire
-from tests.images import png
 from tests.live.harness import OFF, ON, conversation, encoded, masked, read_records
+from tests.support.hooks import fire
+from tests.support.images import png
 
 BODY = encoded(conversation())
 

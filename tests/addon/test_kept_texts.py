@@ -26,8 +26,8 @@ from masking.config import RecallSettings
 from masking.model import Decision
 from masking.rewrite import rewrite_request
 from masking.window.placeholder import RECALL_ID_CHARS, encode_text, recall_id
-from tests.builders import policy
 from tests.live.harness import conversation, encoded
+from tests.support.builders import policy
 
 TEXT = "é old output\r\n\x00"
 DATA, ID = encode_text(TEXT), recall_id(TEXT)

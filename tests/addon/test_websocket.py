@@ -23,8 +23,8 @@ from addon.proxy.marks import find_original_message
 from masking.memory import digest_opening
 from masking.rewrite import read_request, rewrite_request
 from masking.wire.responses import RESPONSES
-from tests.hooks import fire
 from tests.live.harness import OFF, ON, policy_of, read_records
+from tests.support.hooks import fire
 
 HTTP = b"[observation_masking.websocket]\nmode = 'http'\n" + ON
 OBSERVE = b"[observation_masking]\nmode = 'observe'\n" + HTTP

@@ -20,8 +20,8 @@ from masking.prices import Pricing
 from masking.tokens import TokenCounter
 from masking.window import Candidate, RequestSize
 from masking.window.policy import CERTAIN
-from tests.priced import PricedPolicy
-from tests.schedules import (
+from tests.support.priced import PricedPolicy
+from tests.support.schedules import (
     Conversation,
     costs_of,
     find_edges,

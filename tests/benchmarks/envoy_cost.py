@@ -32,7 +32,7 @@ from addon.gateways.envoy.launch import find_envoy, running_envoy, running_servi
 from tests.benchmarks.peers.envoy_config import write_plain_config
 from tests.benchmarks.peers.processes import make_environment
 from tests.benchmarks.request_cost import SESSIONS, Answers, Session, tell
-from tests.places import ROOT
+from tests.support.places import ROOT
 
 _QUIET_SECONDS = 0.1
 _QUIET_MS = 0.3

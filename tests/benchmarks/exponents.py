@@ -38,8 +38,8 @@ from tests.benchmarks.shapes import (
     take_seconds,
     window_of_many_then_answers,
 )
-from tests.priced import at_prices, rewrite_request
-from tests.wire_conversations import WRITERS, Writer
+from tests.support.priced import at_prices, rewrite_request
+from tests.support.wire_conversations import WRITERS, Writer
 
 LIMIT = 1.4
 SLOWEST = 4.0

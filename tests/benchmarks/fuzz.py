@@ -25,7 +25,7 @@ from typing import NamedTuple
 from addon.commands.workers import open_processes
 from tests.fuzz.findings import Finding, find, replay, write
 from tests.fuzz.play import REQUESTS
-from tests.places import ROOT
+from tests.support.places import ROOT
 
 _SHARD = 20
 """How many plays are done at a time."""

@@ -19,7 +19,15 @@ from typing import NamedTuple
 
 from addon.proxy.server import HOST, Proxy
 from tests.benchmarks.beside_plain import Answers, running_provider, running_side
-from tests.json_suite import ARCHIVE, FORMATS, TEMPLATE, WINDOW, Case, build_cases, read_files
+from tests.support.json_suite import (
+    ARCHIVE,
+    FORMATS,
+    TEMPLATE,
+    WINDOW,
+    Case,
+    build_cases,
+    read_files,
+)
 
 CONFIG = f"""[observation_masking.schema1]
 enabled = true

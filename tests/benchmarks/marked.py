@@ -42,17 +42,6 @@ from masking.window import (
 from masking.window.boundary import window_edge
 from masking.wire.messages import MESSAGES
 from tests.benchmarks.assumed import read_shipped
-from tests.block_schedules import (
-    NEVER,
-    BlockConversation,
-    Maskable,
-    Request,
-    find_cheapest,
-    move_at,
-    send_all,
-)
-from tests.kinds import make_text, make_tools
-from tests.marking import MARKERS, Marker, mark_as_claude_code, mark_for_an_hour, mark_nothing
 from tests.provider.vendor_caches import (
     FIVE_MINUTES,
     HOUR,
@@ -61,6 +50,23 @@ from tests.provider.vendor_caches import (
     Prices,
     bill_all,
     find_worst,
+)
+from tests.support.block_schedules import (
+    NEVER,
+    BlockConversation,
+    Maskable,
+    Request,
+    find_cheapest,
+    move_at,
+    send_all,
+)
+from tests.support.kinds import make_text, make_tools
+from tests.support.marking import (
+    MARKERS,
+    Marker,
+    mark_as_claude_code,
+    mark_for_an_hour,
+    mark_nothing,
 )
 
 MARGIN = 0.01

@@ -21,9 +21,9 @@ from tests.benchmarks.session_front import (
     find_conversation_front,
     make_empty_front,
 )
-from tests.first_behind import find_first_behind
-from tests.priced import PricedPolicy, find_boundaries
-from tests.schedules import Conversation
+from tests.support.first_behind import find_first_behind
+from tests.support.priced import PricedPolicy, find_boundaries
+from tests.support.schedules import Conversation
 
 
 def draw(talks: Sequence[Conversation], prices: Pricing, losses: Sequence[float]) -> MaxLossFront:

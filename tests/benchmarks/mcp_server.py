@@ -27,7 +27,7 @@ from mcp.types import (
 )
 from pydantic import AnyUrl
 
-from tests.images import png
+from tests.support.images import png
 
 Asked = Context[Any, Any, Any]
 

@@ -23,7 +23,7 @@ from masking.model import ChatMessage
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.benchmarks.assumed import TRUE_PRICES, bill_session, find_worst_request, read_shipped
-from tests.kinds import KINDS, make_text, make_tools
+from tests.support.kinds import KINDS, make_text, make_tools
 
 PRICES = TRUE_PRICES[1:]
 MARGIN = 0.01

@@ -28,9 +28,19 @@ from masking.request_cache import RequestCache, cut_elements
 from masking.rewrite import Strategies, read_request
 from masking.tokens.estimate import ESTIMATOR
 from masking.window import MaskPolicy
-from tests.places import CONFIG
-from tests.priced import at_prices, rewrite_request
-from tests.wire_conversations import WRITERS, Ask, Give, Model, Step, Told, Tools, User, Writer
+from tests.support.places import CONFIG
+from tests.support.priced import at_prices, rewrite_request
+from tests.support.wire_conversations import (
+    WRITERS,
+    Ask,
+    Give,
+    Model,
+    Step,
+    Told,
+    Tools,
+    User,
+    Writer,
+)
 
 TURNS = 200
 TOTAL_CHARS = 1_000_000

@@ -31,13 +31,13 @@ from typing import Any, NamedTuple
 from masking.conversation import read_conversation
 from masking.wire import find_format
 from tests.benchmarks.beside_plain import running_side
-from tests.differences import compare
-from tests.images import png
 from tests.live.harness import ON, environment, policy_of
-from tests.places import ROOT
-from tests.priced import rewrite_request
 from tests.provider.provider import Provider
 from tests.provider.script import Received, Reply, call
+from tests.support.differences import compare
+from tests.support.images import png
+from tests.support.places import ROOT
+from tests.support.priced import rewrite_request
 
 PROGRAMS = Path(__file__).with_name("sdk_programs")
 CLIENTS = {

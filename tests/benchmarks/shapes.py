@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise
 
-from tests.priced import PricedPolicy, rewrite_request
-from tests.wire_conversations import WRITERS, Ask, Give, Model, Step, Tools, Writer, turns
+from tests.support.priced import PricedPolicy, rewrite_request
+from tests.support.wire_conversations import WRITERS, Ask, Give, Model, Step, Tools, Writer, turns
 
 Message = dict[str, object]
 

@@ -15,7 +15,7 @@ from masking.config import Settings
 from masking.conversation import Conversation
 from masking.rewrite import read_request
 from masking.window import MaskPolicy, lay_out
-from tests.priced import allows_whole, at_prices, decide, evaluate, measure_candidates
+from tests.support.priced import allows_whole, at_prices, decide, evaluate, measure_candidates
 
 SHIPPED = Settings().policy
 CASES = {

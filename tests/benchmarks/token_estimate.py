@@ -18,7 +18,7 @@ import orjson
 
 from masking.tokens import TokenCounter, TokenEstimator, estimate_tokens
 from tests.benchmarks.rewrite import build_body
-from tests.kinds import KINDS, make_text
+from tests.support.kinds import KINDS, make_text
 
 LENGTHS = (300, 1_000, 3_000, 8_000, 20_000, 60_000, 200_000)
 SEEDS = 3

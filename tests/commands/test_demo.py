@@ -26,7 +26,7 @@ from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.golden import read_golden
-from tests.sessions import ReadSession, read_chat
+from tests.support.sessions import ReadSession, read_chat
 
 SESSION = shipped("recordings") / RECORDING
 

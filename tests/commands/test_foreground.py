@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from addon.commands.foreground import run_foreground
-from tests.terminals import HEED_SIGNALS, SECONDS, terminal
+from tests.support.terminals import HEED_SIGNALS, SECONDS, terminal
 
 RUN_AS_STARTED = (
     "import os, sys; from addon.commands.foreground import run_foreground; "

@@ -20,7 +20,7 @@ from masking.rewrite import Strategies
 from masking.window import MaskPolicy
 from tests.golden import replay_recording
 from tests.live.harness import conversation
-from tests.sessions import CHATS
+from tests.support.sessions import CHATS
 
 SESSION = CHATS[0]
 SETTINGS = ReplaySettings(strategies=Strategies(schema1=MaskPolicy(enabled=True)))

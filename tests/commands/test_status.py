@@ -16,7 +16,8 @@ from addon.commands.main import main
 from addon.commands.status_views import ASCII_MARKS, MARKS, count_groups, render_groups
 from addon.records.record import RequestRecord
 from addon.records.tally import Holdout, Mean, as_masked, as_sent
-from tests.made_up_records import (
+from tests.records.test_record import FIRST_SCHEMA
+from tests.support.made_up_records import (
     LEAST,
     REQUEST,
     UNPRICED,
@@ -28,7 +29,6 @@ from tests.made_up_records import (
     status,
     write_records,
 )
-from tests.records.test_record import FIRST_SCHEMA
 
 
 @pytest.fixture(autouse=True)

@@ -20,8 +20,8 @@ from masking.config import parse_settings
 from masking.prices import CachePricing, PriceSettings
 from masking.rewrite import Strategies
 from masking.window import MaskPolicy
-from tests.given_sessions import work_on
-from tests.sessions import Talk, grow, work
+from tests.support.given_sessions import work_on
+from tests.support.sessions import Talk, grow, work
 
 SETTINGS = ReplaySettings(
     strategies=Strategies(schema1=MaskPolicy(True, 8)),

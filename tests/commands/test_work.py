@@ -12,9 +12,9 @@ from rich.progress import Progress
 from addon.commands.work import WorkProgress, run_in_order
 from addon.commands.workers import open_processes, open_workers
 from addon.replay.replay import Session
-from tests.given_sessions import work_on
-from tests.sessions import grow
-from tests.sessions import work as made_up_work
+from tests.support.given_sessions import work_on
+from tests.support.sessions import grow
+from tests.support.sessions import work as made_up_work
 
 
 @pytest.fixture

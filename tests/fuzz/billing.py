@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from masking.prices import LATEST_ENDS
 from masking.wire.format import WireFormat
 from tests.fuzz.spoken import Where
-from tests.priced import PricedPolicy
+from tests.support.priced import PricedPolicy
 
 
 class Piece(NamedTuple):

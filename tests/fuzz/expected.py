@@ -13,7 +13,7 @@ from masking.window import MaskPolicy
 from tests.fuzz.judged import Fate, find_named, judge, read_arguments, redact
 from tests.fuzz.results import Read
 from tests.fuzz.spoken import Given, Spoken
-from tests.priced import prices_of
+from tests.support.priced import prices_of
 
 
 class Edge(NamedTuple):

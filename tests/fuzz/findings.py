@@ -21,7 +21,7 @@ from tests.fuzz.mcp import Answered, answer, find_fault
 from tests.fuzz.play import REQUESTS, Processes, check, prepare
 from tests.fuzz.process import Sent
 from tests.fuzz.talks import REAL
-from tests.priced import PricedPolicy
+from tests.support.priced import PricedPolicy
 
 
 class Finding(NamedTuple):

@@ -10,7 +10,7 @@ from masking.redaction import RedactionPolicy
 from masking.window import MaskPolicy
 from tests.fuzz.signs import Words, fails, is_shorter
 from tests.fuzz.spoken import Given, Where
-from tests.priced import prices_of
+from tests.support.priced import prices_of
 
 
 @dataclass(slots=True)

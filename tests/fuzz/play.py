@@ -22,8 +22,8 @@ from tests.fuzz.results import ends_within_answer, read
 from tests.fuzz.settings import choose_prices, choose_strategies
 from tests.fuzz.spoken import Unclear
 from tests.fuzz.talks import REAL, Talk
-from tests.priced import at_prices, prices_of
-from tests.wire_conversations import User
+from tests.support.priced import at_prices, prices_of
+from tests.support.wire_conversations import User
 
 _SMALL_LEAST = 1_024
 

@@ -8,8 +8,8 @@ from masking.errors import WireError
 from masking.memory import BoundaryMemory, digest_opening
 from masking.request_cache import RequestCache
 from masking.rewrite import Rewrite, Strategies
-from tests.priced import rewrite_request
-from tests.wire_conversations import Writer
+from tests.support.priced import rewrite_request
+from tests.support.wire_conversations import Writer
 
 
 class Sent(NamedTuple):

@@ -12,8 +12,8 @@ from addon.recordings.flows import read_flows
 from tests.fuzz.json_nodes import find_members
 from tests.fuzz.results import find_list
 from tests.fuzz.talks import REAL, Talk, spell
-from tests.places import RECORDINGS
-from tests.wire_conversations import Writer
+from tests.support.places import RECORDINGS
+from tests.support.wire_conversations import Writer
 
 _LONGEST_TEXT = 600
 _MOST_ELEMENTS = 14

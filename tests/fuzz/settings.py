@@ -7,7 +7,7 @@ from masking.prices import PriceStep
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.rewrite import Strategies
-from tests.priced import PricedPolicy
+from tests.support.priced import PricedPolicy
 
 _TEMPLATES = (
     "<{tool_call_id}|{tool_name}|{original_chars}>",

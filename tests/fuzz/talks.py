@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.images import png
-from tests.made_up_format import MADE_UP
 from tests.masking.test_every_format_invariants import HEADS
-from tests.wire_conversations import WRITERS, Ask, Give, Model, Step, Tools, User, Writer
+from tests.support.images import png
+from tests.support.made_up_format import MADE_UP
+from tests.support.wire_conversations import WRITERS, Ask, Give, Model, Step, Tools, User, Writer
 
 REAL = {writer.name: writer for writer in WRITERS if writer.wire is not MADE_UP}
 

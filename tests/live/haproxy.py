@@ -14,7 +14,7 @@ import pytest
 
 from addon.network import find_free_port
 from tests.live.harness import SECONDS, eventually
-from tests.places import ROOT
+from tests.support.places import ROOT
 
 PROGRAM = shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
 NEEDS_HAPROXY = pytest.mark.skipif(PROGRAM is None, reason="no haproxy: apt-get install haproxy")

@@ -18,8 +18,8 @@ import pytest
 
 from addon.network import find_free_port
 from tests.live.harness import SECONDS, environment, eventually, read_records
-from tests.places import ROOT
 from tests.provider.provider import Provider
+from tests.support.places import ROOT
 
 PYTHON = Path(os.environ.get("OBSMASK_TEST_LITELLM", ROOT / ".venv-litellm" / "bin" / "python"))
 """Its Python, as CONTRIBUTING.md sets it up."""

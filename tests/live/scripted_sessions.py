@@ -1,20 +1,16 @@
 """Whole sessions of scripted clients through a real proxy, before a strict provider."""
 
-import contextlib
 import json
-import threading
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
-from mitmproxy.certs import CertStore
-from mitmproxy.options import CONF_BASENAME
+import pytest
 
-from tests.live.harness import Live, Sink, Upstream, encoded
-from tests.provider.provider import Provider
-from tests.provider.script import Reply, Script, ScriptedReplies, call
+from tests.live.harness import Live, encoded
+from tests.provider.script import Reply, ScriptedReplies, call
 
 TURNS = 26
 WINDOW = 2
@@ -73,18 +69,18 @@ class Client(NamedTuple):
     http2: bool = False
 
 
-@contextlib.contextmanager
-def strict_upstream(folder: Path, script: Script) -> Iterator[Upstream]:
-    """Run a strict provider that follows a script, and the sink."""
-    with (
-        Provider(script, tls_folder=folder / "tls", strict=True) as provider,
-        Sink(folder / "tls" / "provider-leaf.pem") as sink,
-    ):
-        threading.Thread(target=sink.serve_forever, args=(0.02,), daemon=True).start()
-        CertStore.from_store(folder / "mitmproxy", CONF_BASENAME, 2048)
-        assert provider.ca is not None
-        yield Upstream(provider, sink, provider.ca, folder / "mitmproxy")
-        sink.shutdown()
+QUICK = ("whole answers", "events", "events over HTTP/2")
+
+
+def each_of(clients: Sequence[Client]) -> pytest.MarkDecorator:
+    """Try each client, as the argument `asking` of a test; most are for thorough runs."""
+    cases = [
+        pytest.param(
+            client, id=client.name, marks=() if client.name in QUICK else pytest.mark.thorough
+        )
+        for client in clients
+    ]
+    return pytest.mark.parametrize("asking", cases)
 
 
 class Session(NamedTuple):
@@ -114,6 +110,24 @@ def play(live: Live, asking: Client) -> Session:
             items += [*step.items, *asking.answer(step.calls)]
     arrived = [received.body for received in provider.requests[start:]]
     return Session(sent, arrived, calls, step.text)
+
+
+def check_session(on: Live, off: Live, asking: Client) -> None:
+    """A session ends as it does without masking, and only old results arrive otherwise."""
+    masked, plain = play(on, asking), play(off, asking)
+    assert [] == on.upstream.provider.refusals
+    assert ANSWER == masked.end == plain.end
+    assert TURNS == len(masked.calls)
+    assert [*map(without_signatures, masked.sent)] == [*map(without_signatures, plain.sent)]
+    assert plain.sent == plain.arrived
+    expected = [mask_by_hand(body, masked.calls[:n]) for n, body in enumerate(masked.sent)]
+    assert expected == masked.arrived
+    assert len(masked.arrived[-1]) < len(masked.sent[-1]) / 2
+
+
+def without_signatures(body: bytes) -> bytes:
+    """Those of Anthropic's thinking are bound to what arrived."""
+    return re.sub(rb'"signature": "\w+"', b"", body)
 
 
 def mask_by_hand(body: bytes, calls: Sequence[Sequence[tuple[str, str]]]) -> bytes:

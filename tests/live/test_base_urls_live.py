@@ -3,7 +3,6 @@
 import contextlib
 import http.client
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,25 +21,11 @@ from tests.live.harness import (
     encoded,
     masked,
     running_addon,
-    running_upstream,
     stream,
 )
 
 CHAT = "/v1/chat/completions"
 BODY = encoded(conversation())
-
-
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    with running_upstream(tmp_path_factory.mktemp("upstream")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def on(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iterator[Live]:
-    with running_addon(tmp_path_factory.mktemp("on"), upstream) as live:
-        yield live
-        assert "Traceback" not in live.proxy.log
 
 
 def base_url(live: Live) -> str:

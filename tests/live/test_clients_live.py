@@ -20,7 +20,6 @@ from addon.recordings.flows import read_flows
 from addon.request import find_wire_format
 from masking.config import ROOT
 from masking.conversation import read_conversation
-from tests.differences import compare
 from tests.live.harness import SECONDS, environment, read_records
 from tests.provider.provider import HOST, Provider
 from tests.studio.client import TOUR, Client
@@ -29,6 +28,9 @@ from tests.studio.installation import find_installed
 from tests.studio.recorder import REDIRECT, Workspace, run_client
 from tests.studio.scenario import write_project
 from tests.studio.scripted_client import script_replies
+from tests.support.differences import compare
+
+pytestmark = pytest.mark.thorough
 
 LEAST_TURNS = 25
 CHOSEN = (

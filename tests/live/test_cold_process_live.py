@@ -16,12 +16,12 @@ import pytest
 from addon.places import shipped
 from addon.proxy.server import HOST, Proxy
 from tests.benchmarks.beside_plain import Answers, running_provider, running_side
-from tests.made_up_format import MADE_UP
 from tests.masking.test_request_cache import grow
 from tests.soak.talks import KINDS, Talk
-from tests.wire_conversations import WRITERS
+from tests.support.made_up_format import MADE_UP
+from tests.support.wire_conversations import WRITERS
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.thorough
 
 RULES = {
     "shipped": "",

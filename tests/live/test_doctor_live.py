@@ -18,6 +18,8 @@ from addon.proxy.environment import client_environment
 from addon.proxy.server import Proxy, running_proxy
 from tests.live.harness import ON, SECONDS, environment
 
+pytestmark = pytest.mark.thorough
+
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="there is no node")
 
@@ -106,7 +108,9 @@ def test_in_the_environment_of_a_running_proxy_all_is_well(
     assert ["ok", "ok"] == found.levels("Certificates")
 
 
-@pytest.mark.parametrize("runtime", [sys.executable, pytest.param(NODE, marks=needs_node)])
+@pytest.mark.parametrize(
+    "runtime", [pytest.param(sys.executable, id="Python"), pytest.param(NODE, marks=needs_node)]
+)
 def test_a_runtime_without_the_authority_does_not_trust_the_proxy(
     home: Path, proxy: Proxy, runtime: str
 ) -> None:

@@ -27,7 +27,6 @@ from tests.live.harness import (
     environment,
     eventually,
     masked,
-    running_upstream,
     stream,
 )
 
@@ -43,12 +42,6 @@ EVENTS = [
 NUMBERS = count()
 
 Fault = Callable[[Behind], contextlib.AbstractContextManager[None]]
-
-
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    with running_upstream(tmp_path_factory.mktemp("upstream")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +97,7 @@ def test_an_answer_that_has_begun_comes_to_its_end(behind: Behind, fault: Fault)
             assert b"".join(EVENTS) == first + response.read()
 
 
+@pytest.mark.thorough
 def test_a_restart_under_load_loses_no_request(tmp_path: Path, upstream: Upstream) -> None:
     """While one service ends and another begins, requests are masked or not, and nothing else."""
     with running_behind(tmp_path, upstream, hasty=True) as behind, _sending(behind) as heard:

@@ -32,20 +32,13 @@ from tests.live.harness import (
     environment,
     eventually,
     masked,
-    running_upstream,
     stream,
 )
-from tests.places import ROOT
+from tests.support.places import ROOT
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=f"needs {MISSING}")
 
 BODY = encoded(conversation())
-
-
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    with running_upstream(tmp_path_factory.mktemp("upstream")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +152,7 @@ def test_a_processor_that_starts_after_envoy_is_found(tmp_path: Path, upstream: 
             eventually(lambda: masked(BODY) == behind.send(BODY, next(paths)).body or None)
 
 
+@pytest.mark.thorough
 def test_the_demo_plays_through_an_envoy(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 == main(["demo", "envoy"])
     shown = " ".join(capsys.readouterr().out.split())

@@ -2,33 +2,28 @@
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import httpx
 import pytest
 
 from tests.live.harness import (
-    OFF,
-    ON,
     Live,
-    Upstream,
     encoded,
     eventually,
-    running_addon,
     stream,
 )
 from tests.live.scripted_sessions import (
-    ANSWER,
     SCRIPT,
-    TURNS,
     Client,
     Item,
     Step,
-    mask_by_hand,
+    check_session,
+    each_of,
     output_of,
     play,
-    strict_upstream,
 )
+from tests.provider.script import Script
 
 MODEL = "gemini-3-pro-preview"
 
@@ -123,34 +118,13 @@ CLIENTS = [
 
 
 @pytest.fixture(scope="module")
-def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    folder = tmp_path_factory.mktemp("strict")
-    with strict_upstream(folder, SCRIPT) as running:
-        yield running
+def script() -> Script:
+    return SCRIPT
 
 
-@pytest.fixture(scope="module")
-def on(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iterator[Live]:
-    with running_addon(tmp_path_factory.mktemp("on"), upstream, config=ON) as live:
-        yield live
-
-
-@pytest.fixture(scope="module")
-def off(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iterator[Live]:
-    with running_addon(tmp_path_factory.mktemp("off"), upstream, config=OFF) as live:
-        yield live
-
-
-@pytest.mark.parametrize("asking", CLIENTS, ids=lambda asking: asking.name)
+@each_of(CLIENTS)
 def test_a_session_ends_as_it_does_without_masking(on: Live, off: Live, asking: Client) -> None:
-    masked, plain = play(on, asking), play(off, asking)
-    assert [] == on.upstream.provider.refusals
-    assert ANSWER == masked.end == plain.end
-    assert TURNS == len(masked.calls)
-    assert masked.sent == plain.sent == plain.arrived
-    expected = [mask_by_hand(body, masked.calls[:n]) for n, body in enumerate(masked.sent)]
-    assert expected == masked.arrived
-    assert len(masked.arrived[-1]) < len(masked.sent[-1]) / 2
+    check_session(on, off, asking)
 
 
 def test_a_count_of_tokens_is_of_what_would_be_sent(on: Live) -> None:

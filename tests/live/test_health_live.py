@@ -19,17 +19,10 @@ from tests.live.harness import (
     encoded,
     eventually,
     running_addon,
-    running_upstream,
     waits_for_records,
 )
 
 HEALTH = "http://obsmask.test/health"
-
-
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    with running_upstream(tmp_path_factory.mktemp("upstream")) as upstream:
-        yield upstream
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,6 @@ from tests.live.harness import (
     eventually,
     masked,
     running_addon,
-    running_upstream,
     ssl_context,
     stream,
 )
@@ -47,26 +46,6 @@ USAGE = {
     "completion_tokens": 7,
     "prompt_tokens_details": {"cached_tokens": 64},
 }
-
-
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    with running_upstream(tmp_path_factory.mktemp("upstream")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def on(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iterator[Live]:
-    with running_addon(tmp_path_factory.mktemp("on"), upstream) as live:
-        yield live
-        assert "Traceback" not in live.proxy.log
-
-
-@pytest.fixture(scope="module")
-def off(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iterator[Live]:
-    with running_addon(tmp_path_factory.mktemp("off"), upstream, config=OFF) as live:
-        yield live
-        assert "Traceback" not in live.proxy.log
 
 
 @pytest.fixture(params=["on", "off"])

@@ -25,10 +25,9 @@ from tests.live.harness import (
     eventually,
     policy_of,
     running_addon,
-    running_upstream,
 )
-from tests.made_up_format import MADE_UP
-from tests.wire_conversations import RUN_AGAIN, WRITERS, RunAgain, Told, Writer, in_each
+from tests.support.made_up_format import MADE_UP
+from tests.support.wire_conversations import RUN_AGAIN, WRITERS, RunAgain, Told, Writer, in_each
 
 CHAT = "/v1/chat/completions"
 ON = b"""[observation_masking.schema1]
@@ -48,12 +47,6 @@ FORGETFUL = ON + b"[observation_masking.memory]\nenabled = false\n"
 
 LATE = 11
 """Tool turns after which something is masked where the request is all that counts."""
-
-
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    with running_upstream(tmp_path_factory.mktemp("upstream")) as running:
-        yield running
 
 
 def send(live: Live, turns: int, task: str = "Go on.") -> list[int]:
@@ -97,6 +90,7 @@ def grow_old(folder: Path, seconds: float) -> None:
     file.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("seconds", "state"), [(60.0, "warm"), (4_000.0, "cold")])
 def test_after_a_long_pause_the_boundary_moves_at_once(
     upstream: Upstream, tmp_path: Path, seconds: float, state: str
@@ -111,6 +105,7 @@ def test_after_a_long_pause_the_boundary_moves_at_once(
     assert ([*range(5)] if state == "cold" else []) == after
 
 
+@pytest.mark.thorough
 def test_a_lost_memory_costs_one_broken_prefix(upstream: Upstream, tmp_path: Path) -> None:
     with running_addon(tmp_path, upstream, config=ON) as live:
         before = play(live, range(9))
@@ -138,6 +133,7 @@ def test_without_a_memory_a_request_is_all_that_counts(upstream: Upstream, tmp_p
     assert not (tmp_path / "state" / "observation-masking" / SENT_FILE).exists()
 
 
+@pytest.mark.thorough
 def test_two_proxies_without_a_memory_send_the_same_bytes_at_assumed_prices(
     upstream: Upstream, tmp_path: Path
 ) -> None:

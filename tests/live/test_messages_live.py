@@ -1,7 +1,6 @@
 """Anthropic Messages: whole sessions through a real proxy, before a strict provider."""
 
 import json
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -11,13 +10,13 @@ import httpx
 import pytest
 
 from tests.live.harness import (
-    OFF,
     ON,
     Live,
     Upstream,
     encoded,
     eventually,
     running_addon,
+    running_upstream,
     stream,
 )
 from tests.live.scripted_sessions import (
@@ -27,13 +26,13 @@ from tests.live.scripted_sessions import (
     Client,
     Item,
     Step,
-    mask_by_hand,
+    check_session,
+    each_of,
     output_of,
     play,
-    strict_upstream,
 )
 from tests.provider.messages import BINDING_BETA
-from tests.provider.script import Reply, ScriptedReplies, call
+from tests.provider.script import Reply, Script, ScriptedReplies, call
 
 OLDER, BOUND = "claude-sonnet-4-5", "claude-opus-5-5"
 TOOLS = [{"name": "shell", "input_schema": {"type": "object"}}]
@@ -142,39 +141,13 @@ CLIENTS = [
 
 
 @pytest.fixture(scope="module")
-def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    with strict_upstream(tmp_path_factory.mktemp("strict"), SCRIPT) as running:
-        yield running
+def script() -> Script:
+    return SCRIPT
 
 
-@pytest.fixture(scope="module")
-def on(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iterator[Live]:
-    with running_addon(tmp_path_factory.mktemp("on"), upstream, config=ON) as live:
-        yield live
-
-
-@pytest.fixture(scope="module")
-def off(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iterator[Live]:
-    with running_addon(tmp_path_factory.mktemp("off"), upstream, config=OFF) as live:
-        yield live
-
-
-@pytest.mark.parametrize("asking", CLIENTS, ids=lambda asking: asking.name)
+@each_of(CLIENTS)
 def test_a_session_ends_as_it_does_without_masking(on: Live, off: Live, asking: Client) -> None:
-    masked, plain = play(on, asking), play(off, asking)
-    assert [] == on.upstream.provider.refusals
-    assert ANSWER == masked.end == plain.end
-    assert TURNS == len(masked.calls)
-    assert [*map(without_signatures, masked.sent)] == [*map(without_signatures, plain.sent)]
-    assert plain.sent == plain.arrived
-    expected = [mask_by_hand(body, masked.calls[:n]) for n, body in enumerate(masked.sent)]
-    assert expected == masked.arrived
-    assert len(masked.arrived[-1]) < len(masked.sent[-1]) / 2
-
-
-def without_signatures(body: bytes) -> bytes:
-    """They are bound to what arrived."""
-    return re.sub(rb'"signature": "\w+"', b"", body)
+    check_session(on, off, asking)
 
 
 USED = {"input_tokens": 7, "cache_read_input_tokens": 5, "output_tokens": 1}
@@ -267,7 +240,7 @@ class Agent:
 
 @pytest.fixture(scope="module")
 def bound_upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    with strict_upstream(tmp_path_factory.mktemp("bound"), THINKING) as running:
+    with running_upstream(tmp_path_factory.mktemp("bound"), THINKING) as running:
         yield running
 
 
@@ -300,7 +273,15 @@ def configured_anew(agent: Agent, upstream: Upstream, folder: Path) -> None:
             agent.take(live)
 
 
-@pytest.mark.parametrize("plan", [from_the_beginning, joined_late, restarted, configured_anew])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(from_the_beginning, marks=pytest.mark.thorough),
+        joined_late,
+        restarted,
+        pytest.param(configured_anew, marks=pytest.mark.thorough),
+    ],
+)
 def test_no_request_is_refused_for_what_thinking_is_bound_to(
     bound_upstream: Upstream, tmp_path: Path, plan: Plan
 ) -> None:

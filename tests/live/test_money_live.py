@@ -21,7 +21,6 @@ from tests.live.harness import (
     encoded,
     eventually,
     running_addon,
-    running_upstream,
 )
 
 CHAT = "/v1/chat/completions"
@@ -32,12 +31,6 @@ TEXT = "one more word of output\n" * 200
 LISTED = {"host": "api.openai.com"}
 
 Record = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    with running_upstream(tmp_path_factory.mktemp("upstream")) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

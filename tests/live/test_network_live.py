@@ -45,6 +45,8 @@ from tests.live.harness import (
     stream,
 )
 
+pytestmark = pytest.mark.thorough
+
 CHAT = "/v1/chat/completions"
 BODY = encoded(conversation())
 KEPT = "/kept"

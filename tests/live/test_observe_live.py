@@ -20,11 +20,12 @@ from tests.live.harness import (
     eventually,
     run_mitmdump,
     running_addon,
-    running_upstream,
 )
-from tests.made_up_format import MADE_UP
-from tests.places import ROOT
-from tests.wire_conversations import WRITERS, User, Writer, in_each, turn
+from tests.support.made_up_format import MADE_UP
+from tests.support.places import ROOT
+from tests.support.wire_conversations import WRITERS, User, Writer, in_each, turn
+
+pytestmark = pytest.mark.thorough
 
 ON = b"""[observation_masking.schema1]
 window_turns = 2
@@ -60,12 +61,6 @@ class Proxies(NamedTuple):
     off: Live
     on: Live
     observing: Live
-
-
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    with running_upstream(tmp_path_factory.mktemp("upstream")) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

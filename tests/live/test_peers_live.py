@@ -17,7 +17,7 @@ from tests.benchmarks.peers.__main__ import (
 from tests.benchmarks.peers.recorder import Recorder
 from tests.benchmarks.peers.sides import DIRECT, OURS
 from tests.benchmarks.peers.tables import show_requests
-from tests.places import RECORDINGS
+from tests.support.places import RECORDINGS
 
 pytestmark = pytest.mark.live
 

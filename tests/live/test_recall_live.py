@@ -18,7 +18,6 @@ from mcp.types import CallToolResult, TextContent
 from addon.commands.main import main
 from addon.recall import RecallFolder
 from masking.window.placeholder import recall_id
-from tests.builders import OLD
 from tests.live.harness import (
     SECONDS,
     Live,
@@ -27,9 +26,11 @@ from tests.live.harness import (
     environment,
     eventually,
     running_addon,
-    running_upstream,
 )
-from tests.wire_conversations import WRITERS, Step, User, Writer, in_each, turn, turns
+from tests.support.builders import OLD
+from tests.support.wire_conversations import WRITERS, Step, User, Writer, in_each, turn, turns
+
+pytestmark = pytest.mark.thorough
 
 RECALLING = b"""[observation_masking.schema1]
 window_turns = 2
@@ -66,12 +67,6 @@ class Proxies(NamedTuple):
             capture_output=True,
             timeout=SECONDS,
         )
-
-
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    with running_upstream(tmp_path_factory.mktemp("upstream")) as upstream:
-        yield upstream
 
 
 @pytest.fixture(scope="module")

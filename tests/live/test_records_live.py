@@ -19,17 +19,12 @@ from tests.live.harness import (
     encoded,
     eventually,
     running_addon,
-    running_upstream,
 )
+
+pytestmark = pytest.mark.thorough
 
 BODY = encoded(conversation())
 SMALL = ON + b"[observation_masking.metrics]\nmax_megabytes = 1\n"
-
-
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    with running_upstream(tmp_path_factory.mktemp("upstream")) as upstream:
-        yield upstream
 
 
 @pytest.fixture

@@ -22,11 +22,10 @@ from tests.live.harness import (
     eventually,
     masked,
     running_addon,
-    running_upstream,
     stream,
 )
 
-pytestmark = NEEDS_HAPROXY
+pytestmark = [NEEDS_HAPROXY, pytest.mark.thorough]
 
 CONFIG = ON + b"[observation_masking.memory]\nenabled = false\n"
 BODY = encoded(conversation())
@@ -34,12 +33,6 @@ SENT = masked(BODY, CONFIG)
 CLIENTS = 9
 END = " 2\n\n"
 PATHS = [f"/{place}/chat/completions" for place in range(CLIENTS)]
-
-
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    with running_upstream(tmp_path_factory.mktemp("upstream")) as upstream:
-        yield upstream
 
 
 @pytest.fixture(scope="module")

@@ -31,11 +31,10 @@ from tests.live.harness import (
     eventually,
     masked,
     running_addon,
-    running_upstream,
     ssl_context,
     waits_for_records,
 )
-from tests.provider.script import Received, Reply
+from tests.provider.script import Received, Reply, Script
 
 RESEND = ON + b"resend_on_400 = true\n"
 CHAT = "/v1/chat/completions"
@@ -60,9 +59,8 @@ def reply(received: Received) -> Reply:
 
 
 @pytest.fixture(scope="module")
-def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    with running_upstream(tmp_path_factory.mktemp("upstream"), reply) as running:
-        yield running
+def script() -> Script:
+    return reply
 
 
 class Ways(NamedTuple):
@@ -173,6 +171,7 @@ def read_answer(response: httpx.Response) -> str:
     return str(response.json()["choices"][0]["message"]["content"])
 
 
+@pytest.mark.thorough
 def test_switched_off_the_same_conversation_is_masked_again(live: Live) -> None:
     task = "Go on, then stop."
     send(live, task, ask(task))
@@ -182,6 +181,7 @@ def test_switched_off_the_same_conversation_is_masked_again(live: Live) -> None:
     assert (400, masked(ask(task, LONG))) == (response.status_code, find_arrived(live, task)[-1])
 
 
+@pytest.mark.thorough
 def test_another_credential_has_a_conversation_of_its_own(live: Live) -> None:
     task, body = "Go on, both of you.", ask("Go on, both of you.")
     for key in ("one", "other"):
@@ -190,6 +190,7 @@ def test_another_credential_has_a_conversation_of_its_own(live: Live) -> None:
     assert "secret-" not in f"{live.proxy.log}{find_records(live, task, 2)}"
 
 
+@pytest.mark.thorough
 def test_a_stream_is_answered_whole(live: Live) -> None:
     task = "Stream it."
     body = ask(task, stream=True, stream_options={"include_usage": True})
@@ -204,6 +205,7 @@ def test_a_stream_is_answered_whole(live: Live) -> None:
     assert (WHOLE, True) == (find_outcome(record), record["prompt_tokens"] is not None)
 
 
+@pytest.mark.thorough
 def test_what_is_compressed_is_sent_again_as_it_came(live: Live) -> None:
     task = "Use gzip."
     body = gzip.compress(ask(task), mtime=0)
@@ -213,6 +215,7 @@ def test_what_is_compressed_is_sent_again_as_it_came(live: Live) -> None:
     assert masked(ask(task)) == gzip.decompress(first)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("status", "tries"),
     [
@@ -236,6 +239,7 @@ def test_a_request_that_is_not_taken_whole_either(live: Live, status: int, tries
     assert first["conversation"] is None
 
 
+@pytest.mark.thorough
 def test_a_provider_that_hangs_up_leaves_the_first_answer(live: Live) -> None:
     task = "It dies."
     directly = send_past(live, masked(ask(task)))
@@ -274,6 +278,7 @@ def by_a_base_url_through_another_proxy(ways: Ways, body: bytes) -> httpx.Respon
         return client.post(behind(read_address(ways.chained), server), content=body)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "post",
     [
@@ -288,12 +293,14 @@ def test_a_request_is_sent_again_the_way_it_went(ways: Ways, post: Post) -> None
     assert [masked(body), body] == find_arrived(ways.live, task)
 
 
+@pytest.mark.thorough
 def test_only_what_was_masked_is_sent_again(live: Live) -> None:
     task = "Answer 400 to what is short."
     body = ask(task, 2)
     assert (400, [body]) == (send(live, task, body).status_code, find_arrived(live, task))
 
 
+@pytest.mark.thorough
 def test_what_does_not_fit_the_model_stays_masked(live: Live) -> None:
     task = "Too much to read."
     body = ask(task, text=TEXT * 15, model="gpt-3.5-turbo")
@@ -325,6 +332,7 @@ def asking(live: Live, path: str) -> Iterator[ssl.SSLSocket]:
         tls.close()
 
 
+@pytest.mark.thorough
 def test_a_request_beside_the_first_is_sent_again_once_that_was_taken(live: Live) -> None:
     path, first_was_taken = f"/beside{CHAT}", threading.Event()
     refused, taken = answer(status=400), answer(b'{"taken": 1}')
@@ -347,6 +355,7 @@ def test_a_request_beside_the_first_is_sent_again_once_that_was_taken(live: Live
     assert [masked(body), masked(body), body, body] == find_heard()
 
 
+@pytest.mark.thorough
 def test_a_client_that_leaves_ends_what_is_sent_again(live: Live) -> None:
     path, never = f"/leaves{CHAT}", threading.Event()
     live.sink.answers[path] = InTurn(answer(status=400), [never])
@@ -364,6 +373,7 @@ def count_open(live: Live) -> int:
     return log.count("server connect localhost") - log.count("server disconnect localhost")
 
 
+@pytest.mark.thorough
 def test_the_end_of_the_proxy_ends_what_is_sent_again(upstream: Upstream, tmp_path: Path) -> None:
     path, never = f"/ends{CHAT}", threading.Event()
     upstream.sink.answers[path] = InTurn(answer(status=400), [never])
@@ -379,6 +389,7 @@ def test_the_end_of_the_proxy_ends_what_is_sent_again(upstream: Upstream, tmp_pa
     assert "Traceback" not in it.proxy.log
 
 
+@pytest.mark.thorough
 def test_a_recording_holds_what_was_taken(upstream: Upstream, tmp_path: Path) -> None:
     recording = tmp_path / "session.flow"
     with running_addon(tmp_path, upstream, "-w", str(recording), config=RESEND) as live:

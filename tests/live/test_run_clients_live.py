@@ -29,6 +29,8 @@ from tests.studio.recorder import REDIRECT, Workspace, run_client
 from tests.studio.scenario import write_project
 from tests.studio.scripted_client import script_replies
 
+pytestmark = pytest.mark.thorough
+
 RUN = (sys.executable, "-m", "addon.commands.main", "run")
 MASKING = ("--window-turns", "4", "--set", "schema1.cache_pricing=none")
 CHANGES = "--client-changes"

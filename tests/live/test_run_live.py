@@ -28,7 +28,7 @@ from tests.live.harness import (
 from tests.provider.provider import HOST, Provider
 from tests.provider.script import Reply
 from tests.studio.recorder import REDIRECT
-from tests.terminals import terminal
+from tests.support.terminals import terminal
 
 BODY = encoded(conversation())
 RUN = (sys.executable, "-m", "addon.commands.main", "run")
@@ -149,6 +149,7 @@ ELSEWHERE = (
 """Asks for the page as in another terminal of the user's, whose environment names no proxy."""
 
 
+@pytest.mark.thorough
 def test_its_page_is_found_from_another_terminal(world: World, home: Path) -> None:
     ended = run(world, home, "--page", "--", *ELSEWHERE)
     named = re.search(r"obsmask: page: (http://127\.0\.0\.1:\d+/)", ended.stderr)
@@ -156,6 +157,7 @@ def test_its_page_is_found_from_another_terminal(world: World, home: Path) -> No
     assert f"{named[1]}\n" == ended.stdout
 
 
+@pytest.mark.thorough
 def test_of_several_proxies_one_has_to_be_chosen(world: World, home: Path) -> None:
     ended = run(world, home, "-q", "--", *RUN, "-q", "--", *ELSEWHERE)
     assert 1 == ended.returncode
@@ -167,6 +169,7 @@ def test_of_several_proxies_one_has_to_be_chosen(world: World, home: Path) -> No
     assert inner != outer
 
 
+@pytest.mark.thorough
 def test_its_page_is_named_before_the_command_runs(world: World, home: Path) -> None:
     done = run(world, home, *MASKING, "--page", "--", sys.executable, "-c", _LOOK)
     named = re.match(r"obsmask: page: (http://127\.0\.0\.1:\d+/)\n", done.stderr)
@@ -174,12 +177,14 @@ def test_its_page_is_named_before_the_command_runs(world: World, home: Path) -> 
     assert f"{named[1]} True\n" == done.stdout
 
 
+@pytest.mark.thorough
 def test_without_a_page_the_command_runs_all_the_same(world: World, home: Path) -> None:
     done = run(world, home, "--set", "page.enabled=false", "--page", "--", "true")
     assert 0 == done.returncode
     assert done.stderr.startswith("obsmask: the proxy has no page; its log says why\n")
 
 
+@pytest.mark.thorough
 def test_an_agent_is_only_observed_and_the_last_line_says_what_masking_would_have_done(
     world: World, home: Path
 ) -> None:
@@ -195,6 +200,7 @@ def test_an_agent_is_only_observed_and_the_last_line_says_what_masking_would_hav
     assert ["observed"] == [record["masking"] for record in read_records(home)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", ["/dev/full", "/proc", "/proc/version/x"])
 def test_records_that_cannot_be_written_change_nothing_for_the_command(
     world: World, home: Path, place: str
@@ -217,6 +223,7 @@ def test_nothing_is_left_behind_but_in_the_users_own_folders(world: World, home:
         check_health(read_address(f"127.0.0.1:{port}"))
 
 
+@pytest.mark.thorough
 def test_a_configuration_in_the_working_directory_is_not_read(world: World, home: Path) -> None:
     """It may be a stranger's project."""
     (home.parent / "work" / "config.toml").write_bytes(CONFIG)
@@ -226,6 +233,7 @@ def test_a_configuration_in_the_working_directory_is_not_read(world: World, home
     assert masked(BODY, CONFIG) == world.provider.requests[-1].body
 
 
+@pytest.mark.thorough
 def test_several_at_once_count_their_own(world: World, home: Path) -> None:
     bodies = [encoded(conversation(turns)) for turns in (4, 5, 6)]
     started = [
@@ -272,6 +280,7 @@ def test_what_goes_wrong_is_one_line_and_an_exit_code(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_command_that_sends_nothing_is_told_where_to_look(world: World, home: Path) -> None:
     done = run(world, home, "true")
     assert (0, "") == (done.returncode, done.stdout)
@@ -292,6 +301,7 @@ def test_ctrl_c_is_the_commands_and_the_last_line_still_comes(world: World, home
         assert 9 == screen.wait()
 
 
+@pytest.mark.thorough
 def test_a_command_that_forks_ends_when_it_does_itself(world: World, home: Path) -> None:
     """What it has started in the background goes on, and nobody waits for it."""
     done = run(world, home, "sh", "-c", "(sleep 1000 </dev/null >/dev/null 2>&1 & echo $!)")
@@ -336,6 +346,7 @@ def is_running(process: int) -> bool:
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
 
 
+@pytest.mark.thorough
 @LINUX
 def test_a_proxy_that_dies_is_started_again_on_the_same_port(world: World, home: Path) -> None:
     ready = home / "ready"
@@ -356,6 +367,7 @@ def _another(found: int | None, first: int) -> int | None:
     return None if found == first else found
 
 
+@pytest.mark.thorough
 @LINUX
 def test_the_proxy_goes_with_a_run_that_is_killed(world: World, home: Path) -> None:
     ready = home / "ready"
@@ -376,6 +388,7 @@ def test_sigterm_is_the_commands(world: World, home: Path) -> None:
     assert said.startswith("obsmask: no request")
 
 
+@pytest.mark.thorough
 def test_a_proxy_that_is_running_serves_several_runs(world: World, home: Path) -> None:
     served = subprocess.Popen(
         [sys.executable, "-u", "-m", "addon.commands.main", "proxy", "--port", "0", *MASKING],
@@ -430,6 +443,7 @@ print(json.load(client.getresponse())["choices"][0]["message"]["content"])
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "program",
     [LOCAL_AGENT, HEEDLESS_AGENT, TUNNELLING_AGENT],
@@ -453,6 +467,7 @@ VENDOR = "https://api.anthropic.com"
 BASE_URL = r"http://127\.0\.0\.1:\d+/to/https/api\.anthropic\.com"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("options", "environment", "base_url", "line"),
     [
@@ -487,6 +502,7 @@ def test_claude_code_is_given_a_base_url_of_the_proxys(
     assert ([] if line is None else [f"obsmask: {line}"]) == said
 
 
+@pytest.mark.thorough
 def test_nothing_and_everything_cannot_be_changed_at_once(world: World, home: Path) -> None:
     done = run(world, home, "--as-it-is", "--client-changes", "true")
     assert 2 == done.returncode

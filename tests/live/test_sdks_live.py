@@ -12,6 +12,8 @@ import pytest
 
 from tests.benchmarks.sdks import CLIENTS, SIDES, Seen, find_command, judge, play
 
+pytestmark = pytest.mark.thorough
+
 FOUND = {name: find_command(name, sys.executable, Path("nowhere")) for name in CLIENTS}
 INSTALLED = [name for name, found in FOUND.items() if found]
 

@@ -9,7 +9,7 @@ import pytest
 from tests.benchmarks.soak import soak
 from tests.soak.checks import Outcome, find_faults
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from tests.live.harness import (
     running_upstream,
     stream,
 )
-from tests.places import RECORDINGS, ROOT
+from tests.support.places import RECORDINGS, ROOT
 
 CHAT = "/v1/chat/completions"
 

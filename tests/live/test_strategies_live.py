@@ -17,7 +17,6 @@ from tests.live.harness import (
     encoded,
     eventually,
     running_addon,
-    running_upstream,
 )
 
 CHAT = "/v1/chat/completions"
@@ -27,12 +26,6 @@ REDUCTION = (
     b"preserve_recent_raw_turns = 2\n"
 )
 ANSWER = {"role": "assistant", "content": "So it is."}
-
-
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    with running_upstream(tmp_path_factory.mktemp("upstream")) as running:
-        yield running
 
 
 def talk(*more: object, turns: int = 3) -> dict[str, Any]:

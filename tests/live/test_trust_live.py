@@ -20,19 +20,12 @@ from tests.live.harness import (
     eventually,
     masked,
     running_addon,
-    running_upstream,
     ssl_context,
 )
 
 CHAT = "/v1/chat/completions"
 BODY = encoded(conversation())
 UNOPENED = "connections passed through unopened, for lack of trust"
-
-
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    with running_upstream(tmp_path_factory.mktemp("upstream")) as running:
-        yield running
 
 
 @pytest.fixture
@@ -141,6 +134,7 @@ def test_a_client_that_distrusts_the_proxy_fails_once_and_then_passes_through(
     assert "Traceback" not in live.proxy.log
 
 
+@pytest.mark.thorough
 def test_a_client_that_forgot_the_authority_does_not_unmask_the_next_for_good(live: Live) -> None:
     def is_masked_again() -> bool | None:
         if post(live.client(), live.sink) == masked(BODY):

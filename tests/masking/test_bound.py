@@ -20,8 +20,8 @@ from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, Strategies, read_request
 from masking.window import BoundReasoning, MaskPolicy
 from masking.wire.messages import MESSAGES
-from tests.builders import OLD, TEMPLATE
-from tests.priced import PricedPolicy, rewrite_request
+from tests.support.builders import OLD, TEMPLATE
+from tests.support.priced import PricedPolicy, rewrite_request
 
 BINDS, FREE = "claude-opus-5-5", "claude-opus-5"
 SLIDING = PricedPolicy(True, 2, False, None, TEMPLATE)

@@ -5,9 +5,9 @@ import itertools
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -17,10 +17,11 @@ from masking.model import ChatMessage
 from masking.prices import PriceStep, Pricing, ReadsAt
 from masking.tokens import estimate_tokens
 from masking.window import BoundaryPosition, Candidate, RequestSize, lay_out
+from masking.window.boundary import pays_now
 from masking.window.policy import CERTAIN
-from tests import builders
-from tests.builders import IMAGE, parts, read, read_body, unanswered
-from tests.priced import (
+from tests.support import builders
+from tests.support.builders import IMAGE, parts, read, read_body, unanswered
+from tests.support.priced import (
     PricedPolicy,
     decide,
     evaluate,
@@ -30,7 +31,7 @@ from tests.priced import (
     measure_candidates,
     rewrite_request,
 )
-from tests.schedules import (
+from tests.support.schedules import (
     Conversation,
     bills,
     costs_at_entries,
@@ -461,3 +462,76 @@ def test_only_what_can_be_masked_saves_anything(content: object, saves: bool) ->
     assert [expected] == [
         maskable.saving for maskable in measure_candidates(judged, lay_out(read_body(body)))
     ]
+
+
+# A plan is the cheapest schedule of all, on small cases where all can be tried.
+
+
+class Outlook(NamedTuple):
+    """What a plan knows, as in `pays_now`."""
+
+    requests: int
+    read: float
+    write: float
+    price: float
+    savings: Sequence[float]
+    tails: Sequence[float]
+
+
+def cost(outlook: Outlook, moves: dict[int, int]) -> float:
+    """What a schedule costs beyond what every schedule pays.
+
+    `moves` are request: place; nothing is masked before the first. A request pays the rent of
+    what is not masked and could be in the end, and, when the boundary moves, for what it breaks.
+    """
+    saved, w, r = outlook.savings, outlook.write, outlook.read
+    total, place = 0.0, -1
+    for request in range(outlook.requests):
+        moved_to = moves.get(request)
+        if moved_to is None:
+            masked = 0.0 if place < 0 else saved[place]
+            total += r * (_ripe(outlook, request) - masked)
+        elif place < 0:
+            total += outlook.price + r * saved[0] - (w - r) * (saved[moved_to] - saved[0])
+            place = moved_to
+        else:
+            total += (w - r) * (outlook.tails[place] + saved[-1] - saved[moved_to])
+            place = moved_to
+    return total
+
+
+def _ripe(outlook: Outlook, request: int) -> float:
+    return outlook.savings[min(request, len(outlook.savings) - 1)]
+
+
+def schedules(outlook: Outlook) -> list[dict[int, int]]:
+    """All of them: at each request the boundary stands still or moves to the edge of then."""
+    last = min(len(outlook.savings), outlook.requests)
+    return [
+        {request: request for request, moves in enumerate(choice) if moves}
+        for choice in itertools.product([False, True], repeat=last)
+    ]
+
+
+@st.composite
+def outlooks(draw: st.DrawFn) -> Outlook:
+    steps = draw(st.lists(st.integers(0, 1_000), max_size=5))
+    saved = list(itertools.accumulate(steps, initial=draw(st.integers(1, 2_000))))
+    tails = sorted(draw(st.lists(st.integers(0, 5_000), min_size=len(saved), max_size=len(saved))))
+    return Outlook(
+        requests=draw(st.integers(1, 9)),
+        read=draw(st.sampled_from([0.02, 0.1, 0.5])),
+        write=draw(st.sampled_from([1.0, 1.25])),
+        price=draw(st.integers(1, 6_000)),
+        savings=saved,
+        tails=tails[::-1],
+    )
+
+
+@given(outlooks())
+def test_a_plan_agrees_with_the_best_of_all_schedules(outlook: Outlook) -> None:
+    costs = [(0 in moves, cost(outlook, moves)) for moves in schedules(outlook)]
+    now = min(paid for moves_now, paid in costs if moves_now)
+    later = min(paid for moves_now, paid in costs if not moves_now)
+    if abs(now - later) > 1e-6:
+        assert (now < later) is pays_now(**outlook._asdict())

@@ -15,8 +15,8 @@ from masking.errors import WireError
 from masking.window import MaskPolicy
 from masking.wire import find_format
 from masking.wire.format import WireFormat
-from tests.places import CAPTURED, CONFIG
-from tests.priced import rewrite_request
+from tests.support.places import CAPTURED, CONFIG
+from tests.support.priced import rewrite_request
 
 pytestmark = pytest.mark.skipif(not CAPTURED.exists(), reason="these requests are not here")
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 
 from masking import ChatMessage, WireError
-from tests.builders import (
+from tests.support.builders import (
     IMAGE,
     SECRET,
     assistant,

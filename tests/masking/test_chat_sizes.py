@@ -7,8 +7,8 @@ from masking.tokens import TokenCounter, count_tools, estimate_tokens
 from masking.window import RequestSize, lay_out
 from masking.wire.chat import CHAT
 from masking.wire.format import measure_tools
-from tests.builders import read, read_body
-from tests.kinds import KINDS, make_text, make_tools
+from tests.support.builders import read, read_body
+from tests.support.kinds import KINDS, make_text, make_tools
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 LOW = {"type": "image_url", "image_url": {"url": "https://example.com/a.png", "detail": "low"}}

@@ -4,8 +4,8 @@ import pytest
 
 from masking.prices import Pricing
 from tests.benchmarks.boundary import PRICES, compare, read_conversations
-from tests.places import CONVERSATIONS
-from tests.schedules import Conversation
+from tests.support.places import CONVERSATIONS
+from tests.support.schedules import Conversation
 
 pytestmark = pytest.mark.skipif(not CONVERSATIONS.exists(), reason="no conversations at hand")
 
@@ -18,6 +18,7 @@ def conversations() -> list[Conversation]:
     return list(read_conversations(CONVERSATIONS))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("prices", PRICES)
 def test_the_rule_is_near_the_optimum_and_keeps_its_promise(
     conversations: list[Conversation], prices: Pricing

@@ -21,8 +21,8 @@ from masking.wire.converse import (
     unmark_message,
 )
 from masking.wire.format import HeadSize, Marks
-from tests.builders import MASK_ALL, OLD
-from tests.priced import rewrite_request
+from tests.support.builders import MASK_ALL, OLD
+from tests.support.priced import rewrite_request
 
 POINT = {"cachePoint": {"type": "default"}}
 HOUR = {"cachePoint": {"type": "default", "ttl": "1h"}}

@@ -19,10 +19,10 @@ from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy, lay_out
-from tests.builders import MASK_ALL, OLD, TEMPLATE, policy
-from tests.made_up_format import MADE_UP, NOTE
-from tests.priced import PricedPolicy, decide, rewrite_request
-from tests.wire_conversations import (
+from tests.support.builders import MASK_ALL, OLD, TEMPLATE, policy
+from tests.support.made_up_format import MADE_UP, NOTE
+from tests.support.priced import PricedPolicy, decide, rewrite_request
+from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     RUN_AGAIN,
     WRITERS,

@@ -18,7 +18,7 @@ from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy, lay_out
-from tests.builders import (
+from tests.support.builders import (
     HOLE,
     TEMPLATE,
     Hole,
@@ -30,9 +30,9 @@ from tests.builders import (
     texts,
     unchanged,
 )
-from tests.made_up_format import MADE_UP
-from tests.priced import rewrite_request
-from tests.wire_conversations import (
+from tests.support.made_up_format import MADE_UP
+from tests.support.priced import rewrite_request
+from tests.support.wire_conversations import (
     WRITERS,
     Ask,
     Give,

@@ -13,7 +13,6 @@ from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, Strategies, read_request
 from masking.window import MaskPolicy
-from tests.builders import MASK_ALL, OLD, policy
 from tests.fuzz import mcp
 from tests.fuzz.billing import Piece, Prompt, find_worst
 from tests.fuzz.findings import Finding, dump_answer, dump_play, find, replay, write
@@ -22,9 +21,20 @@ from tests.fuzz.oracle import find_fault
 from tests.fuzz.play import Processes, play
 from tests.fuzz.process import Sent, compare
 from tests.fuzz.reduced import find_reduction_fault
-from tests.places import ROOT
-from tests.priced import rewrite_request
-from tests.wire_conversations import WRITERS, Ask, Give, Model, Told, Tools, User, turn, turns
+from tests.support.builders import MASK_ALL, OLD, policy
+from tests.support.places import ROOT
+from tests.support.priced import rewrite_request
+from tests.support.wire_conversations import (
+    WRITERS,
+    Ask,
+    Give,
+    Model,
+    Told,
+    Tools,
+    User,
+    turn,
+    turns,
+)
 
 CHAT = WRITERS[0]
 STRATEGIES = Strategies(schema1=policy(MASK_ALL, window_turns=2))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from masking import ChatMessage
 from masking.history_summary import BEGIN, END, LABEL, OUTCOMES, find_blocks, render_summary
 from masking.reduction import mask_observation
-from tests.builders import IMAGE, OLD, conversations, parts, read, result, texts, turn
+from tests.support.builders import IMAGE, OLD, conversations, parts, read, result, texts, turn
 
 
 def summarize(messages: list[ChatMessage], max_chars: int = 1_400) -> str:

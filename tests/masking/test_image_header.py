@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.tokens import Header, read_header
-from tests.images import encode, frame, gif, jpeg, png, segment, webp
+from tests.support.images import encode, frame, gif, jpeg, png, segment, webp
 
 VP8 = bytes(6) + (1280).to_bytes(2, "little") + (800 | 0x4000).to_bytes(2, "little")
 LOSSLESS = b"\x2f" + (1279 | 799 << 14).to_bytes(4, "little") + bytes(8)

@@ -22,11 +22,11 @@ from masking.wire.gemini import GEMINI
 from masking.wire.messages import MESSAGES
 from masking.wire.parts import Picture, read_address, read_picture
 from masking.wire.responses import RESPONSES
-from tests.builders import OLD, TEMPLATE, policy
-from tests.first_behind import find_first_behind
-from tests.images import png
-from tests.priced import PricedPolicy, evaluate, measure_candidates, rewrite_request
-from tests.wire_conversations import (
+from tests.support.builders import OLD, TEMPLATE, policy
+from tests.support.first_behind import find_first_behind
+from tests.support.images import png
+from tests.support.priced import PricedPolicy, evaluate, measure_candidates, rewrite_request
+from tests.support.wire_conversations import (
     WRITERS,
     Ask,
     Give,

@@ -11,7 +11,7 @@ from masking import ChatMessage, MaskPolicy
 from masking.messages_api import edit_messages
 from masking.model import Edits, replacements_of
 from masking.window.decide import find_asked_again
-from tests.builders import (
+from tests.support.builders import (
     HOLE,
     MASK_ALL,
     Hole,
@@ -25,7 +25,7 @@ from tests.builders import (
     read_body,
     spellings,
 )
-from tests.priced import decide, evaluate, mask_old_tool_results, rewrite_request
+from tests.support.priced import decide, evaluate, mask_old_tool_results, rewrite_request
 
 Pair = tuple[object, object]
 """The same place before and after."""

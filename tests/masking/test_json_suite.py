@@ -3,8 +3,8 @@
 import pytest
 
 from masking.errors import WireError
-from tests.json_suite import FORMATS, POLICY, File, build_cases, read_files
-from tests.priced import rewrite_request
+from tests.support.json_suite import FORMATS, POLICY, File, build_cases, read_files
+from tests.support.priced import rewrite_request
 
 FILES = read_files()
 

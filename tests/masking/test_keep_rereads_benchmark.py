@@ -3,8 +3,8 @@
 from masking.prices import Pricing
 from tests.benchmarks.assumed import TRUE_PRICES
 from tests.benchmarks.keep_rereads import Paid, measure, render
-from tests.builders import OLD, turn
-from tests.sessions import Talk, write_body
+from tests.support.builders import OLD, turn
+from tests.support.sessions import Talk, write_body
 
 
 def test_a_session_that_asks_again_pays_for_what_is_kept() -> None:

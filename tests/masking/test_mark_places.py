@@ -1,7 +1,7 @@
 import pytest
 
 from masking.wire.parts import count_blocks, is_marked
-from tests.builders import call
+from tests.support.builders import call
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 

@@ -19,7 +19,7 @@ from masking.mcp import (
     mask_payload,
     mask_payload_bytes,
 )
-from tests.builders import SECRET
+from tests.support.builders import SECRET
 
 POLICY = PayloadPolicy(enabled=True, max_chars=100, head_chars=3, tail_chars=2)
 """Small, so that an expected text can be written out."""

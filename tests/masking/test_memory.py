@@ -26,8 +26,8 @@ from masking.window import BoundaryPosition
 from masking.window.placeholder import Rendering
 from masking.wire.chat import CHAT
 from masking.wire.messages import MESSAGES
-from tests.builders import assistant, call, parts, read, read_body, result, turn
-from tests.images import png
+from tests.support.builders import assistant, call, parts, read, read_body, result, turn
+from tests.support.images import png
 
 OPENING: list[ChatMessage] = [
     {"role": "system", "content": "You are an agent."},

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from masking import ChatMessage
 from masking.reduction import close_over_pairs, find_pairs, keeps_pairs
 from masking.wire.chat import CHAT
-from tests.builders import assistant, call, conversations, read, result, turn, unanswered
+from tests.support.builders import assistant, call, conversations, read, result, turn, unanswered
 
 USER: ChatMessage = {"role": "user", "content": "go on"}
 TWO_CALLS = assistant(call("a"), call("b"))

@@ -12,7 +12,7 @@ from tests.benchmarks.peers.outside import Difference, blank, compare, count_cha
 from tests.benchmarks.peers.sides import DIRECT, OURS
 from tests.benchmarks.peers.tables import fill, show_bills, show_requests
 from tests.benchmarks.peers.tally import Tally
-from tests.builders import assistant, call, result
+from tests.support.builders import assistant, call, result
 
 ASKED = {"role": "user", "content": "List the files."}
 MESSAGES = [ASKED, assistant(call("call_1")), result("call_1", "a.txt b.txt")]

@@ -18,8 +18,8 @@ from tests.benchmarks.peers_rule import (
     mask_as_peer,
     measure,
 )
-from tests.builders import parts, result
-from tests.sessions import Talk, grow, work, write_body
+from tests.support.builders import parts, result
+from tests.support.sessions import Talk, grow, work, write_body
 
 COUNTER = TokenCounter()
 

@@ -15,8 +15,8 @@ from masking.window.placeholder import (
     parse_template,
     recall_id,
 )
-from tests.builders import SECRET, TEMPLATE
-from tests.places import CONFIG
+from tests.support.builders import SECRET, TEMPLATE
+from tests.support.places import CONFIG
 
 
 class Rendering(NamedTuple):

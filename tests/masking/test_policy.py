@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from masking import ConfigError, MaskPolicy
-from tests.builders import TEMPLATE, policy
+from tests.support.builders import TEMPLATE, policy
 
 
 def test_the_tech_specs_five_fields_come_first_in_its_order() -> None:

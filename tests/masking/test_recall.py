@@ -17,10 +17,10 @@ from masking.window.placeholder import (
     recall_id,
     recall_id_of,
 )
-from tests.builders import OLD, policy
-from tests.images import png
-from tests.priced import rewrite_request
-from tests.wire_conversations import (
+from tests.support.builders import OLD, policy
+from tests.support.images import png
+from tests.support.priced import rewrite_request
+from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     WRITERS,
     Ask,

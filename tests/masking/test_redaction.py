@@ -15,7 +15,7 @@ from masking.edit.splice import splice
 from masking.messages_api import redact_tool_results
 from masking.model import Edits, replacements_of
 from masking.redaction import RedactionPolicy, Redactions, decide_redactions
-from tests.builders import (
+from tests.support.builders import (
     IMAGE,
     MASK_ALL,
     OLD,

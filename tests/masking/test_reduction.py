@@ -8,7 +8,17 @@ from masking.history_summary import BEGIN, END, LABEL, OUTCOMES
 from masking.messages_api import edit_messages, reduce_history
 from masking.reduction import ReductionOptions, ReductionPlan, count_chars, plan_reduction
 from masking.wire.chat import CHAT
-from tests.builders import IMAGE, OLD, assistant, call, parts, read, result, turn, unanswered
+from tests.support.builders import (
+    IMAGE,
+    OLD,
+    assistant,
+    call,
+    parts,
+    read,
+    result,
+    turn,
+    unanswered,
+)
 
 
 def options(max_input_chars: int = 1, **changes: object) -> ReductionOptions:

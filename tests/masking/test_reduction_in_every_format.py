@@ -16,11 +16,11 @@ from masking.model import Element
 from masking.reduction import ReductionOptions, count_chars
 from masking.rewrite import Rewrite, Strategies, read_request
 from masking.wire.converse import CONVERSE
-from tests.builders import OLD
-from tests.made_up_format import MADE_UP
-from tests.priced import rewrite_request
 from tests.provider.dialects import DIALECTS
-from tests.wire_conversations import (
+from tests.support.builders import OLD
+from tests.support.made_up_format import MADE_UP
+from tests.support.priced import rewrite_request
+from tests.support.wire_conversations import (
     WRITERS,
     Ask,
     Give,

@@ -16,7 +16,7 @@ from masking.reduction import (
     plan_reduction,
 )
 from masking.wire.chat import CHAT
-from tests.builders import conversations, examples, parts, read, texts, turn
+from tests.support.builders import conversations, examples, parts, read, texts, turn
 
 Reduction = tuple[list[ChatMessage], ReductionOptions]
 

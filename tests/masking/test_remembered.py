@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from masking import ChatMessage, MaskPolicy
 from masking.memory import BoundaryMemory
 from masking.rewrite import Rewrite, Strategies, read_request
-from tests.builders import IMAGE, conversations, examples, parts, policies, turn
-from tests.images import png
-from tests.priced import PricedPolicy, at_prices, rewrite_request
+from tests.support.builders import IMAGE, conversations, examples, parts, policies, turn
+from tests.support.images import png
+from tests.support.priced import PricedPolicy, at_prices, rewrite_request
 
 LIFETIME = 300.0
 TENTH = PricedPolicy(

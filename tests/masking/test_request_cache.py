@@ -27,11 +27,11 @@ from masking.window import Candidate, MaskPolicy, RequestSize, lay_out
 from masking.wire.chat import CHAT
 from masking.wire.format import follow
 from masking.wire.gemini import GEMINI
-from tests.builders import MASK_ALL, OLD, Spelling, examples, policies, policy, spellings
-from tests.images import png
 from tests.masking.test_every_format_invariants import REAL, requests
-from tests.priced import find_boundary, rewrite_request
-from tests.wire_conversations import (
+from tests.support.builders import MASK_ALL, OLD, Spelling, examples, policies, policy, spellings
+from tests.support.images import png
+from tests.support.priced import find_boundary, rewrite_request
+from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     WRITERS,
     Ask,

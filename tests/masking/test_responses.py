@@ -23,9 +23,9 @@ from masking.wire.responses import (
     read_item,
     unmark_item,
 )
-from tests.priced import rewrite_request
 from tests.provider.responses import check
 from tests.provider.script import Received
+from tests.support.priced import rewrite_request
 
 IMAGE = {"type": "input_image", "image_url": "data:,", "detail": "high"}
 FAILED = {"type": "exit", "exit_code": 2}

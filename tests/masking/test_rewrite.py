@@ -8,7 +8,7 @@ from masking import ChatMessage, MaskPolicy, Rewrite, WireError
 from masking.edit.splice import apply
 from masking.model import Decision, Edits, places_masked, replacements_of
 from masking.rewrite import Strategies, read_request
-from tests.builders import (
+from tests.support.builders import (
     IMAGE,
     MASK_ALL,
     OLD,
@@ -23,7 +23,7 @@ from tests.builders import (
     turn,
     unanswered,
 )
-from tests.priced import rewrite_request
+from tests.support.priced import rewrite_request
 
 CONVERSATION = [{"role": "user", "content": "go"}, *turn("a"), *turn("b"), *turn("a")]
 

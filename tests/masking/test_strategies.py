@@ -17,8 +17,8 @@ from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
-from tests.builders import MASK_ALL, OLD, TEMPLATE, documents, policies, turn, unanswered
-from tests.priced import mask_old_tool_results, prices_of, rewrite_request
+from tests.support.builders import MASK_ALL, OLD, TEMPLATE, documents, policies, turn, unanswered
+from tests.support.priced import mask_old_tool_results, prices_of, rewrite_request
 
 OFF = Strategies()
 ANSWER: ChatMessage = {"role": "assistant", "content": "So it is."}

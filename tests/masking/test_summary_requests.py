@@ -18,12 +18,12 @@ from masking.window import SentMoves, lay_out
 from masking.window.signs import is_summary_request
 from masking.wire.messages import MESSAGES
 from masking.wire.responses import RESPONSES
-from tests.builders import OLD, TEMPLATE, parts, policy, read, turn
 from tests.masking.test_boundary import conversations, converse
 from tests.masking.test_boundary import policy as exact
-from tests.priced import PricedPolicy, allows_whole, rewrite_request
-from tests.schedules import Conversation, bills, costs_at_entries, masks_of_rule
-from tests.wire_conversations import (
+from tests.support.builders import OLD, TEMPLATE, parts, policy, read, turn
+from tests.support.priced import PricedPolicy, allows_whole, rewrite_request
+from tests.support.schedules import Conversation, bills, costs_at_entries, masks_of_rule
+from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     WRITERS,
     Model,
@@ -33,7 +33,7 @@ from tests.wire_conversations import (
     Writer,
     turns,
 )
-from tests.wire_conversations import turn as tell_turn
+from tests.support.wire_conversations import turn as tell_turn
 
 SUMMARISE = "First, think. Then generate the <state_snapshot>."
 HISTORY: list[Step] = [User("Mend it."), *tell_turn("a"), *turns(3)]

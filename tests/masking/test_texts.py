@@ -4,7 +4,7 @@ from masking.reduction import count_chars
 from masking.window.placeholder import clip
 from masking.wire.chat import CHAT
 from masking.wire.messages import MESSAGES
-from tests.builders import IMAGE, assistant, call, parts, read
+from tests.support.builders import IMAGE, assistant, call, parts, read
 
 ASTRAL = "😀"
 COMBINING = "e\u0301"

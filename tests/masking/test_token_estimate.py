@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from masking.tokens import TokenCounter, TokenEstimator, estimate, estimate_tokens
 from masking.tokens.estimate import compute_cost
 from tests.benchmarks.token_estimate import make_texts, measure_errors, read_texts
-from tests.kinds import KINDS, make_text
-from tests.places import CONVERSATIONS, ROOT
+from tests.support.kinds import KINDS, make_text
+from tests.support.places import CONVERSATIONS, ROOT
 
 SHORT = [
     ("", 0),
@@ -90,7 +90,7 @@ def test_a_made_up_text_has_this_estimate_on_every_platform(kind: str) -> None:
 
 def test_another_process_with_other_hashes_estimates_the_same() -> None:
     script = (
-        "import json; from tests.kinds import KINDS, make_text;"
+        "import json; from tests.support.kinds import KINDS, make_text;"
         "from masking.tokens import estimate_tokens as estimate;"
         f"print(json.dumps([[estimate(make_text(k, n)) for n in {LENGTHS}] for k in KINDS]))"
     )

@@ -16,7 +16,7 @@ from masking.accounting.prompt import read_prompt
 from masking.tokens import TokenCounter, load_o200k_base
 from masking.tokens import count as tokens_module
 from masking.wire.chat import CHAT
-from tests.builders import read_body, unchanged
+from tests.support.builders import read_body, unchanged
 
 MEGABYTE = 1_000_000
 NOISE = random.Random(1)

@@ -12,18 +12,6 @@ from masking.prices import PriceStep
 from masking.window import Candidate, RequestSize
 from tests.benchmarks.assumed import read_shipped
 from tests.benchmarks.marked import CASES, MARGIN, Case, compare_case
-from tests.block_schedules import (
-    NEVER,
-    BlockConversation,
-    Maskable,
-    Request,
-    find_cheapest,
-    move_at,
-    send_all,
-)
-from tests.first_behind import find_first_behind
-from tests.places import MESSAGES_CONVERSATIONS
-from tests.priced import PricedPolicy, find_boundaries
 from tests.provider.vendor_caches import (
     FIVE_MINUTES,
     HOUR,
@@ -35,6 +23,18 @@ from tests.provider.vendor_caches import (
     bill_all,
     find_worst,
 )
+from tests.support.block_schedules import (
+    NEVER,
+    BlockConversation,
+    Maskable,
+    Request,
+    find_cheapest,
+    move_at,
+    send_all,
+)
+from tests.support.first_behind import find_first_behind
+from tests.support.places import MESSAGES_CONVERSATIONS
+from tests.support.priced import PricedPolicy, find_boundaries
 
 CLAUDE = Prices(0.1, 1.25, 2.0, 1_024)
 FABLE = Prices(0.025, 1.25, 2.0, 512)
@@ -196,6 +196,7 @@ def test_no_bill_ever_exceeds_what_is_promised(
     assert find_worst(paid, whole) <= 1 + max_loss + 1e-9
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not MESSAGES_CONVERSATIONS.exists(), reason="no conversations at hand")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.client} {case.model}")
 def test_real_conversations_keep_the_promise(case: Case) -> None:
@@ -268,6 +269,7 @@ def bill_each(
     return [*paid], [*whole], [0.0, *changes]
 
 
+@pytest.mark.thorough
 @given(talks(), st.lists(st.tuples(KINDS, st.integers(1, 30)), min_size=1, max_size=4))
 def test_each_change_of_the_marks_costs_at_most_one_prompt(
     talk: BlockConversation, runs: list[tuple[tuple[float, float], int]]

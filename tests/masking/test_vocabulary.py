@@ -9,7 +9,7 @@ import tiktoken
 
 from masking.tokens import ENCODING_NAME, is_exact_for, load_o200k_base
 from masking.tokens.count import parse_vocabulary
-from tests.places import ROOT
+from tests.support.places import ROOT
 
 FILE = ROOT / "masking" / "tokens" / "o200k_base.tiktoken.xz"
 URL = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"

@@ -6,7 +6,7 @@ import pytest
 from masking import ChatMessage, MaskPolicy, mask_old_tool_results
 from masking.tokens import estimate_tokens
 from masking.window import lay_out
-from tests.builders import (
+from tests.support.builders import (
     IMAGE,
     MASK_ALL,
     OLD,
@@ -20,8 +20,8 @@ from tests.builders import (
     turn,
     unanswered,
 )
-from tests.kinds import make_text
-from tests.priced import decide, evaluate, measure_candidates
+from tests.support.kinds import make_text
+from tests.support.priced import decide, evaluate, measure_candidates
 
 NO_SHORTER = "x" * len("<a|shell|15>")
 """As long as its placeholder."""

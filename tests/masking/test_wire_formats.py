@@ -14,7 +14,7 @@ from masking.wire.converse import CONVERSE
 from masking.wire.format import Purpose, WireFormat
 from masking.wire.messages import MESSAGES
 from masking.wire.responses import RESPONSES
-from tests.made_up_format import MADE_UP
+from tests.support.made_up_format import MADE_UP
 
 VERTEX = "/v1/projects/p/locations/global/publishers"
 

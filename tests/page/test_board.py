@@ -7,7 +7,7 @@ import pytest
 from addon.page.board import Board
 from addon.page.describe import describe_conversation, describe_row, describe_view
 from addon.records.tally import Holdout
-from tests.made_up_records import UNPRICED, bill, record
+from tests.support.made_up_records import UNPRICED, bill, record
 
 
 def filled(*requests: Mapping[str, object], conversations: int = 9, kept: int = 99) -> Board:

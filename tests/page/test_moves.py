@@ -6,7 +6,7 @@ import pytest
 
 from addon.page.board import show
 from addon.page.describe import ShownMove, find_moves
-from tests.made_up_records import bill, record
+from tests.support.made_up_records import bill, record
 
 
 def request(spared: int, saved: float, price: float | None = None, **fields: object) -> object:

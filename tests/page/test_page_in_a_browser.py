@@ -6,14 +6,15 @@
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 import pytest
 
 from addon.page.server import PageServer
 from masking.config import PageSettings
-from tests.made_up_records import bill, record
-from tests.places import ROOT
+from tests.support.made_up_records import bill, record
+from tests.support.places import ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -131,9 +132,20 @@ def test_it_fills_while_a_session_plays(page: "Page", server: PageServer) -> Non
     assert 1 == page.locator("#rows tr").count()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1_300])
-@pytest.mark.parametrize("count", [0, 3, 400], ids=lambda count: f"{count} requests")
+QUICK = ((400, 390, "dark"), (400, 1_300, "light"))
+
+
+@pytest.mark.parametrize(
+    ("count", "width", "scheme"),
+    [
+        pytest.param(
+            *case,
+            id="{} requests-{}-{}".format(*case),
+            marks=() if case in QUICK else pytest.mark.thorough,
+        )
+        for case in product((0, 3, 400), (390, 1_300), ("light", "dark"))
+    ],
+)
 def test_everybody_can_read_it(
     page: "Page", server: PageServer, count: int, width: int, scheme: Literal["light", "dark"]
 ) -> None:

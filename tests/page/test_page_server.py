@@ -17,7 +17,7 @@ from addon.page import web
 from addon.page.server import PageServer
 from addon.page.web import ASSETS, is_our_host
 from masking.config import PageSettings
-from tests.made_up_records import bill, record
+from tests.support.made_up_records import bill, record
 
 RUN = {"name": "5eed0001", "state": "ON"}
 HOSTILE = "<img src=x onerror=alert(1)></script>"
@@ -175,6 +175,7 @@ def test_a_silent_reader_is_asked_whether_it_is_there(
         assert ["event: still-there", "data:", ""] == [next(lines) for _ in range(3)]
 
 
+@pytest.mark.thorough
 def test_a_reader_that_does_not_read_is_dropped(
     server: PageServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

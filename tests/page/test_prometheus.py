@@ -8,8 +8,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from addon.page.prometheus import Counters, LabelValues, expose, find_outcome
-from tests.made_up_records import bill, record
-from tests.places import ROOT
+from tests.support.made_up_records import bill, record
+from tests.support.places import ROOT
 
 NAMED = {"host": "h", "model": "m", "client": "c", "label": "l"}
 WHO = {"model": "m", "client": "c", "label": "l"}

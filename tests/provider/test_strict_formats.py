@@ -9,9 +9,9 @@ from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.rewrite import Strategies, read_request, rewrite_request
 from masking.window import MaskPolicy
-from tests.builders import OLD, TEMPLATE
 from tests.provider.dialects import DIALECTS, Dialect
-from tests.wire_conversations import (
+from tests.support.builders import OLD, TEMPLATE
+from tests.support.wire_conversations import (
     WRITERS,
     Ask,
     Give,

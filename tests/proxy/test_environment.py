@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from addon.proxy.environment import client_environment, make_files_absolute
-from tests.places import ROOT
+from tests.support.places import ROOT
 
 URL = "http://127.0.0.1:8080"
 BUNDLE = Path("/bundle.pem")

@@ -8,7 +8,7 @@ import pytest
 
 from addon.proxy.server import render_call, running_proxy
 from tests.live.harness import environment
-from tests.places import CONFIG, ROOT
+from tests.support.places import CONFIG, ROOT
 
 
 @pytest.mark.live

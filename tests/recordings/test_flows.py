@@ -32,7 +32,7 @@ from addon.recordings.scrub import FILLER, OwnRecording, scrub, scrub_recording
 from tests.live.harness import SECONDS, environment
 from tests.provider.provider import Provider
 from tests.provider.script import Reply
-from tests.sessions import CHATS
+from tests.support.sessions import CHATS
 
 
 def answered(path: str = "/answered") -> http.HTTPFlow:

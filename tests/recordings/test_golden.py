@@ -25,8 +25,8 @@ from tests.golden import (
     replay_recording,
     write_golden,
 )
-from tests.places import ROOT
-from tests.sessions import CHATS
+from tests.support.places import ROOT
+from tests.support.sessions import CHATS
 
 SESSION = shipped("recordings") / "mini-swe-agent-scratch.flow"
 

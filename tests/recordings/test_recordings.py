@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,16 +27,20 @@ from tests.golden import (
     read_golden,
     replay_recording,
 )
-from tests.priced import at_prices, rewrite_request
-from tests.sessions import CHATS
 from tests.studio.scenario import write_project
+from tests.support.priced import at_prices, rewrite_request
+from tests.support.sessions import CHATS, each_of, marks_of
 
 
-def cases(paths: Iterable[Path]) -> pytest.MarkDecorator:
-    """Try these recordings under each of their configurations."""
-    found = [(path, config) for path in paths for config in find_configs(path)]
-    names = [golden_file(path, config).stem for path, config in found]
-    return pytest.mark.parametrize(("recording", "config"), found, ids=names)
+def cases(paths: Iterable[Path], thorough: Container[str] = ()) -> pytest.MarkDecorator:
+    """Try these recordings under each of their configurations; `thorough` has names of cases."""
+    found = []
+    for path in paths:
+        for config in find_configs(path):
+            name = golden_file(path, config).stem
+            marks = pytest.mark.thorough if name in thorough else marks_of(path)
+            found.append(pytest.param(path, config, id=name, marks=marks))
+    return pytest.mark.parametrize(("recording", "config"), found)
 
 
 QUESTIONS = shipped("recordings") / "openai-questions.flow"
@@ -48,13 +52,20 @@ def beside(name: str) -> Path:
 
 
 @pytest.mark.live
-@cases(recordings())
+@cases(
+    recordings(),
+    thorough=(
+        *("openai-scratch", "openai-stream-scratch", "opencode-scratch", "mcp-files"),
+        *("qwen-code-scratch", "qwen-code-long"),
+        *("openai-questions", "openai-questions.redaction", "openai-questions.reduction"),
+    ),
+)
 def test_a_replay_yields_what_is_expected(recording: Path, config: Path | None) -> None:
     records = replay_recording(recording, config)
     assert [] == find_differences(recording, records, config)
 
 
-@pytest.mark.parametrize("recording", CHATS, ids=lambda path: path.stem)
+@each_of("recording", CHATS)
 def test_a_process_that_remembers_masks_a_recording_as_any_other(recording: Path) -> None:
     settings = ConfigFile(shipped("config.toml"), ()).settings.strategies
     priced = at_prices(settings.schema1, cache_read_ratio=0.1, cache_write_ratio=1.25)
@@ -79,6 +90,7 @@ def test_a_recording_is_worth_replaying(recording: Path, config: Path | None) ->
     assert last["request_tokens_after"] < last["request_tokens_before"]
 
 
+@pytest.mark.thorough
 @pytest.mark.live
 def test_the_switch_of_the_environment_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,

@@ -25,11 +25,11 @@ from addon.recordings.scrub import (
 from masking.conversation import Conversation, find_answers, read_conversation
 from masking.wire.usage import read_usage
 from tests.provider.script import SIDE_ANSWER
-from tests.scripted_actions import perform
-from tests.sessions import CHATS, TALKS
 from tests.studio.clients import CLIENTS
 from tests.studio.mcp_recorder import SERVER
 from tests.studio.scenario import Scenario, write_project
+from tests.support.scripted_actions import perform
+from tests.support.sessions import CHATS, TALKS, each_of
 
 SCENARIOS = {client.scenario for client in CLIENTS.values()}
 
@@ -94,8 +94,8 @@ CUT = re.compile(
 )
 """Where a client left out the middle of a text, with the lines that it cut through."""
 
-ALL = pytest.mark.parametrize("path", recordings(), ids=name_of)
-EVERY_TALK = pytest.mark.parametrize("path", TALKS, ids=name_of)
+ALL = each_of("path", recordings())
+EVERY_TALK = each_of("path", TALKS)
 
 
 @cache
@@ -261,7 +261,7 @@ def test_calls_are_parallel(path: Path) -> None:
     assert {len(ids) for ids in turns(path)} == {1, 2, 3}
 
 
-@pytest.mark.parametrize("path", CHATS, ids=name_of)
+@each_of("path", CHATS)
 def test_ids_come_again(path: Path) -> None:
     """Copilot CLI and the newest qwen-code give a call another id if its own was there before."""
     come_again = [ids[0] for ids in turns(path)].count("call_0")
@@ -269,6 +269,7 @@ def test_ids_come_again(path: Path) -> None:
     assert come_again == (1 if gives_own else len(turns(path)))
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="tracebacks differ between Pythons")
 def test_results_hold_our_own_lines_and_labels(tmp_path: Path) -> None:
     """A line is what an action gives without a client, the action, or a label; nothing else."""

@@ -21,8 +21,8 @@ from addon.recordings.scrub import (
     scrub_recording,
 )
 from masking.edit.json_text import edit_strings, find_strings
-from tests.builders import SECRET, Spelling, documents, spellings
-from tests.sessions import CHATS
+from tests.support.builders import SECRET, Spelling, documents, spellings
+from tests.support.sessions import CHATS
 
 KEY = "sk-" + "a1B2" * 8
 REQUEST: dict[str, Any] = {
@@ -530,6 +530,7 @@ def test_a_lone_surrogate_stays_an_escape() -> None:
     assert edit_strings(edited, lambda _, value: value) == edited
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", CHATS, ids=lambda path: path.stem)
 def test_a_real_recording_scrubbed_as_a_foreign_one(path: Path, tmp_path: Path) -> None:
     before = list(read_flows(path))

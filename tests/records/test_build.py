@@ -18,8 +18,8 @@ from masking.tokens import TokenCounter
 from masking.window import BoundaryPrices
 from masking.wire.chat import CHAT
 from masking.wire.usage import Usage
-from tests.builders import MASK_ALL
 from tests.live.harness import conversation, encoded
+from tests.support.builders import MASK_ALL
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

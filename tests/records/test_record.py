@@ -11,7 +11,7 @@ from addon.records.record import McpRecord, RequestRecord, describe_fields
 from addon.stages import Interruption
 from masking.config import MetricsSettings
 from masking.model import REASONS
-from tests.made_up_records import record
+from tests.support.made_up_records import record
 
 FIRST_SCHEMA = """
 {"kind": "chat", "time": "2026-11-22T13:32:20.668+00:00", "host": "api.openai.com",

@@ -11,8 +11,8 @@ from addon.recordings.flows import name_of
 from addon.records.tally import BillSum, Tally, Waits
 from masking.accounting.cost import Margin
 from tests.golden import Record, replay_recording
-from tests.made_up_records import LEAST, UNPRICED, bill, record, tally
-from tests.places import ROOT
+from tests.support.made_up_records import LEAST, UNPRICED, bill, record, tally
+from tests.support.places import ROOT
 
 
 def test_nothing_comes_to_nothing() -> None:

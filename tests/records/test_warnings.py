@@ -12,9 +12,9 @@ from addon.records.build import describe_pricing
 from addon.records.record import RequestRecord
 from masking.prices import PriceSettings, find_pricing
 from masking.redaction import Redactions
-from tests.builders import IMAGE, SECRET, assistant, call, parts, result, unanswered
-from tests.made_up_records import record
 from tests.masking.test_redaction import ANSWER, SYSTEM, decide, streamed
+from tests.support.builders import IMAGE, SECRET, assistant, call, parts, result, unanswered
+from tests.support.made_up_records import record
 
 
 def test_each_has_a_name_of_its_own() -> None:

@@ -22,7 +22,7 @@ from addon.records.words import (
 from masking.accounting.cost import NO_MARGIN, Bill, Cost, Margin
 from masking.accounting.ledger import Entry, Savings
 from masking.prices import PriceSettings, Pricing, find_pricing
-from tests.made_up_records import UNPRICED, bill, record, tally
+from tests.support.made_up_records import UNPRICED, bill, record, tally
 
 # What was saved: one rule for what may as well be nothing
 

@@ -10,8 +10,8 @@ from addon.replay.report.page import Value, find_moves
 from masking.accounting.cost import price_move
 from masking.prices import CachePricing
 from masking.wire.usage import Usage
-from tests.builders import policy
-from tests.replays import POLICY, Talk, in_dollars, in_tokens, replayed
+from tests.support.builders import policy
+from tests.support.replays import POLICY, Talk, in_dollars, in_tokens, replayed
 
 
 def test_moves_are_reported_where_more_is_masked_than_before() -> None:

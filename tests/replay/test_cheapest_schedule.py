@@ -18,15 +18,9 @@ from tests.benchmarks.cheapest_schedule import (
     apply_moves,
     find_cheapest,
 )
-from tests.first_behind import find_first_behind
 from tests.masking.test_boundary import PRICES, conversations, converse
-from tests.schedules import (
-    Conversation,
-    bills,
-    find_edges,
-    masks_of_edges,
-    optimum,
-)
+from tests.support.first_behind import find_first_behind
+from tests.support.schedules import Conversation, bills, find_edges, masks_of_edges, optimum
 
 WINDOW = 2
 LOSSES = [0.0, 0.02, 0.05, 0.1, 0.3]

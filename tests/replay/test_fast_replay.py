@@ -22,8 +22,8 @@ from masking.prices import CachePricing, PriceSettings
 from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
-from tests.builders import MASK_ALL, OLD, conversations, examples, policies, policy
-from tests.marking import (
+from tests.support.builders import MASK_ALL, OLD, conversations, examples, policies, policy
+from tests.support.marking import (
     MARKERS,
     MarkedSession,
     Marker,
@@ -32,8 +32,8 @@ from tests.marking import (
     mark_for_an_hour,
     mark_nothing,
 )
-from tests.places import CONVERSATIONS
-from tests.sessions import CHATS, WHEN, Talk, grow, read_chat, work, write_body
+from tests.support.places import CONVERSATIONS
+from tests.support.sessions import CHATS, WHEN, Talk, grow, read_chat, work, write_body
 
 LONGEST = 150
 """Messages of a real conversation that is replayed here: a replay's time grows with the square."""
@@ -170,6 +170,7 @@ def test_it_agrees_with_a_replay_of_a_recording(recording: Path, settings: Repla
     assert by_replay(unreported, settings) == by_trial(unreported, settings)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not CONVERSATIONS.exists(), reason="no conversations at hand")
 @pytest.mark.parametrize("settings", SETTINGS_CASES[:2])
 def test_it_agrees_with_a_replay_of_real_conversations(settings: ReplaySettings) -> None:
@@ -208,6 +209,7 @@ def mark_more_and_more(request: Request) -> Request:
     return marks[kind](request)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "marker",
     [
@@ -226,6 +228,7 @@ def test_it_agrees_with_a_replay_where_a_cache_is_read_at_marks(
     assert by_replay(session, settings) == by_trial(session, settings)
 
 
+@pytest.mark.thorough
 def test_it_agrees_with_a_replay_where_a_cache_is_read_at_the_ends_of_requests() -> None:
     session = MarkedSession(grow(work(90, 1_500)), mark_nothing, "api.openai.com", "gpt-5.6")
     settings = ReplaySettings(strategies=Strategies(schema1=SHIPPED))

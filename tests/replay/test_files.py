@@ -17,8 +17,8 @@ from addon.replay.files import RecordedConversation, read_conversations
 from addon.replay.replay import Session
 from masking import ChatMessage
 from masking.rewrite import read_request
-from tests.builders import SECRET, Spelling, assistant, call, documents, spellings, turn
-from tests.places import CONVERSATIONS
+from tests.support.builders import SECRET, Spelling, assistant, call, documents, spellings, turn
+from tests.support.places import CONVERSATIONS
 
 BOM = b"\xef\xbb\xbf"
 TOOLS = [{"type": "function", "function": {"name": "shell"}}]

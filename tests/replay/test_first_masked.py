@@ -11,8 +11,8 @@ from addon.replay.reread import NEVER
 from addon.replay.tune.fast_replay import list_masked_sliding, list_newly_masked
 from masking.prices import PriceStep
 from masking.window import Boundary, BoundaryPosition, Candidate, MaskPolicy, RequestSize
-from tests.first_behind import find_first_behind
-from tests.priced import PricedPolicy, find_boundaries
+from tests.support.first_behind import find_first_behind
+from tests.support.priced import PricedPolicy, find_boundaries
 
 TURNS = [1, 2, 3, 4, 5]
 """A tool turn a request, so that its result comes with the next one."""

@@ -28,12 +28,12 @@ from tests.benchmarks.session_front import (
     make_empty_front,
     render_front,
 )
-from tests.marking import MarkedSession, Request, mark_as_pi, mark_nothing
 from tests.masking.test_boundary import converse
-from tests.places import CONVERSATIONS
 from tests.replay.test_fast_replay import say_in_messages
-from tests.schedules import Conversation, bills, optimum
-from tests.sessions import Talk, grow, work
+from tests.support.marking import MarkedSession, Request, mark_as_pi, mark_nothing
+from tests.support.places import CONVERSATIONS
+from tests.support.schedules import Conversation, bills, optimum
+from tests.support.sessions import Talk, grow, work
 
 SHIPPED = MaskPolicy(True, 4, skip_if_not_shorter=True)
 SETTINGS = ReplaySettings(
@@ -153,6 +153,7 @@ def test_nothing_to_mask_leaves_everything_as_it_is() -> None:
     assert 25.0 == front.everything == front.optimum == front.rule[0].paid
 
 
+@pytest.mark.thorough
 def test_recordings_have_a_front() -> None:
     front = add_fronts(
         find_session_front(session, SETTINGS) for session in read_sessions(recordings())

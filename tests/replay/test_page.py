@@ -29,8 +29,8 @@ from masking.accounting.cost import Bill, price_move
 from masking.model import REASONS, ChangeReason, KeepReason
 from masking.prices import CachePricing
 from masking.wire.usage import Usage
-from tests.builders import OLD
-from tests.replays import NOON, Talk, add_up, in_dollars, in_tokens, replayed, settings
+from tests.support.builders import OLD
+from tests.support.replays import NOON, Talk, add_up, in_dollars, in_tokens, replayed, settings
 
 HOSTILE = "</script><script>alert(1)</script><!--<script> '\"`${1} {{ data }} \u2028\ud800 &lt; é"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

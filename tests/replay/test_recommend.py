@@ -26,7 +26,7 @@ from masking.prices import PriceSettings
 from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
-from tests.sessions import Talk, grow, work, write_body
+from tests.support.sessions import Talk, grow, work, write_body
 
 SHIPPED = MaskPolicy(True, 8, skip_if_not_shorter=True)
 SETTINGS = ReplaySettings(

@@ -30,12 +30,12 @@ from masking.prices import CachePricing, PriceSettings
 from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.wire.usage import Usage
-from tests.builders import MASK_ALL, OLD, policies, policy, turn
-from tests.marking import MarkedSession, mark_as_pi
-from tests.places import RECORDINGS
-from tests.priced import at_prices, rewrite_request
 from tests.replay.test_fast_replay import say_in_messages
-from tests.sessions import grow, work
+from tests.support.builders import MASK_ALL, OLD, policies, policy, turn
+from tests.support.marking import MarkedSession, mark_as_pi
+from tests.support.places import RECORDINGS
+from tests.support.priced import at_prices, rewrite_request
+from tests.support.sessions import grow, work
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 COUNTER = TokenCounter()

@@ -19,7 +19,7 @@ from addon.replay.reread import (
     find_shown_lines,
 )
 from masking.model import ChatMessage
-from tests.builders import conversations, read, read_body
+from tests.support.builders import conversations, read, read_body
 
 
 def asks(*calls: tuple[str, object], content: str | None = None, call_id: str = "a") -> ChatMessage:

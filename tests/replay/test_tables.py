@@ -25,7 +25,7 @@ from masking.prices import CachePricing
 from masking.rewrite import Strategies
 from masking.window import BoundaryPrices, MaskPolicy
 from masking.wire.usage import Usage
-from tests.replays import NOON, Talk, add_up, in_tokens, replayed, settings
+from tests.support.replays import NOON, Talk, add_up, in_tokens, replayed, settings
 
 
 def together(*comparisons: Comparison) -> Totals:

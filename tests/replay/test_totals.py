@@ -27,10 +27,10 @@ from masking.reduction import ReductionOptions
 from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
-from tests.builders import MASK_ALL, OLD, assistant, policy, result, turn
-from tests.replays import Talk, add_up, replayed
-from tests.sessions import CHATS, grow, read_chat, work, write_body
-from tests.sessions import Talk as SentTalk
+from tests.support.builders import MASK_ALL, OLD, assistant, policy, result, turn
+from tests.support.replays import Talk, add_up, replayed
+from tests.support.sessions import CHATS, grow, read_chat, work, write_body
+from tests.support.sessions import Talk as SentTalk
 
 # Sums
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple
 
-from tests.made_up_format import MADE_UP
 from tests.soak.answers import STREAMED
-from tests.wire_conversations import WRITERS, Ask, Give, Model, Tools, User, Writer
+from tests.support.made_up_format import MADE_UP
+from tests.support.wire_conversations import WRITERS, Ask, Give, Model, Tools, User, Writer
 
 _LENGTHS = (0.2, 0.4, 0.6, 0.8, 1.0, 3.0)
 """How many requests a conversation has, as a multiple of the mean."""

@@ -11,7 +11,7 @@ from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.test import taddons, tflow, tutils
 
 from addon.mask import ObservationMasking
-from tests.hooks import call
+from tests.support.hooks import call
 
 CONFIG = """
 [observation_masking.schema1]

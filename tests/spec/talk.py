@@ -8,7 +8,7 @@ from masking.memory import BoundaryMemory, Branches
 from masking.rewrite import Strategies
 from masking.window import FREE, BoundaryPrices
 from masking.wire import FORMATS
-from tests.wire_conversations import WRITERS, Step, Told, User, Writer, in_each, turn
+from tests.support.wire_conversations import WRITERS, Step, Told, User, Writer, in_each, turn
 
 OUTPUT: Final = "line of output\n" * 40
 """600 characters without a sign of an error."""

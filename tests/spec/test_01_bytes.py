@@ -11,7 +11,7 @@ import pytest
 from masking import MaskPolicy, find_format, rewrite_request
 from masking.request_cache import RequestCache
 from tests.spec.talk import OUTPUT, SHORT, mask, reasons
-from tests.wire_conversations import IN_EVERY_FORMAT, Told, User, Writer, turn, turns
+from tests.support.wire_conversations import IN_EVERY_FORMAT, Told, User, Writer, turn, turns
 
 # A Chat Completions request as an agent might write it, after its third turn.
 CHAT_BEFORE = r"""{

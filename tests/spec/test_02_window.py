@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from masking import ChatMessage, MaskPolicy, mask_old_tool_results
-from tests.builders import assistant, call, result
-from tests.builders import turn as chat_turn
 from tests.spec.talk import OUTPUT, SHORT, mask, reasons, requests
-from tests.wire_conversations import IN_EVERY_FORMAT, Ask, Model, Step, User, Writer, turn
+from tests.support.builders import assistant, call, result
+from tests.support.builders import turn as chat_turn
+from tests.support.wire_conversations import IN_EVERY_FORMAT, Ask, Model, Step, User, Writer, turn
 
 MESSAGES = [*chat_turn("a", OUTPUT), *chat_turn("b", OUTPUT)]
 

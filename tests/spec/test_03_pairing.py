@@ -6,10 +6,10 @@ Not to the id as such: agents use ids again, and some providers number every tur
 import pytest
 
 from masking.rewrite import read_request
-from tests.builders import assistant, call, result
-from tests.builders import read as read_chat
 from tests.spec.talk import IN_FORMATS_WITH_IDS, OUTPUT, SHORT, mask, reasons
-from tests.wire_conversations import (
+from tests.support.builders import assistant, call, result
+from tests.support.builders import read as read_chat
+from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     Ask,
     Give,

@@ -7,8 +7,6 @@ from dataclasses import replace
 import pytest
 
 from masking import ChatMessage, MaskPolicy, mask_old_tool_results, rewrite_request
-from tests.builders import IMAGE, assistant, call, parts, result
-from tests.builders import turn as chat_turn
 from tests.spec.talk import (
     IN_FORMATS_WITH_LISTS,
     OUTPUT,
@@ -16,7 +14,9 @@ from tests.spec.talk import (
     mask,
     reasons,
 )
-from tests.wire_conversations import (
+from tests.support.builders import IMAGE, assistant, call, parts, result
+from tests.support.builders import turn as chat_turn
+from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     Ask,
     Give,

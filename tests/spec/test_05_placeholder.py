@@ -10,10 +10,10 @@ from masking import ConfigError, MaskPolicy, find_format, mask_old_tool_results,
 from masking.config import parse_settings
 from masking.tokens import estimate_tokens
 from masking.window import recall_id
-from tests.builders import assistant, call, result
-from tests.places import CONFIG
 from tests.spec.talk import IN_FORMATS_WITH_IDS, OUTPUT, SHORT, mask
-from tests.wire_conversations import User, Writer, spell, turn, turns
+from tests.support.builders import assistant, call, result
+from tests.support.places import CONFIG
+from tests.support.wire_conversations import User, Writer, spell, turn, turns
 
 
 def render(

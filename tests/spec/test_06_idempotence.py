@@ -14,10 +14,10 @@ from masking import (
     rewrite_request,
 )
 from masking.mcp import PayloadPolicy, mask_payload
-from tests.builders import assistant, call, parts
-from tests.builders import turn as chat_turn
 from tests.spec.talk import CACHED, IN_FORMATS_WITH_LISTS, OUTPUT, SHORT, mask, reasons, requests
-from tests.wire_conversations import (
+from tests.support.builders import assistant, call, parts
+from tests.support.builders import turn as chat_turn
+from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     Ask,
     Give,

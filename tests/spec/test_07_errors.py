@@ -11,7 +11,7 @@ import pytest
 
 from masking.window import looks_like_error
 from tests.spec.talk import OUTPUT, SHORT, mask, reasons
-from tests.wire_conversations import (
+from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     WRITERS,
     Ask,

@@ -7,7 +7,7 @@ import pytest
 from masking import find_format
 from masking.wire import FORMATS
 from tests.spec.talk import OUTPUT, SHORT, mask, reasons
-from tests.wire_conversations import IN_EVERY_FORMAT, User, Writer, turn, turns
+from tests.support.wire_conversations import IN_EVERY_FORMAT, User, Writer, turn, turns
 
 
 def test_there_are_six_formats() -> None:

@@ -22,7 +22,7 @@ from masking.request_cache import RequestCache
 from masking.window import BoundaryPrices, price_boundary
 from masking.wire import Marks
 from tests.spec.talk import CACHED, CHAT, OUTPUT, SHORT, mask, reasons, requests
-from tests.wire_conversations import IN_EVERY_FORMAT, Model, Step, Told, User, Writer, turn
+from tests.support.wire_conversations import IN_EVERY_FORMAT, Model, Step, Told, User, Writer, turn
 
 FOUR = replace(SHORT, window_turns=4)
 COUNT = 26

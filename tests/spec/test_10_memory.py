@@ -15,7 +15,7 @@ from masking.conversation import read_conversation
 from masking.memory import digest_opening
 from masking.wire import CHAT as CHAT_WIRE
 from tests.spec.talk import CACHED, OUTPUT, SHORT, Proxy, mask, reasons, requests
-from tests.wire_conversations import (
+from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     RUN_AGAIN,
     Ask,

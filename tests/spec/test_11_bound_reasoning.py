@@ -18,7 +18,7 @@ from masking.memory import BoundaryMemory
 from masking.redaction import RedactionPolicy
 from masking.rewrite import Strategies, read_request
 from tests.spec.talk import OUTPUT, SHORT, reasons
-from tests.wire_conversations import (
+from tests.support.wire_conversations import (
     WRITERS,
     Ask,
     Give,

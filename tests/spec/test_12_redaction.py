@@ -15,10 +15,10 @@ from masking import (
 )
 from masking.config import REDACTION_VARIABLE, apply_redaction_variable
 from masking.rewrite import Strategies
-from tests.builders import assistant, call, result
-from tests.builders import turn as chat_turn
 from tests.spec.talk import IN_FORMATS_WITH_IDS, OUTPUT, mask, reasons
-from tests.wire_conversations import (
+from tests.support.builders import assistant, call, result
+from tests.support.builders import turn as chat_turn
+from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     Ask,
     Give,

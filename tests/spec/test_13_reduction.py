@@ -11,10 +11,10 @@ import pytest
 
 from masking import ChatMessage, ReductionOptions, ReductionResult, reduce_history
 from masking.rewrite import Strategies, read_request
-from tests.builders import assistant, call, parts, result
-from tests.builders import turn as chat_turn
 from tests.spec.talk import OUTPUT, mask
-from tests.wire_conversations import IN_EVERY_FORMAT, Model, User, Writer, turn
+from tests.support.builders import assistant, call, parts, result
+from tests.support.builders import turn as chat_turn
+from tests.support.wire_conversations import IN_EVERY_FORMAT, Model, User, Writer, turn
 
 OPTIONS = ReductionOptions(enabled=True, max_input_chars=1_000, preserve_recent_raw_turns=2)
 SYSTEM: ChatMessage = {"role": "system", "content": "You are an agent."}

@@ -11,7 +11,7 @@ from masking import RedactionPolicy, ReductionOptions, rewrite_request
 from masking.rewrite import Strategies
 from masking.window import BoundaryPrices, is_summary_request
 from tests.spec.talk import CHAT, OUTPUT, SHORT, Proxy, mask, reasons
-from tests.wire_conversations import IN_EVERY_FORMAT, Model, User, Writer, turn
+from tests.support.wire_conversations import IN_EVERY_FORMAT, Model, User, Writer, turn
 
 REDACTION = RedactionPolicy(True, ("read",), "(redacted)")
 REDUCTION = ReductionOptions(enabled=True, max_input_chars=1_700, preserve_recent_raw_turns=6)

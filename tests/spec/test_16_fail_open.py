@@ -25,7 +25,7 @@ from masking.rewrite import Rewrite
 from masking.wire import WireFormat
 from tests.spec.conftest import CONFIG, Addon
 from tests.spec.talk import CHAT, IN_FORMATS_WITH_A_PATH, OUTPUT, SHORT
-from tests.wire_conversations import IN_EVERY_FORMAT, Told, User, Writer, turn
+from tests.support.wire_conversations import IN_EVERY_FORMAT, Told, User, Writer, turn
 
 TALK = (User(), *turn("a", OUTPUT), *turn("b", OUTPUT))
 SECRET = "hunter2-in-the-content"

@@ -13,7 +13,7 @@ import pytest
 
 from tests.spec.conftest import CONFIG, Addon
 from tests.spec.talk import CHAT, IN_FORMATS_WITH_A_PATH, OUTPUT
-from tests.wire_conversations import Ask, Give, Model, Tools, User, Writer, turn
+from tests.support.wire_conversations import Ask, Give, Model, Tools, User, Writer, turn
 
 HEADERS = {
     "authorization": "Bearer sk-key-hunter2",

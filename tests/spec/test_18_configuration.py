@@ -11,10 +11,10 @@ import pytest
 
 from masking import ConfigError
 from masking.config import parse_settings
-from tests.places import CONFIG as SHIPPED
 from tests.spec.conftest import CONFIG, Addon
 from tests.spec.talk import CHAT, OUTPUT
-from tests.wire_conversations import User, turn
+from tests.support.places import CONFIG as SHIPPED
+from tests.support.wire_conversations import User, turn
 
 
 def explain(config: str) -> str:

@@ -19,6 +19,7 @@ def bodies(path: Path) -> list[tuple[bytes | None, bytes | None]]:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.live
 def test_the_shipped_recording_regenerates(tmp_path: Path) -> None:
     again, more = tmp_path / "again.flow", tmp_path / "more.flow"

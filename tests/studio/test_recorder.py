@@ -15,13 +15,13 @@ from addon.recordings.flows import read_flows
 from tests.live.harness import SECONDS
 from tests.provider.provider import HOST, Provider
 from tests.provider.script import Received, Reply, Said
-from tests.scripted_actions import perform, run
 from tests.studio.__main__ import command
 from tests.studio.client import REPAIR
 from tests.studio.clients import CLIENTS
 from tests.studio.recorder import REDIRECT, record
 from tests.studio.scenario import PROJECTS, Action, Scenario, Task, read_scenario, write_project
 from tests.studio.scripted_client import script_replies
+from tests.support.scripted_actions import perform, run
 
 (TASK,) = REPAIR.tasks
 SHORT = replace(REPAIR, tasks=(replace(TASK, turns=TASK.turns[:2]),))
@@ -36,6 +36,7 @@ def bodies(path: Path) -> list[tuple[bytes | None, bytes | None]]:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.live
 @pytest.mark.parametrize("agent", ["openai", "openai-stream"])
 def test_records_a_short_scenario(agent: str, tmp_path: Path) -> None:
@@ -66,6 +67,7 @@ def test_one_question_follows_the_answer_to_another(tmp_path: Path) -> None:
     assert contents[6] == "[Errno 2] No such file or directory: 'logs/refused.log'\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.live
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="tracebacks differ between Pythons")
 @pytest.mark.parametrize("name", ["openai-scratch", "openai-stream-scratch", "openai-questions"])

@@ -34,9 +34,9 @@ from tests.benchmarks.peers.tables import fill, show_bills, show_requests
 from tests.benchmarks.peers.tally import Tally, find_bodies
 from tests.benchmarks.peers.traffic import play, warm_up
 from tests.benchmarks.peers.versions import find_version
-from tests.places import RECORDINGS
 from tests.provider.messages import sign_anew
 from tests.studio.installation import install_packages
+from tests.support.places import RECORDINGS
 
 CLIENTS = ("opencode-anthropic-long", "pi-anthropic-long")
 SHIPPED = (RECORDINGS, *(RECORDINGS / "clients" / f"{name}.flow.xz" for name in CLIENTS))

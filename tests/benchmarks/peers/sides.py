@@ -18,7 +18,7 @@ from addon.proxy.server import ADDON, HOST, running_proxy
 from tests.benchmarks.peers.envoy_config import write_plain_config
 from tests.benchmarks.peers.processes import Target, make_environment, running
 from tests.benchmarks.peers.versions import Package
-from tests.places import ROOT
+from tests.support.places import ROOT
 
 KEY = "sk-of-the-proxy-0123456789abcdef0123456789"
 """The key of the LiteLLM proxy, which every client sends."""

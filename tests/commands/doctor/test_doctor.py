@@ -13,7 +13,7 @@ from addon.commands.doctor.examination import examine as check_all
 from addon.commands.doctor.report import Finding, broken, note, ok
 from addon.commands.main import main
 from addon.places import shipped
-from tests.findings import levels, record
+from tests.support.findings import levels, record
 
 Screen = pytest.CaptureFixture[str]
 

@@ -9,7 +9,7 @@ from cryptography import x509
 from mitmproxy.certs import CertStore
 
 from addon.commands.doctor.certificates import check_authority, check_bundles, read_bundle
-from tests.findings import fixes, levels, says
+from tests.support.findings import fixes, levels, says
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 

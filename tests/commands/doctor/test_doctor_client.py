@@ -20,7 +20,7 @@ from addon.commands.doctor.client import (
     find_runtime,
 )
 from masking.config import Settings, parse_settings
-from tests.findings import levels
+from tests.support.findings import levels
 
 # Which program
 

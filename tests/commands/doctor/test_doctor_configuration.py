@@ -6,8 +6,8 @@ import pytest
 
 from addon.commands.doctor.configuration import check_configuration, check_local, read_configuration
 from addon.commands.doctor.report import note
-from tests.findings import levels
 from tests.live.harness import OFF, ON
+from tests.support.findings import levels
 
 
 def test_the_configuration_that_holds_is_named_with_what_it_sets(home: Path) -> None:

@@ -18,7 +18,7 @@ from addon.network import DEFAULT_ADDRESS, Address
 from addon.proxy.health import Health
 from addon.records.build import describe_software
 from masking.config import Settings, parse_settings
-from tests.findings import fixes, levels
+from tests.support.findings import fixes, levels
 
 US = "http://127.0.0.1:8080"
 

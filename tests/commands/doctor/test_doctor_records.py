@@ -16,7 +16,7 @@ from addon.commands.doctor.records import (
 from addon.config_commands import Advice
 from addon.passed import HELD
 from masking.config import Rule, Settings, parse_settings
-from tests.findings import fixes, levels, record
+from tests.support.findings import fixes, levels, record
 
 
 def test_requests_that_passed_are_counted_by_reason() -> None:

@@ -16,7 +16,7 @@ from addon.commands.doctor.storage import (
 from addon.recall import RecallFolder
 from masking.config import RecallSettings
 from masking.window.placeholder import encode_text, recall_id
-from tests.findings import fixes, levels
+from tests.support.findings import fixes, levels
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from masking.prices import CacheRules, Pricing
 from masking.rewrite import Rewrite
 from masking.tokens import TokenCounter
 from masking.wire.usage import Usage
-from tests.builders import OLD, assistant, call, read, result, turn
+from tests.support.builders import OLD, assistant, call, read, result, turn
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 COUNTER = TokenCounter()

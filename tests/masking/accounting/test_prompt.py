@@ -31,7 +31,8 @@ from masking.tokens import TokenCounter, count_tools
 from masking.wire.chat import CHAT
 from masking.wire.format import WireFormat
 from masking.wire.messages import MESSAGES
-from tests.builders import (
+from tests.masking.test_request_cache import POLICIES, grow, outcome
+from tests.support.builders import (
     IMAGE,
     MASK_ALL,
     OLD,
@@ -49,9 +50,8 @@ from tests.builders import (
     unanswered,
     unchanged,
 )
-from tests.masking.test_request_cache import POLICIES, grow, outcome
-from tests.priced import rewrite_request as rewrite_priced
-from tests.wire_conversations import (
+from tests.support.priced import rewrite_request as rewrite_priced
+from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     WRITERS,
     Ask,
@@ -65,7 +65,7 @@ from tests.wire_conversations import (
     spell,
     turns,
 )
-from tests.wire_conversations import turn as wire_turn
+from tests.support.wire_conversations import turn as wire_turn
 
 COUNTER = TokenCounter()
 

@@ -4,8 +4,8 @@ import pytest
 
 from masking.accounting.rereads import Places, count_masked_repeats, find_repeated
 from masking.request_cache import RequestCache
-from tests.builders import read
-from tests.wire_conversations import (
+from tests.support.builders import read
+from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     Ask,
     Give,

@@ -37,8 +37,8 @@ from masking.config.settings import (
 )
 from masking.errors import OverrideError
 from masking.prices import PriceSettings
-from tests.builders import TEMPLATE
-from tests.places import CONFIG
+from tests.support.builders import TEMPLATE
+from tests.support.places import CONFIG
 
 
 def parse(table: str, lines: str) -> Settings | None:

@@ -9,7 +9,7 @@ from masking import Replacement, WireError
 from masking.edit.json_text import decode
 from masking.edit.splice import apply, splice
 from masking.model import Edits
-from tests.builders import SECRET
+from tests.support.builders import SECRET
 
 HEAD = '{"role":"assistant","tool_calls":[{"id":"a"}]}'
 PATH = ("messages", 1, "content")

@@ -12,7 +12,7 @@ from masking.edit.json_text import decode
 from masking.edit.splice import apply, splice
 from masking.model import Edits
 from masking.reduction import ReductionOptions, count_chars, plan_reduction
-from tests.builders import (
+from tests.support.builders import (
     HOLE,
     SECRET,
     Hole,

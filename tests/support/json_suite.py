@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.builders import MASK_ALL, policy
-from tests.made_up_format import MADE_UP
-from tests.places import ROOT
-from tests.wire_conversations import (
+from tests.support.builders import MASK_ALL, policy
+from tests.support.made_up_format import MADE_UP
+from tests.support.places import ROOT
+from tests.support.wire_conversations import (
     WRITERS,
     Ask,
     Give,

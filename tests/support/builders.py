@@ -13,7 +13,7 @@ from masking import ChatMessage, Conversation, MaskPolicy, Rewrite
 from masking.conversation import read_conversation, with_targets
 from masking.messages_api import read_messages
 from masking.wire.chat import CHAT
-from tests.priced import PricedPolicy, at_prices
+from tests.support.priced import PricedPolicy, at_prices
 
 TEMPLATE: Final = "<{tool_call_id}|{tool_name}|{original_chars}>"
 """A short template, so that an expected text can be written out."""

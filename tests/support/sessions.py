@@ -2,13 +2,15 @@
 
 import functools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from addon.places import recordings
-from addon.recordings.flows import FlowSession, read_flows
+from addon.recordings.flows import FlowSession, name_of, read_flows
 from addon.replay.replay import RecordedRequest
 from masking.model import ChatMessage
 
@@ -23,6 +25,24 @@ def is_chat(recording: Path) -> bool:
 
 
 CHATS = [path for path in TALKS if is_chat(path)]
+
+ONE_OF_EACH_FORMAT = (
+    *("anthropic-tour", "codex-tour", "codex-websocket-tour"),
+    *("gemini-cli-code-assist-tour", "ollama-tour"),
+)
+"""Of the sessions of clients, those that are enough in every run."""
+
+
+def marks_of(recording: Path) -> tuple[pytest.MarkDecorator, ...]:
+    """Return the marks of a test of a recording: most sessions of clients are for thorough runs."""
+    is_quick = recording.parent.name != "clients" or name_of(recording) in ONE_OF_EACH_FORMAT
+    return () if is_quick else (pytest.mark.thorough,)
+
+
+def each_of(argument: str, recordings: Iterable[Path]) -> pytest.MarkDecorator:
+    """Try each recording, as this argument of a test."""
+    cases = [pytest.param(path, id=name_of(path), marks=marks_of(path)) for path in recordings]
+    return pytest.mark.parametrize(argument, cases)
 
 
 @dataclass(frozen=True, slots=True)

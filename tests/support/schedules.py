@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from masking.prices import Pricing
 from masking.window import Candidate, MaskPolicy, RequestSize
-from tests.priced import PricedPolicy, find_boundary
+from tests.support.priced import PricedPolicy, find_boundary
 
 
 class Conversation(NamedTuple):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "config.toml"
 RECORDINGS = ROOT / "recordings"
 CONVERSATIONS = ROOT.parent / "shared" / "conversations" / "chat.jsonl.gz"

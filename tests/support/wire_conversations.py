@@ -19,9 +19,9 @@ from masking.wire.gemini import GEMINI
 from masking.wire.messages import MESSAGES
 from masking.wire.ollama import OLLAMA
 from masking.wire.responses import RESPONSES
-from tests.builders import OLD
-from tests.made_up_format import MADE_UP
 from tests.provider.messages import sign
+from tests.support.builders import OLD
+from tests.support.made_up_format import MADE_UP
 
 Spelled = dict[str, Any]
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from tests.places import ROOT
+from tests.support.places import ROOT
 
 DATA = ROOT / "docs" / "clients.toml"
 

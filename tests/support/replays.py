@@ -21,7 +21,7 @@ from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from masking.wire.usage import Usage
-from tests.builders import OLD, turn
+from tests.support.builders import OLD, turn
 
 COUNTER = TokenCounter()
 POLICY = MaskPolicy(True, 3, skip_if_not_shorter=True)
