@@ -236,9 +236,11 @@ class Exchange:
         """
         if self._unmasked is None or self._rewritten is None:
             return
-        is_success = status is not None and HTTPStatus(200) <= status < HTTPStatus(300)
+        is_success = status is not None and HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
         verdict: Resent | None = "accepted" if is_success else "refused"
-        if status is not None and (status >= HTTPStatus(500) or status in _NO_VERDICT):
+        if status is not None and (
+            status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _NO_VERDICT
+        ):
             verdict = None  # it says nothing of the request
         self._engine.masker.refusals.settle(self._unmasked.conversation, verdict)
         if not is_success:
