@@ -75,7 +75,7 @@ class ObservationMasking:
         loader.add_option("mask_config", str, "", "The configuration file of observation-masking.")
         loader.add_option("mask_set", Sequence[str], [], "Settings, as schema1.window_turns=4.")
         loader.add_option("mask_tag", str, "", "A tag for the records of this run.")
-        self._host = prepare_host()
+        self._host = prepare_host(loader.master.addons)
 
     def configure(self, updated: set[str]) -> None:
         """Validate the options. A mistake stops the start, or undoes a later change."""

@@ -153,7 +153,7 @@ def _is_own(address: Address | None) -> bool:
     if address is None:
         return False
     host, port, *_ = address
-    return is_this_machine(host) and port in _find_ports()
+    return port in _find_ports() and is_this_machine(host)  # few have the port
 
 
 def _find_ports() -> Iterator[int]:

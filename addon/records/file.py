@@ -129,6 +129,9 @@ def _render(record: Mapping[str, object]) -> bytes:
         return f"{text}\n".encode("utf-8", "replace")
 
 
+_NOT_OURS = "it holds something else than records, and is left alone"
+
+
 class SharedFile:
     """A file of records that lines are appended to, by us and by others.
 
@@ -139,6 +142,8 @@ class SharedFile:
         self._path, self._max_bytes = path, max_bytes
         self._patience = _PATIENCE
         self._was_written = False
+        self._checked: tuple[int, int] | None = None
+        """The file that was seen to be ours, by its device and its number there."""
 
     def append(self, line: bytes) -> list[str]:
         """Append a line, which has its end; return what the user should know of the file.
@@ -147,7 +152,8 @@ class SharedFile:
         nothing of the line is left, or a part that no reader takes for a line.
         """
         path, notices = self._path, []
-        if not _is_regular(path):
+        found = _find_regular(path)
+        if found is None:
             path = Path(os.path.realpath(path))  # a link stays where it is
             if _is_device(path):
                 with _open(path) as file:
@@ -155,20 +161,29 @@ class SharedFile:
                         raise OSError(0, "it takes no more")
                 return []
             make_folder(path.parent)
-        # Before the lock is made: nothing is laid beside a file that is not ours.
-        if not may_hold_records(path):
-            raise OSError(0, "it holds something else than records, and is left alone")
+        # Before the lock is made: nothing is laid beside a file that is not ours. Later it is
+        # enough to look at what is written to.
+        if (found is None or found != self._checked) and not may_hold_records(path):
+            raise OSError(0, _NOT_OURS)
+        self._checked = found
         with self._locked(path) as problem:
             is_locked = problem is None
-            size = _measure(path)
-            if self._was_written and size is None:
-                notices.append("was moved or deleted; a new file is begun")
-            if size and size + len(line) > self._max_bytes:
-                problem = problem or _rotate(path)
-                if problem:
-                    notices.append(f"cannot be rotated, and grows: {problem}")
-            with _open(path) as file:
+            with ExitStack() as opened:
+                file = opened.enter_context(_open(path))
+                file.seek(0)
+                start = file.read(_BEGINNING_BYTES)
+                if start and not _BEGINNING.match(start):
+                    raise OSError(0, _NOT_OURS)
                 size = file.seek(0, os.SEEK_END)
+                if self._was_written and found is None and not size:
+                    notices.append("was moved or deleted; a new file is begun")
+                if size and size + len(line) > self._max_bytes:
+                    opened.close()  # Windows renames no file that is open
+                    problem = problem or _rotate(path)
+                    if problem:
+                        notices.append(f"cannot be rotated, and grows: {problem}")
+                    file = opened.enter_context(_open(path))
+                    size = file.seek(0, os.SEEK_END)
                 if size:
                     file.seek(-1, os.SEEK_END)
                     if file.read(1) != b"\n":  # the rest of a line
@@ -272,12 +287,16 @@ def may_hold_records(path: Path) -> bool:
     return not start or bool(_BEGINNING.match(start))
 
 
-def _is_regular(path: Path) -> bool:
-    """Whether a file is there and is no link. Raises OSError, or ValueError for no path."""
+def _find_regular(path: Path) -> tuple[int, int] | None:
+    """Return the device of a file and its number there; None if it is not there, or a link.
+
+    Raises OSError, or ValueError for what can be no path.
+    """
     try:
-        return stat.S_ISREG(path.lstat().st_mode)
+        found = os.lstat(path)
     except FileNotFoundError:
-        return False
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
 def _is_device(path: Path) -> bool:
@@ -294,13 +313,6 @@ def _is_device(path: Path) -> bool:
 def _open(path: Path) -> FileIO:
     """Open a file to append to, unbuffered: what fails, fails here, and not when it is closed."""
     return open(path, "ab+", buffering=0, opener=open_private)
-
-
-def _measure(path: Path) -> int | None:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return None
 
 
 # Reading, while others write

@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from mitmproxy import ctx
+from mitmproxy.log import LegacyLogEvents, LogEntry
 from mitmproxy.proxy.layers.websocket import Fragmentizer
+from mitmproxy.test import taddons
 
 from addon.config import ConfigFile, render_start
 from addon.proxy.host import prepare_host
@@ -134,13 +137,15 @@ PROGRAM = """
 import resource
 import threading
 
+from mitmproxy.test import taddons
 from addon.proxy.host import prepare_host
 
 def copy_bodies() -> None:
     for _ in range(50):
         b"x" * 1_000_000
 
-prepare_host()
+with taddons.context() as context:
+    prepare_host(context.master.addons)
 copy_bodies()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 copy_bodies()
@@ -162,14 +167,52 @@ def test_copies_of_a_body_share_its_pages() -> None:
     assert int(shown) < 10 * PAGES_OF_A_BODY
 
 
-# Lines of the log that say nothing.
+# mitmproxy's log lines go to addons that take them, and streamed answers need no line.
 
 
-def test_that_an_answer_is_streamed_is_not_said(caplog: pytest.LogCaptureFixture) -> None:
-    with prepare_host():
+class Taking:
+    """An addon that takes log lines as before mitmproxy 9."""
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+
+    def add_log(self, entry: LogEntry) -> None:
+        self.taken.append(entry.msg)
+
+
+async def log_lines(*addons: object) -> None:
+    """Log two lines while a mitmproxy with these addons runs, and let its loop go round."""
+    with taddons.context() as context, prepare_host(context.master.addons):
+        context.master.addons.add(*addons)  # later, as a script that is edited
         server = logging.getLogger("mitmproxy.proxy.server")
         server.warning("Streaming response from example.test.")
         server.warning("client connect")
+        await asyncio.sleep(0)
+
+
+def test_an_addon_that_is_loaded_later_takes_every_line_that_says_something() -> None:
+    taking = Taking()
+    asyncio.run(log_lines(taking))
+    (line,) = taking.taken
+    assert line.endswith("client connect")
+
+
+def test_without_such_an_addon_a_line_is_not_made_for_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[logging.LogRecord] = []
+
+    def emit(handler: LegacyLogEvents, record: logging.LogRecord) -> None:
+        if handler.master is ctx.master:  # not one that an earlier test has left behind
+            made.append(record)
+
+    monkeypatch.setattr(LegacyLogEvents, "emit", emit)
+    asyncio.run(log_lines())
+    assert [] == made
+    asyncio.run(log_lines(Taking()))
+    assert ["client connect"] == [record.getMessage() for record in made]
+
+
+def test_that_an_answer_is_streamed_is_not_said(caplog: pytest.LogCaptureFixture) -> None:
+    asyncio.run(log_lines())
     assert ["client connect"] == [record.getMessage() for record in caplog.records]
 
 
@@ -177,7 +220,7 @@ def test_a_cancelled_task_is_no_error_not_even_after_the_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """mitmproxy cancels what its connections do when its addons are done."""
-    with prepare_host():
+    with taddons.context() as context, prepare_host(context.master.addons):
         pass
     for error in (asyncio.CancelledError(), ValueError()):
         logging.getLogger("asyncio").error(f"{type(error).__name__}", exc_info=error)
@@ -190,7 +233,7 @@ def test_a_cancelled_task_is_no_error_not_even_after_the_end(
 def test_a_changed_message_goes_out_in_one_frame() -> None:
     """In several, characters would be cut in two."""
     text = "é".encode() * 10_000
-    with prepare_host():
+    with taddons.context() as context, prepare_host(context.master.addons):
         (frame,) = Fragmentizer([b"x"], is_text=True)(text)
     assert (text.decode(), True) == (frame.data, frame.message_finished)
 
@@ -200,8 +243,10 @@ def test_a_changed_message_goes_out_in_one_frame() -> None:
 
 def read_process() -> dict[str, object]:
     """Return all that is changed, as far as it can be read, and can be undone."""
+    handlers = (each for each in logging.getLogger().handlers if isinstance(each, LegacyLogEvents))
     return {
         "filters": [*logging.getLogger("mitmproxy.proxy.server").filters],
+        "filters of events": [len(each.filters) for each in handlers],
         "interval": sys.getswitchinterval(),
         "fragments": Fragmentizer.FRAGMENT_SIZE,
         "standard output": (sys.stdout.errors, getattr(sys.stdout, "line_buffering", None)),
@@ -211,18 +256,19 @@ def read_process() -> dict[str, object]:
 def test_loading_the_script_again_changes_nothing_more() -> None:
     """mitmproxy does so whenever it is edited."""
     asyncio_log = logging.getLogger("asyncio")
-    with prepare_host():
+    with taddons.context() as context, prepare_host(context.master.addons):
         first, filters = read_process(), [*asyncio_log.filters]
         for _ in range(2):
-            prepare_host()
+            prepare_host(context.master.addons)
             assert (first, filters) == (read_process(), asyncio_log.filters)
 
 
 def test_the_process_is_as_before_when_the_addon_is_gone() -> None:
-    before = read_process()
-    undo = prepare_host()
-    changed = read_process()
-    undo.close()
-    assert before == read_process()
+    with taddons.context() as context:
+        before = read_process()
+        undo = prepare_host(context.master.addons)
+        changed = read_process()
+        undo.close()
+        assert before == read_process()
     assert [] == before["filters"]
     assert [] == [name for name, value in before.items() if value == changed[name]]
