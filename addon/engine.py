@@ -4,7 +4,7 @@
     engine.use(ConfigFile(path))                # its settings hold, and their changes
     exchange = engine.open(request, match)      # None if its host is not to be looked at
     await exchange.mask(carrier)                # the carrier's body is replaced, or stays
-    exchange.finish(200, read_body=..., size=...)   # its answer has ended: a record
+    exchange.finish(200, answer)                # its answer has ended: a record
     engine.close()
 
 mitmproxy's flows and WebSockets (`addon/proxy`), Envoy and LiteLLM (`addon/gateways`) are adapters
@@ -15,7 +15,6 @@ import asyncio
 import functools
 import logging
 import secrets
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -261,16 +260,14 @@ class Exchange:
     def finish(
         self,
         status: int | None = None,
+        answer: Message | None = None,
         *,
         interrupted: Interruption | None = None,
-        read_body: Callable[[], bytes | None] = lambda: None,
-        size: int = 0,
     ) -> None:
         """Record the request, which has come to its end, with an answer or without one; once.
 
-        status: of the answer; None if none came.
-        interrupted: by whom an answer was, or the wait for it.
-        read_body: decodes the answer, soon and in another thread; of `size` bytes until then.
+        status, answer: None if none came. The body of the answer is read soon, in another thread.
+        interrupted: by whom the answer was, or the wait for it.
         """
         if self._is_finished or self._rewritten is None:
             return
@@ -288,7 +285,7 @@ class Exchange:
             self._measuring = recorder.measure(rewrite, original, observed=observed)
             self._unmeasured = None
         measured_history = history._measuring if history else None
-        recorder.finish(answered, self._measuring, measured_history, read_body, size)
+        recorder.finish(answered, self._measuring, measured_history, answer)
 
     def _measure(self, rewrite: Rewrite | None, original: bytes) -> None:
         """Have the request measured: at once, or with its record if it is small.

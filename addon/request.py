@@ -119,6 +119,16 @@ class HeaderFields:
         return self._values.get(name.lower(), [])
 
 
+class PlainMessage:
+    """A message of which nothing else is known; its body may be filled in when it has arrived."""
+
+    def __init__(
+        self, raw_content: bytes | None = None, headers: HeaderFields | None = None
+    ) -> None:
+        self.raw_content = raw_content
+        self.headers = headers or HeaderFields(())
+
+
 # Where it goes
 
 

@@ -5,7 +5,6 @@ ever changed in place: a retry begins with them anew. Whatever goes wrong in her
 unchanged.
 """
 
-import functools
 import json
 import logging
 from collections import OrderedDict
@@ -19,7 +18,7 @@ import orjson
 
 from addon.config import ConfigFile, without_memory
 from addon.engine import Engine, Exchange
-from addon.request import Headers
+from addon.request import Headers, PlainMessage
 from addon.stages import Received
 from masking.edit import apply
 from masking.errors import WireError
@@ -231,7 +230,7 @@ class LiteLLMGateway:
         if first is not None:
             seconds = max(0.0, (first - found.started).total_seconds())
             found.exchange.copy.first_chunk_seconds = seconds
-        found.exchange.finish(_TAKEN, read_body=functools.partial(_encode_usage, usage))
+        found.exchange.finish(_TAKEN, PlainMessage(_encode_usage(usage)))
 
     def fail(
         self, call_id: str, ended: datetime, status: int | None, call_type: str | None = None

@@ -9,7 +9,7 @@ from mitmproxy import ctx, http
 from mitmproxy.connection import Client
 from mitmproxy.net import encoding
 
-from addon.content import estimate_bytes, read_answer, read_body
+from addon.content import estimate_bytes, read_body
 from addon.engine import Engine, Exchange
 from addon.proxy.health import is_for_proxy
 from addon.proxy.marks import are_flows_kept, is_recording, keep_original, mark
@@ -94,17 +94,10 @@ class Flows:
         exchange, response = self._open.pop(flow, None), flow.response
         if exchange is None:
             return
-        if response is None:
-            exchange.finish(interrupted=interrupted)
-            return
-        if response.raw_content is None:
+        if response is not None and response.raw_content is None:
             response.data.content = exchange.copy.body
-        exchange.finish(
-            response.status_code,
-            interrupted=interrupted,
-            read_body=lambda: read_answer(response),
-            size=len(response.raw_content or b""),
-        )
+        status = response.status_code if response else None
+        exchange.finish(status, response, interrupted=interrupted)
 
 
 class ReadRequest:

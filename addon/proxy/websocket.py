@@ -38,7 +38,7 @@ from addon.proxy.marks import (
     mark,
     was_changed,
 )
-from addon.request import client_of, digest_account, is_opened, path_of
+from addon.request import PlainMessage, client_of, digest_account, is_opened, path_of
 from addon.stages import Interruption, Received
 from masking.model import Decision
 from masking.rewrite import Rewrite, keeps_reasoning
@@ -155,7 +155,7 @@ class Websockets:
         waiting[0].copy.note_first_chunk()
         status = find_end(content)
         if status is not None:
-            waiting.popleft().finish(status, read_body=lambda: content)
+            waiting.popleft().finish(status, PlainMessage(content))
 
     def _interrupt(self, flow: http.HTTPFlow, interrupted: Interruption) -> None:
         for exchange in self._asked.pop(flow, ()):

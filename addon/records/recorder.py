@@ -12,6 +12,7 @@ from contextlib import nullcontext, suppress
 from typing import Any
 
 from addon.config_commands import Advice
+from addon.content import read_answer
 from addon.masker import Ledgers
 from addon.records.advice import LeftOut, RedactionTrace, Warnings
 from addon.records.build import describe_software, make_record
@@ -19,6 +20,7 @@ from addon.records.file import RecordFile
 from addon.records.record import McpRecord, RequestRecord
 from addon.records.tally import Totals
 from addon.records.words import render_line, render_tally
+from addon.request import Message
 from addon.stages import Answered, Measured, Run
 from addon.threads import (
     LARGE_BYTES,
@@ -138,31 +140,29 @@ class Recorder:
         answered: Answered,
         measuring: Measuring | None = None,
         history: Measuring | None = None,
-        read_body: Callable[[], bytes | None] = lambda: None,
-        size: int = 0,
+        answer: Message | None = None,
     ) -> None:
         """Record a request that has come to its end, unless too many wait for that.
 
         answered: without what is measured, and without the usage.
         history: of the request that holds the history of the conversation, if it is another.
-        read_body: decodes the answer, which holds `size` bytes until then; it raises ValueError for
-            one that is too large.
+        answer: is decoded and read for its usage.
         """
         if self._pending >= _MAX_PENDING:
             self.left_out.add("records")
             return
-        is_left_out = bool(size) and self._pending_bytes >= _MAX_PENDING_BYTES
-        if is_left_out:
+        size = len(answer.raw_content or b"") if answer else 0
+        if size and self._pending_bytes >= _MAX_PENDING_BYTES:
             self.left_out.add("answers")
-            size = 0
+            answer, size = None, 0
 
         def job() -> None:
             measured = measuring.result() if measuring else None
             whole = history.result() if history else measured
             usage = None
             try:
-                usage = None if is_left_out else read_usage(read_body() or b"")
-            except ValueError:
+                usage = read_usage(read_answer(answer) or b"") if answer else None
+            except ValueError:  # it is too large once decompressed
                 self.left_out.add("answers")
             complete = answered.complete(measured, whole.conversation_id if whole else None, usage)
             record = make_record(complete, self._ledgers.enter(complete))

@@ -1,6 +1,7 @@
 """The thread for records: what waits for it is bounded, and it keeps no process from ending."""
 
 import asyncio
+import gzip
 import json
 import subprocess
 import sys
@@ -10,12 +11,12 @@ from concurrent.futures import Future
 
 import pytest
 
-from addon.content import TooLargeError
 from addon.masker import Ledgers
 from addon.records import recorder as metrics_module
 from addon.records.record import RequestRecord
 from addon.records.recorder import Recorder
 from addon.records.words import render_totals
+from addon.request import HeaderFields, PlainMessage
 from addon.stages import Answered
 from addon.threads import LoopLog, Worker
 from masking.config import Settings
@@ -119,15 +120,14 @@ def test_requests_beyond_a_number_leave_no_record(
 def test_bodies_beyond_so_many_bytes_are_not_measured_nor_read(
     hanging: Callable[..., Recorder],
 ) -> None:
-    metrics, read = hanging(), []
+    metrics = hanging()
     metrics.finish(Answered(rewritten=rewritten()))
     first = metrics.measure(_rewrite(), bytes(64_000_000))
     assert metrics.measure(_rewrite(), BODY).result(0) is None
-    metrics.finish(Answered(rewritten=rewritten()), first, read_body=lambda: read.append(1), size=1)
+    metrics.finish(Answered(rewritten=rewritten()), first, answer=PlainMessage(b"{}"))
     metrics.finish(Answered(rewritten=rewritten()), first)
     expected = "; dropped under load: 1 not measured, 1 with an answer that is not read"
     assert expected == str(metrics.left_out)
-    assert [] == read
 
 
 @pytest.mark.parametrize(("most", "is_counted"), [(len(MESSAGES), True), (1, False)])
@@ -177,10 +177,9 @@ def test_an_answer_that_is_a_bomb_is_recorded_without_its_usage(
     metrics = hanging()
     metrics.sinks[:] = [metrics.totals.add]
 
-    def refuse() -> bytes:
-        raise TooLargeError
-
-    metrics.finish(Answered(rewritten=rewritten(), status=200), read_body=refuse)
+    bomb = gzip.compress(b" " * 1_000_000) * 65
+    answer = PlainMessage(bomb, HeaderFields([("content-encoding", "gzip")]))
+    metrics.finish(Answered(rewritten=rewritten(), status=200), answer=answer)
     metrics.settle().result()
     assert "; dropped under load: 1 with an answer that is not read" == str(metrics.left_out)
     assert render_totals(metrics.totals).startswith("1 requests: 1 with masking on (0 failed)")

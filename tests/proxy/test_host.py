@@ -1,11 +1,13 @@
 """What the addon changes in its process: memory, the log, standard output, and all of it back."""
 
 import asyncio
+import io
 import logging
 import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -263,6 +265,19 @@ def test_loading_the_script_again_changes_nothing_more() -> None:
             assert (first, filters) == (read_process(), asyncio_log.filters)
 
 
+@pytest.fixture
+def as_python_starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Take back what another test's addon has left, as none is unloaded there."""
+    interval, server = sys.getswitchinterval(), logging.getLogger("mitmproxy.proxy.server")
+    monkeypatch.setattr(server, "filters", [])
+    monkeypatch.setattr(Fragmentizer, "FRAGMENT_SIZE", 4_000)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
+    sys.setswitchinterval(0.005)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("as_python_starts")
 def test_the_process_is_as_before_when_the_addon_is_gone() -> None:
     with taddons.context() as context:
         before = read_process()

@@ -55,7 +55,7 @@ def find_secrets(addon: Addon, caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_no_secret_stands_in_a_record_in_the_memory_or_in_a_log_line(
     addon: Addon, writer: Writer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "observation_masking")
     argument = {"path": "argument-hunter2"}
     said = (
         User("user-said-hunter2"),
@@ -90,7 +90,7 @@ def test_no_secret_stands_in_a_record_in_the_memory_or_in_a_log_line(
 def test_a_body_that_cannot_be_read_leaves_no_secret_either(
     addon: Addon, caplog: pytest.LogCaptureFixture, body: bytes
 ) -> None:
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "observation_masking")
     addon.start(ALL)
     assert body == addon.pass_on(body, headers=HEADERS, answer=ANSWER).raw_content
     addon.stop()
@@ -100,7 +100,7 @@ def test_a_body_that_cannot_be_read_leaves_no_secret_either(
 def test_a_redaction_is_told_once_and_traced_at_debug_level_without_content(
     addon: Addon, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "observation_masking")
     addon.start(ALL)
     told = CHAT.tell(User(), *turn("call_7", OUTPUT, "read"), Model(text="Done."))
     for _ in range(3):

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from addon.config import ConfigFile
-from addon.content import encode_body, estimate_bytes, read_answer, read_body
+from addon.content import encode_body, estimate_bytes, read_body
 from addon.engine import Engine, Exchange
 from addon.gateways.envoy.messages import (
     ASK_FOR_BODY,
@@ -24,7 +24,7 @@ from addon.gateways.envoy.messages import (
     replace_body,
 )
 from addon.records.recorder import Sink
-from addon.request import HeaderFields, find_wire_format
+from addon.request import HeaderFields, PlainMessage, find_wire_format
 from addon.stages import Interruption, Received, Run
 from addon.threads import share_interpreter
 from masking.model import Decision
@@ -108,7 +108,7 @@ class Stream:
         self._engine, self._host = engine, host
         self._request: EnvoyRequest | None = None
         self._exchange: Exchange | None = None
-        self._answer: EnvoyMessage | None = None
+        self._answer: PlainMessage | None = None
         self._status: int | None = None
 
     @property
@@ -166,7 +166,7 @@ class Stream:
 
     def _note_answer(self, exchange: Exchange, part: Part) -> None:
         if part.kind == "response_headers":
-            self._answer = EnvoyMessage(HeaderFields(part.fields))
+            self._answer = PlainMessage(headers=HeaderFields(part.fields))
             status = self._answer.headers.get(":status", "")
             self._status = int(status) if status.isdecimal() else None
         elif part.kind == "response_body":
@@ -179,33 +179,18 @@ class Stream:
         exchange, answer = self._exchange, self._answer
         if exchange is None:
             return
-        if answer is None:
-            exchange.finish(self._status, interrupted=interrupted)
-            return
-        answer.raw_content = exchange.copy.body
-        if not exchange.may_stream(answer):
-            exchange.copy.first_chunk_seconds = None
-        exchange.finish(
-            self._status,
-            interrupted=interrupted,
-            read_body=lambda: read_answer(answer),
-            size=len(answer.raw_content or b""),
-        )
+        if answer is not None:
+            answer.raw_content = exchange.copy.body
+            if not exchange.may_stream(answer):
+                exchange.copy.first_chunk_seconds = None
+        exchange.finish(self._status, answer, interrupted=interrupted)
 
 
-class EnvoyMessage:
-    """A request or an answer; its body is filled in when it arrives."""
-
-    def __init__(self, headers: HeaderFields, raw_content: bytes | None = None) -> None:
-        self.headers = headers
-        self.raw_content = raw_content
-
-
-class EnvoyRequest(EnvoyMessage):
+class EnvoyRequest(PlainMessage):
     """A request. `host` is the provider's, where Envoy's configuration names it."""
 
     def __init__(self, headers: HeaderFields, host: str | None = None) -> None:
-        super().__init__(headers)
+        super().__init__(headers=headers)
         self.method = headers.get(":method", "")
         self.path = headers.get(":path", "")
         self.pretty_host = host or _find_host(headers.get(":authority", ""))
