@@ -1,0 +1,147 @@
+"""The engine by itself: a request from arrival to record, carried by nothing in particular."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from addon.config import ConfigFile
+from addon.engine import Engine, Exchange
+from addon.request import HeaderFields, PlainMessage, find_wire_format
+from addon.stages import Received
+from masking.model import Decision
+from masking.rewrite import Rewrite
+from tests.live.harness import ON, conversation, encoded, policy_of
+
+BODY = encoded(conversation())
+USAGE = {"usage": {"prompt_tokens": 90, "completion_tokens": 7}}
+CONFIG = ON + b"[observation_masking.hosts]\nnever = ['closed.example.org']\n"
+
+
+class Request(PlainMessage):
+    method, path = "POST", "/v1/chat/completions?key=secret"
+
+    def __init__(self, host: str = "llm.example.org") -> None:
+        super().__init__(headers=HeaderFields([("user-agent", "agent/1.0")]))
+        self.pretty_host = host
+
+
+class Carrier:
+    """Carries a body, which it lets be replaced; `fault` is raised where that is read."""
+
+    wire_body = None
+
+    def __init__(self, body: bytes = BODY, fault: Exception | None = None) -> None:
+        self.body, self.fault = body, fault
+
+    @property
+    def size(self) -> int:
+        return len(self.body)
+
+    most_bytes = size
+
+    def read(self) -> bytes:
+        if self.fault:
+            raise self.fault
+        return self.body
+
+    def measure(self, body: bytes) -> int:
+        return len(body)
+
+    def mark(self, decisions: Sequence[Decision]) -> None: ...
+
+    def replace(self, rewrite: Rewrite, received: Received) -> None:
+        self.body = rewrite.body
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    (tmp_path / "config.toml").write_bytes(CONFIG)
+    engine = Engine()
+    engine.use(ConfigFile(tmp_path / "config.toml"))
+    yield engine
+    engine.close()
+
+
+def open_exchange(engine: Engine, request: Request) -> Exchange | None:
+    match = find_wire_format(request)
+    assert match is not None
+    return engine.open(request, match)
+
+
+def begin(engine: Engine, carrier: Carrier) -> Exchange:
+    exchange = open_exchange(engine, Request())
+    assert exchange is not None
+    asyncio.run(exchange.mask(carrier))
+    return exchange
+
+
+def end(engine: Engine, folder: Path) -> list[dict[str, Any]]:
+    engine.close()
+    lines = (folder / "observation-masking" / "requests.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_a_request_is_masked_and_leaves_a_record(engine: Engine, tmp_path: Path) -> None:
+    carrier = Carrier()
+    begin(engine, carrier).finish(200, PlainMessage(encoded(USAGE)))
+    (record,) = end(engine, tmp_path)
+    assert len(BODY) > carrier.size == record["bytes_after"]
+    names = ("host", "path", "client", "status", "masked", "prompt_tokens", "completion_tokens")
+    assert [record[name] for name in names] == [
+        *("llm.example.org", "/v1/chat/completions", "agent", 200),
+        *(len(conversation()["messages"]) // 2 - policy_of(ON).window_turns, 90, 7),
+    ]
+
+
+def test_it_leaves_one_however_often_it_ends(engine: Engine, tmp_path: Path) -> None:
+    exchange = begin(engine, Carrier())
+    exchange.finish(interrupted="client left")
+    exchange.finish(200, PlainMessage(encoded(USAGE)))
+    (record,) = end(engine, tmp_path)
+    assert ("client left", None) == (record["error"], record["status"])
+
+
+def test_nothing_is_opened_at_a_closed_host_nor_without_a_configuration(engine: Engine) -> None:
+    assert open_exchange(engine, Request("closed.example.org")) is None
+    assert open_exchange(Engine(), Request()) is None
+
+
+def test_what_fails_inside_is_recorded_by_its_kind_alone(engine: Engine, tmp_path: Path) -> None:
+    carrier = Carrier(fault=ValueError("s3cr3t"))
+    begin(engine, carrier).finish(200)
+    (record,) = end(engine, tmp_path)
+    assert (BODY, "internal error (ValueError)") == (carrier.body, record["passed_through"])
+
+
+def test_what_fails_around_the_masker_lets_the_request_pass(
+    engine: Engine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def fail(*_: object) -> None:
+        raise ValueError("s3cr3t")
+
+    monkeypatch.setattr(engine.masker, "mask", fail)
+    carrier = Carrier()
+    begin(engine, carrier).finish(200)
+    (record,) = end(engine, tmp_path)
+    assert (BODY, None) == (carrier.body, record["masked"])
+    assert ["a request was not masked (ValueError)"] == caplog.messages
+
+
+def test_a_part_of_a_conversation_belongs_to_the_request_with_its_history(
+    engine: Engine, tmp_path: Path
+) -> None:
+    whole = begin(engine, Carrier())
+    part = begin(engine, Carrier(b'{"messages": 7}'))
+    part.continues(whole)
+    whole.finish(200)
+    part.finish(200)
+    first, second = end(engine, tmp_path)
+    assert first["conversation_id"] == second["conversation_id"] is not None
