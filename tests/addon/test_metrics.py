@@ -197,7 +197,8 @@ HANGS = """
 from threading import Event
 from mitmproxy import ctx
 def running():
-    ctx.master.addons.get("observationmasking")._metrics.sinks.insert(0, lambda _: Event().wait())
+    engine = ctx.master.addons.get("observationmasking").engine
+    engine.recorder.sinks.insert(0, lambda _: Event().wait())
 """
 
 
