@@ -178,6 +178,7 @@ class Exchange:
             outcome = await self._engine.masker.mask(carrier, self.received)
         except Exception as error:  # noqa: BLE001 - the client's bytes go on, whatever happened
             logger.warning(f"a request was not masked ({type(error).__name__})")
+            self.pass_through(carrier, f"internal error ({type(error).__name__})")
             return
         if self._is_finished:
             return  # the process ends

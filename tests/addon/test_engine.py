@@ -131,7 +131,7 @@ def test_what_fails_around_the_masker_lets_the_request_pass(
     carrier = Carrier()
     begin(engine, carrier).finish(200)
     (record,) = end(engine, tmp_path)
-    assert (BODY, None) == (carrier.body, record["masked"])
+    assert (BODY, "internal error (ValueError)") == (carrier.body, record["passed_through"])
     assert ["a request was not masked (ValueError)"] == caplog.messages
 
 
