@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from addon.proxy.server import running_proxy
-from tests.live.harness import SECONDS, environment, read_records
+from tests.live.harness import SECONDS, environment, eventually, read_records
 from tests.live.litellm_proxy import (
     NEEDS_LITELLM,
     PYTHON,
@@ -211,6 +211,7 @@ def test_an_edit_of_the_configuration_holds_from_then_on(
     litellm: LiteLLM, provider: Provider
 ) -> None:
     off = SLIDING.replace(b"= true", b"= false", 1)
+    litellm.post("/v1/chat/completions", {"model": GPT, **ask_chat(5)})  # it looks from then on
     for config, is_masked in ((off, False), (SLIDING, True), (CONFIG, False)):
         litellm.configure(config)
         litellm.post("/v1/chat/completions", {"model": GPT, **ask_chat(5)})
@@ -218,7 +219,8 @@ def test_an_edit_of_the_configuration_holds_from_then_on(
 
 
 def test_the_log_holds_no_content(litellm: LiteLLM) -> None:
-    assert "masked" in litellm.log
+    litellm.post("/v1/chat/completions", {"model": GPT, **ask_chat(5)})
+    eventually(lambda: "masked" in litellm.log or None)
     assert "a line of output" not in litellm.log
 
 
