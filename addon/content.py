@@ -123,7 +123,7 @@ def decode_body(body: bytes, coding: str) -> bytes:
 
 
 def encode_body(body: bytes, coding: str) -> bytes:
-    """Return a body in a content coding, with the bytes that mitmproxy would send.
+    """Return a body in a content coding, with the bytes that mitmproxy 11 would send.
 
     Raises ValueError for a coding that is not known.
     """

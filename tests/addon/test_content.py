@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mitmproxy import http
 from mitmproxy.net import encoding
 from mitmproxy.test import tutils
+from mitmproxy.version import VERSION
 
 from addon.content import (
     MAX_ELEMENTS,
@@ -98,8 +99,15 @@ def test_a_coding_that_nobody_knows_is_an_error() -> None:
     assert ValueError is _decode(decode_body, b"{}", "x-own")
 
 
+@pytest.mark.parametrize("coding", ["", *CODINGS[:-1]])
+def test_a_body_that_is_encoded_is_the_same_once_decoded(coding: str) -> None:
+    plain = b"some text " * 1_000
+    assert plain == decode_body(encode_body(plain, coding), coding)
+
+
+@pytest.mark.skipif(not VERSION.startswith("11."), reason="mitmproxy 12 has other compressors")
 @pytest.mark.parametrize("coding", ["", *CODINGS])
-def test_a_body_is_encoded_as_mitmproxy_does_it(coding: str) -> None:
+def test_a_body_is_encoded_as_mitmproxy_11_does_it(coding: str) -> None:
     plain = b"some text " * 1_000
     assert _decode(encode_plain, plain, coding) == _decode(encode_body, plain, coding)
 

@@ -222,10 +222,10 @@ def test_a_cancelled_task_is_no_error_not_even_after_the_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """mitmproxy cancels what its connections do when its addons are done."""
-    with taddons.context() as context, prepare_host(context.master.addons):
-        pass
-    for error in (asyncio.CancelledError(), ValueError()):
-        logging.getLogger("asyncio").error(f"{type(error).__name__}", exc_info=error)
+    with taddons.context() as context:
+        prepare_host(context.master.addons).close()
+        for error in (asyncio.CancelledError(), ValueError()):
+            logging.getLogger("asyncio").error(f"{type(error).__name__}", exc_info=error)
     assert ["ValueError"] == caplog.messages
 
 
