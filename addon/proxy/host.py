@@ -30,8 +30,8 @@ def prepare_host(addons: "AddonManager") -> ExitStack:
     """Change the process to suit the addon, once it is loaded; closing the stack undoes that.
 
     It may be called again, as mitmproxy loads a script again when it is edited: nothing is changed
-    twice. Not undone are the setting of the memory, which has no way back, and what is logged after
-    the end.
+    twice. Not undone are the setting of the memory, which has no way back, the collector's, as
+    others may have set the same, and what is logged after the end.
     """
     from mitmproxy.proxy.layers.websocket import Fragmentizer
 
@@ -39,7 +39,8 @@ def prepare_host(addons: "AddonManager") -> ExitStack:
 
     undo = ExitStack()
 
-    # Threads take turns more often, so that the event loop waits less while a body is worked on.
+    # Threads take turns more often, so that the event loop waits less while a body is worked on;
+    # and what is loaded by now is spared the garbage collector, which stops all threads.
     undo.callback(sys.setswitchinterval, sys.getswitchinterval())
     share_interpreter()
 

@@ -15,6 +15,7 @@ from addon.masker import Ledgers
 from addon.records.recorder import Recorder
 from addon.threads import (
     LARGE_BYTES,
+    FairLock,
     LoopLog,
     Pool,
     Wait,
@@ -41,6 +42,27 @@ def _run(job: Callable[[], object]) -> None:
     thread = threading.Thread(target=job)
     thread.start()
     thread.join()
+
+
+def test_a_lock_is_had_in_the_order_in_which_it_was_asked_for() -> None:
+    lock, log = FairLock(), list[int]()
+    threads = []
+
+    def take(number: int) -> None:
+        with lock:
+            log.append(number)
+
+    with lock:
+        for number in range(5):
+            threads.append(threading.Thread(target=take, args=(number,)))
+            threads[-1].start()
+            while len(lock._waiting) <= number:
+                time.sleep(0.001)
+    for thread in threads:
+        thread.join()
+    with lock:
+        log.append(5)
+    assert [0, 1, 2, 3, 4, 5] == log
 
 
 @pytest.mark.parametrize("is_last", [True, False])
@@ -220,7 +242,22 @@ def test_what_was_measured_is_let_go_of() -> None:
     metrics.close()
 
 
-def test_the_collector_rests_in_the_main_thread_too() -> None:
+def test_work_begins_although_the_main_thread_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PATIENCE", 1e-8)
+    done = threading.Event()
+
+    def work() -> None:
+        with large_work(LARGE_BYTES):
+            done.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while not done.is_set():
+        pass
+    thread.join()
+
+
+def test_the_main_thread_does_not_wait_for_itself() -> None:
     with large_work(LARGE_BYTES):
         assert not gc.isenabled()
 
