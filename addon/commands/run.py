@@ -26,6 +26,7 @@ from addon.commands.options import (
 from addon.commands.page import open_page
 from addon.config import advise
 from addon.network import Address, read_address
+from addon.places import state_folder
 from addon.proxy.authorities import user_bundle
 from addon.proxy.base_urls import VENDOR, Server, behind, point_at, read_server
 from addon.proxy.environment import client_environment
@@ -33,7 +34,7 @@ from addon.proxy.health import Health, check_health
 from addon.proxy.server import ProxyProcess, open_log
 from addon.proxy.upstream import find_upstream
 from addon.recall import FOLDER_VARIABLE
-from addon.records.file import default_path, read_records
+from addon.records.file import read_records
 from addon.records.tally import Tally
 from addon.records.words import (
     CHANGES,
@@ -193,7 +194,7 @@ class OwnProxy:
     def __init__(self, options: ProxyOptions) -> None:
         self._options = options
         find_upstream(os.environ)  # so that a mistake there is reported before anything starts
-        bundle, state = user_bundle(), default_path().parent
+        bundle, state = user_bundle(), state_folder()
         self._proxy = ProxyProcess(options.arguments, folder=state, log=open_log(state))
         self._healths = [self._proxy.start()]
         self._deaths = 0
@@ -347,7 +348,7 @@ class Remedies(NamedTuple):
 def render_end(
     tally: Tally, health: Health, remedies: Remedies, *, deaths: int, log: Path | None
 ) -> str:
-    """Return what a run came to.
+    """Return the line that ends a run: what it saved, and what stood in the way.
 
     deaths: how often the proxy ended by itself; `log` says why.
     """

@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from addon.network import DEFAULT_URL, Address
+from addon.network import DEFAULT_URL, LOOPBACK_HOST, Address, is_unspecified
 from addon.places import make_folder, open_private
 from addon.proxy.environment import make_files_absolute
 from addon.proxy.health import Health, check_health
@@ -40,7 +40,7 @@ logger = logging.getLogger("observation_masking")
 _Found = TypeVar("_Found")
 
 ADDON = Path(__file__).parents[1] / "mask.py"
-HOST = "127.0.0.1"
+HOST = LOOPBACK_HOST
 START_SECONDS = 300.0
 
 MITMDUMP = (sys.executable, "-u", "-c", "from mitmproxy.tools.main import mitmdump; mitmdump()")
@@ -368,8 +368,7 @@ class Announcement:
 def render_call(listening: tuple[object, ...]) -> str:
     """Return the command that sets a client's environment for a proxy that listens there."""
     host, port = str(listening[0]), int(str(listening[1]))
-    is_everywhere = host in ("0.0.0.0", "::")  # noqa: S104 - it is the user who asks for it
-    url = Address(HOST if is_everywhere else host, port).url
+    url = Address(HOST if is_unspecified(host) else host, port).url
     option = "" if url == DEFAULT_URL else f" --proxy {url}"
     return f'eval "$(obsmask env{option})"'
 

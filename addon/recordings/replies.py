@@ -13,13 +13,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from mitmproxy.certs import CertStore
 
+from addon.network import LOOPBACK_HOST
 from addon.recordings.flows import read_flows
 from addon.request import find_wire_format
 from masking.conversation import Conversation
 from masking.rewrite import read_request
 from masking.wire import WireFormat
 
-HOST = "127.0.0.1"
+HOST = LOOPBACK_HOST
 
 _NAMES = ("api.openai.com", "api.anthropic.com", "localhost")
 """The names in its certificate: Envoy expects those of the vendors."""

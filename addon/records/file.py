@@ -31,10 +31,9 @@ from io import BufferedReader, FileIO
 from pathlib import Path
 
 import orjson
-import platformdirs
 
 from addon.once import Once
-from addon.places import make_folder, open_private
+from addon.places import make_folder, open_private, state_folder
 from addon.records.record import RequestRecord
 from masking.config import MetricsSettings
 
@@ -59,7 +58,7 @@ _MAX_LINE_BYTES = 1_000_000
 
 def default_path() -> Path:
     """Return where the records go when the configuration names no place."""
-    return platformdirs.user_state_path("observation-masking", appauthor=False) / "requests.jsonl"
+    return state_folder() / "requests.jsonl"
 
 
 # Writing

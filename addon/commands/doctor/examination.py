@@ -12,7 +12,6 @@ from functools import cached_property
 from pathlib import Path
 
 import click
-import platformdirs
 
 from addon.commands.claude_code import Plan, find_places, plan
 from addon.commands.doctor.certificates import (
@@ -42,7 +41,6 @@ from addon.commands.doctor.configuration import (
     read_configuration,
 )
 from addon.commands.doctor.proxies import (
-    DEFAULT,
     RENEW,
     Reached,
     check_bypasses,
@@ -76,8 +74,8 @@ from addon.commands.doctor.versions import check_versions
 from addon.commands.options import config_options
 from addon.commands.terminal import open_console
 from addon.config import CONFIG_NAME
-from addon.network import Address
-from addon.places import shipped
+from addon.network import DEFAULT_ADDRESS, Address
+from addon.places import config_folder, data_folder, shipped, state_folder
 from addon.proxy.authorities import authority_path, own_authority, user_bundle
 from addon.proxy.environment import PROXY_VARIABLES, REPLACED, client_environment
 from addon.proxy.health import Health
@@ -154,13 +152,13 @@ class Setup:
         useless = set(find_useless(self.environment))
         before = {name: value for name, value in self.environment.items() if name not in useless}
         changes = self.plan.variables if self.plan else {}
-        url = DEFAULT.url  # `run` chooses a free port
+        url = DEFAULT_ADDRESS.url  # `run` chooses a free port
         return {**before, **client_environment(url, user_bundle(before), before, changes)}
 
     @cached_property
     def plan(self) -> Plan | None:
         """What `obsmask run` does to claude-code, if the command starts it, or a shell."""
-        address, health = self.running or (DEFAULT, None)
+        address, health = self.running or (DEFAULT_ADDRESS, None)
         places = find_places(self.environment)
         return plan(self.command, self.environment, places, address, health)
 
@@ -183,7 +181,7 @@ class Setup:
 
     @cached_property
     def record_file(self) -> Path:
-        """That of the proxy, unless its files are another user's or on another machine."""
+        """The proxy's record file, unless another user or another machine has it."""
         health = self.running[1] if self.running and not self.is_foreign else None
         named = health.records if health else None
         return Path(named) if named else RecordFile(self.settings.metrics).path
@@ -228,7 +226,7 @@ def _examine_proxy(it: Setup) -> Iterator[Finding]:
     if it.command:
         yield ok("No variable leads to a proxy: obsmask run starts one, and sets them")
     else:
-        yield from check_none(reach(DEFAULT))
+        yield from check_none(reach(DEFAULT_ADDRESS))
 
 
 def _examine_certificates(it: Setup) -> Iterator[Finding]:
@@ -304,9 +302,9 @@ def _examine_storage(it: Setup) -> Iterator[Finding]:
         yield from check_room(it.record_file)
         yield from check_recall(it.settings.recall)
     for folder, is_private in (
-        (platformdirs.user_state_path("observation-masking", appauthor=False), True),
-        (platformdirs.user_data_path("observation-masking", appauthor=False), False),
-        (platformdirs.user_config_path("observation-masking", appauthor=False), False),
+        (state_folder(), True),
+        (data_folder(), False),
+        (config_folder(), False),
     ):
         yield from check_folder(folder, is_private=is_private)
 

@@ -21,9 +21,6 @@ from masking.patterns import is_named
 VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 """Each also exists in lower case, which many clients prefer."""
 
-DEFAULT = Address("127.0.0.1", 8080)
-"""Where a proxy listens if nothing else is asked for."""
-
 RENEW = 'eval "$(obsmask env)"'
 """Sets the variables that lead clients to the proxy, again."""
 

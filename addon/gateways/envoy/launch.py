@@ -13,12 +13,12 @@ from pathlib import Path
 from shutil import which
 from typing import NamedTuple, TypeVar
 
-from addon.network import find_free_port
+from addon.network import LOOPBACK_HOST, find_free_port
 from addon.places import shipped
 
 _Found = TypeVar("_Found")
 
-HOST = "127.0.0.1"
+HOST = LOOPBACK_HOST
 CONFIG = "docs/envoy.yaml"
 START_SECONDS = 300.0
 
