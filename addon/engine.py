@@ -21,7 +21,7 @@ from http import HTTPStatus
 from time import perf_counter
 
 from addon.config import Change, ConfigFile, ConfigWatch, render_change
-from addon.masker import Carrier, Masker, UnmaskedRequest, pass_through
+from addon.masker import Carrier, Masker, Outcome, UnmaskedRequest, pass_through
 from addon.places import state_folder
 from addon.records.recorder import Measuring, Recorder
 from addon.request import (
@@ -174,14 +174,9 @@ class Exchange:
     async def mask(self, carrier: Carrier) -> None:
         """Mask the request, or leave it alone, and have it measured. Raises no Exception."""
         self._rewritten = pass_through(carrier, self.received)
-        try:
-            outcome = await self._engine.masker.mask(carrier, self.received)
-        except Exception as error:  # noqa: BLE001 - the client's bytes go on, whatever happened
-            logger.warning(f"a request was not masked ({type(error).__name__})")
-            self.pass_through(carrier, f"internal error ({type(error).__name__})")
+        outcome = await self._mask(carrier)
+        if outcome is None or self._is_finished:  # the latter as the process ends
             return
-        if self._is_finished:
-            return  # the process ends
         hook_us = int((perf_counter() - self._started) * 1_000_000)
         self._rewritten = replace(outcome.rewritten, hook_us=hook_us)
         self._unmasked = outcome.unmasked
@@ -237,6 +232,7 @@ class Exchange:
         """Take note of the second answer's status, None if none came.
 
         If the provider took the request, `carrier` has it as it was taken: so it is recorded.
+        Raises no Exception.
         """
         if self._unmasked is None or self._rewritten is None:
             return
@@ -251,8 +247,8 @@ class Exchange:
             self._rewritten = replace(self._rewritten, resent="refused")
             return
         hook_us, self._unmasked = self._rewritten.hook_us, None
-        outcome = await self._engine.masker.mask(carrier, self.received)
-        if not self._is_finished:
+        outcome = await self._mask(carrier)
+        if outcome is not None and not self._is_finished:
             self._rewritten = replace(outcome.rewritten, resent="accepted", hook_us=hook_us)
             self._measure(outcome.rewrite, outcome.original)
 
@@ -287,6 +283,15 @@ class Exchange:
             self._unmeasured = None
         measured_history = history._measuring if history else None
         recorder.finish(answered, self._measuring, measured_history, answer)
+
+    async def _mask(self, carrier: Carrier) -> Outcome | None:
+        """Return what becomes of the carrier's request; None if that failed, which is noted."""
+        try:
+            return await self._engine.masker.mask(carrier, self.received)
+        except Exception as error:  # noqa: BLE001 - the client's bytes go on, whatever happened
+            logger.warning(f"a request was not masked ({type(error).__name__})")
+            self.pass_through(carrier, f"internal error ({type(error).__name__})")
+            return None
 
     def _measure(self, rewrite: Rewrite | None, original: bytes) -> None:
         """Have the request measured: at once, or with its record if it is small.
