@@ -150,8 +150,8 @@ def share_interpreter() -> None:
 
     What is loaded by now stays, so the collector, which stops all of them, is spared it.
 
-    Without, other connections wait a quarter longer while large bodies are worked on (the mean, and
-    the 99th percentile; `tests.benchmarks.load`).
+    Without this, other connections wait a quarter longer while large bodies are worked on (the
+    mean, and the 99th percentile; `tests.benchmarks.load`).
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.freeze()

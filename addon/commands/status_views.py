@@ -257,7 +257,7 @@ def _describe_passed(tally: Tally) -> Rows:
 
 
 def _describe_bound(tally: Tally) -> Rows:
-    if tally.changed:  # else that is told as the reason why nothing was masked
+    if tally.changed:  # else another row gives it as the reason why nothing was masked
         for binding, count in tally.bound.most_common():
             yield f"{count_requests(count)}: {BOUND[binding].explain()}"
 
