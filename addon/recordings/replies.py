@@ -109,7 +109,7 @@ def running_provider(replies: Sequence[RecordedReply], folder: Path) -> Iterator
 
     with ThreadingHTTPServer((HOST, 0), Handler) as server:
         # The handshake is left to the thread of the connection, so that no client holds up others.
-        server.socket = _make_context(folder).wrap_socket(
+        server.socket = make_tls_context(folder, _NAMES).wrap_socket(
             server.socket, server_side=True, do_handshake_on_connect=False
         )
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -119,10 +119,11 @@ def running_provider(replies: Sequence[RecordedReply], folder: Path) -> Iterator
             server.shutdown()
 
 
-def _make_context(folder: Path) -> ssl.SSLContext:
-    names: list[x509.GeneralName] = [x509.DNSName(name) for name in _NAMES]
+def make_tls_context(folder: Path, hosts: Sequence[str]) -> ssl.SSLContext:
+    """Return what a server of these hosts on loopback needs, with an authority made in `folder`."""
+    names: list[x509.GeneralName] = [x509.DNSName(host) for host in hosts]
     address = x509.IPAddress(ipaddress.ip_address(HOST))
-    entry = CertStore.from_store(folder, "provider", 2048).get_cert(_NAMES[0], [*names, address])
+    entry = CertStore.from_store(folder, "provider", 2048).get_cert(hosts[0], [*names, address])
     key = entry.privatekey.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,

@@ -91,7 +91,7 @@ def _say_resent(record: RequestRecord, _: Advice) -> str:
     refused = f"{record.host} refused a masked request to {record.model or 'a model'} (400), and"
     if record.resent == "accepted":
         return (
-            f"{refused} took it as the agent wrote it: its conversation goes out whole until the "
+            f"{refused} took it as the agent wrote it: its conversation is sent unmasked until the "
             "proxy ends, or until resend_on_400 is switched off"
         )
     return f"{refused} did not take it as the agent wrote it either: masking goes on"

@@ -253,7 +253,7 @@ class Schema1Table:
     resend_on_400: StrictBool = Field(
         default=False,
         description="Once in a conversation, answer a 400 to a masked request by sending it as the "
-        "agent wrote it. If the provider takes that, the conversation goes out whole until the "
+        "agent wrote it. If the provider takes that, the conversation is sent unmasked until the "
         "proxy ends; else masking goes on. Nothing is sent again that would not fit its model "
         "unmasked, or whose reasoning is bound to what was masked. Not over a WebSocket.",
     )

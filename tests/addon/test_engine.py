@@ -32,14 +32,16 @@ class Request(PlainMessage):
 class Carrier:
     """Carries a body, which it lets be replaced; `fault` is raised where that is read."""
 
-    wire_body = None
-
     def __init__(self, body: bytes = BODY, fault: Exception | None = None) -> None:
         self.body, self.fault = body, fault
 
     @property
     def size(self) -> int:
         return len(self.body)
+
+    @property
+    def wire_body(self) -> bytes | None:
+        return self.body
 
     most_bytes = size
 
@@ -145,3 +147,22 @@ def test_a_part_of_a_conversation_belongs_to_the_request_with_its_history(
     part.finish(200)
     first, second = end(engine, tmp_path)
     assert first["conversation_id"] == second["conversation_id"] is not None
+
+
+def test_what_fails_after_a_second_try_leaves_the_record_all_the_same(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.use(ConfigFile(tmp_path / "config.toml", ["schema1.resend_on_400=true"]))
+    carrier = Carrier()
+    exchange = begin(engine, carrier)
+    assert exchange.may_resend(400, carrier.body)
+    assert BODY == exchange.begin_second()
+
+    async def fail(*_: object) -> None:
+        raise ValueError("s3cr3t")
+
+    monkeypatch.setattr(engine.masker, "mask", fail)
+    asyncio.run(exchange.end_second(200, carrier))
+    exchange.finish(200)
+    (record,) = end(engine, tmp_path)
+    assert (200, "internal error (ValueError)") == (record["status"], record["passed_through"])

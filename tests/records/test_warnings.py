@@ -160,7 +160,7 @@ SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
         1,
         [
             "h refused a masked request to m (400), and took it as the agent wrote it: "
-            "its conversation goes out whole until the proxy ends, or until resend_on_400"
+            "its conversation is sent unmasked until the proxy ends, or until resend_on_400"
             " is switched off",
         ],
     ),
@@ -205,7 +205,7 @@ SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
             "h: conversation 3 no longer fits the 9,000 tokens of m without masking: "
             "switch masking off only after the agent has made a summary (/compact)",
             "h refused a masked request to m (400), and took it as the agent wrote it: "
-            "its conversation goes out whole until the proxy ends, or until resend_on_400"
+            "its conversation is sent unmasked until the proxy ends, or until resend_on_400"
             " is switched off",
         ],
     ),
@@ -480,7 +480,7 @@ def test_that_is_said_once_for_each_conversation() -> None:
             "accepted",
             [
                 "h refused a masked request to m (400), and took it as the agent wrote it: its "
-                "conversation goes out whole until the proxy ends, or until resend_on_400 is "
+                "conversation is sent unmasked until the proxy ends, or until resend_on_400 is "
                 "switched off"
             ],
             id="taken whole",

@@ -273,7 +273,7 @@ class Attempt(BaseModel):
 def try_interpreter(
     interpreter: Interpreter, url: str, environment: Mapping[str, str]
 ) -> list[Attempt]:
-    """Return how each way to ask ends in this environment; none if the interpreter cannot be started."""
+    """Return how each way to ask ends here; none if the interpreter cannot be started."""
     options, name = _SCRIPTS[interpreter.runtime]
     script = (files("addon.commands.doctor") / "trials" / name).read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:

@@ -1,14 +1,17 @@
 """`obsmask doctor`: checks the setup and suggests fixes."""
 
 import os
+import platform
 import re
 import shlex
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -70,7 +73,6 @@ from addon.commands.doctor.report import (
     render_json,
 )
 from addon.commands.doctor.storage import check_folder, check_recall, check_record_file, check_room
-from addon.commands.doctor.versions import check_versions
 from addon.commands.options import config_options
 from addon.commands.terminal import open_console
 from addon.config import CONFIG_NAME
@@ -309,8 +311,17 @@ def _examine_storage(it: Setup) -> Iterator[Finding]:
         yield from check_folder(folder, is_private=is_private)
 
 
+_PINNED = "mitmproxy 11 pins cryptography, h11, h2 and tornado to versions with known weaknesses"
+
+
 def _examine_versions(_: Setup) -> Iterator[Finding]:
-    yield from check_versions()
+    mitmproxy = version("mitmproxy")
+    yield ok(
+        f"observation-masking {version('observation-masking')}, mitmproxy {mitmproxy}, "
+        f"Python {platform.python_version()} ({sys.prefix})"
+    )
+    if int(mitmproxy.partition(".")[0]) < 12:
+        yield note(f"{_PINNED}: install this with Python 3.12 or newer")
 
 
 CHECKS: Mapping[str, Callable[[Setup], Iterator[Finding]]] = {
