@@ -30,8 +30,9 @@ from h2.events import (
 from h2.exceptions import ProtocolError
 
 from addon.proxy.server import HOST
+from addon.recordings.replies import make_tls_context
 from tests.benchmarks.fault_list import BODY, PATH
-from tests.provider.provider import make_tls_context
+from tests.provider.provider import NAMES
 
 _SECONDS = 20.0
 _STALL_SECONDS = 1.0
@@ -166,7 +167,7 @@ class Provider(socketserver.ThreadingTCPServer):
     early = False
 
     def __init__(self, folder: Path) -> None:
-        self._tls = make_tls_context(folder)
+        self._tls = make_tls_context(folder, NAMES)
         self._tls.set_alpn_protocols(["h2"])
         super().__init__((HOST, 0), _Connection)
 

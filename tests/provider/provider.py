@@ -7,10 +7,8 @@ that break.
 
 import asyncio
 import contextlib
-import ipaddress
 import json
 import re
-import ssl
 import threading
 import zlib
 from collections.abc import Callable, Iterator
@@ -18,13 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-from mitmproxy.certs import CertStore
 from mitmproxy.net import encoding
 from tornado import httpserver, httputil, iostream, netutil, routing, web
 from tornado.http1connection import HTTP1Connection
 
+from addon.recordings.replies import make_tls_context
 from tests.provider.dialects import DIALECTS, RESPONSES, Dialect
 from tests.provider.responses_socket import ResponsesSocket
 from tests.provider.script import JsonDict, Received, Reply, Script, Spell
@@ -75,7 +71,7 @@ class Provider:
         self.answers: list[bytes | bytearray] = []
         self.port = 0
         self.ca = tls_folder / "provider-ca-cert.pem" if tls_folder else None
-        self._tls = make_tls_context(tls_folder) if tls_folder else None
+        self._tls = make_tls_context(tls_folder, NAMES) if tls_folder else None
         self._script, self._strict, self._websockets = script, strict, websockets
         self._caches = {each.name: each.make_cache(spell) for each in DIALECTS}
         self._app = web.Application(list(self._routes()), log_function=_say_nothing)
@@ -271,27 +267,6 @@ class _Model(_Handler):
         connection = self.request.connection
         if isinstance(connection, HTTP1Connection):
             connection.stream.close()
-
-
-def make_tls_context(folder: Path) -> ssl.SSLContext:
-    """Return what a server on loopback needs, with an authority of its own in `folder`."""
-    store = CertStore.from_store(folder, "provider", 2048)
-    entry = store.get_cert(NAMES[0], [x509.DNSName(name) for name in NAMES] + _loopback())
-    pem = entry.privatekey.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    leaf = folder / "provider-leaf.pem"
-    leaf.touch(mode=0o600)
-    leaf.write_bytes(pem + entry.cert.to_pem())
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(leaf)
-    return context
-
-
-def _loopback() -> list[x509.GeneralName]:
-    return [x509.IPAddress(ipaddress.ip_address(HOST))]
 
 
 def _say_nothing(*_: object) -> None:
