@@ -33,6 +33,7 @@ pytestmark = pytest.mark.skipif(MISSING is not None, reason=f"needs {MISSING}")
 
 BODY = encoded(conversation())
 SESSIONS = 12
+MOST_SESSIONS = 100
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +62,14 @@ def behind(folders: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def _fill(behind: Behind, folders: list[Path]) -> None:
-    """Send requests of many conversations until each processor has got some."""
-    numbers = count()
+    """Send requests of many conversations until each processor has written a record of some."""
+    numbers = count(1)
 
     def ask() -> bool | None:
-        _ask(behind, {"session-id": f"first {next(numbers)}"})
+        number = next(numbers)
+        _ask(behind, {"session-id": f"first {number}"})
+        # A record that came later would be counted for a test.
+        eventually(lambda: sum(len(read_records(each)) for each in folders) == number or None)
         return all(map(read_records, folders)) or None
 
     eventually(ask)
@@ -109,12 +113,13 @@ def _ask_often(
 def test_all_requests_of_a_conversation_come_to_one_processor(
     behind: Behind, folders: list[Path], header: str
 ) -> None:
-    came = [
-        _ask_often(behind, folders, 3, {header: f"conversation {number}"})
-        for number in range(SESSIONS)
-    ]
-    assert [[0, 0, 3]] * SESSIONS == [*map(sorted, came)]
-    assert {0, 1, 2} == {each.index(3) for each in came}
+    came: list[int] = []
+    # Which processor a conversation comes to is chance: a few may all miss one of the three.
+    while len(came) < SESSIONS or (set(came) != {0, 1, 2} and len(came) < MOST_SESSIONS):
+        times = _ask_often(behind, folders, 3, {header: f"conversation {len(came)}"})
+        assert sorted(times) == [0, 0, 3]
+        came.append(times.index(3))
+    assert set(came) == {0, 1, 2}
 
 
 def test_what_a_processor_that_is_gone_knew_comes_to_another_at_once(
