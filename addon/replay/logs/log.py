@@ -1,0 +1,89 @@
+"""What an agent's own log tells of a session, and how it becomes requests that can be replayed.
+
+A log is no recording: it has the conversation, the times and the usage that the provider reported,
+but not the system prompt, the tool schemas, or how the agent marked its request for the cache. A
+reader yields what the log has, in the elements of the wire format in which the agent speaks to its
+provider; `LogSession` reckons with the rest.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from masking.wire import Usage, WireFormat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedRequest:
+    """A request that the log shows to have been answered.
+
+    items: the elements of the request's list (`messages`, `input`, `contents`) that the log knows
+        of, in order, as they were sent with this request: after a compaction or a clearing of old
+        results these are others than before. Elements that two requests have in common are the
+        very same objects, so that they are written once.
+    usage: what the provider reported, the answer included; None if the log has none.
+    key: the same in every log that has a copy of this request (a resumed or forked session); None
+        if there are no copies.
+    """
+
+    items: Sequence[Mapping[str, object]]
+    when: datetime
+    model: str | None
+    usage: Usage | None
+    key: str | None = None
+
+
+class LoggedConversation(NamedTuple):
+    """A conversation of a log: a session, a side chain or a sub-agent.
+
+    agent: the agent's name, as in the table of agents.
+    name: what a user knows it by: its title, else its id.
+    project: the last part of the name of the folder in which the agent worked; None if unknown.
+    host: where its provider is reached; None if the log does not say.
+    path: the path of its requests, as `FileForm.path`.
+    is_side: whether another conversation started it.
+    requests: yields its requests in order. It can be called again.
+    unread: kinds of entries that may have held part of a prompt and were not understood.
+    """
+
+    agent: str
+    name: str
+    project: str | None
+    host: str | None
+    wire: WireFormat
+    requests: Callable[[], Iterator[LoggedRequest]]
+    path: str = ""
+    is_side: bool = False
+    unread: frozenset[str] = frozenset()
+
+
+class LogFile(NamedTuple):
+    """A log on disk: a file, or a folder or database that a reader takes as one.
+
+    began, changed: when its first and its latest entry were written, as cheaply as can be told
+        (names, file times).
+    copied: keys of the requests in it that an earlier log has already; they are not counted again.
+    """
+
+    agent: str
+    path: Path
+    size: int
+    changed: datetime
+    copied: frozenset[str] = frozenset()
+
+
+class LogKind(NamedTuple):
+    """How one agent keeps its logs.
+
+    homes: returns where the agent keeps them, from the home folder and the environment.
+    find: yields the logs of this kind at or under a path, the newest first; it tells them by
+        their content, and reads no more of each than that takes. A path of another kind has none.
+    read: yields the conversations of a log. Raises OSError, and ValueError with file and line.
+    """
+
+    agent: str
+    homes: Callable[[Path, Mapping[str, str]], tuple[Path, ...]]
+    find: Callable[[Path], Iterator[LogFile]]
+    read: Callable[[LogFile], Iterator[LoggedConversation]]
