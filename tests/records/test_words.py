@@ -11,6 +11,7 @@ from addon.records.words import (
     INPUT_TOKENS,
     Currency,
     find_currency,
+    find_record_currency,
     render_bill,
     render_change,
     render_cost,
@@ -23,6 +24,7 @@ from addon.records.words import (
     render_tally,
     render_totals,
     render_uncertain,
+    why_lost,
     why_nothing_masked,
 )
 from masking.accounting.cost import NO_MARGIN, Bill, Cost, Margin
@@ -261,8 +263,7 @@ def test_a_cost_is_told(entry: Entry, expected: str) -> None:
 )
 def test_savings_have_their_sign(savings: Savings, expected: str) -> None:
     record = record_of(entry_of(dollars(20), dollars(20), savings=savings))
-    for read in read_savings:
-        assert expected == render_savings(read(record))
+    assert expected == render_savings(read_savings(record), find_record_currency(record))
 
 
 @pytest.mark.parametrize(
@@ -363,8 +364,8 @@ WHOLE = {"tool_results": 9, "request_tokens_before": 1_000, "request_tokens_afte
         pytest.param([], "0 requests", id="none"),
         pytest.param(
             [MASKED | bill(4.21, 3.2799, 0.04), {"status": 500, "masked": 1}],
-            "2 requests, 1 failed; input of 1 request cost $3.28, without masking $4.21: saved $0.93 "
-            "(22% ±1)",
+            "2 requests, 1 failed; input of 1 request cost $3.28, without masking $4.21: saved "
+            "$0.93 (22% ±1)",
             id="a saving",
         ),
         pytest.param(
@@ -421,6 +422,112 @@ def test_the_line_tells(records: list[dict[str, object]], expected: str) -> None
     assert expected == render_tally(tally(*records))
 
 
+def course(
+    *costs: tuple[float, float], moves: tuple[int, ...], **fields: object
+) -> list[dict[str, object]]:
+    """Return the requests of a conversation with these costs without masking and with it.
+
+    The boundary moves at some of them. Of 5,000 tokens 1,000 are masked then, of which the provider
+    counts 2,000; a cached one costs a tenth.
+    """
+    sizes = {"request_tokens_before": 5_000, "request_tokens_after": 4_000, "prompt_tokens": 8_000}
+    return [
+        MASKED | sizes | bill(*cost) | {"conversation_id": "a", "price_read_ratio": 0.1}
+        | {"boundary_moved": number in moves} | fields
+        for number, cost in enumerate(costs)
+    ]  # fmt: skip
+
+
+PAID = "a move of the boundary has just been paid for; it pays off in about "
+OTHER = {"conversation_id": "b"}
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        pytest.param(
+            course((1_000, 1_000), (1_000, 1_900), moves=(1,)), f"{PAID}5 more requests",
+            id="by what a later request would read from the cache",
+        ),
+        pytest.param(
+            course((1_000, 1_900), (1_000, 500), moves=(0,)), f"{PAID}1 more request",
+            id="by what the last request saved",
+        ),
+        pytest.param(
+            course((1_000, 1_900), (1_000, 50), moves=(0,)), None, id="it has paid off"
+        ),
+        pytest.param(course((1_000, 1_900), moves=()), None, id="nobody moved anything"),
+        pytest.param(
+            course((1_000, 1_900), moves=(0,), price_read_ratio=None), None, id="no price is known"
+        ),
+        pytest.param(
+            course((1_000, 1_900), (1_000, 1_200), moves=(0,)), None, id="it goes on to lose"
+        ),
+        pytest.param(
+            course((1_000, 1_900), (1_000, 1_200), moves=(0,), boundary_held=True),
+            "the provider's cache did not return after a move, so no more is masked there",
+            id="the boundary is held",
+        ),
+        pytest.param(
+            [
+                *course((1_000, 1_900), moves=(0,)),
+                *course((1_000, 2_900), moves=(0,), **OTHER),
+            ],
+            "in 2 conversations the last move has not paid off: they would need up to 10 more "
+            "requests",
+            id="two conversations",
+        ),
+        pytest.param(
+            [
+                *course((1_000, 1_900), moves=(0,)),
+                *course((5_000, 1_000), moves=(), **OTHER),
+            ],
+            None,
+            id="another conversation saved more",
+        ),
+        pytest.param(
+            course((1_000, 1_900), moves=(0,), masking="observed"), None, id="it was observed only"
+        ),
+    ],
+)  # fmt: skip
+def test_a_loss_says_when_it_pays_off(
+    records: list[dict[str, object]], expected: str | None
+) -> None:
+    assert expected == why_lost(tally(*records))
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        pytest.param(
+            course((1_000, 1_900), moves=(0,)),
+            "1 request; input cost $1,900, without masking $1,000: lost $900.00 (90%); "
+            f"{PAID}5 more requests",
+            id="a loss and when it pays off",
+        ),
+        pytest.param(
+            [MASKED | bill(4, 3, answer_dollars=0.5), MASKED | bill(4, 3)],
+            "2 requests; input cost $6.00, without masking $8.00: saved $2.00 (25%); "
+            "answers of 1 request $0.50 more, masked or not",
+            id="answers, where their price is known",
+        ),
+        pytest.param(
+            [
+                MASKED | bill(4, 3, price_borrowed_from="OpenAI", answer_dollars=0.5),
+                {"purpose": "count"},
+                {"purpose": "count"},
+            ],
+            "1 request, 2 more that only count tokens; input of 1 request cost about $3.00 at "
+            "OpenAI's price, without masking about $4.00: saved $1.00 (25%); answers about $0.50 "
+            "more, masked or not",
+            id="the maker's price, and requests that count tokens",
+        ),
+    ],
+)
+def test_the_line_tells_all_there_is(records: list[dict[str, object]], expected: str) -> None:
+    assert expected == render_tally(tally(*records))
+
+
 OBSERVED = {"masking": "observed", "tool_results": 5, "masked": 3,
             "request_tokens_before": 1_000, "request_tokens_after": 400}  # fmt: skip
 
@@ -430,31 +537,30 @@ OBSERVED = {"masking": "observed", "tool_results": 5, "masked": 3,
     [
         pytest.param(
             [OBSERVED | bill(4, 3, 0.1)],
-            "1 request, 1,000 tokens sent, cost $4.0000, observed: masking would have left out 600 "
-            "of 1,000 tokens (-60%) and saved $1.0000 of $4.0000 (25% ±2)",
+            "1 request; only observed: input cost $4.00, with masking $3.00: would have saved "
+            "$1.00 (25% ±2)",
             id="a saving",
         ),
         pytest.param(
             [OBSERVED | bill(3, 4, 0.1, subscription=True)],
-            "1 request, 1,000 tokens sent, cost $3.0000 (at API prices), observed: masking would "
-            "have left out 600 of 1,000 tokens (-60%) and lost $1.0000 on $3.0000 "
-            "(33% ±3, at API prices)",
+            "1 request; only observed: input cost $3.00 at API prices, with masking $4.00: would "
+            "have lost $1.00 (33% ±3)",
             id="a loss",
         ),
         pytest.param(
             [OBSERVED | bill(4, 3, 2) | UNPRICED],
-            "1 request, 1,000 tokens sent, observed: masking would have left out 600 of 1,000 "
-            "tokens (-60%) and cost about as much, 4 input tokens (no price is known)",
+            "1 request; only observed: input worth 4 input tokens (no price is known), about as "
+            "much as with masking",
             id="no known price, and a margin as large as the saving",
         ),
         pytest.param(
             [OBSERVED | {"request_tokens_before": None, "request_tokens_after": None}],
-            "1 request, observed: masking would have masked tool results",
+            "1 request; only observed: masking would have masked tool results",
             id="nothing was counted",
         ),
         pytest.param(
             [OBSERVED | {"masked": 0, "kept": {"held": 5}}],
-            "1 request, 1,000 tokens sent, observed: masking would have changed nothing, because "
+            "1 request; only observed: masking would have changed nothing, because "
             "moving the boundary does not pay yet",
             id="nothing would have been masked",
         ),
@@ -463,14 +569,18 @@ OBSERVED = {"masking": "observed", "tool_results": 5, "masked": 3,
                 OBSERVED | {"masked": 0, "tool_results": 0},
                 *[{"masking": "observed", "passed_through": "the provider holds the history"}] * 2,
             ],
-            "3 requests, 1,000 tokens sent, observed: masking would have changed nothing, because "
+            "3 requests; only observed: masking would have changed nothing, because "
             "2 of 3 requests passed through untouched: the provider holds the history",
             id="most would have passed through",
         ),
         pytest.param(
-            [OBSERVED | {"group": "holdout"}, OBSERVED | {"masking": "on"}],
-            "2 requests, 1,400 tokens sent, 600 not sent (-30%), observed: masking would have left "
-            "out 600 of 1,000 tokens (-60%)",
+            [
+                OBSERVED | bill(5, 3) | {"group": "holdout"},
+                OBSERVED | bill(4, 2) | {"masking": "on"},
+            ],
+            "2 requests; input of 1 request cost $2.00, without masking $4.00: saved $2.00 (50%); "
+            "1 held out: input cost $5.00, with masking $3.00: would have saved $2.00 "
+            "(40%)",
             id="one that is held out, and one that is masked",
         ),
     ],
@@ -642,13 +752,13 @@ MEASURED: dict[str, object] = {
         pytest.param(
             [MEASURED, MEASURED | {"masking": "observed", "conversation": 1}],
             "2 requests: 1 with masking on (0 failed), 1 with masking observed (0 failed); "
-            "2 results masked, 200 -> 150 tokens (-25%); 1 results redacted; 1 reduced by masking; "
-            "observed: masking would have left out 50 of 100 tokens (-50%)",
+            "2 results masked, 25% smaller; 1 results redacted; 1 reduced by masking; "
+            "1 only observed: masking would have masked tool results",
             id="what was only observed is not what was done",
         ),
         pytest.param(
             [MEASURED, MEASURED],
-            "2 requests: 2 with masking on (0 failed); 4 results masked, 200 -> 100 tokens (-50%); "
+            "2 requests: 2 with masking on (0 failed); 4 results masked, 50% smaller; "
             "2 results redacted; 2 reduced by masking",
             id="sums of what was measured",
         ),
@@ -681,8 +791,8 @@ MEASURED: dict[str, object] = {
                 {"conversation": 1, "total_net_tokens": 9.0, "boundary_held": True},
             ],
             "2 requests: 2 with masking on (0 failed); 0 results masked; "
-            "net +9 input tokens; 1 conversations with a held boundary",
-            id="the last savings, and each held conversation once",
+            "1 conversations with a held boundary",
+            id="each held conversation once",
         ),
         pytest.param(
             [
@@ -696,14 +806,14 @@ MEASURED: dict[str, object] = {
         ),
         pytest.param(
             [{"replay": True, **MEASURED}],
-            "1 replayed requests: 2 results masked, 100 -> 50 tokens (-50%); "
+            "1 replayed request: 2 results masked, 50% smaller; "
             "1 results redacted; 1 reduced by masking",
             id="replayed requests alone",
         ),
         pytest.param(
             [{}, {"replay": True}],
-            "1 requests: 1 with masking on (0 failed); 0 results masked; "
-            "1 replayed requests: 0 results masked",
+            "1 request: 1 with masking on (0 failed); 0 results masked; "
+            "1 replayed request: 0 results masked",
             id="replayed requests apart from those that were sent",
         ),
     ],
