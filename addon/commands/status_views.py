@@ -19,7 +19,7 @@ from addon.records.record import RequestRecord
 from addon.records.tally import Bills, BillSum, Holdout, RedactionSum, Tally, Waits
 from addon.records.words import (
     BOUND,
-    INPUT_TOKENS,
+    Currency,
     count_requests,
     count_summaries,
     explain_passed,
@@ -30,7 +30,6 @@ from addon.records.words import (
     list_groups,
     list_outgrown,
     list_rereads,
-    render_dollars,
     render_observed,
     render_resent,
     render_uncertain,
@@ -122,8 +121,7 @@ def render_overview(tally: Tally, holdout: Holdout) -> Table:
     for label, describe in _ROWS.items():
         for number, line in enumerate(describe(tally)):
             table.add_row("" if number else label, Text(line))
-    held_out = [*_describe_held_out(tally), *list_groups(holdout)]
-    for number, line in enumerate(held_out):
+    for number, line in enumerate(list_groups(holdout)):
         table.add_row("" if number else "Held out", Text(line))
     return table
 
@@ -169,11 +167,9 @@ def _describe_untouched(tally: Tally) -> Rows:
 def _describe_observed(tally: Tally) -> Rows:
     if tally.dry_run is not None:
         yield f"{count_requests(tally.dry_run.count)}: {render_observed(tally.dry_run)}"
-
-
-def _describe_held_out(tally: Tally) -> Rows:
     if tally.held_out is not None:
-        yield f"{count_requests(tally.held_out.count)}: {render_observed(tally.held_out)}"
+        held_out = count_requests(tally.held_out.count)
+        yield f"{held_out} held out: {render_observed(tally.held_out)}"
 
 
 def _describe_failures(tally: Tally) -> Rows:
@@ -319,7 +315,7 @@ def render_groups(groups: Groups, width: int, marks: tuple[str, str] = MARKS) ->
     currency = find_currency(groups.total.bills)
     money = [_choose_bill(tally, in_dollars=currency.is_dollars) for _, tally in tallies]
     rows = [
-        (_name(groups.by, key), *_describe(tally, bill))
+        (_name(groups.by, key), *_describe(tally, bill, currency))
         for (key, tally), bill in zip(tallies, money, strict=True)
     ]
     cost = "input\ncost" if currency.is_dollars else "worth, in\ninput tokens"
@@ -378,36 +374,36 @@ def _name(by: str, key: str | None) -> str:
     return f"{date.fromisoformat(key):%a %d %b}" if by == "day" else one_line(key)
 
 
-def _describe(tally: Tally, bill: BillSum | None) -> tuple[str, ...]:
+def _describe(tally: Tally, bill: BillSum | None, currency: Currency) -> tuple[str, ...]:
     counts = (f"{tally.count - tally.token_counts:,}", f"{tally.failed:,}")
     is_observed = tally.requests["observed"] == tally.count
-    mark = "" if explain_mixed(tally) is None else MIXED
+    mark = MIXED if explain_mixed(tally, in_dollars=currency.is_dollars) else ""
     if bill is None:  # in a table of dollars, a row without any
         unpriced = tally.masked_bills.unpriced
         saved = render_uncertain(unpriced) if unpriced.requests else ""
         share = f"{unpriced.saved_share or 0:+.0%}{mark}" if saved is None else f"{saved}{mark}"
         return (*counts, "", "", share)
-    amounts = [_render_cell(amount, tally) for amount in (bill.after, bill.before)]
+    amounts = [currency.render_bare(amount) for amount in (bill.after, bill.before)]
     if is_observed:
         return (*counts, amounts[0], "", "observed")
     if (saved := render_uncertain(bill)) is None:
-        saved = f"{_render_cell(bill.saved, tally)} {bill.saved_share or 0:+.0%}"
+        saved = f"{currency.render_bare(bill.saved)} {bill.saved_share or 0:+.0%}"
     return (*counts, *amounts, f"{saved}{mark}")
-
-
-def _render_cell(amount: float, tally: Tally) -> str:
-    return render_dollars(amount) if tally.dollars.requests else INPUT_TOKENS.render_bare(amount)
 
 
 def list_mixed(groups: Groups) -> Iterator[str]:
     """Yield what the marked amounts of the table are of, row by row."""
+    in_dollars = groups.total.dollars.requests > 0
     for key, tally in groups.sort():
-        if why := explain_mixed(tally):
+        if why := explain_mixed(tally, in_dollars=in_dollars):
             yield f"{MIXED} {_name(groups.by, key)}: {why}"
 
 
-def explain_mixed(tally: Tally) -> str | None:
-    """Return of which requests a row's amounts are; None if they are of all."""
+def explain_mixed(tally: Tally, *, in_dollars: bool) -> str | None:
+    """Return of which requests a row's amounts are; None if they are of all.
+
+    in_dollars: whether the table is in dollars.
+    """
     said = []
     bills = tally.masked_bills
     if bills.dollars.requests and bills.unpriced.requests:
@@ -415,8 +411,8 @@ def explain_mixed(tally: Tally) -> str | None:
             f"the amounts are of {count_requests(bills.dollars.requests)}; "
             f"{bills.unpriced.requests:,} without a price"
         )
-    elif bills.unpriced.requests and tally.dollars.requests:
-        said.append("no price is known of what was masked")
+    elif bills.unpriced.requests and in_dollars:
+        said.append("no price is known")
     observed = tally.requests["observed"]
     if 0 < observed < tally.count:
         said.append(

@@ -472,7 +472,9 @@ def list_outgrown(tally: Tally) -> Iterator[str]:
     for record in [*tally.outgrown.values()][-_MOST_NAMED:]:
         tokens, window = record.request_tokens_before, record.model_window_tokens
         sizes = (
-            "" if tokens is None or window is None else f", {tokens / window:.2f} times its size"
+            ""
+            if tokens is None or window is None
+            else f", a prompt of {tokens / window:.0%} of its window"
         )
         yield f"{one_line(record.model or '?')} at {one_line(record.host)}{sizes}"
 
