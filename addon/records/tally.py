@@ -165,32 +165,38 @@ class Bills:
             self.answer_dollars += record.answer_dollars
 
 
+_LEAST_SLIDES = 3
+"""With fewer moves, nothing is said of how often the boundary moves."""
+
+
 @dataclass(slots=True)
 class Balance:
     """What masking has saved in a conversation, in input tokens, and what it goes on to save.
 
     saved: less than 0 as long as the moves of the boundary have not paid off.
     each: what the next request would save; None if that is not known.
-    has_moved: whether the boundary has moved at all.
+    requests, moves: how many requests that is of, and at how many of them the boundary moved.
     is_held: whether it moves no more, because the cache did not return after a move.
     """
 
     saved: float = 0.0
     each: float | None = None
-    has_moved: bool = False
+    requests: int = 0
+    moves: int = 0
     is_held: bool = False
 
     def add(self, record: RequestRecord) -> None:
         """Count a request of the conversation."""
         saved = (record.cost_tokens_before or 0.0) - (record.cost_tokens_after or 0.0)
         self.saved += saved
+        self.requests += 1
         self.is_held = bool(record.boundary_held)
         if not record.boundary_moved:
             self.each = saved
             return
         # What a move takes out would be read from the cache by each later request. How many tokens
         # that is to the provider is known by what it counted of the rest.
-        self.has_moved = True
+        self.moves += 1
         before, after = record.request_tokens_before, record.request_tokens_after
         read, counted = record.price_read_ratio, record.prompt_tokens
         if before is None or not after or read is None:
@@ -199,9 +205,14 @@ class Balance:
             self.each = (before - after) * read * (counted / after if counted else 1.0)
 
     @property
+    def slides(self) -> bool:
+        """Whether the boundary moves so often that no move has the time to pay off."""
+        return self.moves >= _LEAST_SLIDES and self.moves > self.requests / 2
+
+    @property
     def pays_off_in(self) -> int | None:
         """The requests after which the moves have paid off; None if they have, or never will."""
-        if self.saved >= 0 or not self.has_moved or self.each is None or self.each <= 0:
+        if self.saved >= 0 or not self.moves or self.slides or self.each is None or self.each <= 0:
             return None
         return max(1, ceil(-self.saved / self.each))
 

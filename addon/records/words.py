@@ -410,10 +410,15 @@ def why_lost(tally: Tally) -> str | None:
         return None
     if any(each.is_held for each in lost):
         return "the provider's cache did not return after a move, so no more is masked there"
+    if sliding := next((each for each in lost if each.slides), None):
+        return (
+            f"the boundary moved at {sliding.moves:,} of {count_requests(sliding.requests)}, and "
+            "each move breaks the provider's cache"
+        )
     waits = [wait for each in lost if (wait := each.pays_off_in) is not None]
     if not waits:
         return None
-    more = f"{'' if max(waits) == 1 else 's'}"
+    more = "" if max(waits) == 1 else "s"
     if len(lost) == 1:
         return (
             "a move of the boundary has just been paid for; it pays off in about "

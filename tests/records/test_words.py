@@ -464,6 +464,11 @@ OTHER = {"conversation_id": "b"}
             course((1_000, 1_900), (1_000, 1_200), moves=(0,)), None, id="it goes on to lose"
         ),
         pytest.param(
+            course(*[(1_000, 1_900)] * 4, moves=(0, 1, 3)),
+            "the boundary moved at 3 of 4 requests, and each move breaks the provider's cache",
+            id="a window that slides",
+        ),
+        pytest.param(
             course((1_000, 1_900), (1_000, 1_200), moves=(0,), boundary_held=True),
             "the provider's cache did not return after a move, so no more is masked there",
             id="the boundary is held",
