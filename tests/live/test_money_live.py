@@ -160,8 +160,8 @@ def test_the_net_of_a_conversation_and_of_all_is_recorded_request_by_request(
     net = other[-1]
     amount, error = (render_dollars(net[name]) for name in ("net_dollars", "net_dollars_error"))
     assert f"net +{amount} ±{error[1:]} in conversation 2" in live.proxy.log
-    saved = f"saved {render_dollars(net['total_net_dollars'])} ("
-    assert saved in live.proxy.log.splitlines()[-1]
+    told = f"saved {render_dollars(net['total_net_dollars'])} ("
+    assert told in live.proxy.log.splitlines()[-1]
 
 
 def test_what_is_not_known_is_null(upstream: Upstream, tmp_path: Path) -> None:
