@@ -415,10 +415,8 @@ def explain_mixed(tally: Tally, *, in_dollars: bool) -> str | None:
         said.append("no price is known")
     observed = tally.requests["observed"]
     if 0 < observed < tally.count:
-        said.append(
-            f"{observed:,} of {count_requests(tally.count)} were only observed: the amounts are of "
-            "the others"
-        )
+        all_ = count_requests(tally.count - tally.token_counts)
+        said.append(f"{observed:,} of {all_} were only observed: the amounts are of the others")
     return "; ".join(said) or None
 
 

@@ -195,14 +195,15 @@ class Balance:
             self.each = saved
             return
         # What a move takes out would be read from the cache by each later request. How many tokens
-        # that is to the provider is known by what it counted of the rest.
+        # that is to the provider is known by what it counted of the rest, or of a recorded prompt.
         self.moves += 1
         before, after = record.request_tokens_before, record.request_tokens_after
         read, counted = record.price_read_ratio, record.prompt_tokens
         if before is None or not after or read is None:
             self.each = None
         else:
-            self.each = (before - after) * read * (counted / after if counted else 1.0)
+            sent = before if record.replay else after
+            self.each = (before - after) * read * (counted / sent if counted else 1.0)
 
     @property
     def slides(self) -> bool:
