@@ -860,8 +860,7 @@ def _join(content: object, later: object) -> list[object]:
     """Return two things that a user says as one, results first, with a line's end between texts."""
     parts, others = _list_parts(content), _list_parts(later)
     if parts and others and _type(parts[-1]) == _type(others[0]) == "text":
-        last = _object(parts[-1])
-        parts[-1] = {**last, "text": f"{last['text']}\n"}
+        parts[-1] = _end_line(parts[-1])
     both = parts + others
     results = [part for part in both if _type(part) == "tool_result"]
     return results + [part for part in both if _type(part) != "tool_result"]
@@ -885,12 +884,15 @@ def _add(content: object, reminder: object, is_apart: bool) -> list[object]:
     if any(_type(part) == "tool_reference" for part in within):
         return parts + _list_parts(reminder)
     if within and _type(within[-1]) == "text":
-        last = _object(within[-1])
-        within[-1] = {**last, "text": f"{_text(last.get('text')).strip()}\n\n{reminder}"}
-    else:
-        within.append({"type": "text", "text": reminder})
+        within[-1] = _end_line(within[-1])
+    within.append({"type": "text", "text": reminder})
     parts[place] = {**result, "content": within}
     return parts
+
+
+def _end_line(part: object) -> _Object:
+    """Return a text with the end of a line, which Claude Code puts between two texts."""
+    return {**_object(part), "text": f"{_text(_object(part).get('text'))}\n"}
 
 
 def _replace(content: object, replaced: Mapping[str, str]) -> object:
