@@ -314,11 +314,9 @@ def _scan_answers(path: Path) -> Iterator[_Object]:
     try:
         with path.open("rb") as file:
             for line in file:
-                # A sub-agent's progress holds an answer, too, which is not the line's own.
-                if b'"type":"assistant"' in line and b'"type":"progress"' not in line:
-                    entry = _decode(line)
-                    if entry is not None and entry.get("type") == "assistant":
-                        yield entry
+                entry = _decode(line) if b'"assistant"' in line else None
+                if entry is not None and entry.get("type") == "assistant":
+                    yield entry
     except OSError:
         return
 
