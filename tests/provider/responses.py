@@ -236,7 +236,7 @@ def compact(received: Received) -> JsonDict:
 
 
 def _summarize(request: JsonDict) -> JsonDict:
-    """Return a history in short: the whole answer to a request that ends in `compaction_trigger`."""
+    """Return a history in short, the whole answer where a request ends in a trigger for it."""
     return {
         "id": f"cmp_scripted_{len(items_of(request))}",
         "type": "compaction",
