@@ -123,13 +123,13 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
     thread = _load(log.path)
     copied = log.copied | _find_copied(log.path, thread)
     provider, source = thread.meta.get("model_provider"), thread.meta.get("source")
-    host = "chatgpt.com" if thread.is_of_subscriber else "api.openai.com"
+    host = "api.openai.com" if provider == "openai" else None
     folder = str(thread.meta.get("cwd") or "").replace("\\", "/").rstrip("/")
     yield LoggedConversation(
         agent=_AGENT,
         name=str(thread.meta.get("id") or log.path.name.partition(".")[0]),
         project=folder.rpartition("/")[2] or None,
-        host=host if provider == "openai" else None,
+        host="chatgpt.com" if thread.is_of_subscriber else host,
         wire=RESPONSES,
         requests=partial(_find_requests, thread, copied),
         is_side=isinstance(source, dict) or thread.meta.get("thread_source") == "subagent",
